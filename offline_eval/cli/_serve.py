@@ -213,7 +213,10 @@ def _guard(
 
         loaded = load_scorer(scorer)
     observers = watching.observers(policy)
-    return Guard.load(policy, scorer=loaded, options=watching.options, observers=observers)
+    guard = Guard.load(policy, scorer=loaded, options=watching.options, observers=observers)
+    if guard.metrics is not None:
+        guard.metrics.show_policy_file(path)
+    return guard
 
 
 def _own_guard(name: str) -> Guard:

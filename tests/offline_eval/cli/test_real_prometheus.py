@@ -15,8 +15,9 @@ from knowgate.calibration.monitoring import DecisionMonitor
 from knowgate.guard.testing import FakeScorer
 from knowgate.offline_eval.cli._alert_rules import AlertLimits, rules_text
 from knowgate.offline_eval.cli._grafana import dashboard
-from tests.support.guards import guard_with, policy_with
-from tests.support.prometheus import needs_prometheus, prometheus
+from tests.calibration.monitoring.populations import calibrated_policy
+from tests.support.guards import guard_with
+from tests.support.prometheus import Prometheus, needs_prometheus, prometheus
 
 LIMITS = AlertLimits()
 
@@ -30,13 +31,15 @@ def test_the_abstention_ratio_is_what_the_guard_decided(
     provider.add_span_processor(SimpleSpanProcessor(kept))
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
     registry = CollectorRegistry()
-    policy = policy_with()
+    policy = calibrated_policy()
+    monitor = DecisionMonitor(policy, registry=registry)
+    monitor.feedback("follow_context", True)
     guard = guard_with(
         policy,
         scorer=FakeScorer({"good": 0.9}, default=0.1),
         metrics=True,
         registry=registry,
-        observers=[DecisionMonitor(policy, registry=registry)],
+        observers=[monitor],
     )
 
     def decide(good: int, bad: int) -> None:
@@ -63,20 +66,41 @@ def test_the_abstention_ratio_is_what_the_guard_decided(
             ids = {one["labels"]["trace_id"] for series in named for one in series["exemplars"]}
             assert ids
             assert ids <= spans
-            assert there.value('count(knowgate_policy_info{calibrated="false"} == 1)') == 1
+            assert (
+                there.value('count(knowgate_policy_info{calibrated="true", alpha="0.1"} == 1)') == 1
+            )
             [scraped] = there.get("targets")["activeTargets"]
             assert scraped["health"] == "up"
             groups = there.get("rules")["groups"]
             rules = [rule for group in groups for rule in group["rules"]]
             assert len(rules) >= 15
             assert {rule.get("lastError", "") for rule in rules} == {""}
-            for panel in dashboard(LIMITS)["panels"]:
-                for asked in panel.get("targets", ()):
-                    expr = asked["expr"].replace("$__rate_interval", "5m")
-                    for name in ("$job", "$guard"):
-                        expr = expr.replace(name, ".*")
-                    there.get("query", query=expr)
+            assert WITH_DATA - filled_panels(there) == set()
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+# Panels about what this guard and its monitor did.
+WITH_DATA = {
+    "Abstention rate", "Abstention rate by reason", "Alarms of the monitor", "Confidence",
+    "Decisions by route", "Decisions due to failures", "Drift", "Latency by stage, p95",
+    "Feedback", "Latency of decisions", "Policy", "Queues", "Relevance", "Risk against its bound",
+    "Samples for confidence",
+}  # fmt: skip
+
+
+def filled_panels(there: Prometheus) -> set[str]:
+    """The titles of the panels whose queries have all been answered with data."""
+    found = set()
+    for panel in dashboard(LIMITS)["panels"]:
+        answers = []
+        for asked in panel.get("targets", ()):
+            expr = asked["expr"].replace("$__rate_interval", "5m")
+            for name in ("$job", "$guard"):
+                expr = expr.replace(name, ".*")
+            answers.append(there.get("query", query=expr)["result"])
+        if answers and all(answers):
+            found.add(panel["title"])
+    return found
