@@ -17,7 +17,7 @@ Text = Annotated[str, BeforeValidator(_clean)]
 
 
 class _Given(BaseModel):
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
 
 class Passage(_Given):

@@ -19,6 +19,7 @@ from ._gate import is_loopback
 
 _KEEP_ALIVE_SECONDS = 30
 _BACKLOG = 2048
+_ONE_SIGNAL_SECONDS = 1.0
 
 
 def bound_socket(host: str, port: int, *, has_token: bool) -> socket.socket:
@@ -93,12 +94,13 @@ class _Server(uvicorn.Server):
         self._asked: float | None = None  # when the first signal came
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to drain; at the second signal end."""
+        """Begin to drain; at a further signal end without waiting for that."""
         if self._asked is None:
             self._asked = time.monotonic()
             self._admission.draining = True
-        else:
-            self.should_exit = self.force_exit = True
+        # Whoever signals a process group may signal each process of it, too.
+        elif time.monotonic() - self._asked > _ONE_SIGNAL_SECONDS:
+            self.should_exit = True
 
     async def on_tick(self, counter: int) -> bool:
         """End when nothing is under way any more, or it takes too long."""

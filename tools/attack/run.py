@@ -27,6 +27,7 @@ MODULES = (
     "concurrency",
     "kills",
     "pages",
+    "served",
 )
 
 

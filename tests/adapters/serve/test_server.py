@@ -11,8 +11,9 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 
-from knowgate.adapters.serve import bound_socket, serve
+from knowgate.adapters.serve import _server, bound_socket, serve
 from knowgate.guard import InputError
 from tests.adapters.serve.service import GOOD, Model, chat, chunk, make_app
 from tests.support.commands import Program
@@ -82,3 +83,17 @@ def test_a_port_that_is_taken_is_one_line() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(InputError, match="cannot listen"):
             bound_socket("127.0.0.1", port, has_token=False)
+
+
+def test_a_second_signal_ends_it_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = make_app()
+    server = _server._Server(uvicorn.Config(app), app.state.admission, 30.0, 0.0)
+
+    server.handle_exit(signal.SIGTERM, None)
+    assert app.state.admission.draining
+    server.handle_exit(signal.SIGTERM, None)  # of the same moment: that of the process group
+    assert not server.should_exit
+
+    monkeypatch.setattr(_server, "_ONE_SIGNAL_SECONDS", -1.0)
+    server.handle_exit(signal.SIGTERM, None)
+    assert server.should_exit
