@@ -48,7 +48,7 @@ def main() -> None:
     scorer: Any = load_scorer(given.scorer, device="cpu")
     found: dict[str, list[dict[str, float]]] = {"new": [], "kept": []}
     for number in range(given.rounds + 1):
-        asked = texts(given.pairs, (8, 14), 2 * number)
+        asked = texts(given.pairs, (8, 14), 2 * number, asked=True)
         pairs = list(zip(asked, texts(given.pairs, (15, 130), 2 * number + 1), strict=True))
         for seconds in found.values():
             seconds.append(stage_seconds(scorer, pairs))
