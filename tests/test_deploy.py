@@ -14,8 +14,7 @@ import pytest
 import typer
 import yaml
 
-from knowgate.offline_eval.cli._app import app
-from knowgate.offline_eval.cli._command_group import import_commands
+from knowgate.offline_eval.cli import app
 from tests.support.paths import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -35,8 +34,8 @@ def instructions() -> list[tuple[str, str]]:
 
 def options_of(command: str) -> set[str]:
     """The options that a command of knowgate takes."""
-    import_commands(command)
-    found: Any = typer.main.get_group(app).commands[command]
+    root: Any = typer.main.get_command(app)
+    found = root.get_command(typer.Context(root, info_name="knowgate"), command)
     return {name for parameter in found.params for name in parameter.opts}
 
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 EVENT_STREAM = "text/event-stream"
 MOST_MESSAGES = 10_000
@@ -34,6 +34,16 @@ def now() -> int:
 
 
 # -- requests ----------------------------------------------------------------------------------
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, str | bool):
+        raise ValueError("a number is needed")
+    return value
+
+
+# JSON has one kind of number: 2.0 is a whole one too, and "2" is none.
+_Whole = Annotated[int, Field(strict=False), BeforeValidator(_number)]
 
 
 class _Request(BaseModel):
@@ -64,7 +74,7 @@ class ChatRequest(_Request):
     model: str = Field(max_length=256)
     messages: list[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
     stream: bool | None = None
-    n: int | None = Field(default=None, ge=1, le=128)
+    n: _Whole | None = Field(default=None, ge=1, le=128)
 
     @property
     def question(self) -> str | None:
@@ -78,12 +88,12 @@ class SamplingRequest(ChatRequest):
 
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, ge=0, le=1)
-    max_tokens: int | None = Field(default=None, ge=1)
-    max_completion_tokens: int | None = Field(default=None, ge=1)
-    seed: int | None = None
+    max_tokens: _Whole | None = Field(default=None, ge=1)
+    max_completion_tokens: _Whole | None = Field(default=None, ge=1)
+    seed: _Whole | None = None
     stop: str | list[str] | None = None
     logprobs: bool | None = None
-    top_logprobs: int | None = Field(default=None, ge=0, le=20)
+    top_logprobs: _Whole | None = Field(default=None, ge=0, le=20)
     stream_options: dict[str, Any] | None = None
 
 

@@ -54,7 +54,18 @@ def test_unknown_fields_are_kept() -> None:
     assert asked.messages[0].model_extra == {"name": "Ann"}
 
 
-@pytest.mark.parametrize("fields", [{"messages": []}, {"n": 0}, {"n": 129}, {"model": None}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"messages": []},
+        {"n": 0},
+        {"n": 129},
+        {"n": "2"},
+        {"n": True},
+        {"stream": 1},
+        {"model": None},
+    ],
+)
 def test_a_request_that_nobody_can_answer_is_rejected(fields: dict[str, object]) -> None:
     whole = {"model": "m", "messages": [{"role": "user", "content": "q"}], **fields}
     with pytest.raises(ValidationError):
@@ -84,3 +95,7 @@ def test_any_text_can_be_sent() -> None:
 def test_a_reply_without_extensions_has_the_fields_of_openai_only() -> None:
     reply = ChatCompletion(model="m", choices=[Choice(message=AssistantMessage(content="Hi"))])
     assert set(json.loads(as_json(reply))) == {"id", "object", "created", "model", "choices"}
+
+
+def test_a_whole_number_may_be_written_with_a_point() -> None:
+    assert request({"role": "user", "content": "q"}, n=2.0).n == 2
