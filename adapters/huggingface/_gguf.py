@@ -218,7 +218,7 @@ def _convert(file: Path, sha256: str) -> Path:
             # Alone in a folder: what else lies beside the file must not be read.
             (Path(alone) / "model.gguf").symlink_to(file.resolve())
             tokenizer = AutoTokenizer.from_pretrained(alone, **source)
-            model, report = AutoModelForCausalLM.from_pretrained(
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
                 alone,
                 dtype=torch.float32,
                 quantization_config=GgufConfig(dequantize=True),
@@ -231,6 +231,7 @@ def _convert(file: Path, sha256: str) -> Path:
             where=str(file),
             hint="check that the file is whole and that transformers knows its architecture",
         ) from error
+    model, report = loaded
     if missing := sorted(report["missing_keys"]):
         raise ModelFolderError(
             f"lacks {len(missing)} tensors, e.g. {missing[0]}",

@@ -17,15 +17,14 @@ from ._openai import ErrorDetail
 from ._passages import Question, QuestionBatch, as_given
 
 # Documents its fields; serialising a decision leaves out the documents that it carries along.
+_FIELDS: dict[str, Any] = {
+    name: (one.annotation, one) for name, one in Decision.model_fields.items() if name != "found"
+}
 DecisionBody: Any = create_model(
     "Decision",
     __config__=ConfigDict(extra="forbid"),
     __doc__="The guard's decision; see `knowgate.guard.Decision`.",
-    **{
-        name: (one.annotation, one)
-        for name, one in Decision.model_fields.items()
-        if name != "found"
-    },
+    **_FIELDS,
 )
 Calibrated = Literal["true", "false", "changed"]
 

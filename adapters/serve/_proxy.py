@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, JsonValue
 from starlette.responses import Response
 
 from ...guard import Decision, Guard, Mode
@@ -42,7 +42,11 @@ _MOST_LATE = 256
 _WITHHELD = {"closed_book_answer", "views"}
 
 
-_OF_USER = {"type": "object", "properties": {"role": {"const": "user"}}, "required": ["role"]}
+_OF_USER: dict[str, JsonValue] = {
+    "type": "object",
+    "properties": {"role": {"const": "user"}},
+    "required": ["role"],
+}
 
 
 class GuardedRequest(ChatRequest):

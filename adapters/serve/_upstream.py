@@ -125,7 +125,8 @@ class UpstreamClient:
             async with self._sent(body) as response:
                 return _completion(await _bounded(response, _MOST_REPLY_BYTES))
 
-        return await self._attempts(ask)
+        reply: dict[str, Any] = await self._attempts(ask)
+        return reply
 
     @asynccontextmanager
     async def stream(self, body: bytes) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -276,8 +277,9 @@ async def _code(response: httpx.Response) -> str:
     with suppress(httpx.HTTPError, ServeError, ValueError, RecursionError):
         found = json.loads(await _bounded(response, _MOST_ERROR_BYTES))
         error = found.get("error") if isinstance(found, dict) else None
-        for name in ("code", "type") if isinstance(error, dict) else ():
-            value = error.get(name)
+        fields = error if isinstance(error, dict) else {}
+        for name in ("code", "type"):
+            value = fields.get(name)
             if isinstance(value, str) and _CODE.fullmatch(value):
                 return value
     return ""

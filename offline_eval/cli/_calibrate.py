@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -82,7 +82,7 @@ class _Judge:
                 hint="name a run of the costly scorer with --judge-run",
             )
         try:
-            return replace(measured, cascade=replace(measured.cascade, **changes))
+            return replace(measured, cascade=replace(measured.cascade, **cast(Any, changes)))
         except ValueError as error:
             raise InputError(
                 str(error), where="--judge-cost, --abstention-cost", hint="name a cost such as 200"

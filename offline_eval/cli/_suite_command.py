@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import typer
 from pydantic import ValidationError
@@ -36,6 +36,8 @@ from ._console import aligned, err, out
 
 _SYSTEMS, _CALLS = "Systems under test", "Calls"
 AnySuite = Suite[Any, Any, Any, Any]
+
+SettingsT = TypeVar("SettingsT", bound=SuiteSettings)
 
 
 class SuiteGroup(TyperGroup):
@@ -177,7 +179,7 @@ def _plain(value: Any) -> Any:
     return value.value if isinstance(value, Enum) else value
 
 
-def settings_of(model: type[SuiteSettings], given: Mapping[str, Any]) -> SuiteSettings:
+def settings_of(model: type[SettingsT], given: Mapping[str, Any]) -> SettingsT:
     """Make settings of the values of options; None is an option that was not given.
 
     Raises:

@@ -60,7 +60,11 @@ def test_each_draw_is_the_measure_on_the_drawn_cases() -> None:
             [x for x, owner in zip(side, own, strict=True) for _ in range(int(weights[owner]))]
             for side, own in zip((good, bad), owners, strict=True)
         ]
-        expected = SelectiveCurve.auroc(*drawn), OperatingPoint.false_abstention(*drawn, 0.3)
+        right, wrong = drawn
+        expected = (
+            SelectiveCurve.auroc(right, wrong),
+            OperatingPoint.false_abstention(right, wrong, 0.3),
+        )
         assert (auroc, lost) == pytest.approx(expected)
 
 

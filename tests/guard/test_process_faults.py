@@ -177,13 +177,22 @@ def cut(at: float) -> Callable[[Path], None]:
     return change
 
 
+def a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def zeros(path: Path) -> None:
+    path.write_bytes(bytes(100))
+
+
 BROKEN: dict[str, Callable[[Path], None]] = {
     "missing": Path.unlink,
-    "a folder": lambda path: (path.unlink(), path.mkdir())[1],
+    "a folder": a_folder,
     "empty": cut(0),
     "half": cut(0.5),
     "without its end": cut(0.99),
-    "zeros": lambda path: path.write_bytes(bytes(100)) and None,
+    "zeros": zeros,
 }
 
 

@@ -6,7 +6,7 @@ import asyncio
 import ctypes
 import itertools
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from typing import Any, TypedDict
 
 import numpy as np
@@ -108,7 +108,11 @@ def by_graph(asynchronous: bool) -> Path:
         )
         built.add_node("answer", lambda state: {"reply": "from memory"})
         built.add_edge(START, "guard")
-        edges = {"follow_context": "follow_context", "answer": "answer", "abstain": END}
+        edges: dict[Hashable, str] = {
+            "follow_context": "follow_context",
+            "answer": "answer",
+            "abstain": END,
+        }
         built.add_conditional_edges("guard", lambda state: state["route"], edges)
         app = built.compile()
         given: State = {"question": QUESTION, "documents": [PASSAGE]}
@@ -364,13 +368,13 @@ class StuckScorer(FakeScorer):
 class StuckEstimator(FakeEstimator):
     def __init__(self, stuck: Stuck) -> None:
         super().__init__()
-        self.aestimate = stuck  # type: ignore[method-assign,assignment]
+        self.aestimate = stuck  # type: ignore[method-assign]
 
 
 class StuckDetector(FakeConflictDetector):
     def __init__(self, stuck: Stuck) -> None:
         super().__init__()
-        self.aexamine = stuck  # type: ignore[method-assign,assignment]
+        self.aexamine = stuck  # type: ignore[method-assign]
 
 
 FOLLOW_UP: Any = {"question": "And then?", "chat_history": [HumanMessage("When do you open?")]}

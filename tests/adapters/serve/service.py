@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, MutableMapping, Sequence
 from typing import Any
 
 import httpx
@@ -153,7 +153,7 @@ class Call:
     """
 
     def __init__(self, app: FastAPI, path: str, body: dict[str, Any]) -> None:
-        self.sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.sent: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
         self._left = asyncio.Event()
         self._body: bytes | None = json.dumps(body).encode()
         scope = {
@@ -172,14 +172,14 @@ class Call:
         }
         self.task = asyncio.ensure_future(app(scope, self._receive, self.sent.put))
 
-    async def _receive(self) -> dict[str, Any]:
+    async def _receive(self) -> MutableMapping[str, Any]:
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
         await self._left.wait()
         return {"type": "http.disconnect"}
 
-    async def next(self) -> dict[str, Any]:
+    async def next(self) -> MutableMapping[str, Any]:
         """The next message that is sent."""
         return await asyncio.wait_for(self.sent.get(), 30)
 

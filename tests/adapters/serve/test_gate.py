@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import AsyncIterator
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -55,11 +56,11 @@ async def test_with_a_token_it_is_asked_for_everywhere_but_for_health() -> None:
         for path in ("/v1/decide", "/metrics", "/docs", "/openapi.json", "/nothing"):
             assert (await client.get(path)).status_code == 401
         for given in ("Bearer wrong", "Basic s3cret-é", "Bearer", "s3cret-é", "Bearer s3cret"):
-            headers = {"authorization": given.encode()}
+            headers = {b"authorization": given.encode()}
             found = await client.post("/v1/decide", json=ASKED, headers=headers)
             assert found.status_code == 401
             assert found.headers["www-authenticate"] == "Bearer"
-        right = {"authorization": "bearer s3cret-é".encode()}
+        right = {b"authorization": "bearer s3cret-é".encode()}
         assert (await client.post("/v1/decide", json=ASKED, headers=right)).status_code == 200
         assert (await client.get("/healthz")).status_code == 200
         assert (await client.get("/readyz")).status_code == 200
@@ -71,7 +72,7 @@ async def test_large_bodies_are_rejected_before_they_are_read() -> None:
     app = make_app(limits=ServeLimits(body_bytes=1000))
     read = 0
 
-    async def endless():  # type: ignore[no-untyped-def]
+    async def endless() -> AsyncIterator[bytes]:
         nonlocal read
         while True:
             read += 1
@@ -88,7 +89,7 @@ async def test_large_bodies_are_rejected_before_they_are_read() -> None:
 async def test_a_body_that_does_not_arrive_is_given_up() -> None:
     app = make_app(limits=ServeLimits(body_seconds=0.01))
 
-    async def stuck():  # type: ignore[no-untyped-def]
+    async def stuck() -> AsyncIterator[bytes]:
         yield b"{"
         await asyncio.sleep(60)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -142,7 +143,12 @@ async def test_the_last_message_of_the_user_is_the_question_and_other_parts_stay
 
 async def test_the_client_can_name_the_question_that_is_judged() -> None:
     asked: list[str] = []
-    app = make_app(model=Model(), retriever=lambda question: asked.append(question) or [GOOD])
+
+    def retriever(question: str) -> list[str]:
+        asked.append(question)
+        return [GOOD]
+
+    app = make_app(model=Model(), retriever=retriever)
     body = chat("And on Sundays?", knowgate={"question": "When do you open on Sundays?"})
     found = await ask(app, body)
     assert asked == ["When do you open on Sundays?"]
@@ -380,7 +386,7 @@ class Slow(Model):
         self.pieces: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
         self.closed = asyncio.Event()
 
-    async def _chunks(self, body: dict[str, Any]):  # type: ignore[no-untyped-def, override]
+    async def _chunks(self, body: dict[str, Any]):  # type: ignore[no-untyped-def]
         try:
             while (piece := await self.pieces.get()) is not None:
                 if isinstance(piece, Exception):
@@ -449,7 +455,7 @@ async def test_a_stream_that_breaks_ends_with_an_error() -> None:
     ids=["nothing", "done", "number", "no end", "too long"],
 )
 async def test_a_stream_without_json_passes_unchanged(pieces: list[bytes]) -> None:
-    async def source():  # type: ignore[no-untyped-def]
+    async def source() -> AsyncIterator[bytes]:
         for piece in pieces:
             yield piece
 
@@ -458,7 +464,7 @@ async def test_a_stream_without_json_passes_unchanged(pieces: list[bytes]) -> No
 
 
 async def test_lines_of_windows_end_events_too() -> None:
-    async def source():  # type: ignore[no-untyped-def]
+    async def source() -> AsyncIterator[bytes]:
         yield b'data: {"b": 2}\r\n\r\ndata: rest'
 
     found = b"".join([piece async for piece in marked(source(), {"a": 1})])

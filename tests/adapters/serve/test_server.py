@@ -28,7 +28,7 @@ class _Halting(Model):
         super().__init__()
         self._go = go
 
-    async def _chunks(self, body: dict[str, Any]):  # type: ignore[no-untyped-def, override]
+    async def _chunks(self, body: dict[str, Any]):  # type: ignore[no-untyped-def]
         yield chunk("At", body)
         while not self._go.exists():  # noqa: ASYNC110 - another process makes it
             await asyncio.sleep(0.002)

@@ -88,7 +88,7 @@ def test_the_promise_holds_for_graded_verdicts_and_several_questions_per_passage
             passing = [
                 rule.value(r.relevance or 0.0, r.verdict) >= rule.threshold for r in left_out
             ]
-            false += np.mean(passing) > ALPHA + 0.01
+            false += bool(np.mean(passing) > ALPHA + 0.01)
     assert false / draws <= DELTA + 2 * math.sqrt(DELTA * (1 - DELTA) / draws)
 
 
@@ -211,7 +211,7 @@ def test_a_cascade_is_fitted_to_a_leak(records: list[CalibrationRecord]) -> None
         fit_policy(records, 0.1, delta=0.1, binding=binding)
     for wrong in ({"judge_cost": -1.0}, {"abstention_cost": math.inf}, {"on_failure": "pass"}):
         with pytest.raises(ValueError, match="must be"):
-            Cascade(COSTLY, **wrong)  # type: ignore[arg-type]
+            Cascade(COSTLY, **wrong)
 
 
 def test_drift_sees_that_the_costly_scorer_is_asked_more_often(fit: Fit) -> None:
