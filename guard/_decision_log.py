@@ -243,8 +243,9 @@ def _hash(question: str, key: bytes) -> str:
 
 def _fields(decision: Decision) -> dict[str, Any]:
     """Return what a line says of a decision, without text of users."""
-    found = decision.answerability
+    found, stage = decision.answerability, decision.relevance_stage
     return {
+        **({} if stage is None else {"relevance_stage": stage}),
         "mode": decision.mode.value,
         "route": decision.route.value,
         "reason": str(decision.reason),

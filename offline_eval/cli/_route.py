@@ -19,6 +19,7 @@ from ._console import checked_id, json_line, out, progress_bar
 _HINT = '"relevance" and "confidence" are numbers in [0, 1] or null, "conflict" is a bool or null'
 # What the guard sees of a question and its passages, and no line of signals has.
 _NOT_LOGGED = {"answerability", "timings", "kept", "scores", "views"}
+_STAGES = ("cheap", "costly", "fallback")
 
 
 @app.command()
@@ -34,7 +35,8 @@ def route(
     A signal that the policy needs and that is null or NaN counts as failed and
     leads to abstention, as in the guard by default; one that the policy does not
     need is left out of the decision. `"nothing_retrieved": true` stands for a
-    question without passages. An `id` is passed on.
+    question without passages. An `id` is passed on, and `relevance_stage`, which a cascade of
+    scorers gives and `knowgate drift` reads.
 
     Example: `knowgate route --policy policy.json --input signals.jsonl --output decisions.jsonl`
     """
@@ -90,6 +92,10 @@ class _Replay:
             )
             self._decided[key] = _decision(self._policy, signals)
         result = dict(self._decided[key])
+        if (stage := value.get("relevance_stage")) is not None:
+            if stage not in _STAGES:
+                raise InputError("field 'relevance_stage' is unknown", where=where, hint=_HINT)
+            result["relevance_stage"] = stage
         # Null where the policy did not ask for the signal, or it failed; 0 without passages.
         if result["relevance"] is not None and not nothing:
             result["relevance"] = relevance

@@ -9,6 +9,7 @@ The rule itself is `CascadeRule`; calibration fits it, and the guard needs one t
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from collections.abc import Generator, Sequence
@@ -25,6 +26,8 @@ from ...contracts import RelevanceScorer, SetScore
 from ...deadlines import (
     DeadlineExceededError,
     DeadlineRunner,
+    TaskBrokeOffError,
+    asked_to_stop,
     call_on_thread,
     check_deadline,
     seconds_left,
@@ -309,7 +312,11 @@ class CascadeScorer:
                     lambda: self._costly.measure(*given), seconds, most=most
                 )
             return self._levels(found, len(given[0]))
-        except Exception as error:  # noqa: BLE001 - as above
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError):
+                if asked_to_stop():
+                    raise  # the caller cancelled this question, not the scorer itself
+                error = TaskBrokeOffError(type(error).__name__)
             check_deadline()
             return _logged(error)
 

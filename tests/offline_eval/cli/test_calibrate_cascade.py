@@ -71,6 +71,29 @@ def test_records_with_both_scores_give_a_policy_of_both(knowgate: Knowgate, reco
     assert guard.decide("When does it open?", ["It opens at nine."]).relevance_stage is not None
 
 
+def test_route_and_drift_know_both_stages(knowgate: Knowgate, records: Path) -> None:
+    _calibrate(knowgate, records)
+    policy, folder = records.with_name("policy.json"), records.parent
+    stages = ["costly"] * 150 + ["cheap"] * 5 + ["fallback"] * 45
+    logged = [{"relevance": 0.9 - 0.001 * i, "relevance_stage": s} for i, s in enumerate(stages)]
+    write_lines(folder / "signals.jsonl", logged)
+    routed = folder / "decisions.jsonl"
+    done = knowgate(
+        "route", "--policy", policy, "--input", folder / "signals.jsonl", "--output", routed
+    )
+    assert done.code == 0, done.err
+    assert [line["relevance_stage"] for line in read_lines(routed)] == stages
+    drift = knowgate("drift", "--policy", policy, "--input", routed)
+    assert "asked: drifted in 200 values" in drift.out
+    write_lines(folder / "signals.jsonl", [{"relevance": 0.9, "relevance_stage": "third"}])
+    refused(
+        knowgate(
+            "route", "--policy", policy, "--input", folder / "signals.jsonl", "--output", routed
+        ),
+        "'relevance_stage' is unknown",
+    )
+
+
 def test_costs_decide_whether_the_judge_is_asked(knowgate: Knowgate, records: Path) -> None:
     dear = _calibrate(knowgate, records, "--judge-cost", "1e7", "--max-false-abstention", "1")
     assert "the cheap scorer alone costs least" in dear.out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry
 
 from knowgate.guard import (
+    DecisionLog,
     FingerprintMismatchError,
     Guard,
     GuardMetrics,
@@ -161,6 +163,35 @@ def test_a_fallback_below_the_value_lets_nothing_pass() -> None:
     assert decided(guard_of(scorer))[1] == ("abstain", "fallback")
 
 
+class Cancelling(FakeScorer):
+    """Is cancelled from within, or waits to be cancelled from outside."""
+
+    def __init__(self, *, waits: bool) -> None:
+        super().__init__()
+        self.waits, self.waiting = waits, asyncio.Event()
+
+    async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        if not self.waits:
+            raise asyncio.CancelledError
+        self.waiting.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+def test_a_scorer_that_is_cancelled_fails_and_a_caller_who_cancels_is_obeyed() -> None:
+    async def cancelled() -> bool:
+        costly = Cancelling(waits=True)
+        asked = asyncio.create_task(cascade(costly).ascore_set("q?", ["inside"]))
+        await asyncio.wait_for(costly.waiting.wait(), 20)
+        asked.cancel()
+        await asyncio.wait({asked})
+        return asked.cancelled()
+
+    found = asyncio.run(cascade(Cancelling(waits=False)).ascore_set("q?", ["inside"]))
+    assert found.stage == "fallback"
+    assert asyncio.run(cancelled())
+
+
 class Hanging(FakeScorer):
     """Waits until it is let go."""
 
@@ -208,6 +239,19 @@ def test_a_decision_names_its_stage_only_under_a_cascade() -> None:
         Policy(scorer=scorer.fingerprint, relevance_threshold=0.5), scorer=scorer, metrics=False
     )
     assert "relevance_stage" not in plain.decide("q?", ["text"]).model_dump()
+
+
+def test_a_decision_log_holds_the_stage(tmp_path: Any) -> None:
+    log = DecisionLog(tmp_path / "log")
+    guard_of(cascade(), observers=[log]).decide_batch(QUESTIONS, SETS)
+    log.close()
+    lines = [
+        json.loads(line)
+        for path in sorted((tmp_path / "log").glob("*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
+    stages = [line["relevance_stage"] for line in lines if "route" in line]
+    assert stages == ["cheap", "costly", "cheap", "costly", "costly", "costly"]
 
 
 def test_a_policy_is_bound_to_both_stages_and_the_band(tmp_path: Any) -> None:
