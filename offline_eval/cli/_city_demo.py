@@ -20,7 +20,7 @@ from ...guard import Guard, GuardOptions
 from ...guard.contracts import RelevanceScorer
 from ...guard.engine import BiEncoderScorer
 from ...guard.policy import Policy
-from ..data import KnowledgeBase, PassageKind, QuestionRecord
+from ..data import PassageKind, QuestionRecord
 from ..policies import calibrate_run
 from ..run import OnProgress
 from ..suites import RunOptions, run_suite, write_report
@@ -54,9 +54,7 @@ def extractive_reader(encoder: BiEncoderScorer) -> RunnableLambda[Mapping[str, A
     """
 
     def read(given: Mapping[str, Any]) -> str:
-        found = split_sentences(str(given["context"]))
-        # A title is no answer.
-        sentences = [one for one in found if one.endswith((".", "!", "?"))] or found
+        sentences = split_sentences(str(given["context"]))
         vectors = encoder.embed([str(given["question"]), *sentences])
         return sentences[int(np.argmax(vectors[1:] @ vectors[0]))]
 
@@ -144,7 +142,7 @@ def run_city_demo(
         on_progress: called after each measured case.
     """
     run, policy_path = out / "run", out / "policy.json"
-    settings = MEASURE.settings(questions=sample_knowledge_base_path(), passage=PassageKind.TITLED)
+    settings = MEASURE.settings(questions=sample_knowledge_base_path(), passage=PassageKind.PASSAGE)
     run_suite(
         MEASURE,
         settings,
@@ -192,16 +190,10 @@ def live_answers(guard: Guard, shadow: Guard, encoder: BiEncoderScorer) -> tuple
 def article_store(
     encoder: BiEncoderScorer, records: Sequence[QuestionRecord]
 ) -> InMemoryVectorStore:
-    """Return a store of the articles of `records`, each below its title."""
+    """Return a store of the articles of `records`."""
     store = InMemoryVectorStore(ScorerEmbeddings(encoder))
-    articles = KnowledgeBase.of(records, PassageKind.TITLED, where="the sample knowledge base")
-    sources = {record.question_id: record.source for record in records}
-    store.add_documents(
-        [
-            Document(text, metadata={"source": sources[name]})
-            for name, text in articles.passages.items()
-        ]
-    )
+    texts = dict.fromkeys((record.passage or "", record.source or "") for record in records)
+    store.add_documents([Document(text, metadata={"source": source}) for text, source in texts])
     return store
 
 

@@ -20,6 +20,8 @@ from ...run import CaseKind, MeasuredRow, MeasuredRun
 _MARGIN = 0.02
 # With fewer passages the intervals of a bootstrap are too narrow.
 _FEWEST = 30
+# Times this much above the least one count as equal: they vary with what else the machine does.
+_SAME_TIME = 1.25
 # Of a scorer's cases; one that fails more often is not taken.
 _MOST_FAILED = 0.05
 _LEVEL = 0.05
@@ -99,6 +101,11 @@ class ScorerNumbers:
     def cost(self) -> tuple[float, float]:
         """What a question costs: calls of a language model first, then time."""
         return self.calls, math.inf if self.milliseconds is None else self.milliseconds
+
+    def costs_as_little_as(self, least: tuple[float, float]) -> bool:
+        """Whether it makes no more calls, and takes not much more time."""
+        calls, milliseconds = self.cost
+        return calls <= least[0] and milliseconds <= _SAME_TIME * least[1]
 
     @property
     def unfit(self) -> str:
@@ -234,7 +241,8 @@ def choose_scorer(
     """Choose the cheapest scorer that no other one is shown to be better than.
 
     Scorers that fail on more than 5 % of their cases, or are not shown to be better than
-    chance, are not chosen. One scorer is shown to be better than another if the interval of
+    chance, are not chosen. Of several that cost about the same the one with the highest AUROC is
+    chosen. One scorer is shown to be better than another if the interval of
     their difference in AUROC lies above 0; the intervals hold for all pairs together.
 
     Args:
@@ -258,7 +266,9 @@ def choose_scorer(
     not_worse = [
         one for one in fit if all(against[one.name][o.name][0] <= 0 for o in others_of[one.name])
     ]
-    take = min(not_worse, key=lambda one: one.cost)
+    least = min(one.cost for one in not_worse)
+    cheapest = [one for one in not_worse if one.costs_as_little_as(least)]
+    take = max(cheapest, key=lambda one: one.auroc.value or 0.0)
     better_by = {o.name: against[take.name][o.name] for o in others_of[take.name]}
     out = "".join(f" Left aside: {one.name} ({one.unfit})." for one in scorers if one.unfit)
     open_ones = {name: ends for name, ends in better_by.items() if ends[1] > _MARGIN}

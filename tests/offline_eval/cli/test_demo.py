@@ -65,9 +65,7 @@ def test_the_help_desk_follows_some_articles_and_abstains_where_they_are_missing
 
 
 def test_an_abstention_says_nothing_of_what_was_retrieved(city: CityDemo) -> None:
-    titles = {row["source"] for row in read_lines(sample_knowledge_base_path())}
     for answer in city.answers:
-        assert answer.unguarded not in titles  # articles are served below their titles
         if answer.route == "abstain":
             assert answer.reply != answer.unguarded
         else:

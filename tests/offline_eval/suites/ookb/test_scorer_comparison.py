@@ -141,6 +141,18 @@ def test_a_call_of_a_language_model_costs_more_than_any_time() -> None:
     assert found.take == "slow"
 
 
+@pytest.mark.parametrize(("milliseconds", "take"), [(24.0, "other"), (26.0, "first")])
+def test_of_two_that_take_about_the_same_time_the_better_one_is_taken(
+    milliseconds: float, take: str
+) -> None:
+    better = Interval(0.81, 0.7, 0.9, 50)
+    other = ScorerNumbers("other", better, Interval(), 100, 0, {}, milliseconds, 0)
+    found = choose_scorer(
+        [_numbers("first", 20.0), other], [_difference("other", "first", -0.01, 0.015)], 50
+    )
+    assert found.take == take
+
+
 def test_one_that_is_worse_than_a_third_is_not_taken() -> None:
     middle = _numbers("middle", 20.0)
     differences = [
