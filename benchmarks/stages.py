@@ -26,15 +26,21 @@ def stage_seconds(
     scorer: BiEncoderScorer | CrossEncoderScorer, pairs: Sequence[tuple[str, str]]
 ) -> dict[str, float]:
     """CPU seconds of each step of scoring these pairs once."""
-    given: Any = pairs
-    if isinstance(scorer, BiEncoderScorer):
-        given = list(dict.fromkeys(text for pair in pairs for text in pair))
     found: dict[str, float] = {}
-    for name in ("encode_pre", "encode_core", "encode_post"):
-        step: Callable[[Any], Any] = getattr(scorer, name)
+
+    def timed(name: str, *given: Any) -> Any:
+        step: Callable[..., Any] = getattr(scorer, name)
         start = time.process_time()
-        given = step(given)
+        done = step(*given)
         found[name] = time.process_time() - start
+        return done
+
+    if isinstance(scorer, BiEncoderScorer):
+        distinct = list(dict.fromkeys(text for pair in pairs for text in pair))
+        timed("encode_post", timed("encode_core", timed("encode_pre", distinct)))
+    else:
+        rows = timed("encode_pre", pairs)
+        timed("encode_post", timed("encode_core", rows), rows)
     return found
 
 

@@ -56,6 +56,23 @@ import importlib, sys
 for name in sys.stdin.read().split():
     importlib.import_module(name)
 """
+# Only imported once an application has set up OpenTelemetry.
+TRACING = "knowgate.guard._tracing"
+# Modules that rest on an extra, and public names that are looked up in them on first use.
+NEED_AN_EXTRA = {
+    "knowgate.adapters.langchain._agent_middleware": ("langchain.GuardMiddleware", "[agents]"),
+    "knowgate.adapters.serve._": ("serve.create_app", "[serve]"),
+}
+LOOK_UP = """
+import importlib, sys
+from knowgate.guard.errors import MissingDependencyError
+for line in sys.stdin.read().split():
+    package, name = line.split(".")
+    try:
+        getattr(importlib.import_module(f"knowgate.adapters.{package}"), name)
+    except MissingDependencyError as error:
+        print(error)
+"""
 
 
 def git(*arguments: str) -> str:
@@ -180,12 +197,28 @@ def test_without_extras_a_chain_is_guarded_by_the_embedded_scorer(python: Path) 
 def test_without_extras_everything_but_the_offline_evaluation_can_be_imported(
     python: Path,
 ) -> None:
-    names = list(modules("guard", "calibration", "adapters"))
+    names = [
+        name
+        for name in modules("guard", "calibration", "adapters")
+        if not name.startswith((TRACING, *NEED_AN_EXTRA))
+    ]
     assert len(names) > 100
 
     done = run_in(python, "-c", IMPORT_ALL, text=" ".join(names))
 
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_without_its_extra_a_public_name_says_which_one(python: Path) -> None:
+    names, extras = zip(*NEED_AN_EXTRA.values(), strict=True)
+
+    done = run_in(python, "-c", LOOK_UP, text=" ".join(names))
+
+    assert done.returncode == 0, done.stderr
+    hints = done.stdout.splitlines()
+    assert len(hints) == len(extras)
+    assert all(extra in hint for extra, hint in zip(extras, hints, strict=True)), hints
 
 
 def test_with_the_packages_of_the_extra_the_command_line_starts_from_the_wheel(
