@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -148,6 +149,9 @@ class CalibrationRecord:
         heaviest = max(means.values(), default=1.0)
         kept = []
         for question, found in variants.items():
+            if len(found) == 1 and means[question] == heaviest:
+                kept += found
+                continue
             which, stays = _two_draws(question, seed)
             if stays * heaviest < means[question]:
                 # In an order of their own, so that the order of the records does not matter.
@@ -338,9 +342,9 @@ def _outcome(value: object, name: str, number: int) -> bool | None:
 def _two_draws(question: str, seed: int) -> tuple[float, float]:
     """Two numbers in [0, 1) from a question's id."""
     digest = hashlib.sha256(f"{seed}/{question}".encode("utf-8", "surrogatepass")).digest()
+    first, second = struct.unpack_from(">QQ", digest)
     # 53 bits, so that no draw is rounded up to 1.
-    first, second = (int.from_bytes(part, "big") >> 11 for part in (digest[:8], digest[8:16]))
-    return first / 2.0**53, second / 2.0**53
+    return (first >> 11) / 2.0**53, (second >> 11) / 2.0**53
 
 
 def _drawn(variants: list[CalibrationRecord], draw: float) -> CalibrationRecord:

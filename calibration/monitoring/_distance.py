@@ -212,9 +212,9 @@ def bin_of(edges: Sequence[float], value: float) -> int:
 
 def binned(edges: Sequence[float], values: Iterable[float]) -> tuple[int, ...]:
     """How many of `values` fall into each bin."""
-    counts = [0] * (len(edges) - 1)
-    for value in values:
-        counts[bin_of(edges, value)] += 1
+    bins = len(edges) - 1
+    found = np.searchsorted(edges, np.fromiter(values, dtype=np.float64), side="right") - 1
+    counts: list[int] = np.bincount(np.clip(found, 0, bins - 1), minlength=bins).tolist()
     return tuple(counts)
 
 
