@@ -235,6 +235,8 @@ def test_what_the_packages_import_is_declared() -> None:
         parts = path.relative_to(ROOT).parts
         if parts[:2] == ("adapters", "serve"):  # whose types are those of Starlette
             return BASE | EXTRAS["serve"] | {"starlette"}
+        if parts == ("guard", "_tracing.py"):  # imported where the application has imported it
+            return BASE | EXTRAS["otel"]
         is_offline = parts[0] == "offline_eval"
         return BASE | EXTRAS["eval"] if is_offline else BASE
 
