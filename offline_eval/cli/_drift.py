@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ import typer
 from pydantic import ValidationError
 
 from ...calibration.monitoring import DecisionMonitor, DriftReport, MonitorReport
-from ...guard.decision import Decision, Reason, Route
+from ...guard.decision import Decision, Route
 from ...guard.errors import InputError
 from ...guard.files import read_jsonl, write_json
 from ...guard.policy import Policy
@@ -31,6 +32,8 @@ _FEEDBACK = (
 )
 # That every reply was picked for labelling, at rates that say otherwise.
 _IMPLAUSIBLE = 0.001
+# Of the guard, or of a veto of the user's.
+_REASON = re.compile(r"[a-z0-9_]{1,60}")
 _WINDOW = typer.Option(
     help="Decisions that make the baseline of the abstention rate, where the policy has none; at "
     "least 100."
@@ -72,7 +75,7 @@ def drift(
 ) -> None:
     """Compare live decisions with the calibration set, and feedback with the promise.
 
-    Decisions are lines as `knowgate route` writes them, or logs of `Decision.model_dump`; or
+    Decisions are lines of `DecisionLog`, of `knowgate route` or of `Decision.model_dump`; or
     those that the policy takes on a run of `knowgate measure`, where a log of questions of which
     nothing is known suffices.
     Relevance and confidence are compared with the policy's histograms (PSI and KS, with
@@ -190,11 +193,14 @@ def _lines(report: MonitorReport) -> list[str]:
 
 def _decision(value: Mapping[str, Any], where: str) -> Decision:
     found: dict[str, Any] = {}
-    for name, kind in (("route", Route), ("reason", Reason)):
+    for name in ("route", "reason"):
         text = value.get(name)
-        if not isinstance(text, str) or text not in list(kind):
+        known = isinstance(text, str) and (
+            text in list(Route) if name == "route" else _REASON.fullmatch(text)
+        )
+        if not known:
             raise InputError(f"field '{name}' is missing or unknown", where=where, hint=_DECISION)
-        found[name] = kind(text)
+        found[name] = text
     for name in ("relevance", "confidence"):
         found[name] = _probability(value, name, where)
     try:

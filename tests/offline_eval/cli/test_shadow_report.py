@@ -307,8 +307,9 @@ def test_what_is_no_log_is_refused(knowgate: Knowgate, tmp_path: Path, log: Path
         refused(knowgate("shadow-report", log, "--labels", labels), words)
 
 
-def test_drift_reads_the_log_too(knowgate: Knowgate, log: Path) -> None:
+def test_drift_reads_the_log_too_with_reasons_of_own_vetoes(knowgate: Knowgate, log: Path) -> None:
     (policy,), (lines,) = log.glob("policy-*.json"), log.glob("decisions-*.jsonl")
+    lines.write_text(lines.read_text().replace("neither_knows", "passage_too_old"))
 
     outcome = knowgate("drift", "--policy", policy, "--input", lines, "--window", "100")
 
