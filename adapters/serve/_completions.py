@@ -32,6 +32,8 @@ _UNKNOWN_OPTIONS = (
     "frequency_penalty", "function_call", "functions", "logit_bias", "presence_penalty",
     "response_format", "tool_choice", "tools", "top_k",
 )  # fmt: skip
+# Values that ask for nothing.
+_DEFAULTS = (None, 0, [], {}, "none", {"type": "text"})
 _MOST_STOPS = 16
 
 
@@ -56,7 +58,7 @@ class Completions:
     """Answers requests with a language model.
 
     Args:
-        lm: the model; one that follows another at `n` is drawn with the next seed.
+        lm: the model.
         name: what requests call it.
     """
 
@@ -73,7 +75,7 @@ class Completions:
             message = f"There is no such model; the only one is {self.name}."
             raise ServeError(404, "model_not_found", message, param="model")
         for option in _UNKNOWN_OPTIONS:
-            if (request.model_extra or {}).get(option):
+            if (request.model_extra or {}).get(option) not in _DEFAULTS:
                 raise _unsupported(option)
         if request.top_p not in (None, 1):
             raise _unsupported("top_p")
