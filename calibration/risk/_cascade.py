@@ -100,7 +100,7 @@ def _options(
 
 def _certifiable(passages: int, bound: float, level: float) -> float | None:
     """The largest share of passages that may leak in the test; None: not even none of them."""
-    counts = np.arange(passages + 1, dtype=np.float64)
+    counts: Floats = np.arange(passages + 1, dtype=np.float64)
     tails = binomial_p_values(counts, np.full(counts.shape, passages), bound)
     passing = int(np.searchsorted(tails, level, side="right"))
     return (passing - 1) / passages if passing and passages else None

@@ -181,7 +181,8 @@ class CascadeScorer:
     def supports(self, question: str) -> bool:
         """Whether the cheap scorer knows the question's language."""
         supports = getattr(self._cheap.scorer, "supports", None)
-        return True if supports is None else supports(question)
+        known: bool = True if supports is None else supports(question)
+        return known
 
     # -- each passage alone -----------------------------------------------------------
 
