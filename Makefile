@@ -48,10 +48,16 @@ test-fast: $(VENV)/.dev  ## the tests that answer within a minute
 attack: $(VENV)/.dev  ## attack the guard and print what got through (10 minutes)
 	$(BIN)/python -m tools.attack.run
 
-lint: $(VENV)/.dev  ## formatting, style, types, layers
+lint: types style layers  ## formatting, style, types, layers
+
+types: $(VENV)/.dev
+	$(BIN)/mypy --num-workers $(WORKERS)
+
+style: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy --num-workers $(WORKERS)
+
+layers: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 format: $(VENV)/.dev
