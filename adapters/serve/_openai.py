@@ -44,6 +44,9 @@ def _number(value: Any) -> Any:
 
 # JSON has one kind of number: 2.0 is a whole one too, and "2" is none.
 _Whole = Annotated[int, Field(strict=False), BeforeValidator(_number)]
+_Count = Annotated[int, Field(strict=False, ge=1), BeforeValidator(_number)]
+_Replies = Annotated[int, Field(strict=False, ge=1, le=128), BeforeValidator(_number)]
+_Likeliest = Annotated[int, Field(strict=False, ge=0, le=20), BeforeValidator(_number)]
 
 
 class _Request(BaseModel):
@@ -74,7 +77,7 @@ class ChatRequest(_Request):
     model: str = Field(max_length=256)
     messages: list[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
     stream: bool | None = None
-    n: _Whole | None = Field(default=None, ge=1, le=128)
+    n: _Replies | None = None
 
     @property
     def question(self) -> str | None:
@@ -88,12 +91,12 @@ class SamplingRequest(ChatRequest):
 
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, ge=0, le=1)
-    max_tokens: _Whole | None = Field(default=None, ge=1)
-    max_completion_tokens: _Whole | None = Field(default=None, ge=1)
+    max_tokens: _Count | None = None
+    max_completion_tokens: _Count | None = None
     seed: _Whole | None = None
     stop: str | list[str] | None = None
     logprobs: bool | None = None
-    top_logprobs: _Whole | None = Field(default=None, ge=0, le=20)
+    top_logprobs: _Likeliest | None = None
     stream_options: dict[str, Any] | None = None
 
 
