@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 DECISION_EVENT = "knowgate_decision"
 _ESTIMATOR = "estimator"
-_MOST_THREADS = 16
+_MOST_THREADS = 64
 _Result = TypeVar("_Result")
 
 

@@ -169,9 +169,10 @@ class RagOptions:
             `retrieval_failed`), returns something other than documents
             (`invalid_passages`) or more than the guard's limits allow
             (`input_too_large`).
-        retriever_timeout: seconds after which a call of the retriever has failed; None waits
-            for ever. With one, a sync call runs on a thread of the chain's own, which a call
-            that hangs keeps. A batch is one call. Ignored in shadow mode.
+        retriever_timeout: seconds after which a call of the retriever has failed. A sync call
+            runs on a thread of the chain's own, which a call that hangs keeps. A batch is one
+            call. None waits for ever, on the caller's thread: for a retriever that must be
+            called there. Ignored in shadow mode.
         raise_on_abstain: raise `AbstainedError` instead of replying, so that
             `with_fallbacks` takes over.
         check_reply: question, reply → whether the generated reply is an abstention
@@ -187,7 +188,7 @@ class RagOptions:
     """
 
     on_retriever_error: OnRetrieverError | str = OnRetrieverError.ABSTAIN
-    retriever_timeout: float | None = None
+    retriever_timeout: float | None = 30.0
     raise_on_abstain: bool = False
     check_reply: ReplyCheck | ReplyDetector | None = None
     replace_abstentions: bool = False

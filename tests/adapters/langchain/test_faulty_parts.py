@@ -271,11 +271,11 @@ async def test_hanging_retrievers_keep_a_bounded_number_of_threads(gate: threadi
 
     setting = Setting(retriever=hanging, retriever_timeout=0.005)
 
-    answers = [setting.chain.invoke("a known one") for _ in range(40)]
+    answers = [setting.chain.invoke("a known one") for _ in range(100)]
 
     assert {answer.decision.reason for answer in answers} == {Reason.RETRIEVAL_FAILED}
-    assert threading.active_count() - before <= 16
-    assert next(begun) <= 16
+    assert threading.active_count() - before <= 64
+    assert next(begun) <= 64
 
 
 async def test_a_retriever_in_time_is_as_one_without_a_deadline() -> None:
