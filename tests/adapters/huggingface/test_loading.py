@@ -213,7 +213,7 @@ def test_importing_the_package_loads_neither_torch_nor_langchain() -> None:
 
     code = (
         "import sys, knowgate.adapters.huggingface as package\n"
-        "assert sorted(package.__all__) == package.__all__\n"
+        "assert package.__all__  # their order: tests/test_packaging.py\n"
         "heavy = {'torch', 'transformers', 'langchain_core'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
