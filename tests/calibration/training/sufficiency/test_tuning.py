@@ -65,6 +65,7 @@ def test_the_report_says_what_was_measured(tuned: _Tuned) -> None:
         },
         "steps": report.steps,
         "helped": report.helped,
+        "use": "tuned" if report.helped else "sufficiency",
     }
 
 
