@@ -31,7 +31,6 @@ from ...calibration.risk import (
 from ...guard.decision import Route
 from ...guard.errors import InputError
 from ...guard.policy import Guarantee, Policy
-from ...guard.signals.relevance import default_aggregator
 from ._attempts import Asked
 from ._attempts import counted as as_counted
 from ._calibrators import calibrated_records, calibrator_of, choose_calibrators
@@ -382,7 +381,8 @@ def _two_parts(measured: CalibrationSet, share: float) -> _Parts:
     Raises:
         InputError: nothing is left to fit on, or no source was left out.
     """
-    _require_usual_aggregator(measured)
+    if measured.cascade is not None and measured.scorer is not None:
+        measured.require_usual_aggregator(measured.scorer)
     if not measured.leaves_out:
         raise InputError(
             "holds no questions with their source left out, which a leak is measured on",
@@ -397,24 +397,6 @@ def _two_parts(measured: CalibrationSet, share: float) -> _Parts:
             hint="use more questions",
         )
     return _Parts([], fit_on, test)
-
-
-def _require_usual_aggregator(measured: CalibrationSet) -> None:
-    """Reject cheap values that a cascade would not take.
-
-    Raises:
-        InputError: passages were aggregated in another way than the scorer's usual one.
-    """
-    if measured.cascade is None or measured.scorer is None:
-        return
-    usual = default_aggregator(measured.scorer.kind)
-    if measured.aggregator != usual:
-        raise InputError(
-            f"is aggregated by {measured.aggregator!r}, and a cascade takes {usual!r} of a scorer "
-            f"{measured.scorer.kind!r}",
-            where=measured.source,
-            hint="measure without --aggregator",
-        )
 
 
 def _three_parts(measured: CalibrationSet, share: float) -> _Parts:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, astuple, dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from ...calibration.risk import Cascade
 from ...guard.contracts import ConflictBetween
 from ...guard.errors import InputError
 from ...guard.policy import Fingerprint, Retrieval, default_calibrator
+from ...guard.signals.relevance import default_aggregator
 from ..data.diversity import words_of
 from ..run import CaseKind, Manifest, MeasuredRow, MeasuredRun, Question
 from ..suites.uniknow import uniknow_signals
@@ -43,6 +44,8 @@ class CalibrationSet:
         cascade: the costly scorer that gave the records' verdicts, and what it costs; None where
             there is none.
         leaves_out: each question has a record `in_kb` and a record `left_out`, as `Leak` needs.
+        contents: by question and case, a hash of the question and of the passages that were
+            judged; empty where they are not known.
     """
 
     records: tuple[CalibrationRecord, ...]
@@ -58,6 +61,7 @@ class CalibrationSet:
     kept_sets: tuple[tuple[tuple[float, ...], tuple[int, ...]], ...] = ()
     echoes: tuple[float, ...] = ()
     cascade: Cascade | None = None
+    contents: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -101,7 +105,8 @@ class CalibrationSet:
             judged: what that scorer measured, e.g. another run of `knowgate measure`.
 
         Raises:
-            InputError: it measured other cases, or what was retrieved in another way.
+            InputError: it measured other cases, or what was retrieved in another way; it is the
+                same scorer, or aggregated in another way than a cascade does.
         """
         relevance = {(one.question_id, one.case): one.relevance for one in judged.records}
         missing = [r for r in self.records if (r.question_id, r.case) not in relevance]
@@ -124,6 +129,14 @@ class CalibrationSet:
                 where=judged.source,
                 hint="name a run of `knowgate measure`",
             )
+        self._require_same_contents(judged)
+        if judged.scorer == self.scorer:
+            raise InputError(
+                f"was measured by the scorer of {self.name} itself",
+                where=judged.source,
+                hint="name a run of another, costly scorer",
+            )
+        judged.require_usual_aggregator(judged.scorer)
         verdicts = default_calibrator(judged.scorer)
         records = []
         for record in self.records:
@@ -135,6 +148,34 @@ class CalibrationSet:
             tuned_on = tuple(dict.fromkeys((*self.tuned_on, *judged.tuned_on)))
         cascade = Cascade(costly=judged.scorer)
         return replace(self, records=tuple(records), cascade=cascade, echoes=(), tuned_on=tuned_on)
+
+    def _require_same_contents(self, judged: CalibrationSet) -> None:
+        for case, content in self.contents.items():
+            if judged.contents.get(case, content) != content:
+                raise InputError(
+                    f"question {case[0]!r}, case {case[1]!r}, has another question or other "
+                    f"passages here than in {self.name}",
+                    where=judged.source,
+                    hint="measure the same questions with the costly scorer, on the same passages",
+                )
+
+    def require_usual_aggregator(self, scorer: Fingerprint) -> None:
+        """Reject values of a stage that a cascade would aggregate in another way.
+
+        Args:
+            scorer: that measured them.
+
+        Raises:
+            InputError: passages were aggregated in another way than the scorer's usual one.
+        """
+        usual = default_aggregator(scorer.kind)
+        if self.aggregator != usual:
+            raise InputError(
+                f"is aggregated by {self.aggregator!r}, and a cascade takes {usual!r} of a scorer "
+                f"{scorer.kind!r}",
+                where=self.source,
+                hint="measure without --aggregator",
+            )
 
     @staticmethod
     def of_run(run: str | os.PathLike[str]) -> CalibrationSet:
@@ -201,7 +242,22 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
             for row in found.rows
             if row.kind is CaseKind.ECHO and row.raw_relevance is not None
         ),
+        contents=_contents(found, rows),
     )
+
+
+def _contents(run: MeasuredRun, rows: Iterable[MeasuredRow]) -> dict[tuple[str, str], str]:
+    """Per case that did not fail, a hash of its question and of the passages in their order."""
+    texts = {one.own_passage: one.passage for one in run.questions.values()}
+    texts |= {name: one.text for name, one in run.passages.items()}
+    found = {}
+    for row in rows:
+        if row.error is None:
+            judged = [(name, texts.get(name)) for name in row.retrieved]
+            text = json.dumps([run.questions[row.question_id].question, judged])
+            key = (row.question_id, row.kind.value)
+            found[key] = hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return found
 
 
 def _retrieval(run: MeasuredRun) -> Retrieval:

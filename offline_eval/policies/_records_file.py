@@ -170,15 +170,16 @@ def _made_by(
     if not isinstance(population, str):
         _reject("field 'population' must be text", at)
     scorer = _fingerprint(found.get("scorer"), "scorer", at)
+    costly = _fingerprint(found.get("costly_scorer"), "costly_scorer", at)
     tuned_on = found.get("tuned_on")
     if tuned_on is not None and not _is_list_of_text(tuned_on):
         _reject("field 'tuned_on' must be a list of ids", at)
     if tuned_on is None:
-        tuned_on = None if scorer is not None and SufficiencyScorer.is_tuned(scorer) else ()
+        stages = [one for one in (scorer, costly) if one is not None]
+        tuned_on = None if any(map(SufficiencyScorer.is_tuned, stages)) else ()
     between = found.get("conflict_between", "memory")
     if between not in get_args(ConflictBetween):
         _reject("field 'conflict_between' must be memory, passages or both", at)
-    costly = _fingerprint(found.get("costly_scorer"), "costly_scorer", at)
     return CalibrationSet(
         records=(),
         source=where,

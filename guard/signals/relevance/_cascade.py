@@ -171,6 +171,18 @@ class CascadeScorer:
         return self._cheap.scorer, self._costly.scorer
 
     @property
+    def calls(self) -> int | None:
+        """How often its scorers asked a language model so far; None where neither counts that."""
+        counts = [getattr(scorer, "calls", None) for scorer in self.stages]
+        known = [count for count in counts if isinstance(count, int)]
+        return sum(known) if known else None
+
+    def tuned_on(self, question: str) -> bool:
+        """Whether one of its scorers was tuned on this question, and so looks better on it."""
+        asked = [getattr(scorer, "tuned_on", None) for scorer in self.stages]
+        return any(tuned_on(question) for tuned_on in asked if tuned_on is not None)
+
+    @property
     def checks_deadline(self) -> bool:
         """Whether the cheap scorer does; the costly one has a thread of its own."""
         cheap = self._cheap.scorer

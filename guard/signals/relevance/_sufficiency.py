@@ -221,7 +221,9 @@ class SufficiencyScorer:
 
     @staticmethod
     def is_tuned(fingerprint: Fingerprint) -> bool:
-        """Whether a fingerprint is that of a tuned scorer, and not of the bundled one."""
+        """Whether a fingerprint is that of a tuned scorer, or of a cascade with one."""
+        if any(map(SufficiencyScorer.is_tuned, fingerprint.stages)):
+            return True
         mix = fingerprint.settings.get("mix_sha256")
         if fingerprint.kind != "sufficiency" or mix is None:
             return False

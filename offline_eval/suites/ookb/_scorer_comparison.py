@@ -48,12 +48,13 @@ class Outcome(StrEnum):
     """What a comparison ends with.
 
     One is better than all others; one is the cheapest and no other is better by more than the
-    margin; that cannot be told from so few questions; or none can be taken.
+    margin; that cannot be told from so few questions; only one can be taken; or none.
     """
 
     BETTER = "better"
     AS_GOOD = "as_good"
     CANNOT_BE_TOLD = "cannot_be_told"
+    ONLY_ONE = "only_one"
     NONE = "none"
 
 
@@ -145,7 +146,7 @@ class ScorerComparison:
     Attributes:
         questions: that were asked.
         passages: that hold their answers, or documents of a chain; the bootstrap draws these.
-        missed: questions whose passage was not retrieved; they are left out of all numbers.
+        missed: questions whose passage was not retrieved; only their left-out cases count.
         risk: share of the left-out questions that may pass.
         scorers: in the order in which they were named.
         differences: of each pair.
@@ -283,6 +284,9 @@ def choose_scorer(
             f"questions. Difference in AUROC: {named}. Until more questions decide, take "
             f"{take.name}, the cheapest that is not shown to be worse.{out}",
         )
+    if not better_by:
+        reason = f"Take {take.name}: it is the only one that can be taken."
+        return ScorerChoice(Outcome.ONLY_ONE, take.name, reason + out)
     if all(high < 0 for _, high in better_by.values()):
         reason = f"Take {take.name}: its AUROC is higher than that of each other one."
         return ScorerChoice(Outcome.BETTER, take.name, reason + out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -207,3 +208,30 @@ def test_runs_on_other_questions_are_rejected(two_runs: tuple[Path, Path]) -> No
         cheap.with_judge(other)
     with pytest.raises(InputError, match="does not say which scorer"):
         cheap.with_judge(replace(judged, scorer=None))
+    mean = replace(judged, aggregator="mean")
+    with pytest.raises(InputError, match="a cascade takes 'joint' of a scorer 'judge'"):
+        cheap.with_judge(mean)
+
+
+def test_verdicts_on_other_passages_are_rejected(
+    knowgate: Knowgate, two_runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    cheap, judged = two_runs
+    changed = shutil.copytree(judged, tmp_path / "changed")
+    file = changed / "questions.jsonl"
+    # As long as before, and under the same ids.
+    file.write_text(file.read_text("utf-8").replace("opens at", "shuts at"), "utf-8")
+    outcome = knowgate(
+        "calibrate", "--run", cheap, "--judge-run", changed, "--out", tmp_path / "policy.json"
+    )
+    refused(outcome, "has another question or other passages here than in cheap")
+
+
+def test_a_scorer_is_no_judge_of_itself(
+    knowgate: Knowgate, two_runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    cheap, _ = two_runs
+    outcome = knowgate(
+        "calibrate", "--run", cheap, "--judge-run", cheap, "--out", tmp_path / "policy.json"
+    )
+    refused(outcome, "was measured by the scorer of cheap itself")

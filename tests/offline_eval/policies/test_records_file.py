@@ -241,6 +241,9 @@ def test_a_scorer_to_compare_with_needs_the_questions_and_must_be_the_same(tmp_p
 
 def test_records_of_a_tuned_scorer_must_say_what_it_was_tuned_on(tmp_path: Path) -> None:
     header = {"scorer": TUNED.model_dump()}
+    cascade = Fingerprint(kind="cascade", stages=(TUNED, SCORER)).model_dump()
+    for other in ({"scorer": cascade}, {"costly_scorer": TUNED.model_dump()}):
+        assert read_records(written(tmp_path, other, *ASKED)).tuned_on is None
     unknown = read_records(written(tmp_path, header, *ASKED))
     assert unknown.tuned_on is None
     with pytest.raises(InputError, match="nothing says whether it was tuned on") as error:

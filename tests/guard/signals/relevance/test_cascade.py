@@ -314,6 +314,23 @@ def test_numbers_out_of_range_are_rejected(options: dict[str, Any]) -> None:
         cascade(**options)
 
 
+class _Tuned(FakeScorer):
+    """Was tuned on one question."""
+
+    def tuned_on(self, question: str) -> bool:
+        return question == "When?"
+
+
+def test_calls_and_the_questions_of_tuning_are_those_of_the_stages() -> None:
+    for stages in ((_Tuned(), FakeScorer()), (FakeScorer(), _Tuned())):
+        scorer = CascadeScorer(*stages, threshold=0.5, reach=0.1)
+        assert [scorer.tuned_on(question) for question in ("When?", "Where?")] == [True, False]
+        scorer.score_set("When?", ["Never."])
+        assert scorer.calls == 1
+    lexical = load_scorer("lexical")
+    assert CascadeScorer(lexical, lexical, threshold=0.5, reach=0.1).calls is None
+
+
 def test_other_scorers_are_left_as_they_are() -> None:
     lexical = load_scorer("lexical")
     assert CascadeScorer.completing(lexical.fingerprint, lexical) is lexical

@@ -85,7 +85,9 @@ def test_a_scorer_that_always_fails_has_no_number_and_is_not_taken(
     assert found.scorers[1].false_abstention.value is None
     assert (found.scorers[1].failed, found.failed) == (80, 80)
     assert found.differences == ()
-    assert found.choice.take == "works"
+    # Of nothing it was shown to be better.
+    assert (found.choice.take, found.choice.outcome) == ("works", Outcome.ONLY_ONE)
+    assert "the only one that can be taken" in found.choice.reason
     assert "broken (80 of its 80 cases failed)" in found.choice.reason
     document = scorers_document(found)
     assert document.warnings == ["broken failed on 80 of 80 cases (80 SignalTimeoutError)."]
