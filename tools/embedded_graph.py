@@ -8,6 +8,7 @@ Initializers have the names of the tensors that belong there; `.T` stands for tr
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ _SMALLEST = 2_000
 
 def main() -> None:
     """Write the graph into the package."""
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     loaded = load_torch(None, Runtime(device="cpu"))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"

@@ -139,7 +139,7 @@ def folder_name(scorer: str) -> str:
 
     Example:
         >>> folder_name("sufficiency"), folder_name("judge:openai:gpt-4o-mini")
-        ('sufficiency', 'judge_openai_gpt-4o-mini-27c5cc')
+        ('sufficiency', 'judge_openai_gpt-4o-mini-8b852e')
     """
     plain = re.sub(r"[^A-Za-z0-9.-]+", "_", scorer).strip("._-")[:_SLUG_LENGTH]
     if plain == scorer and plain == plain.lower():
