@@ -127,7 +127,7 @@ def find_folder(path_or_name: str | Path, *, local_files_only: bool) -> Path:
         )
     except (OSError, ValueError, HfHubHTTPError) as error:
         hint = (
-            "give a folder, or local_files_only=False to download a hub model"
+            "give a folder, or first download the model with `hf download NAME`"
             if local_files_only
             else "check the name and the connection"
         )

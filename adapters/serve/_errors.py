@@ -81,6 +81,9 @@ def invalid_request(error: RequestValidationError) -> ServeError:
         return ServeError(400, "invalid_json", "The body is not JSON.")
     place = [str(part) for part in first["loc"] if part != "body"]
     param = clean_text(".".join(place))[:_MOST_PARAM] or None
+    if not place and first["type"] != "value_error":
+        message = "The body is no JSON object, or its Content-Type is not application/json."
+        return ServeError(422, "invalid_request", message)
     known = {
         "extra_forbidden": "there is no such field",
         "missing": "it is missing",

@@ -100,10 +100,10 @@ def _list_scorers(as_json: bool) -> None:
         )
         return
     out.print(f"own: {', '.join(scorer_names())}")
-    table = Table("scorer", "parameters", "licence", "what a high score means")
     for name, preset in PRESETS.items():
-        table.add_row(f"hf:{name}", f"{preset.millions} M", preset.licence, preset.means)
-    out.print(table)
+        out.print(f"hf:{name}", markup=False)
+        facts = f"{preset.millions} M parameters, {preset.licence}; {preset.means}"
+        out.print(f"  {facts}", markup=False, highlight=False)
     out.print("Any other model: hf:FOLDER or hf:OWNER/NAME. Only a hub id is downloaded.")
     out.print("A language model as the judge: judge:MODEL, named as for --model.")
 

@@ -16,7 +16,10 @@ from ._serve import served_token
 @app.command("serve-lm")
 def serve_lm(
     model: Annotated[
-        str, typer.Option(help="embedded, smollm2, gguf:FILE, a model folder, or hf:HUB_NAME.")
+        str,
+        typer.Option(
+            help="embedded, smollm2, gguf:FILE, a model folder, or hf:HUB_NAME (downloaded before)."
+        ),
     ] = "embedded",
     name: Annotated[
         str | None, typer.Option(help="What requests call it; by default the name of the model.")

@@ -27,7 +27,7 @@ _FAIL_IF = typer.Option(
     "--fail-if",
     metavar="EXPRESSION",
     help="A gate: exit code 1 where this holds, such as 'abstention>0.2' or "
-    "'labels.leak.high>5%'. May be given more than once.",
+    "'labels.leak.high>5%'. Needs --out. May be given more than once.",
 )
 
 
