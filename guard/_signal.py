@@ -30,12 +30,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ._fingerprint import Fingerprint
 from .deadlines import call_on_thread
 from .decision import OnError
 from .errors import KnowgateError, SignalValueError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 Measured = TypeVar("Measured")
 
@@ -183,3 +186,20 @@ def as_number(value: Any, signal: str) -> float:
     if not math.isfinite(number):
         raise SignalValueError(signal, "NaN or infinity was measured")
     return number
+
+
+class SignalSpan(Protocol):
+    """A span around the measurement of one signal."""
+
+    def measured(self, value: object) -> None:
+        """Record a checked value, or a failure."""
+
+
+class SignalSpans(Protocol):
+    """A decision's span, as far as measuring its signals needs it."""
+
+    def signal(self, signal: Signal[Any]) -> AbstractContextManager[SignalSpan]:
+        """The span of a signal that is measured now."""
+
+    def measured_jointly(self, signal: Signal[Any], begun: int, value: object) -> None:
+        """Record a signal that was measured for several questions at once."""

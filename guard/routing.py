@@ -21,7 +21,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ._policy_fields import PolicyFields, finite_or_none
-from ._signal import Request, Signal
+from ._signal import Request, Signal, SignalSpans
 from .decision import Decision, Found, Mode, OnError, Reason, Route, Scenario, SignalName
 from .errors import (
     InputError,
@@ -35,7 +35,6 @@ from .text import InputLimits
 
 if TYPE_CHECKING:
     from ._routing_signals import RoutingSignal
-    from ._tracing import DecisionSpan
     from ._vetoes import BoundVeto
 
 __all__ = [
@@ -210,7 +209,7 @@ class Need:
 
     signal: Signal[Any]
     request: Request
-    span: DecisionSpan | None = None
+    span: SignalSpans | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +359,7 @@ def unread_reason(error: QuestionError) -> Reason:
 
 
 def decision_flow(
-    settings: FlowSettings, request: Request | QuestionError, span: DecisionSpan | None = None
+    settings: FlowSettings, request: Request | QuestionError, span: SignalSpans | None = None
 ) -> Flow:
     """Decide one question: yield measurements, receive outcomes, return the decision.
 

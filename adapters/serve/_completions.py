@@ -33,7 +33,7 @@ _UNKNOWN_OPTIONS = (
     "response_format", "tool_choice", "tools", "top_k",
 )  # fmt: skip
 # Values that ask for nothing.
-_DEFAULTS = (None, 0, [], {}, "none", {"type": "text"})
+_DEFAULTS: tuple[object, ...] = (None, 0, [], {}, "none", {"type": "text"})
 _MOST_STOPS = 16
 
 
