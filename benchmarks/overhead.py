@@ -5,6 +5,11 @@
 Prints p50, p95 and p99 in microseconds. What a real scorer or language model takes comes on
 top. The default deadlines move each signal to another thread, so that a stuck one can be left
 behind; without deadlines (None) a sync call stays on the caller's thread.
+
+Under "64 callers" a scorer waits 20 ms, as one on another machine would, and its own time is
+taken off. Peers stand beside where they are installed: NeMo Guardrails (`RunnableRails` around a
+runnable that returns at once, with no rails) and guardrails-ai (a `Guard` with a validator that
+passes everything).
 """
 
 from __future__ import annotations
@@ -14,7 +19,8 @@ import asyncio
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +38,8 @@ NO_DEADLINES: Mapping[str, float | None] = {
     "conflict": None,
 }
 BATCH = 100
+CALLERS = 64
+WAIT_SECONDS = 0.02
 
 
 class CheckingScorer(FakeScorer):
@@ -102,6 +110,77 @@ async def async_microseconds(guard: Guard, rounds: int) -> list[float]:
     return taken[rounds // 10 :]
 
 
+class WaitingScorer(FakeScorer):
+    """Waits as for another machine, and remembers how long."""
+
+    def __init__(self) -> None:
+        super().__init__(default=0.9)
+        self.waited: dict[str, float] = {}
+
+    async def ascore(self, question: str, passages: Sequence[str]) -> list[float]:
+        """Score after a wait."""
+        started = time.perf_counter()
+        await asyncio.sleep(WAIT_SECONDS)
+        self.waited[question] = time.perf_counter() - started
+        return [0.9] * len(passages)
+
+    async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Score pairs after a wait."""
+        await asyncio.sleep(WAIT_SECONDS)
+        return [0.9] * len(pairs)
+
+
+async def concurrent_microseconds(rounds: int) -> list[float]:
+    """The guard's own time of each call, with 64 callers at once."""
+    scorer = WaitingScorer()
+    guard = Guard(
+        Policy(scorer=scorer.fingerprint, relevance_threshold=0.5),
+        scorer=scorer,
+        metrics=GuardMetrics.on(CollectorRegistry()),
+    )
+    taken = []
+
+    async def caller(name: int) -> None:
+        await asyncio.sleep(name * WAIT_SECONDS / CALLERS)  # not all at the same moment
+        for number in range(max(10, rounds // CALLERS)):
+            question = f"{QUESTION} {name} {number}"
+            started = time.perf_counter()
+            await guard.adecide(question, PASSAGES)
+            taken.append((time.perf_counter() - started - scorer.waited[question]) * 1e6)
+
+    await asyncio.gather(*(caller(name) for name in range(CALLERS)))
+    return taken[CALLERS:]
+
+
+def peers() -> dict[str, Callable[[], object]]:
+    """What the peers that are installed do for one question, by name."""
+    found: dict[str, Callable[[], object]] = {}
+    try:
+        from langchain_core.runnables import RunnableLambda
+        from nemoguardrails import RailsConfig
+        from nemoguardrails.integrations.langchain.runnable_rails import RunnableRails
+
+        rails = RunnableRails(RailsConfig.from_content("", "models: []"))
+        railed = rails | RunnableLambda(lambda given: "nine")
+        found["NeMo Guardrails, no rails"] = lambda: railed.invoke({"input": QUESTION})
+    except ImportError:
+        pass
+    try:
+        from guardrails import Guard as PeerGuard
+        from guardrails.validators import PassResult, Validator, register_validator
+
+        @register_validator(name="knowgate/passes", data_type="string")
+        class Passes(Validator):
+            def _validate(self, value: object, metadata: object) -> PassResult:
+                return PassResult()
+
+        peer = PeerGuard().use(Passes())
+        found["guardrails-ai, no-op validator"] = lambda: peer.validate("It opens at nine.")
+    except ImportError:
+        pass
+    return found
+
+
 def machine() -> str:
     """Processor, cores in use and versions, on one line."""
     cpuinfo = Path("/proc/cpuinfo")
@@ -159,7 +238,12 @@ def main() -> None:
         "decide, three signals, no deadlines": lambda: microseconds(
             lambda: full_bare.decide(QUESTION, PASSAGES), rounds
         ),
+        f"adecide, {CALLERS} callers, beside the scorer": lambda: asyncio.run(
+            concurrent_microseconds(rounds)
+        ),
     }
+    for name, call in peers().items():
+        rows[name] = partial(microseconds, call, max(50, rounds // 20))
     print(machine())
     print(f"{'microseconds per decision':40}{'p50':>8}{'p95':>8}{'p99':>8}")
     for name, measure in rows.items():
