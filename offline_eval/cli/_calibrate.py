@@ -308,5 +308,6 @@ def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
         *rate_lines(found),
     ]
     write_or_explain(found, lines, policy_out, asked.report, anyway=asked.write_anyway)
-    if run is not None and isinstance(found.risk, Leak):
+    # The run's own report knows nothing of a second run.
+    if run is not None and isinstance(found.risk, Leak) and asked.judge.run is None:
         out.print(f"next: knowgate report {quote(str(run))}", markup=False)
