@@ -25,7 +25,7 @@ def rows() -> list[list[str]]:
 
 
 @cache
-def tests() -> frozenset[str]:
+def names_of_tests() -> frozenset[str]:
     """Names of all test functions."""
     sources = (path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
     return frozenset(
@@ -39,7 +39,7 @@ def test_a_row_names_what_is_seen_a_metric_and_tests_that_exist(row: list[str]) 
     assert fault
     found = re.findall(r"`(\w+)`", named)
     assert found
-    assert set(found) <= tests(), sorted(set(found) - tests())
+    assert set(found) <= names_of_tests(), sorted(set(found) - names_of_tests())
     metrics = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
     for name in re.findall(r"`(knowgate_\w+)", metric):
         assert f"`{name}`" in metrics

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from langchain_core.callbacks import (
@@ -12,10 +13,16 @@ from langchain_core.callbacks import (
 )
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.retrievers import BaseRetriever, RetrieverLike
-from pydantic import ConfigDict
+from langchain_core.runnables import RunnableConfig
+from pydantic import ConfigDict, PositiveFloat
 
 from ...guard import Decision, Guard, Route
-from ...guard.deadlines import AllWorkersBusyError, DeadlineRunner
+from ...guard.deadlines import (
+    AllWorkersBusyError,
+    DeadlineExceededError,
+    DeadlineRunner,
+    within,
+)
 from ...guard.errors import InputTooLargeError
 from ._answer import RetrievalError
 from ._documents import read_documents
@@ -26,6 +33,8 @@ CONTEXT_SCORE = "context_relevance"
 
 # Threads on which async calls read what may take long.
 readers = DeadlineRunner(16)
+# And those on which sync retrievers run, so that one that hangs can be left behind.
+_searches = DeadlineRunner(64)
 
 
 def kept_documents(decision: Decision, documents: Sequence[Any]) -> list[Any]:
@@ -87,6 +96,14 @@ async def afiltered(guard: Guard, question: str, found: Any) -> list[Document]:
     return kept_documents(decision, documents) if decision.acts else found
 
 
+@contextmanager
+def _late_is_an_error() -> Iterator[None]:
+    try:
+        yield
+    except (DeadlineExceededError, AllWorkersBusyError) as error:
+        raise RetrievalError("the retriever did not return in time") from error
+
+
 class GuardedRetriever(BaseRetriever):
     """Return what another retriever finds, without the passages that do not bear on the question.
 
@@ -102,8 +119,11 @@ class GuardedRetriever(BaseRetriever):
         guard: decides.
         retriever: finds the documents: a retriever, or any runnable from text to documents.
             What it raises is raised.
+        retriever_timeout: seconds that it may take; a sync one runs on another thread for that.
+            None waits for ever, on the caller's thread.
 
     Raises:
+        RetrievalError: by a query that took longer.
         KnowgateError: by a query, only under the guard's `on_error="raise"`.
 
     Example:
@@ -126,17 +146,24 @@ class GuardedRetriever(BaseRetriever):
 
     guard: Guard
     retriever: RetrieverLike
+    retriever_timeout: PositiveFloat | None = 30.0
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
-        found = self.retriever.invoke(query, {"callbacks": run_manager.get_child()})
+        config: RunnableConfig = {"callbacks": run_manager.get_child()}
+        with _late_is_an_error():
+            found = _searches.call(
+                lambda: self.retriever.invoke(query, config), self.retriever_timeout
+            )
         return filtered(self.guard, query, found)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun
     ) -> list[Document]:
-        found = await self.retriever.ainvoke(query, {"callbacks": run_manager.get_child()})
+        config: RunnableConfig = {"callbacks": run_manager.get_child()}
+        with _late_is_an_error():
+            found = await within(self.retriever.ainvoke(query, config), self.retriever_timeout)
         return await afiltered(self.guard, query, found)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +13,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
-from knowgate.adapters.langchain import GuardCompressor, GuardedRetriever
+from knowgate.adapters.langchain import GuardCompressor, GuardedRetriever, RetrievalError
 from knowgate.guard import InputLimits
 from tests.adapters.langchain.fakes import RunsHandler, Setting
 
@@ -121,3 +123,25 @@ def test_what_cannot_be_read_is_not_returned() -> None:
 
     assert retriever.invoke("a question") == []
     assert setting.counted("invalid_passages") == 1
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+async def test_a_retriever_that_hangs_under_the_filter_is_an_error(asynchronous: bool) -> None:
+    done = threading.Event()
+
+    async def waits(question: str) -> list[Document]:
+        await asyncio.sleep(60)
+        return list(FOUND)
+
+    def hangs(question: str) -> list[Document]:
+        done.wait(60)
+        return list(FOUND)
+
+    retriever = GuardedRetriever(
+        guard=Setting().guard, retriever=RunnableLambda(hangs, waits), retriever_timeout=0.01
+    )
+    try:
+        with pytest.raises(RetrievalError, match="in time"):
+            await retriever.ainvoke("when?") if asynchronous else retriever.invoke("when?")
+    finally:
+        done.set()
