@@ -290,8 +290,11 @@ def choose_scorer(
     if all(high < 0 for _, high in better_by.values()):
         reason = f"Take {take.name}: its AUROC is higher than that of each other one."
         return ScorerChoice(Outcome.BETTER, take.name, reason + out)
-    reason = f"Take {take.name}: it is the cheapest, and no other one is better by more than "
-    return ScorerChoice(Outcome.AS_GOOD, take.name, f"{reason}{_MARGIN:g} in AUROC.{out}")
+    reason = (
+        f"Take {take.name}: it is the cheapest of those that are not shown to be worse, and no "
+        f"other one is better by more than {_MARGIN:g} in AUROC."
+    )
+    return ScorerChoice(Outcome.AS_GOOD, take.name, reason + out)
 
 
 def _against(name: str, differences: Sequence[ScorerDifference]) -> dict[str, tuple[float, float]]:
