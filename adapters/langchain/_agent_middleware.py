@@ -155,11 +155,7 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
             raise InputError("is neither 'decide' nor 'allow'", where="direct_answers")
         self._guard = guard
         self._names = frozenset(t.name if isinstance(t, BaseTool) else t for t in tools)
-        self._replies = (
-            replies
-            if isinstance(replies, Replies)
-            else Replies(replies, veto_reasons=guard.veto_reasons)
-        )
+        self._replies = Replies.of(replies, guard)
         self._searches, self._question = searches, question
         self._allow_direct = direct_answers == "allow"
         self._on_error = OnRetrieverError.read(on_retriever_error)

@@ -57,11 +57,7 @@ def guard_node(
         >>> state["route"], state["reply"]
         ('abstain', 'Sorry.')
     """
-    said = (
-        replies
-        if isinstance(replies, Replies)
-        else Replies(replies, veto_reasons=guard.veto_reasons)
-    )
+    said = Replies.of(replies, guard)
 
     def update(decision: Decision, found: Sequence[Any]) -> dict[str, Any]:
         written: dict[str, Any] = {"decision": decision.model_dump(mode="json")}

@@ -146,9 +146,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
                 self._parts[Stage.SMALL_TALK] = turns.small_talk
         self._planner = Planner(
             guard,
-            replies
-            if isinstance(replies, Replies)
-            else Replies(replies, veto_reasons=guard.veto_reasons),
+            Replies.of(replies, guard),
             RagOptions() if options is None else options,
             turns,
             estimator_answers,

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...guard.contracts import View
 from ...guard.decision import Decision, Reason, Route
 from ...guard.errors import InputError
 from ...guard.prompts import Prompt
 from ...guard.text import passage_name
+
+if TYPE_CHECKING:
+    from ...guard import Guard
 
 Language = Literal["en", "zh"]
 
@@ -77,6 +80,15 @@ class Replies:
         >>> replies.to(Reason.CONFLICT), replies.to(Reason.NEITHER_KNOWS)
         ('Sources disagree.', 'Sorry.')
     """
+
+    @classmethod
+    def of(
+        cls, replies: str | Mapping[Reason | str, str] | Replies | None, guard: Guard
+    ) -> Replies:
+        """Return what `replies` states for a guard and its vetoes; `Replies` as they are."""
+        if isinstance(replies, Replies):
+            return replies
+        return cls(replies, veto_reasons=guard.veto_reasons)
 
     def __init__(
         self,

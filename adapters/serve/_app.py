@@ -121,11 +121,7 @@ def create_app(
         'knowgate'
     """
     limits = limits or ServeLimits()
-    said = (
-        replies
-        if isinstance(replies, Replies)
-        else Replies(replies, veto_reasons=guard.veto_reasons)
-    )
+    said = Replies.of(replies, guard)
     client = None if proxy is None else UpstreamClient(proxy.upstream)
 
     @asynccontextmanager

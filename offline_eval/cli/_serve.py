@@ -17,7 +17,7 @@ from ._app import app
 from ._console import out
 
 if TYPE_CHECKING:
-    from ...adapters.serve import ProxyOptions
+    from ...adapters.serve import ProxyOptions, Upstream
 
 _TOKEN = "KNOWGATE_TOKEN"  # noqa: S105 - the name of a variable
 _KEY = "KNOWGATE_UPSTREAM_KEY"
@@ -36,7 +36,11 @@ def serve(
         bool, typer.Option("--uncalibrated", help="Serve the default guard, without a guarantee.")
     ] = False,
     scorer: Annotated[
-        str | None, typer.Option(help="Folder of the scorer that the policy was calibrated on.")
+        str | None,
+        typer.Option(
+            help="The scorer that the policy was calibrated on, where that is no bundled one: a "
+            "folder, hf:MODEL or judge:MODEL."
+        ),
     ] = None,
     shadow: Annotated[
         bool, typer.Option("--shadow", help="Decide and count only; change no reply.")
@@ -123,18 +127,14 @@ def serve(
     )
     proxied: ProxyOptions | None = None
     if upstream is not None:
-        proxied = http.ProxyOptions(
-            http.Upstream(
-                upstream,
-                key=os.environ.get(_KEY) or None,
-                model=upstream_model,
-                seconds=upstream_seconds,
-                retries=retries,
-            ),
-            retriever=None if retriever is None else _retriever(retriever),
-            retriever_seconds=retriever_seconds,
-            prompt=None if prompt is None else _prompt(prompt),
+        model = http.Upstream(
+            upstream,
+            key=os.environ.get(_KEY) or None,
+            model=upstream_model,
+            seconds=upstream_seconds,
+            retries=retries,
         )
+        proxied = _proxied(model, retriever, retriever_seconds, prompt)
     elif retriever is not None or prompt is not None:
         raise InputError(
             "--retriever and --prompt belong to the proxy",
@@ -219,6 +219,21 @@ def _guard(
     return guard
 
 
+def _proxied(
+    upstream: Upstream, retriever: str | None, seconds: float, prompt: Path | None
+) -> ProxyOptions:
+    """Load the retriever and the prompt of the proxy."""
+    from ...adapters.serve import ProxyOptions
+    from ..systems import ServedChain
+
+    return ProxyOptions(
+        upstream,
+        retriever=None if retriever is None else ServedChain.load(retriever).retriever,
+        retriever_seconds=seconds,
+        prompt=None if prompt is None else _prompt(prompt),
+    )
+
+
 def _own_guard(name: str) -> Guard:
     from ..systems import load_object
 
@@ -226,12 +241,6 @@ def _own_guard(name: str) -> Guard:
     if not isinstance(found, Guard):
         raise InputError(f"is a {type(found).__name__}", where=name, hint="name a knowgate.Guard")
     return found
-
-
-def _retriever(name: str) -> Any:
-    from ..systems import ServedChain
-
-    return ServedChain.load(name).retriever
 
 
 def _prompt(path: Path) -> Prompt:

@@ -58,15 +58,7 @@ def read_records(
     """
     where = os.fspath(path)
     lines = list(read_jsonl(path))
-    header: Mapping[str, Any] = {}
-    if lines and _is_header(lines[0][1]):
-        header = lines.pop(0)[1]
-        if unknown := sorted(set(header) - set(_HEADER)):
-            raise InputError(
-                f"field {unknown[0]!r} says nothing about what measured the records",
-                where=f"{where}:1",
-                hint=f"there are: {', '.join(_HEADER)}",
-            )
+    header = _taken_header(lines, where)
     made_by = _made_by(header, _manifest_of(Path(path)), where)
     if scorer is not None:
         made_by = replace(made_by, tuned_on=_tuned_on(lines, scorer, made_by))
@@ -98,6 +90,24 @@ def read_records(
     records = tuple(case for _, case in cases.values())
     leaves_out = costly is not None and any(record.case == "left_out" for record in records)
     return replace(made_by, records=records, leaves_out=leaves_out)
+
+
+def _taken_header(lines: list[tuple[int, dict[str, Any]]], where: str) -> Mapping[str, Any]:
+    """Take the first line off where it states what measured the records; else nothing.
+
+    Raises:
+        InputError: it has an unknown field.
+    """
+    if not lines or not _is_header(lines[0][1]):
+        return {}
+    header = lines.pop(0)[1]
+    if unknown := sorted(set(header) - set(_HEADER)):
+        raise InputError(
+            f"field {unknown[0]!r} says nothing about what measured the records",
+            where=f"{where}:1",
+            hint=f"there are: {', '.join(_HEADER)}",
+        )
+    return header
 
 
 def _tuned_on(

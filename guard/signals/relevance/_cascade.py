@@ -43,7 +43,8 @@ _MOST_WORKERS = 32
 _SHARE_OF_TIME = 0.9
 _MOST_MISSED = 2
 _CALIBRATOR: TypeAdapter[Calibrator] = TypeAdapter(Calibrator)
-_Verdicts = Generator[list[int], "list[float] | Exception", "list[float | None]"]
+# Questions, and the passages of each.
+_Given = tuple[list[str], list[Sequence[str]]]
 
 
 class CascadeScorer:
@@ -228,40 +229,39 @@ class CascadeScorer:
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
     ) -> list[SetScore]:
         """`score_set` for each question with its passages, equal to it."""
-        cheap = self._cheap.measure(questions, passages)
-        asked = self._asked(cheap)
-        plan = self._verdicts(len(asked))
+        plan = self._plan(self._cheap.measure(questions, passages), questions, passages)
         try:
-            part = next(plan)
+            given = next(plan)
             while True:
-                chosen = [asked[index] for index in part]
-                given = [questions[i] for i in chosen], [passages[i] for i in chosen]
-                part = plan.send(self._judged(given))
+                given = plan.send(self._judged(given))
         except StopIteration as stop:
-            return self._set_scores(cheap, asked, stop.value)
+            found: list[SetScore] = stop.value
+            return found
 
     async def ascore_sets(
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
     ) -> list[SetScore]:
         """As `score_sets`, without blocking the event loop."""
-        cheap = await self._cheap.ameasure(questions, passages)
-        asked = self._asked(cheap)
-        plan = self._verdicts(len(asked))
+        plan = self._plan(await self._cheap.ameasure(questions, passages), questions, passages)
         try:
-            part = next(plan)
+            given = next(plan)
             while True:
-                chosen = [asked[index] for index in part]
-                given = [questions[i] for i in chosen], [passages[i] for i in chosen]
-                part = plan.send(await self._ajudged(given))
+                given = plan.send(await self._ajudged(given))
         except StopIteration as stop:
-            return self._set_scores(cheap, asked, stop.value)
+            found: list[SetScore] = stop.value
+            return found
 
-    def _asked(self, cheap: Sequence[SetScore]) -> list[int]:
-        return [index for index, one in enumerate(cheap) if self._rule.asks(one.joint)]
-
-    def _set_scores(
-        self, cheap: Sequence[SetScore], asked: Sequence[int], verdicts: Sequence[float | None]
-    ) -> list[SetScore]:
+    def _plan(
+        self,
+        cheap: Sequence[SetScore],
+        questions: Sequence[str],
+        passages: Sequence[Sequence[str]],
+    ) -> Generator[_Given, list[float] | Exception, list[SetScore]]:
+        """Yield questions with their passages for the costly scorer; return both stages' values."""
+        asked = [index for index, one in enumerate(cheap) if self._rule.asks(one.joint)]
+        verdicts = yield from self._verdicts(
+            [questions[index] for index in asked], [passages[index] for index in asked]
+        )
         by_index = dict(zip(asked, verdicts, strict=True))
         return [
             SetScore(
@@ -274,24 +274,26 @@ class CascadeScorer:
 
     # -- verdicts ---------------------------------------------------------------------
 
-    def _verdicts(self, count: int) -> _Verdicts:
+    def _verdicts(
+        self, questions: list[str], passages: list[Sequence[str]]
+    ) -> Generator[_Given, list[float] | Exception, list[float | None]]:
         """Yield what to ask about together; is sent verdicts, or what was raised.
 
         Together first; where that fails, one by one, so that one question costs only its own
         verdict. One that hangs is waited for twice.
         """
+        count = len(questions)
         verdicts: list[float | None] = [None] * count
         if not count:
             return verdicts
-        everything = list(range(count))
-        found = yield everything
+        found = yield questions, passages
         if not isinstance(found, Exception):
             return list(found)
         missed = int(isinstance(found, DeadlineExceededError))
-        for index in everything if count > 1 else []:
+        for index in range(count) if count > 1 else ():
             if missed >= _MOST_MISSED:
                 break
-            found = yield [index]
+            found = yield [questions[index]], [passages[index]]
             if isinstance(found, Exception):
                 missed += isinstance(found, DeadlineExceededError)
             else:
@@ -303,7 +305,7 @@ class CascadeScorer:
         )
         return verdicts
 
-    def _judged(self, given: tuple[list[str], list[Sequence[str]]]) -> list[float] | Exception:
+    def _judged(self, given: _Given) -> list[float] | Exception:
         """The verdicts on questions with their passages, or what was raised instead."""
         seconds, most = self._time(len(given[0]))
         try:
@@ -313,9 +315,7 @@ class CascadeScorer:
             check_deadline()  # not where the whole signal is late
             return _logged(error)
 
-    async def _ajudged(
-        self, given: tuple[list[str], list[Sequence[str]]]
-    ) -> list[float] | Exception:
+    async def _ajudged(self, given: _Given) -> list[float] | Exception:
         seconds, most = self._time(len(given[0]))
         try:
             if self._costly.awaited:
