@@ -19,7 +19,9 @@ from ._console import out as console
 from ._console import progress_bar
 from ._kb import kb_app
 
-_QUESTIONS = typer.Argument(help="KnowOrNot question document (.json), or JSON lines (.jsonl).")
+_QUESTIONS = typer.Argument(
+    help="KnowOrNot question document (.json), JSON lines (.jsonl), or CSV."
+)
 _OUT = typer.Option(help="Where the kept ones go, in the form they came in.")
 _DROPPED = typer.Option(
     help="JSON lines: what was dropped, and why.  [default: OUT with .dropped.jsonl]"

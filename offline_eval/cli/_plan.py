@@ -24,7 +24,7 @@ _TABLE = (20, 30, 50, 75, 100, 150, 200, 300, 500, 1000)
 @app.command()
 def plan(
     questions: Annotated[
-        Path, typer.Option(help="KnowOrNot question document (.json), or JSON lines (.jsonl).")
+        Path, typer.Option(help="KnowOrNot question document (.json), JSON lines (.jsonl), or CSV.")
     ],
     risk: Annotated[float, typer.Option(help="Bound α on the leak that is wanted.")] = 0.1,
     delta: Annotated[

@@ -38,8 +38,8 @@ def relevance(
     questions: Annotated[
         Path | None,
         typer.Option(
-            help="Questions of the knowledge base: a KnowOrNot question document (.json), or JSON "
-            "lines (.jsonl)."
+            help="Questions of the knowledge base: a KnowOrNot question document (.json), JSON "
+            "lines (.jsonl), or CSV."
         ),
     ] = None,
     documents: Annotated[

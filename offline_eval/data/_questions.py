@@ -1,4 +1,4 @@
-"""Read questions with answers: KnowOrNot documents, JSON lists and JSON lines."""
+"""Read questions with answers: KnowOrNot documents, JSON lists, JSON lines and CSV."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 from ...guard.errors import InputError
 from ...guard.files import read_json, read_jsonl, read_text
 from ...guard.text import clean_text
+from ._csv_file import CsvFile
 from ._fields import Fields
 
 _DECODER = json.JSONDecoder()
@@ -45,13 +46,14 @@ class QuestionRecord:
     def read(
         cls, path: str | os.PathLike[str], *, need_answer: bool = True
     ) -> list[QuestionRecord]:
-        """Read questions from a KnowOrNot question document, a JSON list, or JSON lines.
+        """Read questions from a KnowOrNot question document, a JSON list, JSON lines, or CSV.
 
         Args:
-            path: one object per line (JSON lines), or `.json` with a list of objects
-                or a document whose field `questions` is such a list. The id may be
-                called `id`, `question_id` or `identifier`; without one it is `q<n>`,
-                with `'` after it as long as a record has that for its own.
+            path: one object per line (JSON lines), `.json` with a list of objects or a
+                document whose field `questions` is such a list, or `.csv` or `.tsv` whose first
+                line names the columns. The id may be called `id`, `question_id` or
+                `identifier`; without one it is `q<n>`, with `'` after it as long as a record
+                has that for its own.
             need_answer: False also takes records without "answer", which is then empty.
 
         Returns:
@@ -91,6 +93,10 @@ class QuestionRecord:
 
 
 def _objects(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if CsvFile.is_named_so(path):
+        for number, row in CsvFile.read(path).rows:
+            yield f"{path}:{number}", row
+        return
     if path.suffix.lower() in (".jsonl", ".ndjson") or _holds_lines(read_text(path)):
         for number, value in read_jsonl(path):
             yield f"{path}:{number}", value

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ....guard.contracts import TextEmbedder
 from ....guard.errors import InputError
 from ....guard.files import atomic_writer, read_jsonl, read_text
-from .. import QuestionRecord, embed_all
+from .. import CsvFile, QuestionRecord, embed_all
 from ._farthest_first import farthest_first
 from ._uniqueness import (
     keyword_distinct,
@@ -310,19 +310,25 @@ def filter_questions_file(
     Args:
         questions: see `QuestionRecord.read`.
         out: the kept ones: JSON lines for JSON lines, and under a name that ends so; else a
-            document for a document. Every field of a question is as it was; one without
-            an id gets the one that it goes by.
+            document for a document, and CSV for CSV. Every field of a question is as it was;
+            one without an id gets the one that it goes by.
         dropped: JSON lines, one per dropped question, see `Dropped`.
         encoder: see `diverse_questions`.
         settings: likewise.
         on_progress: likewise.
 
     Raises:
-        InputError: the questions cannot be used, fewer than two are left, or two of the
-            paths are one file; nothing is written.
+        InputError: the questions cannot be used, fewer than two are left, two of the paths are
+            one file, or `out` is CSV and the questions are not; nothing is written.
     """
     records = QuestionRecord.read(questions)
     _require_apart({"questions": questions, "out": out, "dropped": dropped})
+    if CsvFile.is_named_so(out) and not CsvFile.is_named_so(questions):
+        raise InputError(
+            "is CSV, and the questions are not",
+            where=os.fspath(out),
+            hint="give it a name that ends in .jsonl or .json",
+        )
     document = _Document(Path(questions), records)
     found = diverse_questions(records, encoder, settings, on_progress=on_progress)
     if len(found.kept) < 2:
@@ -331,7 +337,7 @@ def filter_questions_file(
             where=os.fspath(questions),
             hint="lower the thresholds",
         )
-    text = document.text({record.question_id for record in found.kept}, _is_lines(out))
+    text = document.text({record.question_id for record in found.kept}, Path(out))
     # Both or neither: each is begun before either takes its place.
     with atomic_writer(out) as kept, atomic_writer(dropped) as report:
         kept.write(text)
@@ -344,28 +350,39 @@ class _Document:
     """The file as it stands, with the id of each of its records."""
 
     def __init__(self, path: Path, records: Sequence[QuestionRecord]) -> None:
-        self._whole: Any = None
-        if not _is_lines(path):
-            try:
-                self._whole = json.loads(read_text(path))
-            except ValueError:  # lines under another name
-                self._whole = None
-        whole = self._whole
-        values = whole.get("questions") if isinstance(whole, Mapping) else whole
-        if not isinstance(values, list):
-            self._whole, values = None, [value for _, value in read_jsonl(path)]
+        self._csv = CsvFile.read(path) if CsvFile.is_named_so(path) else None
+        self._whole = None if self._csv or _is_lines(path) else _whole(path)
         self._rows = [
             (record.question_id, _named(value, record.question_id))
-            for record, value in zip(records, values, strict=True)
+            for record, value in zip(records, self._values(path), strict=True)
         ]
 
-    def text(self, kept: set[str], lines: bool) -> str:
-        """The file without the records that are not kept; `lines` where its name promises them."""
+    def _values(self, path: Path) -> list[Mapping[str, Any]]:
+        if self._csv is not None:
+            return [value for _, value in self._csv.rows]
+        if self._whole is None:
+            return [value for _, value in read_jsonl(path)]
+        return self._whole["questions"] if isinstance(self._whole, dict) else self._whole
+
+    def text(self, kept: set[str], out: Path) -> str:
+        """The file without the records that are not kept, in the form that its name promises."""
         rows = [value for name, value in self._rows if name in kept]
-        if self._whole is None or lines:
+        if self._csv is not None and CsvFile.is_named_so(out):
+            return self._csv.text(rows)
+        if _is_lines(out) or (self._csv is None and self._whole is None):
             return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         whole = {**self._whole, "questions": rows} if isinstance(self._whole, dict) else rows
         return json.dumps(whole, ensure_ascii=False, indent=2) + "\n"
+
+
+def _whole(path: Path) -> Any:
+    """Return the document in a file; None where it holds JSON lines under another name."""
+    try:
+        whole = json.loads(read_text(path))
+    except ValueError:
+        return None
+    values = whole.get("questions") if isinstance(whole, Mapping) else whole
+    return whole if isinstance(values, list) else None
 
 
 def _is_lines(path: str | os.PathLike[str]) -> bool:

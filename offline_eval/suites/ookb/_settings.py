@@ -27,8 +27,8 @@ class OokbSettings(SuiteSettings):
 
     questions: tuple[Path, ...] = Field(
         (),
-        description="KnowOrNot question document (.json), or JSON lines (.jsonl). Each file is a "
-        "knowledge base.",
+        description="KnowOrNot question document (.json), JSON lines (.jsonl), or CSV. Each file "
+        "is a knowledge base.",
     )
     scorer: str | None = Field(
         None,
@@ -123,7 +123,7 @@ class MeasureSettings(SuiteSettings):
     """
 
     questions: Path = Field(
-        description="KnowOrNot question document (.json), or JSON lines (.jsonl)."
+        description="KnowOrNot question document (.json), JSON lines (.jsonl), or CSV."
     )
     chain: str | None = Field(
         None,

@@ -1,0 +1,145 @@
+"""Read question files that a spreadsheet wrote, and write them in the same form."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...guard.errors import InputError
+from ...guard.files import read_text
+
+_BYTE_ORDER_MARK = "\ufeff"
+# Excel writes and reads this line; it is no head.
+_SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
+_QUOTED = re.compile(r'"[^"]*"')
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFile:
+    """A CSV file with a head.
+
+    Attributes:
+        columns: the names in the head, as they are written.
+        rows: line on which a row begins, and its cells that are not empty, by `field_name` of
+            their column.
+        delimiter: between cells.
+        marked: whether the file begins with a byte order mark, which Excel needs.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[int, Mapping[str, str]], ...]
+    delimiter: str
+    marked: bool
+
+    @staticmethod
+    def is_named_so(path: str | os.PathLike[str]) -> bool:
+        """Whether a file is CSV by its name."""
+        return Path(path).suffix.lower() in (".csv", ".tsv")
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> CsvFile:
+        """Read a file with commas, semicolons or tabs between cells.
+
+        Raises:
+            InputError: it has no head, a quote is not closed, or a row has more cells than the
+                head; the message names file and line.
+        """
+        where, text = os.fspath(path), read_text(path)
+        marked = Path(path).read_bytes().startswith(_BYTE_ORDER_MARK.encode())
+        stated = _SEPARATOR_LINE.match(text)
+        delimiter = stated[1] if stated else _delimiter(text, tabs=where.lower().endswith(".tsv"))
+        skipped = stated.end() if stated else 0
+        records = _records(text[skipped:], delimiter, where, first_line=2 if stated else 1)
+        head_line, columns = next(records, (1, []))
+        names = _names(columns, f"{where}:{head_line}")
+        rows = tuple(
+            (line, _row(names, cells, f"{where}:{line}", delimiter)) for line, cells in records
+        )
+        return cls(tuple(columns), rows, delimiter, marked)
+
+    def text(self, rows: Iterable[Mapping[str, str]]) -> str:
+        """Return some of the rows in the form of the file; columns that are new come last."""
+        kept = list(rows)
+        known = {field_name(column) for column in self.columns}
+        new = dict.fromkeys(name for row in kept for name in row if name not in known)
+        columns = (*self.columns, *new)
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, delimiter=self.delimiter, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([row.get(field_name(column), "") for column in columns] for row in kept)
+        return (_BYTE_ORDER_MARK if self.marked else "") + buffer.getvalue()
+
+
+def field_name(column: str) -> str:
+    """Return the name of a column as a field.
+
+    Example:
+        >>> field_name(" Question ID ")
+        'question_id'
+    """
+    return "_".join(column.lower().split())
+
+
+def _delimiter(text: str, *, tabs: bool) -> str:
+    """Semicolon, comma or tab, whichever the head has most of outside quotes."""
+    head = _QUOTED.sub("", text.lstrip().partition("\n")[0])
+    return "\t" if tabs else max(",;\t", key=head.count)
+
+
+def _records(
+    text: str, delimiter: str, where: str, *, first_line: int
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the records that are not empty, and the line on which each begins."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    line = first_line
+    while True:
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            raise InputError(
+                f"broken CSV ({error})",
+                where=f"{where}:{line}",
+                hint='put text with quotes, line breaks or separators in "…", and write " as ""',
+            ) from None
+        if cells is None:
+            return
+        if any(cell.strip() for cell in cells):
+            yield line, cells
+        line = first_line + reader.line_num
+
+
+def _names(columns: Iterable[str], where: str) -> list[str]:
+    names = [field_name(column) for column in columns]
+    for at, name in enumerate(names):
+        if name and name in names[:at]:
+            raise InputError(
+                f"two columns are called {name[:60]!r}", where=where, hint="rename one of them"
+            )
+    if "question" not in names:
+        found = ", ".join(name[:60] for name in names if name) or "nothing"
+        raise InputError(
+            f"there is no column 'question' (found: {found[:200]})",
+            where=where,
+            hint="the first line names the columns: question, answer, and perhaps id, passage, "
+            "source, topic",
+        )
+    return names
+
+
+def _row(names: list[str], cells: list[str], where: str, delimiter: str) -> dict[str, str]:
+    if any(cell.strip() for cell in cells[len(names) :]):
+        raise InputError(
+            f"has {len(cells)} cells, and the head has {len(names)}",
+            where=where,
+            hint=f'put text with {delimiter!r} in it in "…"',
+        )
+    return {
+        name: cell.replace("\r\n", "\n")
+        for name, cell in zip(names, cells, strict=False)
+        if name and cell.strip()
+    }

@@ -1,0 +1,142 @@
+"""Question files in CSV: as spreadsheets write them, and one clear line for each fault."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.data import CsvFile, QuestionRecord
+from knowgate.offline_eval.data.diversity import (
+    DiversitySettings,
+    KeywordMethod,
+    SemanticMethod,
+    filter_questions_file,
+)
+
+_EXPECTED = [
+    QuestionRecord("a", "Who?", "Ann; or Bob, or both."),
+    QuestionRecord("b", 'When is "soon"?', "At nine,\nor later.", source="plan.pdf"),
+]
+_COMMAS = (
+    "id,Question,Answer,Source\n"
+    'a,Who?,"Ann; or Bob, or both.",\n'
+    'b,"When is ""soon""?","At nine,\nor later.",plan.pdf\n'
+)
+
+
+def _with(delimiter: str) -> str:
+    rows = list(csv.reader(io.StringIO(_COMMAS)))
+    buffer = io.StringIO()
+    csv.writer(buffer, delimiter=delimiter).writerows(rows)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("kb.csv", _COMMAS),
+        ("kb.csv", "\ufeff" + _with(";")),
+        ("kb.CSV", "sep=;\r\n" + _with(";")),
+        ("kb.tsv", _with("\t")),
+        ("kb.csv", "\n" + _COMMAS.replace("\nb,", "\n,,,\n\nb,")),
+        ("kb.csv", _COMMAS.replace("id,Question", " Question ID ,QUESTION")),
+        ("kb.csv", _COMMAS.replace("Source\n", "Source,,\n").replace('both.",\n', 'both."\n')),
+    ],
+    ids=["commas", "Excel", "sep line", "tabs", "blank rows", "spelling", "ragged"],
+)
+def test_every_form_of_csv_gives_the_same_questions(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content.encode())
+
+    assert QuestionRecord.read(path) == _EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "kb.csv:1: there is no column 'question' (found: nothing)"),
+        (b"Frage;Antwort\nx;y\n", "kb.csv:1: there is no column 'question' (found: frage, antwort"),
+        (b"question,answer,Answer\n", "kb.csv:1: two columns are called 'answer'"),
+        (b"question,answer\nQ,A\n\nR,B,C\n", "kb.csv:4: has 3 cells, and the head has 2"),
+        (b'question,answer\nQ,"A\nB"\nR,\n', "kb.csv:4: field 'answer' is missing"),
+        (b'question,answer\nQ,A\nR,"B\n\n\n', "kb.csv:3: broken CSV (unexpected end of data)"),
+        (b'question,answer\nQ,"A" or B\n', "kb.csv:2: broken CSV ("),
+        (b"question,answer\nQ,A\nR,caf\xe9\n", "kb.csv:3: not UTF-8 text"),
+        (b"id,question,answer\n1,Q,A\n1,R,B\n", "kb.csv:3: the id '1' was used before"),
+        (b"question,answer\nQ,A\n", "there is one question only"),
+        (b"sep=;\nquestion;answer\nQ;A\nR;;B\n", "kb.csv:4: has 3 cells"),
+    ],
+)
+def test_a_fault_is_named_by_file_and_line(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "kb.csv"
+    path.write_bytes(content)
+
+    with pytest.raises(InputError) as caught:
+        QuestionRecord.read(path)
+
+    assert words in str(caught.value)
+    assert " — " in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+_CELLS = st.text(st.sampled_from('ab;,\t"\n é'), min_size=1, max_size=6).filter(str.strip)
+
+
+@settings(
+    derandomize=True,
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    st.lists(st.tuples(_CELLS, _CELLS, st.none() | _CELLS), min_size=2, max_size=4),
+    st.sampled_from(",;\t"),
+    st.booleans(),
+)
+def test_what_a_spreadsheet_writes_is_read_and_written_as_it_was(
+    tmp_path: Path, rows: list[tuple[str, str, str | None]], delimiter: str, marked: bool
+) -> None:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, delimiter=delimiter)
+    writer.writerow(["question", "answer", "topic"])
+    writer.writerows([["" if cell is None else cell for cell in row] for row in rows])
+    path = tmp_path / "kb.csv"
+    path.write_bytes((("\ufeff" if marked else "") + buffer.getvalue()).encode())
+
+    found = CsvFile.read(path)
+    records = QuestionRecord.read(path)
+    again = tmp_path / "again.csv"
+    again.write_bytes(found.text(row for _, row in found.rows).encode())
+
+    assert [(one.question, one.answer, one.topic) for one in records] == rows
+    assert QuestionRecord.read(again) == records
+    assert (found.delimiter, found.marked) == (delimiter, marked)
+    assert again.read_bytes().startswith(b"\xef\xbb\xbf") is marked
+
+
+def test_filtered_questions_keep_the_form_and_the_columns_of_the_file(tmp_path: Path) -> None:
+    path, out = tmp_path / "kb.csv", tmp_path / "kept.csv"
+    path.write_bytes(
+        "\ufeffQuestion;Answer;Owner\r\nWho?;Ann;x\r\nwho?;Ann;y\r\nWhen?;Now;z\r\n".encode()
+    )
+    settings_ = DiversitySettings(KeywordMethod.OFF, SemanticMethod.OFF)
+
+    filter_questions_file(path, out, tmp_path / "dropped.jsonl", None, settings_)
+
+    assert out.read_text("utf-8") == (
+        "\ufeffQuestion;Answer;Owner;id\nWho?;Ann;x;q1\nWhen?;Now;z;q3\n"
+    )
+    filter_questions_file(path, tmp_path / "kept.json", tmp_path / "d.jsonl", None, settings_)
+    assert QuestionRecord.read(tmp_path / "kept.json") == QuestionRecord.read(out)
+    with pytest.raises(InputError, match=r"out\.csv: is CSV, and the questions are not"):
+        filter_questions_file(
+            tmp_path / "kept.json", tmp_path / "out.csv", tmp_path / "d.jsonl", None, settings_
+        )
