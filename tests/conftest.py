@@ -7,11 +7,15 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 
 from tests.support.paths import SHARED_DATA
+
+if TYPE_CHECKING:
+    from knowgate.adapters.huggingface import HuggingFaceLM
 
 # Before anything imports torch or a hub client.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -52,6 +56,45 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda fd: None)
         yield
+
+
+# As it was when the tests began: some of them set another.
+_MODEL_CACHE = os.environ.get("KNOWGATE_TEST_CACHE") or os.environ.get("KNOWGATE_CACHE")
+
+
+@pytest.fixture(scope="session")
+def smollm2_cache() -> str | None:
+    """What `KNOWGATE_CACHE` must be for `smollm2` to be found; tests skip where it is not.
+
+    It is looked for in `$KNOWGATE_TEST_CACHE`, else where users have it; None is their default.
+    """
+    from knowgate.adapters.huggingface import model_folder
+    from knowgate.guard.errors import ModelFolderError
+
+    with pytest.MonkeyPatch.context() as patch:
+        _set_model_cache(patch, _MODEL_CACHE)
+        try:
+            model_folder("smollm2")
+        except ModelFolderError as error:
+            pytest.skip(str(error))
+    return _MODEL_CACHE
+
+
+@pytest.fixture(scope="session")
+def smollm2(smollm2_cache: str | None) -> HuggingFaceLM:
+    """SmolLM2-135M-Instruct, loaded once a process; its answers end at a line end or 16 tokens."""
+    from knowgate.adapters.huggingface import HuggingFaceLM
+
+    with pytest.MonkeyPatch.context() as patch:
+        _set_model_cache(patch, smollm2_cache)
+        return HuggingFaceLM.bundled("smollm2", max_new_tokens=16)
+
+
+def _set_model_cache(patch: pytest.MonkeyPatch, folder: str | None) -> None:
+    if folder is None:
+        patch.delenv("KNOWGATE_CACHE", raising=False)
+    else:
+        patch.setenv("KNOWGATE_CACHE", folder)
 
 
 @pytest.fixture(scope="session")

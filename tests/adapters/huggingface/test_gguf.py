@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -178,14 +177,7 @@ def test_a_download_that_fails_or_is_another_file_leaves_nothing(package_index: 
     assert not list((package_index / "cache").glob("models/*"))
 
 
-def test_smollm2_answers_in_its_chat_template(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KNOWGATE_CACHE")
-    if given := os.environ.get("KNOWGATE_TEST_CACHE"):
-        monkeypatch.setenv("KNOWGATE_CACHE", given)
-    try:
-        lm = HuggingFaceLM.bundled("smollm2", max_new_tokens=12)
-    except ModelFolderError as error:
-        pytest.skip(str(error))
-    (replies,) = lm.generate(["What is the capital of France?"], n=1, temperature=0.0, seed=0)
+def test_smollm2_answers_in_its_chat_template(smollm2: HuggingFaceLM) -> None:
+    (replies,) = smollm2.generate(["What is the capital of France?"], n=1, temperature=0.0, seed=0)
     assert "Paris" in replies[0].text
-    assert lm.uses_chat_template
+    assert smollm2.uses_chat_template
