@@ -11,12 +11,20 @@ from ...guard.abstention import Citation, load_rule
 from ...guard.errors import InputError
 from ...guard.files import atomic_writer, read_jsonl
 from ._app import app
-from ._console import checked_id, json_line, out, progress_bar
+from ._console import (
+    checked_id,
+    json_line,
+    out,
+    print_figures,
+    prints_figures,
+    progress_bar,
+)
 
 _HINT = 'each line needs "response" (text); "question" (text) and "citation" may be there'
 
 
 @app.command()
+@prints_figures
 def abstained(
     input_path: Annotated[
         Path, typer.Option("--input", help='JSON lines: {"question", "response"}.')
@@ -48,6 +56,7 @@ def abstained(
             found += verdict.abstained
             stream.write(json_line({"id": value["id"], **result} if "id" in value else result))
             advance(done, len(lines))
+    print_figures({"replies": len(lines), "abstained": found, "output": output})
     out.print(f"{len(lines)} replies read, {found} abstained → {output}", markup=False)
 
 

@@ -33,7 +33,7 @@ from ._calibration_output import (
     threshold_line,
     write_or_explain,
 )
-from ._console import out
+from ._console import out, prints_figures
 
 if TYPE_CHECKING:
     from ..policies import CalibrationSet
@@ -221,6 +221,7 @@ _COST = typer.Option(
 
 
 @app.command()
+@prints_figures
 def calibrate(
     policy_out: PolicyOut,
     run: Run = None,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...calibration import Interval
 from ...guard.errors import InputError
 from ...guard.signals.relevance import load_scorer
-from ._console import err, out
+from ._console import err, out, print_figures
 
 if TYPE_CHECKING:
     from ..policies import Calibrated, CalibrationSet
@@ -255,6 +255,7 @@ def write_or_explain(
 
     if not found.problems or anyway:
         write_calibrated(found, policy_out, report)
+    print_figures(_figures(found, policy_out if anyway or not found.problems else None))
     out.print("\n".join(lines), markup=False)
     for problem in found.problems:
         err.print(f"problem: {problem.what}", markup=False)
@@ -267,6 +268,26 @@ def write_or_explain(
     out.print(f"policy → {policy_out}", markup=False)
     if report is not None:
         out.print(f"report → {report}", markup=False)
+
+
+def _figures(found: Calibrated, written: Path | None) -> dict[str, Any]:
+    """Return what `--json` prints; `written` is where the policy is, None if nowhere."""
+    policy, guarantee = found.policy, found.policy.guarantee
+    certified = guarantee is not None and guarantee.certified
+    return {
+        "policy": written,
+        "certified": certified,
+        "statement": guarantee.statement if guarantee is not None and certified else None,
+        "risk": None if guarantee is None else guarantee.risk,
+        "delta": None if guarantee is None else guarantee.delta,
+        "questions": found.measured.questions,
+        "relevance_threshold": policy.relevance_threshold,
+        "confidence_threshold": policy.confidence_threshold,
+        "rates": found.leak_rates or found.rates,
+        "smallest_risk": found.smallest_risk(),
+        "warnings": found.warnings,
+        "problems": [{"what": one.what, "hint": one.hint} for one in found.problems],
+    }
 
 
 def _shortfall_lines(found: Calibrated) -> list[str]:

@@ -10,12 +10,11 @@ import typer
 
 from ...calibration import Interval
 from ...guard.errors import InputError
-from ...guard.files import write_json
 from ..suites import RunOptions
 from ..suites.ookb import MEASURE
 from ._app import app
 from ._call_progress import call_stages
-from ._console import aligned, err, out
+from ._console import aligned, err, out, print_figures, prints_figures
 from ._suite_command import setting_options, settings_of, shared, with_options
 
 if TYPE_CHECKING:
@@ -61,8 +60,7 @@ def _compare(**given: Any) -> None:
         found = compare_scorers(settings, given["scorer"], folder, risk=risk, options=options)
     for line in _lines(found):
         out.print(line, markup=False)
-    if given["json_file"] is not None:
-        write_json(given["json_file"], found.to_dict())
+    print_figures(found.to_dict())
     out.print(f"report → {folder / 'report.html'}", markup=False)
     if found.failed:
         err.print(
@@ -119,30 +117,37 @@ def _share(value: Interval, sign: str = "") -> str:
 
 
 app.command("compare-scorers")(
-    with_options(
-        _compare,
-        [
-            *_OPTIONS.values(),
-            shared(
-                "scorer",
-                list[str],
-                "--scorer",
-                "A name, a folder, hf:MODEL or judge:MODEL. Repeat it for each.",
-                inspect.Parameter.empty,
-            ),
-            shared(
-                "out_dir",
-                Path,
-                "--out",
-                "Folder for a run per scorer and the report; continued if it exists.",
-                Path("scorer-comparison"),
-            ),
-            shared("risk", float, "--risk", "Share of left-out questions that may pass (α).", 0.05),
-            shared("json_file", Path | None, "--json", "Write the figures here."),
-            shared(
-                "retry_failed", bool, "--retry-failed", "Ask again for cases with an error.", False
-            ),
-        ],
-        _DOC,
+    prints_figures(
+        with_options(
+            _compare,
+            [
+                *_OPTIONS.values(),
+                shared(
+                    "scorer",
+                    list[str],
+                    "--scorer",
+                    "A name, a folder, hf:MODEL or judge:MODEL. Repeat it for each.",
+                    inspect.Parameter.empty,
+                ),
+                shared(
+                    "out_dir",
+                    Path,
+                    "--out",
+                    "Folder for a run per scorer and the report; continued if it exists.",
+                    Path("scorer-comparison"),
+                ),
+                shared(
+                    "risk", float, "--risk", "Share of left-out questions that may pass (α).", 0.05
+                ),
+                shared(
+                    "retry_failed",
+                    bool,
+                    "--retry-failed",
+                    "Ask again for cases with an error.",
+                    False,
+                ),
+            ],
+            _DOC,
+        )
     )
 )

@@ -1,13 +1,19 @@
-"""What every command shares: the two consoles, progress, the shape of errors."""
+"""What every command shares: the two consoles, figures as JSON, progress."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
+import inspect
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
+import typer
+from pydantic import BaseModel
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -25,6 +31,72 @@ out = Console(highlight=False, soft_wrap=True, emoji=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 _SHOWN_AFTER_SECONDS = 1.0
+
+
+_JSON = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="Print the figures as JSON on standard output, and nothing else there."
+    ),
+]
+
+
+def prints_figures(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the option `--json`.
+
+    Args:
+        command: calls `print_figures` once; with `--json` that is all that it prints on standard
+            output.
+    """
+    signature = inspect.signature(command)
+    hints = {**get_type_hints(command, include_extras=True), "as_json": _JSON}
+    as_json = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False)
+    parameters = [*signature.parameters.values(), as_json]
+
+    @functools.wraps(command)
+    def run(as_json: bool = False, **given: Any) -> None:
+        before, out.quiet = out.quiet, as_json
+        try:
+            command(**given)
+        finally:
+            out.quiet = before
+
+    run.__annotations__ = hints
+    run.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[
+            one.replace(annotation=hints[one.name], kind=inspect.Parameter.KEYWORD_ONLY)
+            for one in parameters
+        ]
+    )
+    return run
+
+
+def only_figures() -> bool:
+    """Whether the command that runs was given `--json`."""
+    return out.quiet
+
+
+def print_figures(values: Mapping[str, Any] | Sequence[Any]) -> None:
+    """Print figures as JSON where `--json` asks for them; otherwise do nothing.
+
+    Args:
+        values: may hold dataclasses, models and paths.
+    """
+    if only_figures():
+        # Not through rich, which would wrap it.
+        typer.echo(
+            json.dumps(values, ensure_ascii=False, indent=2, allow_nan=False, default=_as_json)
+        )
+
+
+def _as_json(value: object) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"{type(value).__name__} is no figure")
 
 
 def json_line(value: Mapping[str, Any]) -> str:

@@ -11,10 +11,11 @@ from rich.text import Text
 
 from ._app import app
 from ._call_progress import call_stages
-from ._console import out
+from ._console import out, print_figures, prints_figures
 
 
 @app.command()
+@prints_figures
 def demo(
     out_dir: Annotated[
         Path, typer.Option("--out", help="Folder for run, policy and report.")
@@ -40,13 +41,24 @@ def demo(
     for answer in found.answers:
         _show(Text(answer.question, style="bold"), *answer.texts())
     out.print("\nNow with a language model, on the microworld: a region that does not exist …\n")
+    counts: dict[str, dict[str, int]] = {}
     table = Table("situation", "questions", "right with the guard", "right without it")
     for title, answers in run_microworld_demo(out_dir, encoder).by_situation().items():
         out.print(Text(title, style="bold"))
         for one in answers:
             _show(None, *one.texts())
         right = sum(one.right for one in answers), sum(one.unguarded_right for one in answers)
+        names = ("questions", "right_with_guard", "right_without")
+        counts[title.partition(":")[0]] = dict(zip(names, (len(answers), *right), strict=True))
         table.add_row(title.partition(":")[0], *map(str, (len(answers), *right)))
+    print_figures(
+        {
+            "answers": found.answers,
+            "situations": counts,
+            "policy": found.policy_path,
+            "report": found.report,
+        }
+    )
     out.print(table)
     out.print(
         f"\npolicy → {found.policy_path}\nreport → {found.report} (open it in a browser)",

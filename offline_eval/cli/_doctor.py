@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import platform
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import Annotated
@@ -18,7 +17,7 @@ from rich.table import Table
 from ..._version import __version__
 from ...guard.errors import KnowgateError
 from ._app import app
-from ._console import out
+from ._console import out, print_figures, prints_figures
 
 _PACKAGES = (
     "torch",
@@ -42,6 +41,7 @@ class Finding:
 
 
 @app.command()
+@prints_figures
 def doctor(
     scorers: Annotated[
         bool,
@@ -54,7 +54,6 @@ def doctor(
             "asked. Repeatable."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Check the installation: packages, embedded weights, scorers, device.
 
@@ -63,7 +62,7 @@ def doctor(
     Example: `knowgate doctor --scorer hf:ms-marco-MiniLM-L6-v2`
     """
     if scorers:
-        _list_scorers(as_json)
+        _list_scorers()
         return
     findings = [
         Finding("knowgate", True, __version__),
@@ -76,29 +75,20 @@ def doctor(
         _checked("lexical", lambda: _self_test("lexical")),
         *(_checked(name, partial(_self_test, name)) for name in scorer or ()),
     ]
-    if as_json:
-        # Not through rich, which would wrap it.
-        typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
-    else:
-        table = Table("", "what", "found")
-        for finding in findings:
-            table.add_row("ok" if finding.ok else "MISSING", finding.what, finding.detail)
-        out.print(table)
+    print_figures(findings)
+    table = Table("", "what", "found")
+    for finding in findings:
+        table.add_row("ok" if finding.ok else "MISSING", finding.what, finding.detail)
+    out.print(table)
     if not all(finding.ok for finding in findings):
         raise typer.Exit(1)
 
 
-def _list_scorers(as_json: bool) -> None:
+def _list_scorers() -> None:
     from ...guard.signals.relevance import PRESETS, scorer_names
 
-    if as_json:
-        presets = {f"hf:{name}": asdict(preset) for name, preset in PRESETS.items()}
-        typer.echo(
-            json.dumps(
-                {"own": scorer_names(), "presets": presets, "prefixes": ["hf:", "judge:"]}, indent=2
-            )
-        )
-        return
+    presets = {f"hf:{name}": preset for name, preset in PRESETS.items()}
+    print_figures({"own": scorer_names(), "presets": presets, "prefixes": ["hf:", "judge:"]})
     out.print(f"own: {', '.join(scorer_names())}")
     for name, preset in PRESETS.items():
         out.print(f"hf:{name}", markup=False)

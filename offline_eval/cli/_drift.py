@@ -16,14 +16,14 @@ from pydantic import ValidationError
 from ...calibration.monitoring import DecisionMonitor, DriftReport, MonitorReport
 from ...guard.decision import Decision, Route
 from ...guard.errors import InputError
-from ...guard.files import read_jsonl, write_json
+from ...guard.files import read_jsonl
 from ...guard.policy import Policy
 from ..run import (
     MeasuredRun,
 )
 from ..suites.ookb import replayed_decisions
 from ._app import app
-from ._console import out
+from ._console import out, print_figures, prints_figures
 
 _DECISION = 'each line is a Decision: "route", "reason", and "relevance" and "confidence" or null'
 _FEEDBACK = (
@@ -42,6 +42,7 @@ _LET_THROUGH = (Route.FOLLOW_CONTEXT.value, Route.ANSWER.value)
 
 
 @app.command()
+@prints_figures
 def drift(
     policy: Annotated[Path, typer.Option(help="The policy that served.")],
     input_path: Annotated[
@@ -66,9 +67,6 @@ def drift(
         typer.Option(help="Probability of a false alarm of the risk; by default the guarantee's."),
     ] = None,
     window: Annotated[int, _WINDOW] = 1000,
-    json_path: Annotated[
-        Path | None, typer.Option("--json", help="Write the whole report here.")
-    ] = None,
     fail_on_drift: Annotated[
         bool, typer.Option("--fail-on-drift", help="Exit code 1 on drift or any alarm.")
     ] = False,
@@ -91,8 +89,7 @@ def drift(
             hint="name a file of decisions, or a run of measured questions",
         )
     report = _judged(policy, input_path, run, feedback, risk=risk, delta=delta, window=window)
-    if json_path is not None:
-        write_json(json_path, report.to_dict())
+    print_figures(report.to_dict())
     for line in _lines(report):
         out.print(line, markup=False)
     if fail_on_drift and report.alarms:

@@ -9,7 +9,7 @@ import typer
 
 from ..data.formats import export_knowornot
 from ._app import app
-from ._console import out
+from ._console import out, print_figures, prints_figures
 from ._import import warn
 
 export_app = typer.Typer(
@@ -19,6 +19,7 @@ app.add_typer(export_app, name="export")
 
 
 @export_app.command()
+@prints_figures
 def knowornot(
     run: Annotated[Path, typer.Argument(help="Run of replies.")],
     out_dir: Annotated[Path, typer.Option("--out", help="Folder for the documents.")],
@@ -31,4 +32,5 @@ def knowornot(
     Example: `knowgate export knowornot run --out documents`
     """
     paths = export_knowornot(run, out_dir, on_warning=warn)
+    print_figures({"documents": paths})
     out.print(f"{len(paths)} documents → {out_dir}", markup=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from ...guard.errors import InputError
 from ...guard.files import new_folder, read_jsonl, require_new_folder
 from ...guard.signals.relevance import export_scorer
 from ._app import app
-from ._console import out
+from ._console import out, print_figures, prints_figures
 
 # Marks the folder as whole, so it comes last; scorers of several encoders have their folders last.
 _LAST_FILE = "exported.json"
@@ -19,6 +20,7 @@ _HINT = 'each line needs "question" (text) and "passages" (a list of texts)'
 
 
 @app.command("export-onnx")
+@prints_figures
 def export_onnx(
     scorer: Annotated[
         str,
@@ -54,6 +56,7 @@ def export_onnx(
     require_new_folder(out_dir)
     with new_folder(out_dir, last=_LAST_FILE) as work:
         report = export_scorer(scorer, work, pairs, dtype=dtype)
+    print_figures({**asdict(report), "folder": out_dir})
     correlation = "—" if report.correlation is None else f"{report.correlation:.4f}"
     out.print(
         f"{report.kind} in {report.dtype}, {report.bytes / 1e6:.0f} MB → {out_dir}", markup=False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,10 +15,11 @@ from ...guard.files import read_jsonl
 from ...guard.signals.relevance import DEFAULT_SCORER, index_passages, load_scorer
 from ..data.facts import load_chunks
 from ._app import app
-from ._console import out, progress_bar
+from ._console import out, print_figures, prints_figures, progress_bar
 
 
 @app.command()
+@prints_figures
 def index(
     passages: Annotated[
         list[Path],
@@ -75,6 +77,7 @@ def index(
             reuse=reuse,
             progress=lambda read: advance(read, len(given)),
         )
+    print_figures({**asdict(report), "folder": out_dir})
     reused = f", {report.reused} copied" if reuse is not None else ""
     out.print(
         f"{report.read} passages read, {report.encoded} texts encoded{reused}; "

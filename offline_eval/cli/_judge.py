@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -18,7 +19,7 @@ from ..systems import load_judges
 from ._app import app
 from ._call_options import RAY_OPTIONS, CallOptions, EngineName
 from ._call_progress import call_progress
-from ._console import err, out
+from ._console import err, out, print_figures, prints_figures
 
 _LANGUAGE_MODEL = "llm:"
 
@@ -48,6 +49,7 @@ _DRY_RUN = typer.Option("--dry-run", help="Say what it would cost, and stop.")
 
 
 @app.command()
+@prints_figures
 def judge(
     run: Annotated[Path, _RUN],
     judges: Annotated[list[str] | None, _JUDGES] = None,
@@ -134,6 +136,7 @@ def _names_of(judge: str) -> tuple[str, ...]:
 
 def _show_plan(run: Path, judges: Sequence[Judge], *, retry_failed: bool) -> None:
     plans = plan_judging(run, judges, retry_failed=retry_failed)
+    print_figures({"plan": plans})
     for plan in plans:
         out.print(str(plan), markup=False)
     calls, tokens = sum(p.calls for p in plans), sum(p.input_tokens for p in plans)
@@ -145,6 +148,7 @@ def _show_plan(run: Path, judges: Sequence[Judge], *, retry_failed: bool) -> Non
 
 
 def _show_totals(totals: RunTotals, run: Path) -> None:
+    print_figures({**asdict(totals), "run": run})
     spent = f", {totals.calls} calls" if totals.calls else ""
     if totals.input_tokens is not None:
         spent += f", {totals.input_tokens} + {totals.output_tokens} tokens"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
@@ -13,7 +14,7 @@ from ..run import CallLimits
 from ..systems import load_chat_model
 from ._app import app
 from ._call_progress import call_stages
-from ._console import err, out
+from ._console import err, out, print_figures, prints_figures
 
 kb_app = typer.Typer(
     no_args_is_help=True, help="From documents to questions for `knowgate measure`."
@@ -57,6 +58,7 @@ def _group() -> None:
 
 
 @kb_app.command()
+@prints_figures
 def build(
     documents: Annotated[list[Path], _DOCUMENTS],
     out_dir: Annotated[Path, _OUT],
@@ -97,7 +99,9 @@ def build(
         chunk_overlap=chunk_overlap,
     )
     if dry_run:
-        out.print(str(BuildEstimate.of(documents, out_dir, settings=settings)), markup=False)
+        estimate = BuildEstimate.of(documents, out_dir, settings=settings)
+        print_figures(asdict(estimate))
+        out.print(str(estimate), markup=False)
         return
     limits = CallLimits(concurrency, rate, timeout, max_attempts)
     with call_stages(_STAGES) as show:
@@ -110,6 +114,7 @@ def build(
             retry_failed=retry_failed,
             on_progress=show,
         )
+    print_figures({**asdict(totals), "folder": out_dir})
     out.print("\n".join([str(totals), *_next(out_dir, totals.questions)]), markup=False)
     if totals.questions < 2:
         err.print("too few questions for an evaluation: see failures.jsonl", markup=False)

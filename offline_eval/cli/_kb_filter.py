@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from ..data.diversity import (
     filter_questions_file,
 )
 from ._console import out as console
-from ._console import progress_bar
+from ._console import print_figures, prints_figures, progress_bar
 from ._kb import kb_app
 
 _QUESTIONS = typer.Argument(
@@ -40,6 +41,7 @@ _ENCODER = typer.Option(help="sentence-transformers folder or hub id; the bundle
 
 
 @kb_app.command("filter")
+@prints_figures
 def filter_questions(
     questions: Annotated[Path, _QUESTIONS],
     out: Annotated[Path, _OUT],
@@ -72,6 +74,14 @@ def filter_questions(
             settings,
             on_progress=lambda _stage, done, total: advance(done, total),
         )
+    print_figures(
+        {
+            "kept": len(found.kept),
+            "dropped": Counter(one.reason for one in found.dropped),
+            "questions": out,
+            "report": report,
+        }
+    )
     total = len(found.kept) + len(found.dropped)
     console.print(f"{len(found.kept)} of {total} questions kept → {out}", markup=False)
     for line in found.reasons():

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ...guard.errors import InputError
-from ...guard.files import require_new_folder, write_json
+from ...guard.files import require_new_folder
 from ..data.graph import (
     EndpointSettings,
     GenerationSettings,
@@ -23,7 +23,7 @@ from ..data.graph import (
     load_graph,
 )
 from ._app import app
-from ._console import out, progress_bar
+from ._console import out, print_figures, prints_figures, progress_bar
 
 kg_app = typer.Typer(
     no_args_is_help=True, help="From a knowledge graph to questions for `knowgate eval uaqfact`."
@@ -61,7 +61,6 @@ _MAX_FACTS = typer.Option(min=1, help="Endpoint: most facts fetched of each prop
 _SUBJECTS = typer.Option(help="Endpoint: SPARQL pattern; facts of these ?s only.")
 _PAGE_SIZE = typer.Option(min=1, help="Endpoint: rows per request.")
 _DRY_RUN = typer.Option("--dry-run", help="List the properties and why some are left out.")
-_JSON = typer.Option("--json", help="With --dry-run: the properties as JSON.")
 
 
 @kg_app.callback()
@@ -70,6 +69,7 @@ def _group() -> None:
 
 
 @kg_app.command()
+@prints_figures
 def generate(
     graph: Annotated[str, _GRAPH],
     out_dir: Annotated[Path | None, _OUT] = None,
@@ -94,7 +94,6 @@ def generate(
     subjects: Annotated[str, _SUBJECTS] = "",
     page_size: Annotated[int, _PAGE_SIZE] = 5000,
     dry_run: Annotated[bool, _DRY_RUN] = False,
-    json_file: Annotated[Path | None, _JSON] = None,
 ) -> None:
     """Unanswerable questions, their answerable twins, and the facts behind them.
 
@@ -117,18 +116,16 @@ def generate(
     texts = Templates(templates or ())
     for language in settings.languages:
         texts.require(language)
-    _check_outputs(out_dir, json_file, dry_run=dry_run)
+    _check_output(out_dir, dry_run=dry_run)
     loaded = _loaded(graph, settings, _parts(label_fallback), endpoint)
     if out_dir is None or dry_run:
-        _show_properties(loaded, settings, texts, json_file)
+        _show_properties(loaded, settings, texts)
     else:
         _write_questions(loaded, settings, texts, out_dir)
 
 
-def _check_outputs(out_dir: Path | None, json_file: Path | None, *, dry_run: bool) -> None:
+def _check_output(out_dir: Path | None, *, dry_run: bool) -> None:
     """Check where results go, before a graph is loaded."""
-    if json_file is not None and not dry_run:
-        raise InputError("is for --dry-run", where="--json", hint="add --dry-run or leave it out")
     if dry_run:
         return
     if out_dir is None:
@@ -153,9 +150,7 @@ def _loaded(
         )
 
 
-def _show_properties(
-    graph: KnowledgeGraph, settings: GenerationSettings, texts: Templates, json_file: Path | None
-) -> None:
+def _show_properties(graph: KnowledgeGraph, settings: GenerationSettings, texts: Templates) -> None:
     profiles = graph_properties(graph, settings, texts)
     for title, usable in (("used", True), ("left out", False)):
         chosen = [f"  {profile}" for profile in profiles if profile.usable is usable]
@@ -163,8 +158,7 @@ def _show_properties(
             out.print("\n".join([title, *chosen]), markup=False)
     used = sum(profile.usable for profile in profiles)
     out.print(f"{graph.triples:,} triples; {used} of {len(profiles)} properties are used")
-    if json_file is not None:
-        write_json(json_file, {"properties": [profile.to_json() for profile in profiles]})
+    print_figures({"properties": [profile.to_json() for profile in profiles]})
 
 
 def _write_questions(
@@ -180,6 +174,7 @@ def _write_questions(
         )
     made.write(folder, graph=graph, settings=settings, templates=texts)
     counts = made.counts()
+    print_figures({**counts, "notes": made.shortfalls, "folder": folder})
     for language, by_type in counts.get("task1", {}).items():
         parts = [
             f"{name} {kinds.get('ua', 0)} + {kinds.get('ab', 0)}" for name, kinds in by_type.items()

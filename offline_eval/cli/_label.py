@@ -6,8 +6,9 @@ import os
 import sys
 import webbrowser
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -15,7 +16,7 @@ from rich.table import Table
 
 from ...guard.errors import InputError
 from ._app import app
-from ._console import out
+from ._console import only_figures, out, print_figures, prints_figures
 
 if TYPE_CHECKING:
     from ...calibration import Interval
@@ -46,6 +47,7 @@ _NO_BROWSER = typer.Option("--no-browser", help="Only print the page's address."
 
 
 @app.command()
+@prints_figures
 def label(
     run: Annotated[Path, _RUN],
     annotator: Annotated[str | None, _ANNOTATOR] = None,
@@ -73,6 +75,10 @@ def label(
         {"--sample": sample, "--seed": seed, "--criterion": criterion},
         show_names=show_names,
     )
+    if only_figures() and (annotator or consensus):
+        raise InputError(
+            "goes with --agreement and --export only", where="--json", hint="leave it out"
+        )
     from ..judging.labelling import LabelSession
     from ..run import RepliesRun
 
@@ -87,9 +93,9 @@ def label(
     elif export is not None:
         from ..judging.labelling import Labels
 
-        out.print(
-            f"{Labels.read(found.folder).export(found, export)} replies → {export}", markup=False
-        )
+        replies = Labels.read(found.folder).export(found, export)
+        print_figures({"replies": replies, "output": export})
+        out.print(f"{replies} replies → {export}", markup=False)
     else:
         _print_agreement(found)
 
@@ -158,13 +164,21 @@ def _print_agreement(run: RepliesRun) -> None:
             where=str(run.folder),
             hint="start with `knowgate label RUN --annotator NAME`",
         )
-    for criterion in labels.criteria:
-        _print_criterion(Agreement.of(labels, criterion.name, run=run))
+    found = [Agreement.of(labels, criterion.name, run=run) for criterion in labels.criteria]
+    print_figures({one.criterion: _figures(one) for one in found})
+    for one in found:
+        _print_criterion(one)
     out.print(
         "95 % intervals by resampling questions with all their replies. Cohen's kappa takes the "
         "replies that both labelled, Fleiss' kappa those that all labelled, Krippendorff's alpha "
         "all with two labels or more."
     )
+
+
+def _figures(found: Agreement) -> dict[str, Any]:
+    """Return an agreement for JSON, whose keys are text."""
+    pairs = [{"annotators": pair, **value.to_dict()} for pair, value in found.cohen.items()]
+    return {**{one.name: getattr(found, one.name) for one in fields(found)}, "cohen": pairs}
 
 
 def _print_criterion(found: Agreement) -> None:

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from ...guard.files import write_json
 from ._app import app
-from ._console import err, out
+from ._console import err, out, print_figures, prints_figures
 
 microworld = typer.Typer(
     no_args_is_help=True,
@@ -31,10 +30,8 @@ def path() -> None:
 
 
 @microworld.command()
+@prints_figures
 def check(
-    json_path: Annotated[
-        Path | None, typer.Option("--json", help="Also write the measures as JSON.")
-    ] = None,
     model: Annotated[
         Path | None, typer.Option(help="Another model folder in place of the bundled one.")
     ] = None,
@@ -44,7 +41,7 @@ def check(
 ) -> None:
     """Ask the model in every scenario and print what it does.
 
-    Example: `knowgate microworld check --json check.json`
+    Example: `knowgate microworld check --json > check.json`
     """
     from ..testbed import check_microworld
 
@@ -60,6 +57,4 @@ def check(
     for name, value, n, target in found.rows():
         table.add_row(name, value, str(n), target)
     out.print(table)
-    if json_path is not None:
-        write_json(json_path, found.to_json())
-        out.print(f"measures → {json_path}", markup=False)
+    print_figures(found.to_json())

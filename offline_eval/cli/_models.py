@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Annotated
 
@@ -11,7 +10,7 @@ from rich.table import Table
 
 from ...guard.errors import ModelFolderError
 from ._app import app
-from ._console import err, out
+from ._console import err, out, print_figures, prints_figures
 
 models = typer.Typer(
     no_args_is_help=True,
@@ -21,9 +20,8 @@ app.add_typer(models, name="models")
 
 
 @models.command("list")
-def list_models(
-    as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
-) -> None:
+@prints_figures
+def list_models() -> None:
     """List the models, and where they are on this machine.
 
     Example: `knowgate models list`
@@ -33,9 +31,7 @@ def list_models(
     rows = {
         name: {**asdict(model), "folder": _folder(name)} for name, model in PACKAGED_MODELS.items()
     }
-    if as_json:
-        typer.echo(json.dumps(rows, indent=2))
-        return
+    print_figures(rows)
     table = Table("model", "package", "licence", "download", "folder")
     for name, row in rows.items():
         folder = row["folder"] or f"not here: knowgate models get {name}"

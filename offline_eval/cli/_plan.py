@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ...guard.errors import InputError
-from ...guard.files import write_json
 from ..data import KnowledgeBase, PassageKind, QuestionRecord
 from ._app import app
-from ._console import out
+from ._console import out, print_figures, prints_figures
 
 if TYPE_CHECKING:
     from ...calibration.risk import LeakPlan
@@ -22,6 +20,7 @@ _TABLE = (20, 30, 50, 75, 100, 150, 200, 300, 500, 1000)
 
 
 @app.command()
+@prints_figures
 def plan(
     questions: Annotated[
         Path, typer.Option(help="KnowOrNot question document (.json), JSON lines (.jsonl), or CSV.")
@@ -36,9 +35,6 @@ def plan(
             help="What a passage holds, as for `measure`; questions that share one count "
             "as one piece of evidence. Not used where every question names its source."
         ),
-    ] = None,
-    json_path: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures here.")
     ] = None,
 ) -> None:
     """Say what can be certified with these questions, and with 20 to 1,000 like them.
@@ -63,8 +59,7 @@ def plan(
     rows = [LeakPlan.of(_like(sizes, count), risk, delta=level) for count in _TABLE]
     for line in [_verdict(found, risk, delta), "", *_table(found, rows)]:
         out.print(line, markup=False)
-    if json_path is not None:
-        write_json(json_path, {"plan": asdict(found), "table": [asdict(row) for row in rows]})
+    print_figures({"plan": found, "table": rows})
 
 
 def _sizes(path: Path, kind: PassageKind | None) -> list[int]:

@@ -29,9 +29,11 @@ from ._calibration_output import (
     threshold_line,
     write_or_explain,
 )
+from ._console import prints_figures
 
 
 @app.command()
+@prints_figures
 def recalibrate(
     policy: Annotated[Path, typer.Option(help="The old policy, whose promise is taken over.")],
     policy_out: PolicyOut,

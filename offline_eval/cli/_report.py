@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ._app import app
-from ._console import err, out
+from ._console import err, out, print_figures, prints_figures
 
 _FORMATS = typer.Option(
     "--format",
@@ -26,6 +26,7 @@ _FAIL_IF = typer.Option(
 
 
 @app.command()
+@prints_figures
 def report(
     run: Annotated[Path, typer.Argument(help="A run folder, finished or not.")],
     out_dir: Annotated[
@@ -74,6 +75,20 @@ def report(
         formats=[name.strip() for name in formats.split(",") if name.strip()],
         gates=fail_if or (),
         systems=system or (),
+    )
+    print_figures(
+        {
+            "written": paths.written,
+            "gates": [
+                {
+                    "expression": one.gate.text,
+                    "value": one.value,
+                    "system": one.system,
+                    "failed": one.failed,
+                }
+                for one in paths.gates
+            ],
+        }
     )
     for path in reversed(paths.written):
         out.print(f"report → {path}", markup=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +15,14 @@ from ...guard.files import atomic_writer, read_jsonl
 from ...guard.policy import Policy
 from ...guard.routing import Signals, decide_route
 from ._app import app
-from ._console import checked_id, json_line, out, progress_bar
+from ._console import (
+    checked_id,
+    json_line,
+    out,
+    print_figures,
+    prints_figures,
+    progress_bar,
+)
 
 _HINT = '"relevance" and "confidence" are numbers in [0, 1] or null, "conflict" is a bool or null'
 # What the guard sees of a question and its passages, and no line of signals has.
@@ -23,6 +31,7 @@ _STAGES = ("cheap", "costly", "fallback")
 
 
 @app.command()
+@prints_figures
 def route(
     policy: Annotated[Path, typer.Option(help="The policy to replay.")],
     input_path: Annotated[
@@ -47,6 +56,8 @@ def route(
         for done, ((_, value), result) in enumerate(zip(lines, results, strict=True), start=1):
             stream.write(json_line({"id": value["id"], **result} if "id" in value else result))
             advance(done, len(lines))
+    routes = Counter(result["route"] for result in results)
+    print_figures({"lines": len(results), "routes": routes, "output": output})
     out.print(f"{len(results)} lines routed → {output}", markup=False)
 
 

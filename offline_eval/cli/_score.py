@@ -24,13 +24,21 @@ from ...guard.signals.relevance import (
     load_scorer,
 )
 from ._app import app
-from ._console import checked_id, json_line, out, progress_bar
+from ._console import (
+    checked_id,
+    json_line,
+    out,
+    print_figures,
+    prints_figures,
+    progress_bar,
+)
 
 _LINES_PER_BATCH = 32
 _HINT = 'each line needs "question" (text) and "passages" (a list of texts)'
 
 
 @app.command()
+@prints_figures
 def score(
     input_path: Annotated[
         Path, typer.Option("--input", help='JSON lines: {"question", "passages"}.')
@@ -78,10 +86,14 @@ def score(
         if loaded is not None:
             chosen = CascadeScorer.completing(loaded.scorer, chosen)
     guard = _guard(chosen, loaded, aggregator, where=str(policy))
+    failed = 0
     with atomic_writer(output) as stream, progress_bar("scoring") as advance:
         for done, (value, decision) in enumerate(_decisions(guard, lines), start=1):
-            stream.write(json_line(_result(value, decision)))
+            result = _result(value, decision)
+            failed += result["error"] is not None
+            stream.write(json_line(result))
             advance(done, len(lines))
+    print_figures({"lines": len(lines), "failed": failed, "output": output})
     out.print(f"{len(lines)} lines scored → {output}", markup=False)
 
 

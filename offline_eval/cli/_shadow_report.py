@@ -9,11 +9,10 @@ from typing import Annotated
 import typer
 
 from ...guard.errors import InputError
-from ...guard.files import write_json
 from ..policies import shadow_report
 from ..report import Document, ReportWriter, percent
 from ._app import app
-from ._console import err, out, progress_bar
+from ._console import err, out, print_figures, prints_figures, progress_bar
 
 _LOGS = typer.Argument(metavar="LOGS", help="Files or folders of knowgate.guard.DecisionLog.")
 _LABELS = typer.Option(
@@ -32,6 +31,7 @@ _FAIL_IF = typer.Option(
 
 
 @app.command("shadow-report")
+@prints_figures
 def shadow_report_command(
     logs: Annotated[list[Path], _LOGS],
     labels: Annotated[Path | None, _LABELS] = None,
@@ -43,9 +43,6 @@ def shadow_report_command(
         str | None, typer.Option(help="Id of its policy; by default the last one.")
     ] = None,
     out_dir: Annotated[Path | None, _OUT] = None,
-    json_path: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures here.")
-    ] = None,
     fail_if: Annotated[list[str] | None, _FAIL_IF] = None,
 ) -> None:
     """Say what enforcing a guard would have changed, from its decisions in shadow mode.
@@ -66,8 +63,7 @@ def shadow_report_command(
             on_progress=advance,
         )
     gates = _report(document, out_dir, fail_if or ())
-    if json_path is not None:
-        write_json(json_path, dict(document.values))
+    print_figures(dict(document.values))
     for line in (document.subtitle, *document.headline, *_reasons(document)):
         out.print(line, markup=False)
     for warning in document.warnings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -16,7 +16,6 @@ from pydantic.fields import FieldInfo
 from typer.core import TyperGroup
 
 from ...guard.errors import InputError
-from ...guard.files import write_json
 from ..run import RunTotals
 from ..suites import (
     DryRun,
@@ -32,7 +31,7 @@ from ..suites import (
 from ._app import app
 from ._call_options import RAY_OPTIONS, CallOptions, EngineName
 from ._call_progress import call_stages
-from ._console import aligned, err, out
+from ._console import aligned, err, out, print_figures, prints_figures
 
 _SYSTEMS, _CALLS = "Systems under test", "Calls"
 AnySuite = Suite[Any, Any, Any, Any]
@@ -86,7 +85,9 @@ def suite_function(suite: AnySuite) -> Callable[..., None]:
         own = {field: given.pop(field) for field in options}
         _run(suite, settings_of(suite.settings, own), given)
 
-    return with_options(command, [*options.values(), *shared], inspect.getdoc(type(suite)))
+    return prints_figures(
+        with_options(command, [*options.values(), *shared], inspect.getdoc(type(suite)))
+    )
 
 
 def with_options(
@@ -227,7 +228,6 @@ def _shared_options(suite: AnySuite) -> list[inspect.Parameter]:
     found = [
         shared("out_dir", Path | None, "--out", "Run folder; resumed if it exists."),
         shared("dry_run", bool, "--dry-run", "Count the cases; ask and write nothing.", False),
-        shared("json_file", Path | None, "--json", "With --dry-run: the counts as JSON."),
         shared("retry_failed", bool, "--retry-failed", "Ask again for rows with an error.", False),
         shared("timeout", float | None, "--timeout", "Seconds per case.", None, _CALLS),
         shared("concurrency", int, "--concurrency", "Calls at once.", 8, _CALLS),
@@ -301,10 +301,8 @@ def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> 
     guards = tuple(given.get("guard") or ())
     choice = ModelChoice(given.get("model", ""), guards, given.get("scorer"), limits)
     if given["dry_run"]:
-        _show(plan_suite(suite, settings, choice), given["json_file"])
+        _show(plan_suite(suite, settings, choice))
         return
-    if given["json_file"] is not None:
-        raise InputError("is for --dry-run", where="--json", hint="add --dry-run or leave it out")
     if given["out_dir"] is None:
         raise InputError("is missing", where="--out", hint="name the run folder, or --dry-run")
     if choice.scorer is not None and not guards:
@@ -313,6 +311,7 @@ def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> 
     with call_stages() as advance:
         options = RunOptions(limits, given["retry_failed"], pool, advance, notes.append)
         result = run_suite(suite, settings, given["out_dir"], choice, options)
+    print_figures({**asdict(result.totals), "failed": result.failed, "run": result.folder})
     for note in (*notes, *_totals(suite, result.totals), f"run → {result.folder}"):
         out.print(note, markup=False)
     if result.failed:
@@ -336,10 +335,9 @@ def _totals(suite: AnySuite, totals: RunTotals) -> list[str]:
     return lines
 
 
-def _show(found: DryRun, json_file: Path | None) -> None:
+def _show(found: DryRun) -> None:
     for line in aligned(found.columns, found.lines):
         out.print(line, markup=False, soft_wrap=True)
     for note in found.notes:
         out.print(note, markup=False)
-    if json_file is not None:
-        write_json(json_file, dict(found.values))
+    print_figures(dict(found.values))

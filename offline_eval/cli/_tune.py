@@ -23,7 +23,7 @@ from ..data.facts import BuildSettings, build_questions
 from ..systems import load_chat_model
 from ._app import app
 from ._call_progress import call_stages
-from ._console import out, progress_bar
+from ._console import out, print_figures, prints_figures, progress_bar
 
 # Makes a folder a tuned scorer, so it comes last.
 _LAST_FILE = "sufficiency.json"
@@ -33,6 +33,7 @@ app.add_typer(tuning, name="tune")
 
 
 @tuning.command()
+@prints_figures
 def relevance(
     out_dir: Annotated[Path, typer.Option("--out", help="Folder to write; new or empty.")],
     questions: Annotated[
@@ -104,6 +105,7 @@ def relevance(
             )
         assert report is not None  # it is judged by default
         write_json(work / "tuning.json", report.as_json())
+    print_figures({**report.as_json(), "folder": out_dir})
     _tell(report, out_dir)
 
 

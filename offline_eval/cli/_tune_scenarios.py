@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
@@ -23,7 +23,7 @@ from ..suites.uniknow import (
 )
 from ..systems import EMBEDDED, local_model
 from ._call_progress import call_progress
-from ._console import out, progress_bar
+from ._console import out, print_figures, prints_figures, progress_bar
 from ._tune import tuning
 
 _ANSWER_TOKENS = 24
@@ -47,6 +47,7 @@ _RANDOM = typer.Option(help="Random seed of samples, split, draws and training."
 
 
 @tuning.command()
+@prints_figures
 def scenarios(
     method: Annotated[TrainedMethod, _METHOD],
     out_dir: Annotated[Path, _OUT],
@@ -99,6 +100,7 @@ def scenarios(
         report = train_scenarios(
             folder, examples, out_dir, settings=settings, seed=seed, on_progress=advance
         )
+    print_figures(asdict(report))
     out.print(f"{report}\n→ {report.folder}", markup=False)
     path = "microworld_model_path()" if model == EMBEDDED else repr(str(folder))
     out.print(

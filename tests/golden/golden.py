@@ -98,7 +98,8 @@ class Step:
     """One thing done in a scenario's folder.
 
     Attributes:
-        line: arguments of `knowgate`, as one would type them; `@copy A B` copies.
+        line: arguments of `knowgate`, as one would type them, with `> FILE` for the output;
+            `@copy A B` copies.
         call: in place of a line: a function whose result is kept; it may be about anything
             that can be written as JSON.
         numbers: keep the numbers that the command prints.
@@ -176,11 +177,16 @@ def _done(step: Step, folder: Path) -> dict[str, Any]:
         else:
             shutil.copy(source, target)
         return {"line": step.line}
+    target = None
+    if ">" in words:
+        words, target = words[: words.index(">")], folder / words[-1]
     code, out, err = knowgate(words)
+    if target is not None:
+        target.write_text(out, encoding="utf-8")
     found: dict[str, Any] = {"line": step.line, "code": code}
     if code not in (0, 1, 2) or "Traceback" in err:
         found["stderr"] = err[-2000:]
-    if step.numbers:
+    if step.numbers and target is None:
         found["numbers"] = [float(word) for word in _NUMBER.findall(out)]
     if step.options:
         found["options"] = sorted(set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", out)))

@@ -170,9 +170,9 @@ SCENARIOS: tuple[Scenario, ...] = (
             "--report page-f.html",
             "recalibrate --policy a.json --records in/records.jsonl --out a.json",
             "route --policy a.json --input in/signals.jsonl --output decisions.jsonl",
-            "drift --policy a.json --input decisions.jsonl --json drift.json "
-            "--feedback in/feedback.jsonl",
-            "drift --policy a.json --input decisions.jsonl --json failing.json --fail-on-drift "
+            "drift --policy a.json --input decisions.jsonl "
+            "--feedback in/feedback.jsonl --json > drift.json",
+            "drift --policy a.json --input decisions.jsonl --fail-on-drift "
             "--risk 0.01 --feedback in/feedback.jsonl",
         ),
         keep=("[a-f].json", "page-a.json", "drift.json", "*.jsonl", "*.html"),
@@ -216,7 +216,8 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "--retrieval hyde --prompt basic --prompt opinion --dry-run --out run",
                 "kb build in/docs --dry-run --out kb",
                 f"kb build in/docs --model {_CHAT} --dry-run --out kb",
-                "kg generate microworld --dry-run --json properties.json",
+                "kg generate microworld --dry-run",
+                "kg generate microworld --dry-run --json > properties.json",
                 "eval conflict --dry-run",
             )
         ],
@@ -294,7 +295,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "uaqfact",
         _steps(
             "kg generate microworld --per-type 3 --examples 4 --out set",
-            "eval uaqfact --data set --dry-run --json counts.json",
+            "eval uaqfact --data set --dry-run --json > counts.json",
             "eval uaqfact --data set --guard premise --forms clue,facts --limit 2 --out run",
             "report run",
             "eval uaqfact --data set --model replay --replies in/uaqfact_log.jsonl --tasks 1,2 "
@@ -328,7 +329,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "microworld",
         _steps(
             "microworld path",
-            "microworld check --questions 2 --json check.json",
+            "microworld check --questions 2 --json > check.json",
             "--version",
             "doctor --json",
         ),

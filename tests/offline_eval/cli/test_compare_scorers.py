@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,25 +78,25 @@ def compare(knowgate: Knowgate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return run
 
 
-def _scorers_of(path: Path) -> dict[str, dict[str, object]]:
-    return {one["name"]: one for one in json.loads(path.read_text())["scorers"]}
+def _scorers_of(value: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {one["name"]: one for one in value["scorers"]}
 
 
-def test_scorers_are_measured_on_the_same_cases_and_one_is_named(
-    compare: Knowgate, tmp_path: Path
-) -> None:
+def test_scorers_are_measured_on_the_same_cases_and_one_is_named(compare: Knowgate) -> None:
     judge = "judge:python:own_models:toy"
-    done = compare("--scorer", "lexical", "--scorer", judge, "--risk", "0.1", "--json", "out.json")
-    assert done.code == 0, done.err
-    value = json.loads(Path("out.json").read_text())
+    arguments = ("--scorer", "lexical", "--scorer", judge, "--risk", "0.1")
+    printed = compare(*arguments, "--json")
+    assert printed.code == 0, printed.err
+    value = json.loads(printed.out)
+    done = compare(*arguments)
     assert (value["questions"], value["passages"], value["risk"]) == (32, 32, 0.1)
-    found = _scorers_of(Path("out.json"))
+    found = _scorers_of(value)
     assert list(found) == ["lexical", judge]
     assert found["lexical"]["calls_per_question"] == 0
     # Where the passage was not retrieved, both cases are one prompt, asked once.
     assert found[judge]["calls_per_question"] == 1 - value["retrieval_misses"] / 64
-    assert found[judge]["auroc"]["value"] == 1.0  # type: ignore[index]
-    assert all(one["milliseconds"] > 0 for one in found.values())  # type: ignore[operator]
+    assert found[judge]["auroc"]["value"] == 1.0
+    assert all(one["milliseconds"] > 0 for one in found.values())
     assert value["choice"]["take"] == "lexical"
     assert value["choice"]["reason"] in done.out
     assert "false abstention at 0.1 leak" in done.out
@@ -108,12 +109,14 @@ def test_scorers_are_measured_on_the_same_cases_and_one_is_named(
 
 
 def test_failed_cases_are_counted_and_asked_again_and_scorers_are_added(compare: Knowgate) -> None:
-    arguments = ("--scorer", "lexical", "--scorer", "sometimes", "--json", "out.json")
+    arguments = ("--scorer", "lexical", "--scorer", "sometimes")
     done = compare(*arguments)
     assert done.code == 1
     assert "8 cases failed" in done.err
     assert "--retry-failed" in done.err
-    found = _scorers_of(Path("out.json"))["sometimes"]
+    printed = compare(*arguments, "--json")
+    assert printed.code == 1
+    found = _scorers_of(json.loads(printed.out))["sometimes"]
     assert (found["failed"], found["cases"]) == (8, 64)
     assert found["errors"] == {"LanguageModelError": 8}
     assert "8 of 64" in done.out
@@ -122,10 +125,13 @@ def test_failed_cases_are_counted_and_asked_again_and_scorers_are_added(compare:
     # Nothing is asked twice: neither of the other cases, nor of the other scorer. And one is added.
     _Broken.working, _Broken.asked = True, 0
     kept = Path("scorer-comparison/lexical/rows.jsonl").read_bytes()
-    again = compare(*arguments, "--retry-failed", "--scorer", "judge:python:own_models:toy")
+    again = compare(
+        *arguments, "--retry-failed", "--scorer", "judge:python:own_models:toy", "--json"
+    )
     assert again.code == 0, again.err
-    assert len(_scorers_of(Path("out.json"))) == 3
-    assert _scorers_of(Path("out.json"))["sometimes"]["failed"] == 0
+    found_again = _scorers_of(json.loads(again.out))
+    assert len(found_again) == 3
+    assert found_again["sometimes"]["failed"] == 0
     assert 0 < _Broken.asked < 20  # its probe, and the cases that had failed
     assert Path("scorer-comparison/lexical/rows.jsonl").read_bytes() == kept
 

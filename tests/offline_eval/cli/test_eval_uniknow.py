@@ -86,13 +86,10 @@ def test_a_bad_option_is_refused_in_one_line_and_nothing_is_written(
     assert not out.exists()
 
 
-def test_a_dry_run_counts_cases_and_writes_nothing(
-    knowgate: Knowgate, questions: Path, tmp_path: Path
-) -> None:
+def test_a_dry_run_counts_cases_and_writes_nothing(knowgate: Knowgate, questions: Path) -> None:
     found = knowgate(
-        "eval", "uniknow", "--data", questions, "--methods", "naive,cad", "--dry-run",
-        "--json", tmp_path / "counts.json",
-    )  # fmt: skip
+        "eval", "uniknow", "--data", questions, "--methods", "naive,cad", "--dry-run", "--json"
+    )
 
     assert found.code == 0, found.err
-    assert json.loads((tmp_path / "counts.json").read_text()) == {"cases": {"naive": 40, "cad": 40}}
+    assert json.loads(found.out) == {"cases": {"naive": 40, "cad": 40}}

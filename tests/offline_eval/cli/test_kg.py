@@ -35,10 +35,9 @@ def test_the_microworld_becomes_a_set_that_the_suite_reads(
     assert said.code == 0
     assert "en: 600 questions" in said.out
     assert "note: " not in said.out
-    counts = tmp_path / "counts.json"
-    said = knowgate("eval", "uaqfact", "--data", folder, "--dry-run", "--json", counts)
+    said = knowgate("eval", "uaqfact", "--data", folder, "--dry-run", "--json")
     assert said.code == 0
-    found = json.loads(counts.read_text())
+    found = json.loads(said.out)
     assert found["total"] == {"en": 600, "zh": 600}
     assert found["counts"]["task3"]["zh"]["time"] == {"ua": 100, "ab": 100}
 
@@ -46,13 +45,11 @@ def test_the_microworld_becomes_a_set_that_the_suite_reads(
 def test_a_dry_run_lists_the_properties_and_writes_nothing(
     knowgate: Knowgate, people: Path, tmp_path: Path
 ) -> None:
-    listed = tmp_path / "properties.json"
-    said = knowgate("kg", "generate", people, "--dry-run", "--json", listed)
+    said = knowgate("kg", "generate", people, "--dry-run")
+    listed = json.loads(knowgate("kg", "generate", people, "--dry-run", "--json").out)
     assert said.code == 0
     assert "identifier, address or picture" in said.out
-    found = {
-        row["iri"].rsplit("/")[-1]: row for row in json.loads(listed.read_text())["properties"]
-    }
+    found = {row["iri"].rsplit("/")[-1]: row for row in listed["properties"]}
     assert found["P39"]["used"]
     assert found["P39"]["left_out"] is None
     assert found["P39"]["dated"] > 40
@@ -125,7 +122,6 @@ def test_a_password_in_an_address_is_not_shown(knowgate: Knowgate, tmp_path: Pat
         (["--out", "set", "--lang", "fr"], ["fr", "--templates"]),
         (["--out", "set", "--functional", "mostly"], ["--functional"]),
         (["--out", "set", "--include", "P99999"], ["P99999", "--include"]),
-        (["--out", "set", "--json", "x.json"], ["--json"]),
         (["--out", "set", "--templates", "none.toml"], ["none.toml"]),
         ([], ["--out"]),
     ],

@@ -34,14 +34,13 @@ def test_it_says_that_few_passages_cannot_certify_and_which_bound_they_can(
 def test_the_table_goes_from_20_to_1000_questions_like_these(
     knowgate: Knowgate, tmp_path: Path
 ) -> None:
-    outcome = knowgate(
-        "plan", "--questions", _questions(tmp_path, 60, 4), "--risk", "0.2",
-        "--json", tmp_path / "plan.json",
-    )  # fmt: skip
+    arguments = ("plan", "--questions", _questions(tmp_path, 60, 4), "--risk", "0.2")
+
+    outcome = knowgate(*arguments)
+    value = json.loads(knowgate(*arguments, "--json").out)
 
     assert "60 questions on 15 passages can certify" in outcome.out
     assert "← yours" in outcome.out
-    value = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
     assert [row["questions"] for row in value["table"]][::9] == [20, 1000]
     assert [row["passages"] for row in value["table"]][::9] == [5, 250]
     shares = [row["false_abstention"].get("0.9", 1.0) for row in value["table"]]

@@ -44,11 +44,11 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_shares_are_told_by_reason_route_and_change(knowgate: Knowgate, log: Path) -> None:
-    outcome = knowgate("shadow-report", log, "--json", log / "figures.json")
+    outcome = knowgate("shadow-report", log)
+    found = json.loads(knowgate("shadow-report", log, "--json").out)
 
     assert outcome.code == 0
     assert "replaced 40\xa0% (95\xa0% interval 17\xa0% to 69\xa0%)" in outcome.out
-    found = json.loads((log / "figures.json").read_text())
     assert (found["decisions"], found["questions"], found["certified"]) == (10, 10, True)
     assert found["problems"] == []
     values = {
@@ -113,10 +113,10 @@ def test_labels_give_leak_false_abstention_and_wrong_replies(knowgate: Knowgate,
     ]
     labels = write_lines(log / "labels.jsonl", lines)
 
-    outcome = knowgate("shadow-report", log, "--labels", labels, "--json", log / "figures.json")
+    outcome = knowgate("shadow-report", log, "--labels", labels, "--json")
 
     assert outcome.code == 0
-    found = json.loads((log / "figures.json").read_text())["labels"]
+    found = json.loads(outcome.out)["labels"]
     assert (found["questions"], found["contradictory"], found["unmatched"]) == (7, 1, 1)
     assert {name: found[name]["value"] for name in found if isinstance(found[name], dict)} == {
         "leak": 0.5,
@@ -126,7 +126,7 @@ def test_labels_give_leak_false_abstention_and_wrong_replies(knowgate: Knowgate,
         "wrong_caught": pytest.approx(1 / 3),
         "right_lost": pytest.approx(1 / 3),
     }
-    assert "Leak: 50\xa0%" in outcome.out
+    assert "Leak: 50\xa0%" in knowgate("shadow-report", log, "--labels", labels).out
 
 
 def test_time_is_cut_into_periods(log: Path) -> None:
@@ -204,11 +204,11 @@ def test_failures_are_told_and_no_success(knowgate: Knowgate, log: Path) -> None
     guard.decide("one more", ["broken"])
     guard.count(Decision(route=Route.ABSTAIN, reason=Reason.RETRIEVAL_FAILED, mode=guard.mode))
 
-    outcome = knowgate("shadow-report", log, "--json", log / "figures.json")
+    outcome = knowgate("shadow-report", log, "--json")
 
     assert outcome.code == 1
     assert "In more than 5 % of the decisions" in outcome.err
-    found = json.loads((log / "figures.json").read_text())
+    found = json.loads(outcome.out)
     assert found["failed"]["value"] == pytest.approx(2 / 12)
     assert {"retrieval_failed", "relevance_failed"} <= set(found["reasons"])
 
@@ -219,12 +219,12 @@ def test_lost_and_cut_lines_are_told_and_no_success(knowgate: Knowgate, log: Pat
     lines[3] = json.dumps({**json.loads(lines[3]), "lost": 7})
     path.write_text("\n".join([*lines, lines[0][:40]]))
 
-    outcome = knowgate("shadow-report", log, "--json", log / "figures.json")
+    outcome = knowgate("shadow-report", log, "--json")
 
     assert outcome.code == 1
     assert "7 decisions could not be written" in outcome.err
     assert "is cut off" in outcome.err
-    found = json.loads((log / "figures.json").read_text())
+    found = json.loads(outcome.out)
     assert (found["decisions"], found["lost"], found["cut_off_files"]) == (10, 7, 1)
 
 
