@@ -362,7 +362,8 @@ class _Document:
             return [value for _, value in self._csv.rows]
         if self._whole is None:
             return [value for _, value in read_jsonl(path)]
-        return self._whole["questions"] if isinstance(self._whole, dict) else self._whole
+        values = self._whole["questions"] if isinstance(self._whole, dict) else self._whole
+        return list(values)
 
     def text(self, kept: set[str], out: Path) -> str:
         """The file without the records that are not kept, in the form that its name promises."""
