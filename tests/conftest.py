@@ -31,7 +31,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # A busy machine must not fail a property that holds.
 # The same examples in every run, so that more of them find nothing new the next time;
 # `--hypothesis-profile explore` draws others, and more.
-hypothesis.settings.register_profile("default", deadline=None, derandomize=True, max_examples=50)
+hypothesis.settings.register_profile("default", deadline=None, derandomize=True, max_examples=30)
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000)
 hypothesis.settings.register_profile("fast", deadline=None, derandomize=True, max_examples=10)
 hypothesis.settings.load_profile("default")

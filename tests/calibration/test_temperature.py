@@ -119,7 +119,7 @@ def test_scores_that_are_no_probabilities_are_refused(bad: float) -> None:
         fit_temperature([bad, 0.5], [True, False])
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=30)
 @given(_CASES)
 def test_any_probabilities_give_a_usable_temperature_without_a_warning(
     cases: list[tuple[float, bool]],

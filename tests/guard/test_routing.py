@@ -152,7 +152,7 @@ policies = st.builds(
 
 @pytest.mark.slow
 @given(policies, units, units, maybe, st.none() | st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_more_relevance_never_leads_away_from_the_context(
     policy: Policy, first: float, second: float, confidence: float | None, conflict: bool | None
 ) -> None:
@@ -163,7 +163,7 @@ def test_more_relevance_never_leads_away_from_the_context(
 
 @pytest.mark.slow
 @given(policies, maybe, maybe, st.none() | st.booleans(), st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_no_route_is_taken_that_the_policy_does_not_allow(
     policy: Policy,
     relevance: float | None,
@@ -212,7 +212,7 @@ class Told:
 
 @pytest.mark.slow
 @given(policies, maybe, maybe, st.none() | st.booleans(), st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_replay_equals_what_the_guard_decided(
     policy: Policy,
     relevance: float | None,

@@ -262,7 +262,7 @@ def test_a_path_of_your_own_does_not_go_with_a_leak() -> None:
 
 
 @pytest.mark.slow
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=30)
 @given(st.lists(_FLOATS, min_size=11, max_size=40), st.lists(_FLOATS, min_size=40, max_size=40))
 def test_through_the_calibrator_no_more_pass_than_were_certified(
     left_out: list[float], in_kb: list[float]

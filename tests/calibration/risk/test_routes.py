@@ -26,7 +26,7 @@ records = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(
     st.lists(records, min_size=1, max_size=8),
     thresholds,

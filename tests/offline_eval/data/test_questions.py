@@ -219,7 +219,7 @@ _VALUES = st.recursive(
 @settings(
     derandomize=True,
     deadline=None,
-    max_examples=80,
+    max_examples=40,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(_VALUES, st.sampled_from([None, 1]))

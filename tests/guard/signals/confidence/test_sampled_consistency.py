@@ -106,7 +106,7 @@ async def test_the_async_form_agrees_on_every_pattern() -> None:
 
 
 @given(st.integers(1, 12), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_any_n_and_threshold_stop_without_waste_or_another_decision(
     n: int, data: st.DataObject
 ) -> None:

@@ -190,7 +190,7 @@ def test_a_question_document_keeps_its_name(tmp_path: Path) -> None:
     assert document.knowledge_base_identifier == "kb"
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(_JSON)
 def test_any_json_is_a_document_or_an_input_error(
     tmp_path_factory: pytest.TempPathFactory, value: Any
@@ -205,7 +205,7 @@ def test_any_json_is_a_document_or_an_input_error(
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_a_document_with_any_one_value_changed_is_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

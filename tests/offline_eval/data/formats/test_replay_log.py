@@ -175,7 +175,7 @@ def test_an_empty_log_and_a_missing_one_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(
         st.dictionaries(st.sampled_from(_FIELDS), _JSON, max_size=6)
