@@ -127,9 +127,14 @@ _REFUSALS = (
     (Strength.SILENT, r"\bnot (?:contained |included )?in (?:the|any) (?:materials?|information|facts|documents?|texts?|passages?|context)(?: that)? (?:i|we) (?:was|were|have|am|had|can)\b"),
     (Strength.SILENT, r"^the answer(?: to [^.]{1,80})? is not (?:\w+ )?(?:available|provided|given|known|there|present|found)\b"),
     (Strength.SILENT, rf"\b{_SOURCE},? which (?:do|does|did) not {_ADVERBS}{_TELL} (?:this|that|the|any|such|information|details|enough|anything|an answer)\b"),
+    (Strength.SILENT, rf"^(?:the|this|these|those) (?:\w+ )?{_SOURCE} (?:\w+ )?(?:is|are|was|were) not (?:\w+ly )?(?:about|related to|relevant to|concerned with)\b"),
+    (Strength.SILENT, r"^the (?:question|query|prompt) (?:do|does|did) not (?:\w+ly )?(?:provide|contain|give|include|specify|offer) (?:any|enough|sufficient|the) (?:\w+ ){0,2}?(?:information|context|details?|data|answers?)\b"),
+    (Strength.SILENT, r"^(?:the|this|your) (?:question|query|prompt) (?:is|was|seems|appears)(?: to be)? (?:\w+ )?(?:ambiguous|unclear|incomplete|vague|not clear)\b"),
+    # From the start on, so that "Doctor Who is not specified" is no relative clause.
+    (Strength.SILENT, rf"^the [\w '-]{{3,120}}? (?:is|are|was|were) not (?:\w+ly )?(?:specified|mentioned|stated|named|indicated|disclosed)(?:$| {_HERE}[^.]{{0,30}}$)"),
     (Strength.SILENT, r"\b(?:there is|i (?:see|find|found)) nothing (?:\w+ )?here (?:on|about|regarding|that)\b"),
     (Strength.SILENT, rf"\b{_SOURCE}\b{_STILL_SOURCE}{{0,10}}? (?:do|does|did|can|could|would|has|have|is|are|was|were) not {_ADVERBS}{_TELL}"),
-    (Strength.SILENT, rf"\b{_SOURCE}\b{_STILL_SOURCE}{{0,6}}? (?:lacks?|omits?|fails? to|says? nothing|(?:makes?|offers?|contains?|gives?|provides?|has|have|includes?|holds?|shows?|lists?) (?:no|nothing|neither|few|little)\b|is silent|are silent|is missing|only (?:\w+ )?(?:mentions?|covers?|states?|discusses|describes?|addresses|refers?|provides?|contains?))"),
+    (Strength.SILENT, rf"\b{_SOURCE}\b{_STILL_SOURCE}{{0,6}}? (?:lacks?|omits?|fails? to|says? nothing|(?:makes?|made|offer(?:s|ed)?|contain(?:s|ed)?|gives?|gave|provide[sd]?|has|have|had|include[sd]?|holds?|held|show(?:s|ed)?|list(?:s|ed)?) (?:no|nothing|neither|few|little)\b|is silent|are silent|is missing|only (?:\w+ )?(?:mentions?|covers?|states?|discusses|describes?|addresses|refers?|provides?|contains?))"),
     (Strength.SILENT, rf"\b(?:is|are|was|were|has|have|isnt)? ?not {_ADVERBS}{_TOLD}\b(?! otherwise)"),
     (Strength.SILENT, rf"\bnot (?:\w+ )?{_POINTEDLY} (?:\w+ )?{_THERE}\b"),
     (Strength.SILENT, rf"\bnot {_ADVERBS}(?:a )?{_THERE}\b[^.]{{0,60}}?{_HERE}"),
@@ -203,6 +208,7 @@ ENGLISH = Language(
         rf"\W*(?:instead|rather|only|while|although|even though|though)?,? ?(?:(?:it|they|the (?:\w+ )?{_SOURCE}|{_SOURCE}|facts? \d+)(?: [\w']+){{0,2}}? )?(?:only |does |do |just |mainly |primarily )?"
         r"(?:says? only|mentions?|includes?|discuss(?:es)?|covers?|provides?|states?|focus(?:es)? on|describes?|contains?"
         r"|talks? about|refers?|lists?|outlines?|explains?|emphasi[sz]es?|relates? to|clarif(?:y|ies)|deals? with)\b"
+        rf"|\W*(?:(?:rather|instead)|(?:the|this|these|those) (?:\w+ )?{_SOURCE} (?:\w+ )?(?:is|are|was|were)) about\b"
     ),
     yes_or_no=re.compile(r"\W*(?:yes|no)\b\W"),
 )

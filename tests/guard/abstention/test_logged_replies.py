@@ -14,6 +14,7 @@ from knowgate.guard.abstention._detector import FEATURE_NAMES, features
 from knowgate.guard.abstention._reading import read_reply
 
 _DOMAINS = ("BTT", "CPF")
+_SMOLLM2 = Path(__file__).with_name("smollm2_replies.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +83,19 @@ def test_the_bundled_weights_are_those_of_these_logs(
     assert _kappa([verdict.abstained for verdict in verdicts], _labels(rows)) >= 0.94
     gap = np.mean([verdict.probability for verdict in verdicts]) - np.mean(_labels(rows))
     assert abs(gap) < 0.02
+
+
+@pytest.mark.parametrize(("half", "least"), [("seen", 0.97), ("held_out", 0.96)])
+def test_verdicts_on_a_small_models_replies_agree_with_labels_set_by_hand(
+    half: str, least: float
+) -> None:
+    lines = _SMOLLM2.read_text(encoding="utf-8").splitlines()
+    rows = [row for row in map(json.loads, lines) if row["half"] == half]
+
+    verdicts = AbstentionDetector().detect_many([row["reply"] for row in rows])
+
+    assert len(rows) == 150
+    found = [verdict.abstained for verdict in verdicts]
+    labels = [row["abstained"] for row in rows]
+    assert _kappa(found, labels) >= least
+    assert not any(flag and not label for flag, label in zip(found, labels, strict=True))
