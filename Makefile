@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo smollm test test-fast attack lint format wheel clean
+.PHONY: demo smollm test test-fast attack site lint format wheel clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -48,6 +48,9 @@ test-fast: $(VENV)/.dev  ## the tests that answer within a minute
 attack: $(VENV)/.dev  ## attack the guard and print what got through (10 minutes)
 	$(BIN)/python -m tools.attack.run
 
+site: $(VENV)/.dev  ## the documentation as web pages, in site/, with every link checked
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build --quiet
+
 lint: types style layers  ## formatting, style, types, layers
 
 types: $(VENV)/.dev
@@ -68,4 +71,4 @@ wheel: $(VENV)/.dev
 	$(BIN)/python -m build --wheel
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache

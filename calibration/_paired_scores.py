@@ -72,7 +72,8 @@ class PairedScores:
         """AUROC of the first scorer minus that of the second, paired.
 
         Args:
-            first, second: scorers.
+            first: a scorer.
+            second: another.
             confidence: of the interval, in (0, 1). For intervals that hold together use
                 1 − 0.05 / (number of pairs).
         """

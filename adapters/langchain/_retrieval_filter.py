@@ -115,7 +115,7 @@ class GuardedRetriever(BaseRetriever):
     answers from memory measures confidence too, to no use here: give one that does not.
     In shadow mode the guard decides and counts, and everything is returned as it was found.
 
-    Args:
+    Attributes:
         guard: decides.
         retriever: finds the documents: a retriever, or any runnable from text to documents.
             What it raises is raised.
@@ -172,7 +172,7 @@ class GuardCompressor(BaseDocumentCompressor):
 
     For chains that take a compressor, such as `ContextualCompressionRetriever`.
 
-    Args:
+    Attributes:
         guard: decides.
 
     Raises:

@@ -143,7 +143,8 @@ class Table:
             name: heading of the names.
             names: one per line.
             columns: heading and a cell per line.
-            caption, notes: see the class.
+            caption: see the class.
+            notes: see the class.
         """
         lines = tuple(
             Line(line, tuple(cells[position] for _, cells in columns))
@@ -165,7 +166,8 @@ class Table:
         Args:
             columns: all headings, that of the first column included.
             lines: a text per column; an `int` is set as a number.
-            caption, notes: see the class.
+            caption: see the class.
+            notes: see the class.
         """
         return cls(
             columns[0],
