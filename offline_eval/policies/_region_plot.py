@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_MOST_POINTS = 1500
+# More would make the page large, and hide each other.
+_MOST_POINTS = 500
 _BINS = 20
 
 

@@ -24,6 +24,7 @@ from ..report import (
     Prose,
     Section,
     Table,
+    WhatIf,
     decimal,
     percent,
 )
@@ -37,8 +38,9 @@ from ._quality import (
     signal_quality,
 )
 from ._quality_plots import draw_p_values, draw_reliability, draw_risk_coverage
-from ._rates import Rates, outcomes_under
+from ._rates import Outcome, Rates, outcomes_under
 from ._region_plot import draw_regions
+from ._what_if import what_if_of
 
 _SCHEMA_VERSION = 1
 _STEPS_AROUND = 5
@@ -77,6 +79,7 @@ def calibration_document(found: Calibrated) -> Document:
             Section("The policy", (_regions(found),)),
             Section("What is promised", _promise(found)),
             Section("How the point was chosen", _choice(found, rankings)),
+            Section("What if the thresholds were others?", (_what_if(found),)),
             Section("The signals", _signals(signals)),
             Section("How well right comes before wrong", (_ranking_table(found, rankings),))
             if rankings
@@ -172,11 +175,21 @@ def _figures(rates: Rates, *, promised: bool) -> tuple[Figure, ...]:
     )
 
 
-def _regions(found: Calibrated) -> Plot | None:
+def _shown_outcomes(found: Calibrated) -> tuple[list[Outcome], str]:
     shown, which = found.test, "Held-out questions"
     if not shown:
         shown, which = found.certify, "Questions that the certificate rests on"
-    return draw_regions(found.policy, outcomes_under(found.policy, shown), which=which)
+    return outcomes_under(found.policy, shown), which
+
+
+def _regions(found: Calibrated) -> Plot | None:
+    outcomes, which = _shown_outcomes(found)
+    return draw_regions(found.policy, outcomes, which=which)
+
+
+def _what_if(found: Calibrated) -> WhatIf | None:
+    outcomes, which = _shown_outcomes(found)
+    return what_if_of(found.policy, outcomes, which) if outcomes else None
 
 
 def _promise(found: Calibrated) -> tuple[str | Section | Facts | None, ...]:

@@ -29,6 +29,7 @@ from ._explanations import explained
 from ._plots import Colour, Plot
 from ._tables import Cell, Line, Table
 from ._text import counted, decimal, estimate_text, one_line, percent
+from ._what_if import WhatIf, WhatIfCase
 from ._writing import ReportPaths, ReportWriter
 
 __all__ = [
@@ -50,6 +51,8 @@ __all__ = [
     "ReportWriter",
     "Section",
     "Table",
+    "WhatIf",
+    "WhatIfCase",
     "counted",
     "decimal",
     "estimate_text",

@@ -2,7 +2,7 @@
 
     Document ─┬─ title, subtitle, headline, warnings
               ├─ sections ── Section ── blocks: str, Prose, Figures, Table, Plot, Cases, Facts,
-              │                                 or a nested Section
+              │                                 WhatIf or a nested Section
               ├─ values   (report.json)
               ├─ rows     (CSV)
               └─ checks   (JUnit)
@@ -21,6 +21,7 @@ from ..._version import __version__
 from ._plots import Plot
 from ._tables import Table, Text
 from ._text import UNKNOWN, Estimated, flat, percent, range_text
+from ._what_if import WhatIf
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +204,7 @@ class Section:
         return cls("Settings and hashes", (Facts(tuple(pairs), code=True),))
 
 
-Block = str | Prose | Figures | Table | Plot | Cases | Facts | Section
+Block = str | Prose | Figures | Table | Plot | Cases | Facts | WhatIf | Section
 """What a section holds."""
 
 

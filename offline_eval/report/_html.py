@@ -1,10 +1,16 @@
-"""Render a document as one HTML page, without scripts and outside resources."""
+"""Render a document as one HTML page without outside resources.
+
+The page runs no script, except one of knowgate's own where a reader can try other thresholds;
+the page's Content-Security-Policy names its hash, so that no other one runs.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._document import (
     CaseLine,
@@ -20,11 +26,15 @@ from ._gates import GateResult, gate_table
 from ._plots import Plot
 from ._tables import Table
 from ._text import printable
+from ._what_if import WhatIf
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jinja2 import Environment
+    from markupsafe import Markup
+
+    from ._document import Block
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _KINDS: dict[type, str] = {
@@ -38,7 +48,15 @@ _KINDS: dict[type, str] = {
     Section: "section",
     CaseLine: "line",
     Passages: "passages",
+    WhatIf: "what_if",
 }
+
+
+class _Script(NamedTuple):
+    """The script of the page, and its hash as a source of the Content-Security-Policy."""
+
+    text: Markup
+    source: Markup
 
 
 def render_html(document: Document, gates: Sequence[GateResult] = ()) -> str:
@@ -49,8 +67,29 @@ def render_html(document: Document, gates: Sequence[GateResult] = ()) -> str:
         gates: shown in a table of their own.
     """
     template = _environment().get_template("document.html")
-    page = template.render(document=document, gates=gate_table(gates) if gates else None)
+    page = template.render(
+        document=document,
+        gates=gate_table(gates) if gates else None,
+        script=_script() if _has_what_if(document.sections) else None,
+    )
     return page.lstrip()  # lines that the macros leave
+
+
+def _has_what_if(blocks: Sequence[Block | None]) -> bool:
+    return any(
+        isinstance(block, WhatIf) or (isinstance(block, Section) and _has_what_if(block.blocks))
+        for block in blocks
+    )
+
+
+@cache
+def _script() -> _Script:
+    from markupsafe import Markup
+
+    text = (_TEMPLATES / "what_if.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    # A file of this package, and digits.
+    return _Script(Markup(text), Markup(f"'sha256-{digest}'"))  # noqa: S704
 
 
 @cache
@@ -75,4 +114,6 @@ def _environment() -> Environment:
     environment.filters["kind"] = lambda block: _KINDS[type(block)]
     # Drawn from numbers and fixed words alone, hence safe.
     environment.filters["svg"] = lambda plot: Markup(plot.svg())  # noqa: S704
+    # JSON in which every sign that could end the element is escaped.
+    environment.filters["script_data"] = Markup
     return environment

@@ -21,6 +21,7 @@ from ._gates import GateResult, gate_table
 from ._plots import Plot
 from ._tables import Cell, Table, Text
 from ._text import one_line
+from ._what_if import WhatIf
 
 # An underscore inside a word means nothing and is left readable.
 _SPECIAL = re.compile(r"([\\`*\[\]|~$#!]|(?<![^\W_])_|_(?![^\W_]))")
@@ -98,6 +99,10 @@ def _block(block: Block | None, level: int) -> Iterator[str]:
             yield "\n".join(numbered) if cases else escaped(empty)
         case Facts(pairs):
             yield _grid(("", ""), [(escaped(name), escaped(value)) for name, value in pairs])
+        case WhatIf():
+            yield from map(escaped, block.intro)
+            for table in block.tables:
+                yield from _block(table, level)
         case Section():
             yield from _section(block, level + 1)
         case Plot() | None:

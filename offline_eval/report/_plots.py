@@ -184,7 +184,11 @@ def _for_page(name: str, svg: str) -> str:
     svg = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', opening, svg)
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = re.sub(r'(url\(#|href="#)', rf"\1{name}-", svg)
-    svg = svg.replace("'DejaVu Sans'", "system-ui").replace("xlink:href", "href")
+    svg = svg.replace("xlink:href", "href")
+    svg = re.sub(r"font-family: [^;\"]*", "font-family: system-ui, sans-serif", svg)
+    # A hundredth of a point is finer than any screen; the rest makes the page twice as large.
+    svg = re.sub(r"(\d\.\d\d)\d+", r"\1", svg)
+    svg = re.sub(r"\s*\n\s*", " ", svg)
     for colour, property_name in _PAGE_COLOURS.items():
         svg = svg.replace(colour, property_name)
     return svg

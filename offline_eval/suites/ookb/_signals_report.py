@@ -33,6 +33,7 @@ from ._signals_summary import (
     measured_cases,
     summarise,
 )
+from ._signals_what_if import signals_what_if
 
 _TITLE = "Out-of-knowledge-base report"
 _PASSAGES = {
@@ -79,6 +80,7 @@ def _sections(
     run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary
 ) -> list[Section | None]:
     plots, texts = signal_plots(run, cases, summary), passage_texts(run)
+    what_if = signals_what_if(run, cases)
     return [
         Section("Results", (_figures(summary),)),
         Section(
@@ -89,6 +91,7 @@ def _sections(
             ),
         ),
         Section("Scores and thresholds", tuple(plots)) if plots else None,
+        Section("What if the threshold were another?", (what_if,)) if what_if else None,
         Section("The policy and its guarantee", _policy(summary.policy)),
         Section(
             "Cases worth reading",

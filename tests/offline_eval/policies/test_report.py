@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from knowgate.calibration.risk import Coverage, LossTable, RiskTarget
-from knowgate.guard import InputError
+from knowgate.guard import InputError, Policy, Route
+from knowgate.guard.policy import PlattCalibrator
 from knowgate.offline_eval.policies import Calibrated, calibrate_records
+from knowgate.offline_eval.policies._rates import outcomes_under, rates_of
 from knowgate.offline_eval.policies._report import calibration_document
+from knowgate.offline_eval.policies._what_if import what_if_of
 from knowgate.offline_eval.report import ReportPaths, ReportWriter
-from tests.offline_eval.policies.measured import drawn
+from tests.offline_eval.policies.measured import ESTIMATOR, SCORER, drawn
 from tests.offline_eval.suites.ookb.test_signals_report import EVIL
 from tests.support.plots import full_plots
 from tests.support.report_page import Page
@@ -53,16 +56,21 @@ def test_the_page_says_what_is_promised_for_whom_and_what_is_not(
 
 
 @pytest.mark.slow
-def test_the_page_needs_nothing_from_outside_and_no_script(written: ReportPaths) -> None:
+def test_the_page_needs_nothing_from_outside_and_has_one_script(
+    written: ReportPaths,
+) -> None:
     html = written.html.read_text("utf-8")
 
     page = Page(html)
-    assert "script" not in page.tags
+    assert re.findall(r"<script[^>]*>", html) == [
+        '<script type="application/json" id="what-if-data">',
+        "<script>",
+    ]
     assert not page.handlers
     assert all(reference.startswith("#") for reference in page.references)
     assert not re.search(r"url\((?!#)|@import|https?:", html)
     assert len(page.ids) == len(set(page.ids))
-    assert html.count("<svg") == 5
+    assert html.count("<svg") == 7  # two of them of the sliders
     # No colour of a plot escapes the reader's scheme.
     assert not re.search(r"<svg.*#(?!regions|risk|p-|reliab)[0-9a-f]{6}", html)
 
@@ -136,7 +144,7 @@ def test_text_of_the_records_cannot_become_markup(calibrated: Calibrated, tmp_pa
 
     page = Page(write_calibration_report(evil, tmp_path / "p.html").html.read_text("utf-8"))
 
-    assert not page.tags & {"script", "img", "b", "i"}
+    assert not page.tags & {"img", "b", "i"}
     assert not page.handlers
     assert "<script>alert(1)</script>" in page.text
     assert "\u202e" not in page.text
@@ -207,3 +215,34 @@ def test_a_place_that_cannot_be_written_leaves_nothing(
         write_calibration_report(calibrated, tmp_path / "page.html")
 
     assert [path.name for path in tmp_path.iterdir()] == ["page.json"]
+
+
+def test_other_thresholds_give_the_rates_of_the_policy_that_has_them() -> None:
+    measured = drawn(80, seed=3, variants=2)
+    records = [
+        replace(record, conflict=number % 3 == 0, weight=1.0 + number % 4)
+        for number, record in enumerate(measured.records)
+    ]
+    rule = Policy(
+        scorer=SCORER,
+        relevance_calibrator=PlattCalibrator(a=1.0, b=0.0),
+        relevance_threshold=0.5,
+        confidence_threshold=0.5,
+        allowed_routes=tuple(Route),
+        check_conflict=True,
+        on_conflict="abstain",
+        estimator=ESTIMATOR,
+    )
+    block = what_if_of(rule, outcomes_under(rule, records), "Cases")
+    stops = zip(block.stops("relevance")[::9], block.stops("confidence")[::9], strict=False)
+
+    for relevance, confidence in [*stops, (None, 0.3), (0.2, None), (None, None)]:
+        thresholds = {"relevance_threshold": relevance, "confidence_threshold": confidence}
+        rates = rates_of(outcomes_under(rule.model_copy(update=thresholds), records))
+        found = block.at(relevance, confidence)
+        assert found.coverage.value == pytest.approx(rates.coverage.value, rel=1e-12)
+        assert found.false_abstention.value == pytest.approx(
+            rates.false_abstention.value, rel=1e-12
+        )
+        if rates.risk.value is not None:
+            assert found.wrong.value == pytest.approx(rates.risk.value, rel=1e-12)

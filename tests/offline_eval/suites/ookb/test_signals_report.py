@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import InputError
+from knowgate.offline_eval.run import MeasuredRun
 from knowgate.offline_eval.suites import write_report
-from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
+from knowgate.offline_eval.suites.ookb._signals_summary import (
+    measured_cases,
+    summarise,
+    summarise_ookb,
+)
+from knowgate.offline_eval.suites.ookb._signals_what_if import signals_what_if
 from tests.offline_eval.suites.ookb.written_rows import (
     WriteRun,
     case,
@@ -48,11 +54,16 @@ def test_the_headline_gives_counts_rates_and_intervals(write_run: WriteRun) -> N
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("whole_plots")
-def test_the_page_needs_nothing_from_outside_and_no_script(write_run: WriteRun) -> None:
+def test_the_page_needs_nothing_from_outside_and_has_one_script(
+    write_run: WriteRun,
+) -> None:
     html = write_report(calibrated(write_run)).html.read_text(encoding="utf-8")
 
     page = Page(html)
-    assert "script" not in page.tags
+    assert re.findall(r"<script[^>]*>", html) == [
+        '<script type="application/json" id="what-if-data">',
+        "<script>",
+    ]
     assert not page.handlers
     assert all(reference.startswith("#") for reference in page.references)
     assert not re.search(r"url\((?!#)|@import|https?:", html)
@@ -64,7 +75,7 @@ def test_the_page_needs_nothing_from_outside_and_no_script(write_run: WriteRun) 
 def test_three_plots_stand_in_the_page_with_the_threshold(write_run: WriteRun) -> None:
     html = write_report(calibrated(write_run)).html.read_text(encoding="utf-8")
 
-    assert html.count("<svg") == 3
+    assert html.count("<svg") == 4  # one of them of the sliders
     for words in ("threshold 0.50", "risk asked for", "in knowledge base, not retrieved (1)"):
         assert words in html
 
@@ -80,7 +91,8 @@ def test_text_of_a_knowledge_base_cannot_become_markup(write_run: WriteRun) -> N
     paths = write_report(run)
 
     page = Page(paths.html.read_text(encoding="utf-8"))
-    assert not page.tags & {"script", "img", "b", "i"}
+    assert not page.tags & {"img", "b", "i"}
+    assert paths.html.read_text(encoding="utf-8").count("<script") == 2
     assert not page.handlers
     assert "<script>alert(1)</script>" in page.text
     assert "{{ 7 * 7 }}" in page.text
@@ -88,7 +100,7 @@ def test_text_of_a_knowledge_base_cannot_become_markup(write_run: WriteRun) -> N
     markdown = paths.markdown.read_text(encoding="utf-8")
     assert not re.search(r"<\w|(?<!\\)\[\w|(?<!\\)`c|https?://|\n# head", markdown)
     rows = [line for line in markdown.splitlines() if line.startswith("|")]
-    assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {3, 6}
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {3, 6, 7}
 
 
 @pytest.mark.slow
@@ -261,3 +273,34 @@ def test_the_bound_that_was_asked_for_is_not_rounded(write_run: WriteRun) -> Non
 
     assert "| bound asked for (α) | 2.5 % |" in text
     assert "| chance that the bound fails (δ) | 12.5 % |" in text
+
+
+@pytest.mark.slow
+def test_another_threshold_is_tried_on_the_held_out_questions(write_run: WriteRun) -> None:
+    run = MeasuredRun.read(calibrated(write_run), unfinished=True)
+    cases = measured_cases(run)
+
+    found = signals_what_if(run, cases)
+
+    assert found is not None
+    summary = summarise(run, cases)
+    own = found.at(*found.start)
+    assert own.leak.whole == summary.left_out.tested == 4
+    assert 1 - (own.leak.value or 0) == summary.left_out.abstention_rate.value
+    assert own.false_abstention.value == summary.in_kb.false_abstention_rate.value
+    assert own.coverage.whole == 4 + summary.in_kb.tested + 1  # and a retrieval miss
+    assert found.certified
+
+
+def test_without_a_policy_the_raw_score_is_moved_and_nothing_certified(
+    write_run: WriteRun,
+) -> None:
+    run = MeasuredRun.read(write_run(pairs([3.5, 2.5], [-1.0, -2.0])), unfinished=True)
+
+    found = signals_what_if(run, measured_cases(run))
+
+    assert found is not None
+    assert not found.certified
+    assert not found.has_point
+    assert found.start == (2.5, None)  # which tells all of them apart
+    assert found.at(2.5, None).leak.value == found.at(2.5, None).false_abstention.value == 0.0

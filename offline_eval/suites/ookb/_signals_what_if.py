@@ -1,0 +1,48 @@
+"""What other thresholds would have done with the cases of a run of relevance signals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....guard.policy import Policy
+from ...report import WhatIf, WhatIfCase
+from ...run import MeasuredRun
+from ._signals_summary import Case, relevance_gate
+
+
+def signals_what_if(run: MeasuredRun, cases: Sequence[Case]) -> WhatIf | None:
+    """Collect the cases that the rates are about, without a policy all; None without any."""
+    calibrated = run.calibration is not None
+    shown = [case for case in cases if case.held_out or not calibrated]
+    if not any(case.found or case.left_out for case in shown):
+        return None
+    return WhatIf(
+        cases=tuple(_case(case) for case in shown),
+        policy=_gate(run),
+        which="Held-out test questions"
+        if run.calibration is not None and run.calibration.test_questions
+        else "All measured questions",
+        leave_one_out=True,
+        scale="relevance" if calibrated else "raw relevance score",
+    )
+
+
+def _gate(run: MeasuredRun) -> Policy:
+    if run.calibration is not None:
+        return relevance_gate(run.calibration.policy)
+    settings = run.manifest.settings
+    return Policy(scorer=settings.scorer, aggregator=settings.aggregator, relevance_threshold=None)
+
+
+def _case(case: Case) -> WhatIfCase:
+    row = case.row
+    raw = row.raw_relevance if row.retrieved else None
+    return WhatIfCase(
+        name=row.case_id,
+        question=case.question.question,
+        relevance=raw if case.relevance is None else case.relevance,
+        confidence=None,
+        context_right=case.found,
+        nothing_retrieved=raw is None,
+        missed=case.missed,
+    )

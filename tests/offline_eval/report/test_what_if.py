@@ -1,0 +1,358 @@
+"""Other thresholds in the page: computed as the guard decides, in Python and in a browser."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowgate.guard import Fingerprint, Guarantee, Policy, Route
+from knowgate.offline_eval.report import (
+    Document,
+    ReportWriter,
+    Section,
+    WhatIf,
+    WhatIfCase,
+    percent,
+)
+from knowgate.offline_eval.report._what_if import threshold_text
+from tests.support.browser import chromium, page_of, serious_findings
+from tests.support.report_page import Page
+
+EVIL = (
+    "</script><script>alert(1)</script><!--<script> <img src=x onerror=alert(1)> \u202e\u2028\ud800"
+)
+
+
+def policy(relevance: float | None, confidence: float | None = None, **more: object) -> Policy:
+    """A policy whose point counts as certified, without the counts behind it."""
+    guarantee = Guarantee.model_construct(
+        statement="x", risk=0.1, delta=0.1, certified=True, loss="x", n=1, errors=0
+    )
+    made = Policy(scorer=Fingerprint(kind="lexical"), relevance_threshold=0.5)
+    changes = {
+        "relevance_threshold": relevance,
+        "confidence_threshold": confidence,
+        "allowed_routes": tuple(Route),
+        **more,
+    }
+    return made.model_copy(update={"guarantee": guarantee, **changes})
+
+
+def case(name: str, relevance: float | None, right: bool, **more: Any) -> WhatIfCase:
+    return WhatIfCase(
+        name, f"What is {name}?", relevance, more.pop("confidence", None), right, **more
+    )
+
+
+def drawn(rng: random.Random) -> WhatIf:
+    """Random cases of every kind, under a random policy."""
+
+    def signal() -> float | None:
+        return rng.choice([None, 0.0, 1.0, rng.random(), round(rng.random(), 1)])
+
+    two = rng.random() < 0.7
+    cases = tuple(
+        case(
+            str(number),
+            signal(),
+            rng.random() < 0.5,
+            confidence=signal() if two else None,
+            memory_right=two and rng.random() < 0.3,
+            conflict=rng.choice([None, True, False]),
+            nothing_retrieved=rng.random() < 0.1,
+            missed=not two and rng.random() < 0.1,
+            weight=rng.choice([1.0, 0.3, 2.7]),
+        )
+        for number in range(rng.randrange(1, 40))
+    )
+    checks = rng.random() < 0.5
+    rule = policy(
+        signal(),
+        signal(),
+        check_conflict=checks,
+        conflict_between=rng.choice(["memory", "passages", "both"]) if checks else "memory",
+        on_conflict=rng.choice(["abstain", "follow_context", "show_both"]),
+        allowed_routes=rng.choice(
+            [tuple(Route), (Route.FOLLOW_CONTEXT, Route.ABSTAIN), (Route.ANSWER, Route.ABSTAIN)]
+        ),
+    )
+    return WhatIf(cases, rule, "Drawn cases", leave_one_out=not two)
+
+
+def one_sided() -> WhatIf:
+    """Four pairs: at the certified 0.5 one leaks and one is falsely abstained from."""
+    scores = [(0.9, 0.2), (0.8, 0.6), (0.4, 0.1), (0.7, 0.3)]
+    cases = [
+        case(f"q{number}/{kind}", score, kind == "in_kb")
+        for number, pair in enumerate(scores)
+        for kind, score in zip(("in_kb", "left_out"), pair, strict=True)
+    ]
+    return WhatIf(tuple(cases), policy(0.5), "Held-out test questions", leave_one_out=True)
+
+
+def two_sided() -> WhatIf:
+    """Two thresholds."""
+    cases = [
+        case("q0", 0.9, True, confidence=0.2),
+        case("q1", 0.3, False, confidence=0.8, memory_right=True),
+        case("q2", 0.6, False, confidence=0.1),
+        case("q3", 0.2, True, confidence=0.6),
+    ]
+    return WhatIf(tuple(cases), policy(0.5, 0.7), "Held-out questions", leave_one_out=False)
+
+
+def write(block: WhatIf, folder: Path) -> Path:
+    """The page of a report with this block alone."""
+    sections = (Section("What if the threshold were another?", (block,)),)
+    document = Document("toy", "Toy report", "toy", ["A line."], [], sections, {})
+    return ReportWriter(folder).write(document).html
+
+
+# ---------------------------------------------------------------- without a browser
+
+
+def test_a_point_is_counted_as_the_guard_decides() -> None:
+    block = one_sided()
+
+    own = block.at(0.5, None)
+    assert (own.leak.part, own.leak.whole) == (1, 4)
+    assert (own.false_abstention.part, own.false_abstention.whole) == (1, 4)
+    assert own.coverage.value == 0.5
+    assert own.cost(10, 1, 0.5) == pytest.approx(0.5 * 0.25 * 10 + 0.5 * 0.25)
+    nothing = block.at(None, None)
+    assert nothing.coverage.value == 0.0
+    assert nothing.false_abstention.value == 1.0
+    assert nothing.wrong.value is None
+
+
+def test_a_missed_retrieval_counts_in_coverage_alone() -> None:
+    cases = (case("a", 0.9, False, missed=True), case("b", 0.8, True))
+    found = replace(one_sided(), cases=cases).at(0.5, None)
+
+    assert found.coverage.value == 1.0
+    assert found.leak.value is None
+    assert found.cost(10, 1, 0.5) is None
+
+
+def test_without_scripts_it_is_a_table_that_marks_the_certified_point(tmp_path: Path) -> None:
+    path = write(one_sided(), tmp_path)
+
+    page = Page(path.read_text(encoding="utf-8"))
+    text = path.with_suffix(".md").read_text(encoding="utf-8").replace("\u00a0", " ")
+    assert "details" in page.tags
+    assert text.count("| certified |") == 1
+    assert "| 0.5000 ◀ | 25 % | 25 % | 50 % | 137.5 | certified |" in text
+    assert "| nothing passes | 0 % | 100 % | 0 % | 50.0 | not certified |" in text
+
+
+def test_long_tables_hold_some_thresholds_and_always_the_certified_one() -> None:
+    rng = random.Random(0)
+    cases = tuple(case(str(i), rng.random(), rng.random() < 0.5) for i in range(300))
+    (table,) = replace(one_sided(), cases=cases, policy=policy(0.123456789)).tables
+
+    assert 10 <= len(table.lines) <= 13
+    assert [line.name for line in table.lines if line.mark == "chosen"] == ["0.1235"]
+
+
+def test_a_policy_without_certificate_is_never_called_certified(tmp_path: Path) -> None:
+    rule = policy(0.5)
+    assert rule.guarantee is not None
+    uncertified = rule.guarantee.model_copy(update={"certified": False})
+    blocks = [
+        replace(one_sided(), policy=rule.model_copy(update={"guarantee": None})),
+        replace(
+            one_sided(),
+            policy=rule.model_copy(update={"guarantee": uncertified, "relevance_threshold": None}),
+        ),
+    ]
+    for block in blocks:
+        text = write(block, tmp_path).with_suffix(".md").read_text(encoding="utf-8")
+        assert "| certified |" not in text
+        assert "No threshold shown here is certified" in text
+
+
+def test_the_page_allows_its_own_script_alone(tmp_path: Path) -> None:
+    html = write(one_sided(), tmp_path).read_text(encoding="utf-8")
+
+    scripts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(scripts[0].encode("utf-8")).digest()).decode()
+    assert len(scripts) == 1
+    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'\">" in html
+    assert not Page(html).handlers
+    assert not re.search(r"url\((?!#)|@import|https?:|\.innerHTML|eval\(", html)
+
+
+def test_texts_cannot_end_the_data_or_become_markup(tmp_path: Path) -> None:
+    block = replace(one_sided(), cases=(case(EVIL, 0.9, True), case("b", 0.1, False)))
+    html = write(block, tmp_path).read_text(encoding="utf-8")
+
+    (found,) = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', html, re.DOTALL)
+    assert html.count("<script") == 2
+    assert not set("<>&\u2028\u202e") & set(found)
+    assert "<script>alert(1)</script>" in json.loads(found)["names"][0]
+    assert "img" not in Page(html).tags
+
+
+def test_a_thousand_cases_take_little_room(tmp_path: Path) -> None:
+    rng = random.Random(0)
+    cases = tuple(
+        replace(
+            case(f"question-{i:04d}/{kind}", rng.random(), kind == "in_kb"),
+            question=f"{i} {'word ' * 100}",
+            confidence=rng.random(),
+        )
+        for i in range(500)
+        for kind in ("in_kb", "left_out")
+    )
+    block = replace(two_sided(), cases=cases)
+
+    # The plots of a report take the rest of its 500 KB.
+    assert write(block, tmp_path).stat().st_size < 250_000
+
+
+# ---------------------------------------------------------------- in a browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.mark.slow
+def test_the_page_computes_what_python_computes_at_every_threshold(
+    browser: Any, tmp_path: Path
+) -> None:
+    rng = random.Random(22)
+    blocks = [drawn(rng) for _ in range(25)]
+    asked = []
+    for block in blocks:
+        pairs = [
+            (relevance, confidence)
+            for relevance in block.stops("relevance") or [block.policy.relevance_threshold]
+            for confidence in block.stops("confidence") or [block.policy.confidence_threshold]
+        ]
+        asked.append((block, pairs, rng.sample(pairs, min(40, len(pairs)))))
+    with page_of(browser) as page:
+        page.goto(write(two_sided(), tmp_path).as_uri())
+        found = page.evaluate(
+            """runs => runs.map(([data, pairs]) => pairs.map(pair => {
+                const found = whatIf.measure(data, ...pair);
+                return [found, whatIf.cost(found, 7, 2, null), whatIf.cost(found, 7, 2, 0.3)];
+            }))""",
+            [[json.loads(block.data), pairs] for block, _, pairs in asked],
+        )
+        shares = [part / whole for whole in range(1, 60) for part in range(whole + 1)]
+        shares += [0.0004, 0.0025, 0.0075, 0.9999]
+        texts = page.evaluate("shares => shares.map(whatIf.percent)", shares)
+        thresholds = page.evaluate(
+            "values => values.map(whatIf.thresholdText)", [*shares, -3.5, 12.25, 1 / 32, None]
+        )
+
+    for (block, _, pairs), points in zip(asked, found, strict=True):
+        for pair, (measures, cost, cost_of_share) in zip(pairs, points, strict=True):
+            wanted = block.at(*pair)
+            assert measures == {
+                name: [share["part"], share["whole"]] for name, share in asdict(wanted).items()
+            }
+            assert cost == wanted.cost(7, 2)
+            assert cost_of_share == wanted.cost(7, 2, 0.3)
+    assert texts == [percent(share) for share in shares]
+    assert thresholds == [threshold_text(value) for value in [*shares, -3.5, 12.25, 1 / 32, None]]
+
+
+@pytest.mark.slow
+def test_moving_the_slider_moves_the_numbers_and_the_cases(browser: Any, tmp_path: Path) -> None:
+    from playwright.sync_api import expect
+
+    with page_of(browser, viewport={"width": 1280, "height": 900}) as page:
+        page.goto(write(one_sided(), tmp_path).as_uri())
+        slider = page.get_by_role("slider", name="Follow the context from this relevance on")
+        leak = page.locator("#what-if-leak-row td").first
+        changes, state = page.locator("#what-if-changes"), page.locator("#what-if-state")
+        expect(slider).to_have_attribute("aria-valuetext", "0.5000, certified")
+        expect(leak).to_have_text("25 % (1 of 4)")
+        expect(changes).to_contain_text("None: this decides every case as the certified point does")
+        expect(page.get_by_role("button", name="Back to the certified point")).to_be_disabled()
+        expect(page.locator("#what-if-table table")).to_be_hidden()
+
+        slider.press("ArrowRight")  # to 0.6: every case goes as before
+        expect(state).to_have_text("not certified")
+        expect(changes).to_contain_text("None")
+        slider.press("ArrowRight")
+        expect(slider).to_have_attribute("aria-valuetext", "0.7000, not certified")
+        expect(leak).to_have_text("0 % (0 of 4)")
+        expect(page.locator("#what-if-cost-row td").first).to_have_text("12.5")
+        expect(changes).to_contain_text("let through at the certified point: 1")
+        expect(changes.get_by_role("listitem")).to_have_text(
+            re.compile(r"rightly abstained.*What is q1/left_out\?.*relevance 0\.6000")
+        )
+        page.get_by_role("spinbutton", name="a false abstention").fill("4")
+        expect(page.locator("#what-if-cost-row td").first).to_have_text("50.0")
+        expect(page.get_by_role("status")).to_contain_text("not certified. Leak")
+        slider.press("Home")
+        expect(changes).to_contain_text("abstained from at the certified point: 4")
+
+        page.get_by_role("button", name="Back to the certified point").press("Enter")
+        expect(slider).to_be_focused()
+        expect(slider).to_have_attribute("aria-valuetext", "0.5000, certified")
+        slider.press("End")
+        expect(page.locator("#what-if-coverage-row td").first).to_have_text("0 % (0 of 8)")
+
+
+@pytest.mark.slow
+def test_two_thresholds_have_a_slider_each(browser: Any, tmp_path: Path) -> None:
+    from playwright.sync_api import expect
+
+    with page_of(browser) as page:
+        page.goto(write(two_sided(), tmp_path).as_uri())
+        expect(page.get_by_role("slider")).to_have_count(2)
+        expect(page.locator("#what-if-wrong-row td").first).to_have_text("33 % (1 of 3)")
+
+        page.get_by_role("slider").nth(1).press("End")
+        expect(page.locator("#what-if-wrong-row td").first).to_have_text("50 % (1 of 2)")
+        expect(page.locator("#what-if-changes")).to_contain_text("What is q1?")
+
+
+@pytest.mark.slow
+def test_hostile_texts_are_shown_as_text(browser: Any, tmp_path: Path) -> None:
+    from playwright.sync_api import expect
+
+    cases = (case(EVIL, 0.9, True), case("b", 0.1, False))
+    with page_of(browser) as page:
+        page.goto(write(replace(one_sided(), cases=cases), tmp_path).as_uri())
+        page.get_by_role("slider").press("End")
+        expect(page.locator("#what-if-changes li")).to_contain_text("<script>alert(1)</script>")
+        expect(page.locator("img")).to_have_count(0)
+
+
+@pytest.mark.slow
+def test_without_scripts_the_table_is_open(browser: Any, tmp_path: Path) -> None:
+    from playwright.sync_api import expect
+
+    with page_of(browser, java_script_enabled=False) as page:
+        page.goto(write(one_sided(), tmp_path).as_uri())
+        expect(page.locator("#what-if")).to_be_hidden()
+        expect(page.locator("#what-if-table table")).to_be_visible()
+
+
+@pytest.mark.slow
+def test_axe_has_no_serious_finding(browser: Any, tmp_path: Path) -> None:
+    with page_of(browser, viewport={"width": 380, "height": 800}) as page:
+        page.goto(write(two_sided(), tmp_path).as_uri())
+        page.get_by_role("slider").first.press("End")
+        page.locator("#what-if-table summary").click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 380
+        for scheme, width in (("light", 380), ("dark", 1280)):
+            page.emulate_media(color_scheme=scheme)
+            page.set_viewport_size({"width": width, "height": 900})
+            assert serious_findings(page) == []
