@@ -237,6 +237,8 @@ def test_what_the_packages_import_is_declared() -> None:
             return BASE | EXTRAS["serve"] | {"starlette"}
         if parts == ("guard", "_tracing.py"):  # imported where the application has imported it
             return BASE | EXTRAS["otel"]
+        if parts[:2] == ("offline_eval", "web"):
+            return BASE | EXTRAS["eval"] | EXTRAS["serve"] | {"starlette"}
         is_offline = parts[0] == "offline_eval"
         return BASE | EXTRAS["eval"] if is_offline else BASE
 

@@ -118,6 +118,11 @@ COMMANDS = MappingProxyType(
             ("_microworld",),
         ),
         "tune": Entry("Adapt a part of the guard to your own data.", ("_tune", "_tune_scenarios")),
+        "view": Entry(
+            "Look through runs in the browser: filter, search, read single cases, compare two "
+            "runs.",
+            ("_view",),
+        ),
     }
 )
 

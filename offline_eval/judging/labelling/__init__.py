@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from ._agreement import Agreement
 from ._labels import Labels
+from ._page import plain
 from ._server import LabelServer
 from ._session import LabelSession
 
@@ -23,4 +24,5 @@ __all__ = [
     "LabelServer",
     "LabelSession",
     "Labels",
+    "plain",
 ]

@@ -1,0 +1,440 @@
+"""Read the rows of any run folder into one shape: what the viewer shows and filters by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, FiniteFloat
+
+from ...guard.errors import InputError
+from ...guard.policy import Policy
+from ...guard.routing import Signals, decide_route
+from ..judging.labelling import Labels
+from ..run import (
+    Judgement,
+    Manifest,
+    MeasuredRun,
+    Question,
+    RepliesRun,
+    RowError,
+    Stored,
+    StoredPassage,
+    TableSpec,
+)
+
+_HINT = "make the run again into another folder, or name another run"
+_JUDGED = ("right", "correct", "abstained", "misled", "parametric", "believed")
+# Shown in places of their own, hence not in the table of further fields.
+_SHOWN = frozenset({"question", "response", "answer", "context", "retrieved", "scores", "error"})
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One measured value of a case, with the threshold that it is compared with.
+
+    Attributes:
+        name: as shown.
+        value: as measured.
+        threshold: the value passes from it on; None where there is none or it is not known.
+    """
+
+    name: str
+    value: float
+    threshold: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a judge, a person or the suite says of a reply.
+
+    Attributes:
+        label: for the filter, e.g. `abstention: yes (detector)`.
+        detail: reasoning or error, if there is any.
+    """
+
+    label: str
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Record:
+    """One row of a run.
+
+    Attributes:
+        key: identifies the row in its run.
+        pair: identifies the case for every system and run, so that two can be compared.
+        passages: ids and raw scores of what was retrieved, best first.
+        context: what the model was given: `passages`, `none`, `all_but` these, or `unknown`.
+        fields: whatever else the row holds.
+    """
+
+    key: str
+    pair: str
+    system: str = ""
+    kind: str = ""
+    route: str = ""
+    reason: str = ""
+    score: float | None = None
+    question: str = ""
+    expected: str = ""
+    reply: str = ""
+    error: str = ""
+    passages: list[tuple[str, float | None]] = field(default_factory=list)
+    context: str = ""
+    signals: list[Signal] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+    fields: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def stored(cls, row: Any, detail: Mapping[str, Any]) -> Record:
+        """Make a record again from a row of the index and its further values."""
+        names = ("key", "pair", "system", "kind", "route", "reason", "score")
+        texts = ("question", "expected", "reply", "error")
+        return cls(
+            **{name: row[name] for name in (*names, *texts)},
+            passages=[(name, score) for name, score in detail["passages"]],
+            context=detail["context"],
+            signals=[Signal(*one) for one in detail["signals"]],
+            verdicts=[Verdict(*one) for one in detail["verdicts"]],
+            fields=detail["fields"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecords:
+    """A run as the viewer reads it.
+
+    Attributes:
+        folder: of the run.
+        suite: the name in its manifest, or `measure` for a run of relevance signals.
+        planned: number of rows of the finished run, None where the manifest does not say.
+        passages: id → text and source.
+        records: one per row, read as they are iterated.
+    """
+
+    folder: Path
+    suite: str
+    planned: int | None
+    passages: Mapping[str, tuple[str, str]]
+    records: Iterable[Record]
+
+
+class _Row(Stored):
+    """A row of any suite: the fields that suites share are checked, others are kept."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    reply_id: str | None = None
+    row_id: str | None = None
+    case_id: str | None = None
+    key: str | None = None
+    question_id: str | None = None
+    question: str | None = None
+    system_id: str | None = None
+    system: str | None = None
+    method: str | None = None
+    kind: str | None = None
+    context_kind: str | None = None
+    evidence: Any = None  # a kind in rows, texts by kind in the table of questions
+    form: str | None = None
+    route: str | None = None
+    reason: str | None = None
+    relevance: FiniteFloat | None = None
+    confidence: FiniteFloat | None = None
+    raw_relevance: FiniteFloat | None = None
+    response: str | None = None
+    answer: str | None = None
+    retrieved: tuple[str, ...] = ()
+    scores: tuple[FiniteFloat | None, ...] = ()
+    retrieval_miss: bool = False
+    error: RowError | str | None = None
+
+
+def read_records(folder: Path, policies: Mapping[str, Policy]) -> RunRecords:
+    """Read a run of any suite.
+
+    Args:
+        folder: of the run.
+        policies: by sha256 of the file: their thresholds are shown with replies that such a
+            policy decided on.
+
+    Raises:
+        InputError: there is no run, or a file is broken (with the line).
+    """
+    manifest = Manifest.read_raw(folder)
+    suite = str(manifest.get("suite") or "")
+    if not suite:
+        raise InputError(
+            "is no run of a suite",
+            where=str(folder),
+            hint="name a folder made with `knowgate measure`, `eval` or `import`",
+        )
+    if RepliesRun.is_in(folder):
+        return _replies(folder, suite, manifest, policies)
+    if suite == "ookb":
+        return _measured(folder)
+    return _suite_rows(folder, suite)
+
+
+def _replies(
+    folder: Path, suite: str, manifest: Mapping[str, Any], policies: Mapping[str, Policy]
+) -> RunRecords:
+    questions = _by_id(folder, _spec("questions", "question_id", whole=True))
+    cases = _by_id(folder, _spec("cases", "case_id", whole=True))
+    rows = _spec("replies", "reply_id").read(folder)
+    verdicts = _verdicts(folder)
+    thresholds = {
+        str(one.get("system_id")): policies.get(str(one.get("guard_sha256")))
+        for one in manifest.get("systems", ())
+        if isinstance(one, dict)
+    }
+
+    def records() -> Iterator[Record]:
+        for row in rows:
+            case = cases.get(row.case_id or "") or _Row()
+            asked = questions.get(case.question_id or "") or _Row()
+            record = _record(row, asked)
+            record.pair, record.kind = row.case_id or record.key, case.kind or ""
+            record.reply = row.response or ""
+            policy = thresholds.get(row.system_id or "")
+            record.signals = _signals(row, policy)
+            record.verdicts = verdicts.get(record.key, [])
+            context = _extra(row, "context")
+            if isinstance(context, dict):
+                names = [str(name) for name in context.get("passages") or ()]
+                record.context = str(context.get("kind", ""))
+                record.passages = [(name, None) for name in names]
+            yield record
+
+    texts = _passages(folder, whole=True)
+    return RunRecords(folder, suite, _count(manifest, "replies"), texts, records())
+
+
+def _verdicts(folder: Path) -> dict[str, list[Verdict]]:
+    """Verdicts of judges and of people, by reply."""
+    found: dict[str, list[Verdict]] = {}
+    for one in RepliesRun.JUDGEMENTS.read(folder):
+        said = one.outcome if one.error is None else "failed"
+        label = f"{one.criterion}: {said} ({one.judge})"
+        found.setdefault(one.reply_id, []).append(Verdict(label, _why(one)))
+    labels = Labels.read(folder)
+    for criterion in labels.criteria if labels.annotators else ():
+        for reply, votes in labels.votes(criterion.name).items():
+            found.setdefault(reply, []).extend(
+                Verdict(f"{criterion.name}: {outcome} ({person})")
+                for person, outcome in votes.items()
+            )
+    return found
+
+
+def _why(one: Judgement) -> str:
+    return one.reasoning if one.error is None else str(one.error)
+
+
+def _measured(folder: Path) -> RunRecords:
+    run = MeasuredRun.read(folder, unfinished=True)
+    texts = {name: (q.passage, q.source or "") for name, q in run.questions.items() if q.passage}
+    texts |= {q.own_passage: texts[name] for name, q in run.questions.items() if name in texts}
+    texts |= {name: (one.text, one.source or "") for name, one in run.passages.items()}
+    policy = None if run.calibration is None else run.calibration.policy
+    own = {} if run.calibration is None else run.calibration.thresholds
+
+    def records() -> Iterator[Record]:
+        for row in run.rows:
+            asked = run.questions[row.question_id]
+            record = Record(
+                row.case_id,
+                row.case_id,
+                system=run.manifest.settings.scorer.kind,
+                kind=row.kind.value,
+                score=row.raw_relevance,
+                question=asked.question,
+                expected=asked.answer,
+                error="" if row.error is None else str(row.error),
+                passages=list(zip(row.retrieved, row.scores, strict=False)),
+                context="passages",
+                fields=_topic(asked),
+            )
+            if policy is not None and row.error is None:
+                _decide(record, policy, own.get(row.question_id), row.question_id in own)
+            elif row.raw_relevance is not None:
+                record.signals = [Signal("raw relevance", row.raw_relevance)]
+            record.verdicts = _outcome(record, missed=row.retrieval_miss)
+            yield record
+
+    return RunRecords(folder, "measure", run.manifest.cases, texts, records())
+
+
+def _topic(asked: Question) -> dict[str, Any]:
+    given = {"source": asked.source, "topic": asked.topic, "knowledge base": asked.knowledge_base}
+    return {name: value for name, value in given.items() if value}
+
+
+def _decide(record: Record, policy: Policy, threshold: float | None, others: bool) -> None:
+    """Fill in what the run's policy says, or the threshold that the other questions give."""
+    # Confidence and conflict are not measured in such a run.
+    gate = policy.model_copy(update={"check_conflict": False, "confidence_threshold": None})
+    raw = record.score if record.passages else None
+    relevance = 0.0 if raw is None else gate.relevance_calibrator.apply(raw)
+    found = decide_route(gate, Signals.replay(gate, relevance, None, nothing_retrieved=raw is None))
+    record.route, record.reason, record.score = found.route.value, found.reason.value, relevance
+    record.signals = [Signal("relevance", relevance, gate.relevance_threshold)]
+    if raw is not None:
+        record.signals.append(Signal("raw relevance", raw, threshold if others else None))
+    if others and raw is not None:
+        passes = threshold is not None and raw >= threshold
+        record.route = "follow_context" if passes else "abstain"
+        record.reason = "threshold of the other questions"
+
+
+def _outcome(record: Record, *, missed: bool) -> list[Verdict]:
+    found = []
+    left_out = record.kind in ("left_out", "echo", "synthetic")
+    if missed:
+        found.append("retrieval miss")
+    if left_out and record.route == "follow_context":
+        found.append("leak")
+    if record.kind == "in_kb" and record.route == "abstain" and not missed:
+        found.append("false abstention")
+    return [Verdict(label) for label in found]
+
+
+def _suite_rows(folder: Path, suite: str) -> RunRecords:
+    """Rows of any other suite, with the questions that tables beside them hold."""
+    rows = _first_table(folder)
+    asked = _asked(folder, rows)
+    texts: dict[str, tuple[str, str]] = {}
+
+    def records() -> Iterator[Record]:
+        for row in rows:
+            about = next((asked[name] for name in _names(row) if name in asked), _Row())
+            record = _record(row, about)
+            evidence = row.evidence if isinstance(row.evidence, str) else ""
+            record.kind = row.context_kind or evidence or row.kind or row.form or ""
+            record.reply = row.response if row.response is not None else row.answer or ""
+            record.signals = _signals(row, None)
+            record.verdicts = [
+                Verdict(f"{name}: {'yes' if value else 'no'}")
+                for name in _JUDGED
+                if isinstance(value := _extra(row, name), bool)
+            ]
+            for number, text in enumerate(_texts_of(about, record.kind)):
+                name = f"{about.case_id or about.key}#{record.kind}#{number}"
+                texts[name] = (text, "")
+                record.passages.append((name, None))
+            yield record
+
+    found = list(records())  # fills `texts`
+    return RunRecords(folder, suite, None, texts, found)
+
+
+def _record(row: _Row, asked: _Row) -> Record:
+    key = row.reply_id or row.row_id or row.case_id or row.key or ""
+    system = row.system_id or row.system or row.method or ""
+    expected = asked.answer or _listed(_extra(asked, "answers"))
+    return Record(
+        key,
+        key.removeprefix(system).lstrip("/|") or key,
+        system=system,
+        route=row.route or "",
+        reason=row.reason or "",
+        score=row.relevance if row.relevance is not None else row.raw_relevance,
+        question=row.question or asked.question or "",
+        expected=expected,
+        error="" if row.error is None else str(row.error),
+        fields=_rest(row),
+    )
+
+
+def _signals(row: _Row, policy: Policy | None) -> list[Signal]:
+    limits = {
+        "relevance": None if policy is None else policy.relevance_threshold,
+        "confidence": None if policy is None else policy.confidence_threshold,
+    }
+    return [
+        Signal(name, value, limit)
+        for name, limit in limits.items()
+        if (value := getattr(row, name)) is not None
+    ]
+
+
+def _rest(row: _Row) -> dict[str, Any]:
+    """The further fields of a row that hold something."""
+    kept = row.model_dump(mode="json", exclude_defaults=True)
+    return {name: value for name, value in kept.items() if name not in _SHOWN and value != ""}
+
+
+def _extra(row: _Row, name: str) -> Any:
+    return (row.model_extra or {}).get(name)
+
+
+def _listed(value: Any) -> str:
+    return " · ".join(map(str, value)) if isinstance(value, list) else ""
+
+
+def _texts_of(about: _Row, kind: str) -> list[str]:
+    """Texts that a suite's own table gives for a case."""
+    given = _extra(about, "passages")
+    if isinstance(given, list):
+        return [text for text in given if isinstance(text, str)]
+    shown = about.evidence.get(kind) if isinstance(about.evidence, dict) else None
+    if isinstance(shown, dict):
+        both = (shown.get("passage"), shown.get("second"))
+        return [text for text in both if isinstance(text, str) and text]
+    return []
+
+
+def _first_table(folder: Path) -> list[_Row]:
+    path = folder / "rows.jsonl"
+    if not path.is_file():
+        raise InputError("there is no rows.jsonl", where=str(folder), hint=_HINT)
+    with path.open("rb") as stream:
+        line = stream.readline()
+    try:
+        first = json.loads(line)
+    except (ValueError, RecursionError):
+        first = {}  # told with its line by the reading below
+    names = [name for name in ("row_id", "case_id", "key") if name in first]
+    return _spec("rows", names[0] if names else "row_id").read(folder)
+
+
+def _asked(folder: Path, rows: Sequence[_Row]) -> dict[str, _Row]:
+    """Questions by the ids that rows name them by."""
+    wanted = {name for row in rows for name in _names(row)}
+    found: dict[str, _Row] = {}
+    for name, key in (("cases", "case_id"), ("instances", "key"), ("questions", "question_id")):
+        if (folder / f"{name}.jsonl").is_file():
+            for row in _spec(name, key, whole=True).read(folder):
+                if (identifier := getattr(row, key) or "") in wanted:
+                    found.setdefault(identifier, row)
+    return found
+
+
+def _names(row: _Row) -> tuple[str, ...]:
+    case = row.case_id or ""
+    # A method stands before the case in runs of UniKnow.
+    return tuple(filter(None, (case.partition("|")[2], case, row.key, row.question_id)))
+
+
+def _spec(name: str, key: str, *, whole: bool = False) -> TableSpec[_Row]:
+    return TableSpec(name, _Row, key, hint=_HINT, whole=whole)
+
+
+def _by_id(folder: Path, spec: TableSpec[_Row]) -> dict[str, _Row]:
+    return {getattr(row, spec.key) or "": row for row in spec.read(folder)}
+
+
+def _passages(folder: Path, *, whole: bool) -> dict[str, tuple[str, str]]:
+    spec = TableSpec("passages", StoredPassage, "passage_id", hint=_HINT, whole=whole)
+    if not spec.path(folder).exists():
+        return {}
+    return {one.passage_id: (one.text, one.source or "") for one in spec.read(folder)}
+
+
+def _count(manifest: Mapping[str, Any], name: str) -> int | None:
+    value = manifest.get(name)
+    return value if isinstance(value, int) else None

@@ -1,0 +1,108 @@
+"""The pages of `knowgate view`: runs, cases, one case, and two runs side by side."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, RedirectResponse, Response
+
+from ._gate import RejectedError
+from ._index import PAGE, Case, RunIndex
+from ._matches import WordMatcher
+from ._pages import page
+from ._query import CaseQuery, ComparisonQuery
+
+_MOST_MATCHED = 20
+_LONGEST_MATCHED = 20_000
+_CHANGES = {
+    "flipped": "decision differs",
+    "label": "labels differ",
+    "reply": "reply differs",
+    "all": "all pairs",
+}
+
+
+def add_view(app: FastAPI, index: RunIndex, matcher: WordMatcher) -> None:
+    """Add the viewer's pages to an application."""
+
+    @app.get("/")
+    def runs() -> Response:
+        if len(index.runs) == 1:
+            name = next(iter(index.runs))
+            return RedirectResponse("/cases?" + CaseQuery(name).link(), 303)
+        return page(app, "runs.html", index=index, link=lambda name: CaseQuery(name).link())
+
+    @app.get("/cases")
+    def cases(request: Request) -> Response:
+        query = _query(index, request)
+        found = index.find(query)
+        pages = max(1, -(-found.total // PAGE))
+        if query.page > pages:
+            return RedirectResponse("/cases?" + query.link(page=pages), 303)
+        values = {"run": index.runs[query.run], "query": query, "found": found, "pages": pages}
+        return page(app, "cases.html", index=index, **values)
+
+    @app.get("/case")
+    def case(request: Request) -> Response:
+        query = _query(index, request)
+        found = _case(index, query, request)
+        before, after = index.neighbours(query, found)
+        return page(
+            app,
+            "case.html",
+            index=index,
+            query=query,
+            case=found,
+            record=found.record,
+            before=before,
+            after=after,
+            others=index.others(found),
+            where=CaseQuery(query.run).link(),
+        )
+
+    @app.get("/matches")
+    def matches(request: Request) -> Response:
+        query = _query(index, request)
+        found = _case(index, query, request)
+        texts = [one.text or "" for one in found.passages]
+        return JSONResponse(match_values(matcher, found.record.question, texts))
+
+    @app.get("/compare")
+    def compare(request: Request) -> Response:
+        query = ComparisonQuery.read(request.query_params)
+        names = list(index.runs)
+        if not query.run:
+            query = ComparisonQuery(names[0], names[min(1, len(names) - 1)])
+        if not {query.run, query.other_run} <= index.runs.keys():
+            raise RejectedError(404, "no such run")
+        found, numbers = index.compare(query)
+        pages = max(1, -(-found.total // PAGE))
+        values = {"query": query, "found": found, "numbers": numbers, "pages": pages}
+        return page(app, "compare.html", index=index, changes=_CHANGES, case=CaseQuery, **values)
+
+
+def match_values(matcher: WordMatcher, question: str, passages: list[str]) -> dict[str, Any]:
+    """Return the words that match, for the script of a page."""
+    # Long lists of long passages take seconds to encode.
+    texts = [text[:_LONGEST_MATCHED] for text in passages[:_MOST_MATCHED]]
+    found = matcher.match(question, texts)
+    return {
+        "question": [asdict(one) for one in found.question],
+        "passages": [[asdict(one) for one in words] for words in found.passages],
+    }
+
+
+def _query(index: RunIndex, request: Request) -> CaseQuery:
+    query = CaseQuery.read(request.query_params)
+    if query.run not in index.runs:
+        raise RejectedError(404, "no such run")
+    return query
+
+
+def _case(index: RunIndex, query: CaseQuery, request: Request) -> Case:
+    found = index.case(query.run, request.query_params.get("key", ""))
+    if found is None:
+        raise RejectedError(404, "no such case")
+    return found

@@ -1,0 +1,3 @@
+"""Style sheet and scripts of the pages; a package, so that builds carry its files."""
+
+from __future__ import annotations

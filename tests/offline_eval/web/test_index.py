@@ -1,0 +1,182 @@
+"""The index of runs: what is read, filtered, searched and compared."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowgate.guard import InputError
+from knowgate.guard.policy import Policy
+from knowgate.guard.signals.relevance import LexicalScorer
+from knowgate.offline_eval.web._index import RunIndex, open_index
+from knowgate.offline_eval.web._query import CaseQuery, ComparisonQuery
+from tests.offline_eval.web.runs import replies_run, suite_run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return replies_run(tmp_path_factory.mktemp("view") / "run")
+
+
+@pytest.fixture(scope="module")
+def index(folder: Path) -> Iterator[RunIndex]:
+    policy = Policy.for_scorer(LexicalScorer(), threshold=0.25)
+    with open_index([folder], {"policy": policy}) as found:
+        yield found
+
+
+def keys(index: RunIndex, **values: str) -> list[str]:
+    return [row["key"] for row in index.find(CaseQuery.read({"run": "run", **values})).rows]
+
+
+def test_all_rows_are_there_with_their_facets(index: RunIndex) -> None:
+    run = index.runs["run"]
+
+    assert (run.rows, run.planned, run.suite) == (24, 24, "ookb")
+    assert run.facets["system"] == {"guarded": 12, "plain": 12}
+    assert run.facets["route"] == {"": 12, "abstain": 6, "follow_context": 6}
+    assert run.facets["label"] == {"abstention: no (detector)": 18, "abstention: yes (detector)": 6}
+    assert run.scores == (0.0, 0.55)
+
+
+@pytest.mark.parametrize(
+    ("query", "number"),
+    [
+        ({"system": "plain"}, 12),
+        ({"kind": "left_out"}, 12),
+        ({"route": "abstain"}, 6),
+        ({"reason": "sufficient_context"}, 6),
+        ({"label": "abstention: yes (detector)", "kind": "left_out"}, 6),
+        ({"low": "0.2", "high": "0.4"}, 5),
+        ({"low": "nonsense"}, 24),
+        ({"text": '"pool 3"'}, 4),
+        ({"text": '"do not know"'}, 6),
+        ({"text": "zebra3"}, 4),  # of a passage
+        ({"text": "zebra3 abc"}, 0),
+        ({"text": "' OR 1=1 -- \" ) NEAR"}, 0),
+    ],
+)
+def test_filters_and_search_select_rows(
+    index: RunIndex, query: dict[str, str], number: int
+) -> None:
+    assert len(keys(index, **query)) == number
+
+
+def test_rows_are_ordered_by_score_and_the_neighbours_follow_that_order(index: RunIndex) -> None:
+    query = CaseQuery("run", system="guarded", sort="-score")
+    ordered = keys(index, system="guarded", sort="-score")
+    case = index.case("run", ordered[3])
+
+    assert case is not None
+    assert ordered[0] == "guarded/q5/left_out"
+    assert index.neighbours(query, case) == (ordered[2], ordered[4])
+    first = index.case("run", ordered[0])
+    assert first is not None
+    assert index.neighbours(query, first) == (None, ordered[1])
+
+
+def test_a_case_has_its_passages_signals_thresholds_and_verdicts(index: RunIndex) -> None:
+    case = index.case("run", "guarded/q2/left_out")
+
+    assert case is not None
+    assert case.record.question == "When does pool 2 open?"
+    assert [(one.name, one.text) for one in case.passages] == [
+        ("p2", "The pool 2 opens at 2. Zebra2."),
+        ("gone", None),
+    ]
+    (signal,) = case.record.signals
+    assert (signal.name, signal.value, signal.threshold) == ("relevance", 0.25, 0.25)
+    assert case.record.verdicts[0].detail == "because"
+    assert [row["key"] for row in index.others(case)] == ["plain/q2/left_out"]
+    assert index.case("run", "nothing") is None
+
+
+def test_two_systems_are_compared_and_flipped_cases_found(index: RunIndex) -> None:
+    found, numbers = index.compare(ComparisonQuery("run", "run", "plain", "guarded", "label"))
+
+    assert numbers == {"flipped": 12, "label": 6, "reply": 6, "all": 12}
+    assert {row["kind"] for row in found.rows} == {"left_out"}
+
+
+def test_two_runs_are_compared_case_by_case(folder: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(folder, tmp_path / "other")
+    lines = (other / "replies.jsonl").read_text(encoding="utf-8").splitlines()
+    row = json.loads(lines[-1])
+    row["route"] = "follow_context"
+    (other / "replies.jsonl").write_text("\n".join([*lines[:-1], json.dumps(row), ""]), "utf-8")
+    with open_index([folder, other]) as index:
+        found, numbers = index.compare(ComparisonQuery("run", "other"))
+
+    assert numbers == {"flipped": 1, "label": 0, "reply": 0, "all": 24}
+    assert (found.rows[0]["route"], found.rows[0]["other_route"]) == ("abstain", "follow_context")
+
+
+UNIKNOW: dict[str, list[dict[str, Any]]] = {
+    "rows": [{"case_id": "naive|d/q/original", "method": "naive", "answer": "Rome", "right": True}],
+    "cases": [
+        {
+            "case_id": "d/q/original",
+            "question": "Where?",
+            "answers": ["Rome", "Roma"],
+            "passages": ["It is in Rome."],
+        }
+    ],
+}
+CONFLICT: dict[str, list[dict[str, Any]]] = {
+    "rows": [{"row_id": "m/RAG/NC/k", "system": "m", "evidence": "NC", "key": "k", "error": None}],
+    "instances": [{"key": "k", "question": "Where?", "evidence": {"NC": {"passage": "Rome."}}}],
+}
+
+
+@pytest.mark.parametrize(
+    ("suite", "tables", "text"),
+    [("uniknow", UNIKNOW, "It is in Rome."), ("conflict", CONFLICT, "Rome.")],
+)
+def test_runs_of_other_suites_are_read_with_their_questions(
+    tmp_path: Path, suite: str, tables: dict[str, list[dict[str, Any]]], text: str
+) -> None:
+    with open_index([suite_run(tmp_path / "run", suite, **tables)]) as index:
+        (row,) = index.find(CaseQuery("run")).rows
+        case = index.case("run", row["key"])
+
+    assert case is not None
+    assert case.record.question == "Where?"
+    assert [one.text for one in case.passages] == [text]
+
+
+def test_a_folder_of_runs_is_searched_and_what_is_broken_in_it_left_out(
+    folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(folder, tmp_path / "a" / "good")
+    suite_run(tmp_path / "a" / "bad", "uniknow", rows=[{"case_id": 7}])
+    (tmp_path / "a" / "kb").mkdir()
+    (tmp_path / "a" / "kb" / "manifest.json").write_text('{"schema_version": 1}', "utf-8")
+    with open_index([tmp_path / "a"]) as index:
+        assert list(index.runs) == ["good"]
+        assert len(index.skipped) == 1
+        assert "bad/rows.jsonl:1" in index.skipped[0]
+        path = index.path
+    assert not path.exists()
+    with pytest.raises(InputError, match=r"rows\.jsonl:1"), open_index([tmp_path / "a" / "bad"]):
+        pass
+
+
+@pytest.mark.parametrize("name", ["nowhere", "empty", "file"])
+def test_what_is_no_run_is_rejected(tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+
+    with pytest.raises(InputError, match=name), open_index([tmp_path / name]):
+        pass
+
+
+def test_links_hold_what_was_chosen_and_nothing_else() -> None:
+    query = CaseQuery.read({"run": "a b", "text": "x&y", "page": "3", "sort": "?", "other": "1"})
+
+    assert query.link() == "run=a+b&text=x%26y"
+    assert query.link(page=3) == "run=a+b&text=x%26y&page=3"

@@ -1,0 +1,101 @@
+"""The viewer's pages as a browser gets them, without one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from urllib.parse import quote
+
+import pytest
+from starlette.testclient import TestClient
+
+from knowgate.offline_eval.web._apps import view_app
+from knowgate.offline_eval.web._index import open_index
+from tests.offline_eval.web.runs import replies_run
+from tests.support.report_page import Page
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    folder = tmp_path_factory.mktemp("view")
+    replies_run(folder / "run", questions=60)
+    replies_run(folder / "sub" / "second", questions=2)
+    with open_index([folder]) as index:
+        yield TestClient(view_app(index), base_url="http://127.0.0.1")
+
+
+def links(text: str, start: str) -> list[str]:
+    found = (unescape(one) for one in re.findall(r'href="([^"]*)"', text))
+    return [one for one in found if one.startswith(start)]
+
+
+def test_runs_are_listed_and_lead_to_their_cases(client: TestClient) -> None:
+    page = client.get("/").text
+
+    assert links(page, "/cases?") == ["/cases?run=run", "/cases?run=sub%2Fsecond"]
+    assert "8 of 8 rows" in client.get("/cases?run=sub%2Fsecond").text
+
+
+def test_a_hundred_rows_at_a_time_are_shown_and_filters_stay_in_all_links(
+    client: TestClient,
+) -> None:
+    page = client.get("/cases?run=run&text=pool").text
+
+    assert "240 of 240 rows" in page
+    assert len(links(page, "/case?")) == 100
+    assert links(page, "/cases?run=run&text=pool&page=2")
+    assert all("text=pool" in link for link in links(page, "/case?"))
+    last = client.get("/cases?run=run&text=pool&page=99")
+    assert str(last.url).endswith("page=3")
+    assert len(links(last.text, "/case?")) == 40
+
+
+def test_a_link_to_a_case_shows_it_alone(client: TestClient) -> None:
+    (link,) = links(client.get('/cases?run=run&text="pool+7"&route=abstain').text, "/case?")
+    page = client.get(link).text
+
+    for words in ("When does pool 7 open?", "Pool 7 opens at 7.", "I do not know.", "Zebra7",
+                  "insufficient context", "abstention: yes (detector)", "because"):  # fmt: skip
+        assert words in page
+    assert "The run does not hold this text." in page
+    assert links(page, "/case?run=run&key=plain")
+
+
+def test_hostile_texts_stay_texts(client: TestClient) -> None:
+    page = client.get("/case?run=run&key=" + quote("plain/q0/in_kb")).text
+
+    assert "What is <script>alert(1)</script>" in Page(page).text
+    assert "<script>alert" not in page
+    assert "\u202e" not in page
+    assert "\x07" not in page
+
+
+def test_two_systems_stand_side_by_side(client: TestClient) -> None:
+    page = client.get(
+        "/compare?run=run&other_run=run&system=plain&other_system=guarded&change=label"
+    ).text
+
+    assert "60" in page
+    assert len(links(page, "/case?run=run&key=plain")) == 60
+    assert len(links(page, "/case?run=run&key=guarded")) == 60
+
+
+@pytest.mark.parametrize(
+    "address", ["/cases?run=x", "/case?run=run&key=x", "/compare?run=x", "/matches?run=run&key=x"]
+)
+def test_what_the_runs_do_not_hold_is_not_found(client: TestClient, address: str) -> None:
+    assert client.get(address).status_code == 404
+
+
+def test_the_words_that_match_are_found_where_they_stand(client: TestClient) -> None:
+    address = "/matches?run=run&key=" + quote("plain/q7/in_kb")
+    found = client.get(address).json()
+    question, passage = "When does pool 7 open?", "The pool 7 opens at 7. Zebra7."
+
+    met = {question[w["start"] : w["end"]]: w["strength"] for w in found["question"]}
+    assert met["pool"] > 0.6
+    words = {passage[w["start"] : w["end"]]: w["word"] for w in found["passages"][0]}
+    assert words["pool"] == "pool"
+    assert words["opens"] == "open"
+    assert found["passages"][1] == []
