@@ -48,16 +48,53 @@ def exact_logits(logits: torch.Tensor) -> torch.Tensor:
     return logits if logits.dtype == torch.float64 else logits.float()
 
 
+# Tokens at the head of all prompts of a batch from which on they are read once for all.
+_LEAST_SHARED = 24
+
+
 def read_prompts(network: Network, prompts: Sequence[Sequence[int]]) -> Prefilled:
-    """Read prompts of one stream in one pass, padded on the left."""
+    """Read prompts of one stream, padded on the left; a long common beginning is read once."""
     import torch
 
-    ids, mask = pad_left(prompts, network.device)
-    positions = (mask.cumsum(-1) - 1).clamp_(min=0)
-    output = network.forward(ids, mask, positions)
+    shared = _shared_tokens(prompts)
+    cache = None
+    if len(prompts) > 1 and shared >= _LEAST_SHARED:
+        cache = _read_beginning(network, prompts[0][:shared], len(prompts))
+    if cache is None:
+        shared = 0
+    ids, mask = pad_left([prompt[shared:] for prompt in prompts], network.device)
+    positions = (mask.cumsum(-1) - 1).clamp_(min=0) + shared
+    mask = torch.cat([mask.new_ones(len(prompts), shared), mask], dim=-1)
+    output = network.forward(ids, mask, positions, cache=cache)
     with torch.inference_mode():
         logits = exact_logits(output.logits[:, -1])
         return Prefilled(output.past_key_values, logits, mask, mask.sum(-1))
+
+
+def _shared_tokens(prompts: Sequence[Sequence[int]]) -> int:
+    """Return how many tokens all prompts begin with, at least one of each left over.
+
+    Example:
+        >>> _shared_tokens([[1, 2, 3], [1, 2], [1, 2, 4]])
+        1
+    """
+    first, last = min(prompts), max(prompts)
+    most = min(map(len, prompts)) - 1
+    return next((n for n in range(most) if first[n] != last[n]), max(0, most))
+
+
+def _read_beginning(network: Network, ids: Sequence[int], rows: int) -> Any:
+    """Return the cache of one beginning, repeated for every row; None where that is impossible."""
+    import torch
+
+    given = torch.tensor([list(ids)], device=network.device)
+    output = network.forward(given, torch.ones_like(given), torch.arange(len(ids))[None].to(given))
+    cache = output.past_key_values
+    if not _can_join(cache):
+        return None
+    with torch.inference_mode():
+        cache.batch_repeat_interleave(rows)
+    return cache
 
 
 def read_streams(network: Network, streams: Sequence[Sequence[Sequence[int]]]) -> Prefilled:

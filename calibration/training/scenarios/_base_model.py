@@ -108,8 +108,7 @@ def trainable_model(
 ) -> TrainableModel:
     """Load a base model and put a fresh LoRA adapter on it; random numbers come from torch.
 
-    The frozen weights are bfloat16 on a CUDA device that has it and float32 elsewhere; the
-    adapter is float32.
+    The frozen weights have the precision of the settings; the adapter is float32.
 
     Raises:
         ModelFolderError: the folder cannot be read as a causal LM with a tokenizer.
@@ -118,8 +117,11 @@ def trainable_model(
     torch, transformers = optional_import("torch"), optional_import("transformers")
     peft = optional_import("peft")
     safe = {"local_files_only": True, "trust_remote_code": False}
-    wide = device.type == "cpu" or not torch.cuda.is_bf16_supported()
-    options: dict[str, Any] = {"dtype": torch.float32 if wide else torch.bfloat16}
+    dtype = settings.dtype
+    if dtype == "auto":
+        wide = device.type == "cpu" or not torch.cuda.is_bf16_supported()
+        dtype = "float32" if wide else "bfloat16"
+    options: dict[str, Any] = {"dtype": getattr(torch, dtype)}
     if settings.quantise:
         options["quantization_config"] = transformers.BitsAndBytesConfig(
             load_in_4bit=True,

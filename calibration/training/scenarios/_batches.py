@@ -29,19 +29,23 @@ class TokenRow:
 class TargetTokens:
     """Encodes replies behind prompts.
 
-    A prompt becomes one user message where the tokenizer has a chat template, and stays as
-    it is otherwise; then the reply follows after a space, unless the prompt ends with
+    A prompt becomes one user message where the tokenizer has a chat template that is used,
+    and stays as it is otherwise; then the reply follows after a space, unless the prompt ends with
     white space, and the model's end token closes it (a newline where it has none).
 
     Args:
         tokenizer: of the model.
         end_ids: tokens that end an answer, the usual one first; see `end_ids`.
+        chat_template: whether a chat template is used.
     """
 
-    def __init__(self, tokenizer: Any, end_ids: Sequence[int]) -> None:
+    def __init__(
+        self, tokenizer: Any, end_ids: Sequence[int], *, chat_template: bool = True
+    ) -> None:
         self._tokenizer = tokenizer
         self._ends = frozenset(end_ids)
-        self._templated = getattr(tokenizer, "chat_template", None) is not None
+        has_template = getattr(tokenizer, "chat_template", None) is not None
+        self._templated = chat_template and has_template
         self._end = list(end_ids[:1]) or self._ids("\n", special=False)
         own = tokenizer.eos_token_id
         closed = self._ids("a", special=True)

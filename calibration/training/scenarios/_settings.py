@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import Literal
 
 from ....guard.errors import InputError, KnowgateError
 
@@ -30,11 +31,15 @@ class ScenarioTrainingSettings:
         rows_at_once: examples computed at one time, None for the whole batch; fewer need
             less memory and give the same sums.
         epochs: times that every example is seen.
+        most_steps: training ends after that many steps of the optimiser; None for all epochs.
         beta: of the preference objective: how much a step away from the base model costs.
         chosen_weight: weight of the chosen reply's own loss beside the preference
             objective; 0 is plain DPO.
         max_tokens: longer examples are left out, and counted; None for the model's window.
         device: `auto` (CUDA when there), `cpu`, `cuda` or `cuda:N`.
+        dtype: of the frozen weights: `auto` (bfloat16 on CUDA devices that have it, float32
+            elsewhere), `float32` or `bfloat16`.
+        chat_template: whether prompts are wrapped by the chat template of a model that has one.
         quantise: keep the base model in 4 bits (QLoRA); on CUDA only.
 
     Raises:
@@ -49,16 +54,25 @@ class ScenarioTrainingSettings:
     batch_size: int = 16
     rows_at_once: int | None = None
     epochs: int = 3
+    most_steps: int | None = None
     beta: float = 0.1
     chosen_weight: float = 0.0
     max_tokens: int | None = None
     device: str = "auto"
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    chat_template: bool = True
     quantise: bool = False
 
+    def steps(self, examples: int) -> int:
+        """Return how many steps of the optimiser a training on so many examples takes."""
+        steps = self.epochs * math.ceil(examples / self.batch_size)
+        return steps if self.most_steps is None else min(steps, self.most_steps)
+
     def __post_init__(self) -> None:
-        for name in ("rank", "alpha", "batch_size", "rows_at_once", "epochs", "max_tokens"):
+        counts = ("rank", "alpha", "batch_size", "rows_at_once", "epochs", "most_steps")
+        for name in (*counts, "max_tokens"):
             value = getattr(self, name)
-            optional = name in {"rows_at_once", "max_tokens"}
+            optional = name in {"rows_at_once", "most_steps", "max_tokens"}
             if not (optional and value is None):
                 _require(type(value) is int and value >= 1, name, value, "a whole number from 1")
         for name in ("learning_rate", "beta"):
@@ -67,6 +81,8 @@ class ScenarioTrainingSettings:
         for name in ("weight_decay", "chosen_weight"):
             value = getattr(self, name)
             _require(math.isfinite(value) and value >= 0, name, value, "0 or more")
+        dtypes = ("auto", "float32", "bfloat16")
+        _require(self.dtype in dtypes, "dtype", self.dtype, f"one of {', '.join(dtypes)}")
         _require(0 <= self.warm_up < 1, "warm_up", self.warm_up, "0 or more and below 1")
 
     @classmethod

@@ -128,12 +128,16 @@ def run_epochs(
     optimiser = torch.optim.AdamW(
         trained, lr=settings.learning_rate, weight_decay=settings.weight_decay
     )
-    steps = settings.epochs * math.ceil(len(lengths) / settings.batch_size)
+    steps = settings.steps(len(lengths))
     losses: list[float] = []
     done = 0
     for epoch in range(settings.epochs):
+        if done == steps:
+            break
         total, weights = 0.0, 0.0
         for batch in shuffled_batches(lengths, settings.batch_size, f"order/{seed}/{epoch}"):
+            if done == steps:
+                break
             share = learning_rate_share(done, steps, settings.warm_up)
             for group in optimiser.param_groups:
                 group["lr"] = settings.learning_rate * share
@@ -348,7 +352,7 @@ def _train(
     facts = {
         "examples": len(rows),
         "left_out": len(texts) - len(rows),
-        "steps": settings.epochs * math.ceil(len(rows) / settings.batch_size),
+        "steps": settings.steps(len(rows)),
         "losses": losses,
         "seconds": round(time.monotonic() - started, 1),
         "device": str(device),
@@ -376,7 +380,7 @@ def _encode(
     Raises:
         InputError: an example is empty, or all are too long.
     """
-    tokens = TargetTokens(base.tokenizer, base.end_ids)
+    tokens = TargetTokens(base.tokenizer, base.end_ids, chat_template=settings.chat_template)
     limits = [limit for limit in (settings.max_tokens, base.window) if limit is not None]
     rows = [tuple(tokens.encode(prompt, reply) for reply in replies) for prompt, replies in texts]
     if limits:

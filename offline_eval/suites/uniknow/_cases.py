@@ -54,6 +54,8 @@ class SuiteQuestion:
         dataset: name of the data set.
         group: questions about one document or subject share it; splits keep it together.
         sources: texts that hold the answer, from which contexts are cut; may be empty.
+        selecting: other wordings of the question, which find out what the model knows; the
+            question itself if there are none.
     """
 
     id: str
@@ -62,6 +64,7 @@ class SuiteQuestion:
     dataset: str
     group: str
     sources: tuple[str, ...] = ()
+    selecting: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, str]:

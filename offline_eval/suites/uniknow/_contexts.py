@@ -15,6 +15,7 @@ from ...run import OnProgress, Progress
 from ._cases import PAPER_KINDS, Context, ContextKind, SuiteQuestion
 from ._context_source import CannotBuildError, ContextSource
 from ._datasets import Dataset
+from ._facts import FACTS, FactContexts
 from ._microworld import MicroworldContexts
 from ._text_contexts import TextContexts
 from ._windows import WINDOW_WORDS
@@ -109,16 +110,20 @@ def build_contexts(
     size = size or ContextSize()
     wanted = [kind for kind in ContextKind if kind in set(kinds)]
     source: ContextSource
+    own_passages = dataset.world is not None or dataset.name == FACTS
+    if encoder is None and (not own_passages or any(kind in _RETRIEVING for kind in wanted)):
+        encoder = BiEncoderScorer()
     if dataset.world is not None:
-        if encoder is None and any(kind in _RETRIEVING for kind in wanted):
-            encoder = BiEncoderScorer()
         source = MicroworldContexts(
             dataset.world, dataset.questions, encoder, seed=seed, on_progress=on_progress
         )
+    elif dataset.name == FACTS:
+        source = FactContexts(dataset.questions, encoder, seed=seed, on_progress=on_progress)
     else:
+        assert encoder is not None
         source = TextContexts(
             dataset.questions,
-            encoder or BiEncoderScorer(),
+            encoder,
             editor=editor,
             seed=seed,
             words=size.words,

@@ -21,12 +21,17 @@ class PromptSet:
         with_context: context and question.
         closed_book_or_unknown: the question alone; the reply `unknown` is allowed.
         with_context_or_unknown: context and question; the reply `unknown` is allowed.
+        trained: `with_context` of models trained on it, which need no examples of an answer;
+            empty if it is the same.
+        trained_or_unknown: `with_context_or_unknown` of such models, likewise.
     """
 
     closed_book: str
     with_context: str
     closed_book_or_unknown: str
     with_context_or_unknown: str
+    trained: str = ""
+    trained_or_unknown: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -198,7 +198,8 @@ class KnowledgeStore:
 
 def _question_key(question: SuiteQuestion) -> str:
     # The answers belong to it: they decide what counts as known.
-    return _sha256({"question": question.question, "answers": list(question.answers)})
+    asked = list(question.selecting) or question.question
+    return _sha256({"question": asked, "answers": list(question.answers)})
 
 
 def _sha256(value: Any) -> str:
@@ -219,7 +220,9 @@ def estimate_knowledge(
 
     The questions are asked closed book, in waves over all of them. The k-th answer under
     `seed` is the first one under `seed` + k, so that waves give the answers that one call
-    would give. An answer is right if it equals a gold answer after normalisation.
+    would give. Where a question has wordings for this purpose, they take turns, and the
+    k-th answer to each is drawn so. An answer is right if it equals a gold answer after
+    normalisation.
 
     Args:
         lm: the model.
@@ -242,14 +245,17 @@ def estimate_knowledge(
     asked = [_Asked(q, prompts) for q in questions if q.id not in found]
     while open_ones := [one for one in asked if one.question.id not in found]:
         for wave, drawn, part in _calls(sampling, open_ones):
-            rows = generate_each(
-                lm,
-                [one.prompt for one in part],
-                n=wave,
-                temperature=sampling.temperature,
-                seed=sampling.seed + drawn,
-            )
-            settled = _settled(sampling, part, rows)
+            for turn, n, first in _turns(part[0].wordings, wave, drawn):
+                rows = generate_each(
+                    lm,
+                    [one.prompts[turn] for one in part],
+                    n=n,
+                    temperature=sampling.temperature,
+                    seed=sampling.seed + first,
+                )
+                for one, row in zip(part, rows, strict=True):
+                    one.take(row)
+            settled = _settled(sampling, part)
             found.update((question.id, estimate) for question, estimate in settled)
             if store is not None:
                 store.add(key, [pair for pair in settled if pair[1].error is None])
@@ -263,9 +269,15 @@ class _Asked:
 
     def __init__(self, question: SuiteQuestion, prompts: PromptSet) -> None:
         self.question = question
-        self.prompt = prompts.closed_book.format(question=question.question)
+        wordings = question.selecting or (question.question,)
+        self.prompts = [prompts.closed_book.format(question=wording) for wording in wordings]
         self.right = self.drawn = 0
         self._error: str | None = None
+
+    @property
+    def wordings(self) -> int:
+        """The number of wordings that take turns."""
+        return len(self.prompts)
 
     def take(self, row: list[Generation] | KnowgateError) -> None:
         """Count the generations of a wave, or note the error."""
@@ -283,15 +295,26 @@ class _Asked:
         return None if verdict is None else KnowledgeEstimate(verdict, self.right, self.drawn)
 
 
+def _turns(wordings: int, wave: int, drawn: int) -> Iterator[tuple[int, int, int]]:
+    """Yield wording, number of answers, and number of its first answer, for a wave.
+
+    Example:
+        >>> list(_turns(1, 7, 3)), list(_turns(2, 7, 0)), list(_turns(2, 2, 7))
+        ([(0, 7, 3)], [(0, 4, 0), (1, 3, 0)], [(0, 1, 4), (1, 1, 3)])
+    """
+    for turn in range(wordings):
+        before = len(range(turn, drawn, wordings))
+        number = len(range(turn, drawn + wave, wordings)) - before
+        if number:
+            yield turn, number, before
+
+
 def _settled(
-    sampling: Sampling,
-    asked: Sequence[_Asked],
-    rows: Sequence[list[Generation] | KnowgateError],
+    sampling: Sampling, asked: Sequence[_Asked]
 ) -> list[tuple[SuiteQuestion, KnowledgeEstimate]]:
-    """Count the answers of a wave; return the questions that need no other."""
+    """Return the questions that need no other answer."""
     settled = []
-    for one, row in zip(asked, rows, strict=True):
-        one.take(row)
+    for one in asked:
         estimate = one.estimate(sampling)
         if estimate is not None:
             settled.append((one.question, estimate))
@@ -300,11 +323,11 @@ def _settled(
 
 def _calls(sampling: Sampling, asked: Sequence[_Asked]) -> list[tuple[int, int, list[_Asked]]]:
     """Return wave, samples drawn before it, and the questions that need it, per model call."""
-    alike: dict[tuple[int, int], list[_Asked]] = defaultdict(list)
+    alike: dict[tuple[int, int, int], list[_Asked]] = defaultdict(list)
     for one in asked:
-        alike[sampling.next_wave(one.right, one.drawn), one.drawn].append(one)
+        alike[sampling.next_wave(one.right, one.drawn), one.drawn, one.wordings].append(one)
     return [
         (wave, drawn, some[start : start + _PROMPTS_PER_CALL])
-        for (wave, drawn), some in alike.items()
+        for (wave, drawn, _), some in alike.items()
         for start in range(0, len(some), _PROMPTS_PER_CALL)
     ]

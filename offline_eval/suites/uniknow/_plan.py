@@ -138,6 +138,7 @@ def make_plan(
     estimates: Mapping[str, KnowledgeEstimate],
     *,
     questions_per_side: int | None,
+    defined_only: bool = False,
     seed: int,
 ) -> Plan:
     """Split the questions and put them into their contexts.
@@ -148,6 +149,7 @@ def make_plan(
         estimates: by question id.
         questions_per_side: at most that many known and as many unknown questions are
             evaluated, and undefined ones in proportion; None for all.
+        defined_only: leave out questions for which it is undefined what the model knows.
         seed: of the split.
 
     Raises:
@@ -155,7 +157,12 @@ def make_plan(
     """
     knowledge = {name: estimate.knowledge for name, estimate in estimates.items()}
     split = split_questions(dataset, knowledge, evaluation_share=_EVALUATION_SHARE, seed=seed)
-    evaluated = _limited(split.evaluation, knowledge, questions_per_side)
+    possible = [
+        question
+        for question in split.evaluation
+        if not defined_only or knowledge[question.id] is not Knowledge.UNDEFINED
+    ]
+    evaluated = _limited(possible, knowledge, questions_per_side)
     trained = {question.id for question in split.training}
     cases = build_cases(dataset, contexts, knowledge)
     training = [

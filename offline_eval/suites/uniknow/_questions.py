@@ -18,6 +18,7 @@ from ....guard.matching import normalise_answer
 from ...testbed import default_world
 from ._cases import SuiteQuestion
 from ._datasets import Dataset, PromptSet, instructed_prompts
+from ._facts import FACTS, FACTS_FILE, fact_prompts, fact_questions
 from ._microworld import MICROWORLD, MOST_PASSAGES, microworld_prompts, microworld_questions
 from ._question_formats import (
     RawQuestion,
@@ -30,6 +31,7 @@ from ._question_formats import (
 _GZIP = b"\x1f\x8b"
 # The data sets that are read take a tenth of it; a packed file of kilobytes can hold more.
 _MOST_UNPACKED = 1 << 30
+_BUNDLED = {MICROWORLD: microworld_questions, FACTS: fact_questions}
 _HINT = "use MRQA or plain JSON lines, or SQuAD-style JSON"
 
 
@@ -39,11 +41,11 @@ def read_dataset(
     """Read a data set of the suite.
 
     Args:
-        spec: `microworld`, or a file: MRQA `.jsonl` or `.jsonl.gz`, SQuAD-style `.json`, or
-            JSON lines with `question` and `answers` (or `answer`), `context` or `passages`,
-            `id` and `group`. The content decides which format it is, not the name.
+        spec: `microworld`, `facts`, or a file: MRQA `.jsonl` or `.jsonl.gz`, SQuAD-style
+            `.json`, or JSON lines with `question` and `answers` (or `answer`), `context` or
+            `passages`, `id` and `group`. The content decides which format it is, not the name.
         limit: at most that many questions, drawn by `seed`, in their order; all by default.
-        seed: also picks the phrasing of each of the microworld's questions.
+        seed: also picks the phrasing of each bundled question.
 
     Returns:
         At least one question.
@@ -54,8 +56,9 @@ def read_dataset(
     """
     if limit is not None and limit < 1:
         raise InputError("must be at least 1", where="limit")
-    if os.fspath(spec) == MICROWORLD:
-        questions = microworld_questions(seed=seed)
+    bundled = _BUNDLED.get(os.fspath(spec))
+    if bundled is not None:
+        questions = bundled(seed=seed)
     else:
         path = Path(spec)
         name = path.name.split(".")[0] or path.name
@@ -80,7 +83,19 @@ def dataset_of(spec: str | os.PathLike[str], questions: Sequence[SuiteQuestion])
 
 def prompts_of(spec: str | os.PathLike[str]) -> PromptSet:
     """Return the prompts of a data set."""
-    return microworld_prompts() if os.fspath(spec) == MICROWORLD else instructed_prompts()
+    made = {MICROWORLD: microworld_prompts, FACTS: fact_prompts}
+    return made.get(os.fspath(spec), instructed_prompts)()
+
+
+def question_file(spec: str | os.PathLike[str]) -> Path | None:
+    """Return the file that the questions of a data set are read from; None for the microworld."""
+    name = os.fspath(spec)
+    return None if name == MICROWORLD else FACTS_FILE if name == FACTS else Path(spec)
+
+
+def completes(spec: str | os.PathLike[str]) -> bool:
+    """Return whether the prompts of a data set are continued, outside of a chat template."""
+    return os.fspath(spec) == FACTS
 
 
 def _drawn(

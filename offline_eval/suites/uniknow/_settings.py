@@ -27,7 +27,9 @@ class UniKnowSettings(SuiteSettings):
     """
 
     data: str = Field(
-        MICROWORLD, description="microworld, or a file of questions (MRQA, SQuAD or JSON lines)."
+        MICROWORLD,
+        description="microworld, facts (the bundled list of short questions), or a file of "
+        "questions (MRQA, SQuAD or JSON lines).",
     )
     model: str = Field(
         "embedded",
@@ -47,6 +49,11 @@ class UniKnowSettings(SuiteSettings):
         int | None,
         Field(ge=1, description="Evaluate at most that many known and as many unknown questions."),
     ] = None
+    defined_only: bool = Field(
+        False,
+        description="Leave out questions that the model answers rightly at times; they count in "
+        "Acc and Rely only.",
+    )
     samples: int = Field(10, description="Closed-book answers that settle what the model knows.")
     tau: float = Field(0.7, description="Share of right answers from which on a question is known.")
     temperature: float = Field(1.0, description="Temperature of these answers.")
@@ -71,6 +78,18 @@ class UniKnowSettings(SuiteSettings):
     answer_tokens: Annotated[
         int, Field(ge=1, description="The most tokens an answer of a local model may have.")
     ] = 24
+    rank: Annotated[
+        int | None, Field(ge=1, description="Rank of trained adapters; by default what suits.")
+    ] = None
+    epochs: Annotated[
+        int | None, Field(ge=1, description="Epochs of training; by default what suits.")
+    ] = None
+    training_steps: Annotated[
+        int | None, Field(ge=1, description="Steps after which each training ends; by default all.")
+    ] = None
+    dtype: str = Field(
+        "auto", description="Precision of a local model: auto, or a torch name, e.g. bfloat16."
+    )
     seed: int = Field(0, description="Random seed.")
 
     @field_validator("methods", mode="before")

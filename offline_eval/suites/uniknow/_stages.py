@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ....adapters.huggingface import HuggingFaceLM
 from ....calibration.training.scenarios import ScenarioTrainingSettings
@@ -56,24 +57,41 @@ class Parts:
     training: ScenarioTrainingSettings | None = None
     preference_training: ScenarioTrainingSettings | None = None
 
-    def training_of(self, lm: LanguageModel) -> ScenarioTrainingSettings:
+    def training_of(self, lm: LanguageModel, settings: UniKnowSettings) -> ScenarioTrainingSettings:
         """Return the settings of supervised training."""
         if self.training is not None:
             return self.training
-        embedded = _is_embedded(lm)
-        return ScenarioTrainingSettings.for_embedded() if embedded else ScenarioTrainingSettings()
+        return _training_of(lm, settings, ScenarioTrainingSettings.for_embedded)
 
-    def preference_training_of(self, lm: LanguageModel) -> ScenarioTrainingSettings:
+    def preference_training_of(
+        self, lm: LanguageModel, settings: UniKnowSettings
+    ) -> ScenarioTrainingSettings:
         """Return the settings of preference training."""
         if self.preference_training is not None:
             return self.preference_training
-        if _is_embedded(lm):
-            return ScenarioTrainingSettings.for_embedded_preferences()
-        return ScenarioTrainingSettings()
+        return _training_of(lm, settings, ScenarioTrainingSettings.for_embedded_preferences)
 
 
-def _is_embedded(lm: LanguageModel) -> bool:
-    return isinstance(lm, HuggingFaceLM) and Path(lm.name) == microworld_model_path()
+def _training_of(
+    lm: LanguageModel,
+    settings: UniKnowSettings,
+    for_embedded: Callable[[], ScenarioTrainingSettings],
+) -> ScenarioTrainingSettings:
+    """Return what suits the model, with what the run's settings say."""
+    given = {
+        "rank": settings.rank,
+        "epochs": settings.epochs,
+        "most_steps": settings.training_steps,
+    }
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if not isinstance(lm, HuggingFaceLM):
+        return replace(ScenarioTrainingSettings(), **changes)
+    if Path(lm.name) == microworld_model_path():
+        return replace(for_embedded(), **changes)
+    if settings.dtype != "auto":
+        changes["dtype"] = settings.dtype
+    # Trained as it is asked.
+    return replace(ScenarioTrainingSettings(), chat_template=lm.uses_chat_template, **changes)
 
 
 def signal_meter(
@@ -165,6 +183,7 @@ class Stages:
             contexts,
             estimates,
             questions_per_side=settings.questions_per_side,
+            defined_only=settings.defined_only,
             seed=settings.seed,
         )
 
@@ -215,8 +234,8 @@ class Stages:
             cases,
             prompts,
             self.run.folder / "adapters",
-            self.parts.training_of(lm),
-            self.parts.preference_training_of(lm),
+            self.parts.training_of(lm, self.settings),
+            self.parts.preference_training_of(lm, self.settings),
             self.settings.seed,
         )
 

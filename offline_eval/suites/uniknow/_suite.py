@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
-from ....adapters.huggingface import HuggingFaceLM
+from ....adapters.huggingface import HuggingFaceLM, LoadOptions
 from ....guard import Guard
 from ....guard.contracts import LanguageModel
 from ....guard.prompts import Prompt
@@ -29,8 +29,7 @@ from ._choosing import GUARDED, Chosen, Methods, choose_methods, wanted_methods
 from ._guard_method import GuardMethod
 from ._knowledge import KnowledgeStore
 from ._methods import Method
-from ._microworld import MICROWORLD
-from ._questions import dataset_of, prompts_of, read_dataset
+from ._questions import completes, dataset_of, prompts_of, question_file, read_dataset
 from ._reading import ROWS, UniKnowManifest, checked_run
 from ._report import uniknow_document
 from ._report_summary import UniKnowSummary, summarise_uniknow
@@ -39,6 +38,11 @@ from ._settings import UniKnowSettings
 from ._stages import Parts, Stages, signal_meter
 
 _LOCAL_BATCH, _REMOTE_BATCH = 64, 16
+# Settings that the manifest holds in another form: as fingerprints, or as those of training.
+_STORED_OTHERWISE = {
+    *("data", "model", "dtype", "answer_tokens", "knowledge", "scorer", "seed"),
+    *("rank", "epochs", "training_steps"),
+}
 # Questions when they are read, cases once `prepare` has built their contexts.
 _Case = SuiteQuestion | ScenarioCase
 
@@ -110,7 +114,12 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         if folder is None and ":" in name:
             lm = model_by_name(name, choice.limits)
         else:
-            lm = HuggingFaceLM(folder or name, max_new_tokens=settings.answer_tokens)
+            lm = HuggingFaceLM(
+                folder or name,
+                dtype=settings.dtype,
+                max_new_tokens=settings.answer_tokens,
+                loading=LoadOptions(chat_template=False if completes(settings.data) else "auto"),
+            )
         return [System(name, lm)]
 
     def systems(
@@ -153,7 +162,8 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
 
     def inputs(self, settings: UniKnowSettings) -> Sequence[Path]:
         """Return the file of questions."""
-        return [] if settings.data == MICROWORLD else [Path(settings.data)]
+        path = question_file(settings.data)
+        return [] if path is None else [path]
 
     def manifest(
         self,
@@ -167,21 +177,32 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         lm, meter, parts = methods.lm, methods.meter, self._parts
         kept = settings.model_dump(
             mode="json",
-            exclude={"data", "model", "knowledge", "scorer", "answer_tokens", "seed"},
+            exclude={
+                "data",
+                "model",
+                "knowledge",
+                "scorer",
+                "answer_tokens",
+                "dtype",
+                "seed",
+                "rank",
+                "epochs",
+            },
         )
         stored: dict[str, Any] = {"dataset": _questions(cases)[0].dataset}
         stored |= {"model": lm.fingerprint, **kept}
         # Settings that no row depends on must not prevent a run from being resumed.
         if chosen.trained:
-            stored["training"] = asdict(parts.training_of(lm))
+            stored["training"] = asdict(parts.training_of(lm, settings))
         if "dpo" in chosen.names:
-            stored["preference_training"] = asdict(parts.preference_training_of(lm))
+            stored["preference_training"] = asdict(parts.preference_training_of(lm, settings))
         stored["seed"] = settings.seed
         if parts.editor is not None:
             stored["editor"] = parts.editor.fingerprint
         stored["prompts_sha256"] = {
             name: Prompt(name, text).sha256
             for name, text in sorted(asdict(methods.prompts).items())
+            if text
         }
         stored["scorer"] = None if meter is None else meter.scorer.fingerprint.model_dump()
         stored["estimator"] = None if meter is None else meter.estimator.fingerprint.model_dump()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ....adapters.huggingface import HuggingFaceLM
+from ....adapters.huggingface import HuggingFaceLM, LoadOptions
 from ....calibration.training.scenarios import ScenarioTrainingSettings, train_scenarios
 from ...run import OnProgress, Progress
 from ._cases import ScenarioCase
@@ -50,10 +50,12 @@ class Trainer:
         adapted = HuggingFaceLM(
             self.lm.name,
             device=self.lm.device,
+            dtype=self.lm.dtype,
             max_new_tokens=self.lm.max_new_tokens,
             stop=self.lm.stop,
             batch_size=self.lm.batch_size,
             adapter=self.train(variant, on_progress),
+            loading=LoadOptions(chat_template=self.lm.uses_chat_template),
         )
         return PromptedMethod(variant.name, adapted, prompt_for(variant.method, self.prompts))
 

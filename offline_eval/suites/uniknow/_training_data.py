@@ -122,7 +122,9 @@ def prompt_for(method: TrainedMethod, prompts: PromptSet) -> str:
 
     Only methods that learn to reply `unknown` have a prompt that allows it.
     """
-    return prompts.with_context_or_unknown if method.abstains else prompts.with_context
+    if method.abstains:
+        return prompts.trained_or_unknown or prompts.with_context_or_unknown
+    return prompts.trained or prompts.with_context
 
 
 def training_examples(

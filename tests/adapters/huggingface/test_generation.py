@@ -156,6 +156,28 @@ def test_a_prompt_is_prefilled_once_for_all_its_samples(lm: HuggingFaceLM, model
     assert shapes[1] == (7, 1)
 
 
+def test_a_long_common_beginning_is_read_once_and_changes_no_answer(
+    lm: HuggingFaceLM, model: Any
+) -> None:
+    beginning = "Answer the question below in one or two words, please.\n"
+    asked = [f"{beginning}{'Question: ' * (n % 3)}{n * 37 % 101}?" for n in range(12)]
+    read: list[int] = []
+    handle = model.register_forward_pre_hook(
+        lambda _module, _args, given: read.append(given["input_ids"].numel()), with_kwargs=True
+    )
+    try:
+        together = lm.generate(asked, max_new_tokens=6)
+    finally:
+        handle.remove()
+    alone = [lm.generate([prompt], max_new_tokens=6)[0] for prompt in asked]
+
+    assert [row[0].text for row in together] == [row[0].text for row in alone]
+    for row, one in zip(together, alone, strict=True):
+        assert row[0].token_logprobs == pytest.approx(one[0].token_logprobs, abs=1e-4)
+    assert read[0] <= len(beginning) + 1
+    assert sum(read[:2]) < len(beginning) * len(asked)
+
+
 def test_greedy_with_n_gives_the_same_answer_n_times(lm: HuggingFaceLM) -> None:
     [row] = lm.generate(["same"], n=3)
 

@@ -1,0 +1,219 @@
+"""The bundled list of short factual questions, with contexts from its own passages.
+
+Every fact is asked in several wordings. One half of them finds out what a model knows, the
+other half is asked in the evaluation, so that a question is not called known because of the
+very prompt that it is evaluated with. `facts.toml` says where the questions come from.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from ....guard.contracts import TextEmbedder
+from ...run import OnProgress
+from ._cases import SuiteQuestion
+from ._context_source import CannotBuildError, Stated, first_without_answer
+from ._datasets import PromptSet, prompt_text
+from ._matching import holds_answer
+from ._windows import NearestPassages
+
+FACTS = "facts"
+FACTS_FILE = Path(__file__).parent / "facts.toml"
+_SINGLES = "singles"
+
+
+@dataclass(frozen=True, slots=True)
+class _ListedFact:
+    """A fact of the list.
+
+    Attributes:
+        id: relation and subject, or where the question comes from.
+        group: facts about one subject share it.
+        source: where the question comes from, as the head of the file explains.
+        questions: wordings, at least two.
+        passage: states the fact; `{answer}` stands for the first answer.
+        answers: the answer, then its aliases.
+        others: wrong answers of the same kind.
+    """
+
+    id: str
+    group: str
+    source: str
+    questions: tuple[str, ...]
+    passage: str
+    answers: tuple[str, ...]
+    others: tuple[str, ...]
+
+    @property
+    def evaluated(self) -> tuple[str, ...]:
+        """The wordings that are asked in the evaluation."""
+        return self.questions[::2]
+
+    @property
+    def selecting(self) -> tuple[str, ...]:
+        """The wordings that find out what a model knows."""
+        return self.questions[1::2]
+
+    @property
+    def text(self) -> str:
+        """The passage."""
+        return _filled(self.passage, self.answers[0])
+
+
+@cache
+def listed_facts() -> Mapping[str, _ListedFact]:
+    """Return the bundled facts by id."""
+    content = tomllib.loads(FACTS_FILE.read_text(encoding="utf-8"))
+    found = [fact for relation in content["relation"] for fact in _of_relation(relation)]
+    found += _singles(content[_SINGLES])
+    return {fact.id: fact for fact in found}
+
+
+def _of_relation(relation: Mapping[str, Any]) -> Iterator[_ListedFact]:
+    passages = relation["passages"]
+    facts = [line.split(" = ") for line in relation["facts"].strip().splitlines()]
+    answers = [tuple(listed.split(" | ")) for _, listed in facts]
+    for number, (subject, _) in enumerate(facts):
+        group = subject.removeprefix("the city of ").casefold()
+        passage = passages[number % len(passages)].replace("{subject}", subject)
+        others = dict.fromkeys(one[0] for one in answers if not set(one) & set(answers[number]))
+        yield _ListedFact(
+            id=f"{relation['name']}.{subject.casefold().replace(' ', '_')}",
+            group=group,
+            source=relation["source"],
+            questions=tuple(
+                _capitalised(text.replace("{subject}", subject)) for text in relation["questions"]
+            ),
+            passage=passage,
+            answers=answers[number],
+            others=tuple(others),
+        )
+
+
+def _singles(singles: Mapping[str, Any]) -> Iterator[_ListedFact]:
+    for line in singles["facts"].strip().splitlines():
+        name, *questions, listed, passage, other = line.split(" ; ")
+        answers = tuple(listed.split(" | "))
+        yield _ListedFact(
+            id=name,
+            group=name,
+            source=singles["source"],
+            questions=tuple(questions),
+            passage=passage.replace(answers[0], "{answer}"),
+            answers=answers,
+            others=(other,),
+        )
+
+
+def _filled(passage: str, answer: str) -> str:
+    return _capitalised(passage.replace("{answer}", answer))
+
+
+def _capitalised(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def fact_questions(*, seed: int = 0) -> tuple[SuiteQuestion, ...]:
+    """Return one question per fact, in a wording for the evaluation.
+
+    Args:
+        seed: picks the wordings.
+    """
+    rng = Random(f"uniknow/facts/{seed}")  # noqa: S311
+    return tuple(
+        SuiteQuestion(
+            id=fact.id,
+            question=rng.choice(fact.evaluated),
+            answers=fact.answers,
+            dataset=FACTS,
+            group=fact.group,
+            sources=(fact.text,),
+            selecting=fact.selecting,
+        )
+        for fact in listed_facts().values()
+    )
+
+
+def fact_prompts() -> PromptSet:
+    """Return prompts that the model continues, with examples of short answers."""
+    return PromptSet(
+        closed_book=prompt_text("facts_closed_book"),
+        with_context=prompt_text("facts_with_context"),
+        closed_book_or_unknown=prompt_text("facts_closed_book_or_unknown"),
+        with_context_or_unknown=prompt_text("facts_with_context_or_unknown"),
+        trained=prompt_text("facts_trained"),
+        trained_or_unknown=prompt_text("facts_trained_or_unknown"),
+    )
+
+
+class FactContexts:
+    """Build contexts from the passages of the list.
+
+    Args:
+        questions: those that contexts are wanted for.
+        encoder: retrieves among all passages; None if nothing is to be retrieved.
+        seed: picks wrong answers and random passages.
+        on_progress: called while texts are encoded.
+    """
+
+    def __init__(
+        self,
+        questions: Sequence[SuiteQuestion],
+        encoder: TextEmbedder | None,
+        *,
+        seed: int,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self._seed = seed
+        self._group_of = {fact.text: fact.group for fact in listed_facts().values()}
+        self._nearest: NearestPassages | None = None
+        if encoder is not None:
+            asked = [question.question for question in questions]
+            self._nearest = NearestPassages(list(self._group_of), asked, encoder, on_progress)
+
+    def original(self, question: SuiteQuestion) -> Stated:
+        """Return the passage that states the fact."""
+        return Stated(listed_facts()[question.id].text, question.answers)
+
+    def conflicting(self, question: SuiteQuestion) -> Stated:
+        """Return the same passage with the answer to another question of the relation."""
+        return self._contradicted(question, listed_facts()[question.id].others)
+
+    def untrue(self, question: SuiteQuestion) -> Stated:
+        """Return the same passage with the answer of another relation."""
+        own = question.id.partition(".")[0]
+        others = (
+            fact.answers[0]
+            for fact in listed_facts().values()
+            if fact.id.partition(".")[0] != own and not holds_answer(fact.text, question.answers)
+        )
+        return self._contradicted(question, tuple(dict.fromkeys(others)))
+
+    def random(self, question: SuiteQuestion, count: int) -> list[str]:
+        """Return passages about other subjects, without the answer."""
+        texts = [text for text, group in self._group_of.items() if group != question.group]
+        Random(f"uniknow/random/{self._seed}/{question.id}").shuffle(texts)  # noqa: S311
+        return first_without_answer(question, texts, count, of="passages of the list")
+
+    def retrieved(self, question: SuiteQuestion, count: int) -> list[str]:
+        """Return the nearest passages that do not hold the answer."""
+        if self._nearest is None:
+            raise CannotBuildError("no retriever was set up")
+        ranked = self._nearest.ranked(question.question)
+        return first_without_answer(question, ranked, count, of="passages of the list")
+
+    def _contradicted(self, question: SuiteQuestion, others: Sequence[str]) -> Stated:
+        fact = listed_facts()[question.id]
+        shuffled = list(others)
+        Random(f"uniknow/other/{self._seed}/{fact.id}").shuffle(shuffled)  # noqa: S311
+        for other in shuffled:
+            text = _filled(fact.passage, other)
+            if not holds_answer(text, question.answers):
+                return Stated(text, (other,))
+        raise CannotBuildError("no other answer can take the answer's place")
