@@ -25,7 +25,7 @@ Count = Annotated[int, Field(ge=0)]
 # Of a guarantee: left out of the file where they say nothing.
 LATER_FIELDS = frozenset(
     {"method", "questions", "routes", "risks", "path", "chosen"}
-    | {"population", "not_covered", "more_questions", "attempt", "passages"}
+    | {"population", "not_covered", "more_questions", "attempt", "passages", "candidates"}
 )
 # The share of δ that a first attempt is tested at; the rest is divided among all later ones.
 _FIRST_SHARE = 0.75
@@ -189,6 +189,8 @@ class Guarantee(Artefact):
         passages: of a leak with several questions per passage: `(questions, of those let
             through, how many such passages)`, which its p-value follows from.
         first_stage_passages: likewise, of the leak of a cascade's first stage alone.
+        candidates: scorers that were calibrated on these questions together, of which this is the
+            chosen one.
     """
 
     statement: str
@@ -211,6 +213,7 @@ class Guarantee(Artefact):
     attempt: Annotated[int, Field(ge=1)] | None = None
     passages: tuple[tuple[Count, Count, Count], ...] = ()
     first_stage_passages: tuple[tuple[Count, Count, Count], ...] = ()
+    candidates: Annotated[int, Field(ge=1)] = 1
 
     @model_serializer(mode="wrap")
     def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -221,8 +224,8 @@ class Guarantee(Artefact):
 
     @property
     def level(self) -> float:
-        """The level of the test: δ, or this attempt's part of it."""
-        return self.level_of(self.delta, self.attempt)
+        """The level of the test: δ, or this attempt's part of it, divided among the candidates."""
+        return self.level_of(self.delta, self.attempt) / self.candidates
 
     @staticmethod
     def level_of(delta: float, attempt: int | None) -> float:

@@ -48,6 +48,9 @@ class PolicyBinding:
         retrieval: what the records' passages were retrieved by, None where not known.
         cascade: for a leak: the costly scorer behind `scorer`, whose verdicts the records hold;
             None: there is none.
+        candidates: for a leak: how many scorers are calibrated on the same questions, of which
+            one is then chosen. Each is tested at this part of the level, so that the promise
+            holds whichever it is.
     """
 
     UNNAMED: ClassVar = _UNNAMED
@@ -60,6 +63,7 @@ class PolicyBinding:
     created_by: str = ""
     retrieval: Retrieval | None = None
     cascade: Cascade | None = None
+    candidates: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,24 +87,32 @@ class FitSettings:
                 "conflict_between must be 'memory', 'passages' or 'both', not "
                 f"{self.conflict_between!r}"
             )
+        if self.binding.candidates < 1:
+            raise ValueError(f"candidates must be 1 or more, not {self.binding.candidates}")
         if isinstance(self.allowed_routes, str):
             raise ValueError("allowed_routes must be a sequence of routes")
         object.__setattr__(self, "allowed_routes", tuple(map(Route, self.allowed_routes)))
 
     @property
     def level(self) -> float:
-        """The level of the test: δ, or this attempt's part of it."""
-        return Guarantee.level_of(self.delta, self.attempt)
+        """The level of the test: δ, or this attempt's part of it, divided among the candidates."""
+        return Guarantee.level_of(self.delta, self.attempt) / self.binding.candidates
 
     @property
     def confidence(self) -> str:
-        """How sure the promise is, in words, naming the attempt."""
+        """How sure the promise is, in words, naming the attempt and the candidates."""
         sure = f"confidence {percent(1 - Decimal(str(self.delta)))}"
-        if self.attempt is None:
+        shared, candidates = [], self.binding.candidates
+        if self.attempt is not None:
+            shared.append(f"attempt {self.attempt} on this data")
+        if candidates > 1:
+            shared.append(f"the best of {candidates} scorers")
+        if not shared:
             return sure
         return (
-            f"{sure} (attempt {self.attempt} on this data, tested at level {self.level:.4g} so "
-            f"that all attempts together fail with probability {self.delta:g} at most)"
+            f"{sure} ({', '.join(shared)}, tested at level {self.level:.4g} so that all "
+            f"{'attempts' if candidates == 1 else 'of them'} together fail with probability "
+            f"{self.delta:g} at most)"
         )
 
     @property

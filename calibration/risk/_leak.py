@@ -146,6 +146,8 @@ def leak_guarantee(
     n, passages = certificate.questions, len(left_out.sizes)
     # What says nothing stays out of the file.
     more: dict[str, Any] = {"method": _METHOD} if passages < n else {}
+    if settings.binding.candidates > 1:
+        more["candidates"] = settings.binding.candidates
     errors = 0
     if certificate.chosen is None:
         statement = _uncertified(n, passages, risk.bound, settings)

@@ -59,6 +59,35 @@ class LeakFold:
             found.append(cls(inside, threshold_for_share(others, share)))
         return tuple(found)
 
+    @staticmethod
+    def chosen(candidates: Sequence[tuple[LeakFold, ...]]) -> tuple[LeakFold, ...]:
+        """Choose a scorer for each fold by the other folds, so that the choice is judged too.
+
+        Args:
+            candidates: of each scorer the folds that `deal` gave of the same questions.
+
+        Returns:
+            Of each fold the one of the scorer that lets most answerable questions of the other
+            folds pass, of equals the first.
+        """
+        found = []
+        for number, folds in enumerate(zip(*candidates, strict=True)):
+            others = [
+                [r for at, fold in enumerate(dealt) if at != number for r in fold.records]
+                for dealt in candidates
+            ]
+            passing = [_passing(o, f.threshold) for o, f in zip(others, folds, strict=True)]
+            found.append(folds[passing.index(max(passing))])
+        return tuple(found)
+
+
+def _passing(records: Sequence[CalibrationRecord], threshold: float | None) -> int:
+    """How many answerable questions pass."""
+    if threshold is None:
+        return 0
+    answerable = [r.relevance for r in records if r.is_answerable and r.relevance is not None]
+    return sum(relevance >= threshold for relevance in answerable)
+
 
 def _share_passing(fit: Fit, measured: Sequence[CalibrationRecord]) -> float:
     assert fit.certificate.chosen is not None

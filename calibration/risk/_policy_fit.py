@@ -89,6 +89,8 @@ def fit_policy(
     settings = FitSettings(delta, attempt, allowed_routes, conflict_between, bound)
     if bound.cascade is not None and not isinstance(risk, Leak):
         raise ValueError("a cascade is fitted to a Leak")
+    if bound.candidates > 1 and not isinstance(risk, Leak):
+        raise ValueError("one of several scorers is chosen for a Leak")
     found = as_calibration_records(records, raw=isinstance(risk, Leak))
     if isinstance(risk, Leak | Coverage):
         if path is not None:

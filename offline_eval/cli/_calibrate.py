@@ -114,6 +114,23 @@ class _Asked:
     max_false_abstention: float
     write_anyway: bool
     judge: _Judge
+    or_run: tuple[Path, ...]
+
+    def measured(self, run: Path | None) -> list[CalibrationSet]:
+        """The records of the run or file, and those of the other runs to choose from.
+
+        Raises:
+            InputError: a run cannot be used, or options do not go together.
+        """
+        if self.or_run and (self.judge.run is not None or run is None):
+            raise InputError(
+                "goes with --run, without --judge-run",
+                where="--or-run",
+                hint="calibrate a cascade, or a records file, by itself",
+            )
+        first = read_calibration_set(run, self.records, self.scorer)
+        others = [read_calibration_set(one, None) for one in self.or_run]
+        return [self.judge.added_to(first), *others]
 
     def require_in_range(self) -> None:
         """Reject numbers that are out of range.
@@ -193,6 +210,11 @@ class OnJudgeFailure(StrEnum):
     CHEAP = "cheap"
 
 
+_OR_RUN = typer.Option(
+    help="leak: another run on the same questions, measured by another scorer; repeat it for each. "
+    "δ is divided among all runs, and the policy is of the one that abstains least from what it "
+    "could answer."
+)
 _JUDGE_RUN = typer.Option(
     help="leak: a run of `knowgate measure` on the same questions with a costly scorer, e.g. "
     "judge:MODEL. It is then asked only in a band of the cheap one's values, which is certified "
@@ -256,6 +278,7 @@ def calibrate(
     ] = False,
     coverage: Annotated[float | None, _COVERAGE] = None,
     cost: Annotated[str | None, _COST] = None,
+    or_run: Annotated[list[Path] | None, _OR_RUN] = None,
     judge_run: Annotated[Path | None, _JUDGE_RUN] = None,
     judge_cost: Annotated[float | None, _JUDGE_COST] = None,
     abstention_cost: Annotated[float | None, _ABSTENTION_COST] = None,
@@ -275,7 +298,7 @@ def calibrate(
     asked = _Asked(
         promise, risk, delta, share, answer_from_memory, per_route, coverage, cost, report,
         records, scorer, max_false_abstention, write_anyway,
-        _Judge(judge_run, judge_cost, abstention_cost, on_judge_failure),
+        _Judge(judge_run, judge_cost, abstention_cost, on_judge_failure), tuple(or_run or ()),
     )  # fmt: skip
     _calibrate(asked, run, policy_out)
 
@@ -286,14 +309,22 @@ def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
     require_one_source(run, asked.records)
     asked.require_in_range()
     require_apart(policy_out, run=run, records=asked.records, report=asked.report)
-    measured = read_calibration_set(run, asked.records, asked.scorer)
-    measured = asked.judge.added_to(measured)
+    for one in asked.or_run:
+        require_apart(policy_out, run=one)
+    measured = asked.measured(run)
+    leaves_out = measured[0].leaves_out
+    bound = asked.bound(
+        leaves_out=leaves_out, from_records=leaves_out and asked.records is not None
+    )
+    if asked.or_run and not isinstance(bound, Leak):
+        raise InputError(
+            "one of several scorers is chosen for a leak",
+            where="--or-run",
+            hint="leave it out, or promise a leak (--promise leak)",
+        )
     found = calibrate_records(
         measured,
-        asked.bound(
-            leaves_out=measured.leaves_out,
-            from_records=measured.leaves_out and asked.records is not None,
-        ),
+        bound,
         delta=asked.delta,
         share=asked.share,
         counted=True,
@@ -301,6 +332,7 @@ def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
         max_false_abstention=asked.max_false_abstention,
     )
     lines = [
+        *([f"chosen of {len(measured)} runs: {found.measured.source}"] if asked.or_run else []),
         *promise_lines(found),
         threshold_line(found),
         *cascade_lines(found),
@@ -311,4 +343,4 @@ def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
     write_or_explain(found, lines, policy_out, asked.report, anyway=asked.write_anyway)
     # The run's own report knows nothing of a second run.
     if run is not None and isinstance(found.risk, Leak) and asked.judge.run is None:
-        out.print(f"next: knowgate report {quote(str(run))}", markup=False)
+        out.print(f"next: knowgate report {quote(found.measured.source)}", markup=False)

@@ -15,13 +15,14 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from ...adapters.langchain import GuardedRAG
+from ...calibration import Interval
 from ...calibration.risk import Leak
 from ...guard import Guard, GuardOptions
 from ...guard.contracts import RelevanceScorer
 from ...guard.engine import BiEncoderScorer
 from ...guard.policy import Policy
 from ..data import PassageKind, QuestionRecord
-from ..policies import calibrate_run
+from ..policies import CalibrationSet, calibrate_records, write_calibrated
 from ..run import OnProgress
 from ..suites import RunOptions, run_suite, write_report
 from ..suites.ookb import MEASURE, Instruments
@@ -54,7 +55,9 @@ def extractive_reader(encoder: BiEncoderScorer) -> RunnableLambda[Mapping[str, A
     """
 
     def read(given: Mapping[str, Any]) -> str:
-        sentences = split_sentences(str(given["context"]))
+        lines = split_sentences(str(given["context"]))
+        # A title answers nothing.
+        sentences = [one for one in lines if one.endswith((".", "!", "?"))] or lines
         vectors = encoder.embed([str(given["question"]), *sentences])
         return sentences[int(np.argmax(vectors[1:] @ vectors[0]))]
 
@@ -73,6 +76,8 @@ def split_sentences(text: str) -> list[str]:
 
 
 RISK, DELTA = 0.2, 0.1
+# Calibrated together; the one that abstains least serves.
+SCORERS = ("sufficiency", "late_interaction")
 
 # Articles that the live help desk does not have, so that their questions must be abstained from.
 MISSING_ARTICLES = 5
@@ -115,12 +120,16 @@ class CityDemo:
 
     Attributes:
         policy: the calibrated policy.
+        scorer: name of the chosen scorer.
+        false_abstention: share of the answerable questions that the policy abstains from.
         policy_path: its file.
         report: the report page.
         answers: the live questions.
     """
 
     policy: Policy
+    scorer: str
+    false_abstention: Interval
     policy_path: Path
     report: Path
     answers: tuple[LiveAnswer, ...]
@@ -129,35 +138,45 @@ class CityDemo:
 def run_city_demo(
     out: Path,
     encoder: BiEncoderScorer,
-    scorer: RelevanceScorer,
+    scorers: Mapping[str, RelevanceScorer],
     *,
     on_progress: OnProgress | None = None,
 ) -> CityDemo:
     """Measure, calibrate, report, and answer live questions.
 
     Args:
-        out: folder for `run/`, `policy.json` and the report.
+        out: folder for a run of each scorer, `policy.json` and the report.
         encoder: retrieves, and picks the sentences to quote.
-        scorer: judges relevance.
+        scorers: judge relevance; the one that abstains least serves.
         on_progress: called after each measured case.
     """
-    run, policy_path = out / "run", out / "policy.json"
-    settings = MEASURE.settings(questions=sample_knowledge_base_path(), passage=PassageKind.PASSAGE)
-    run_suite(
-        MEASURE,
-        settings,
-        run,
-        [Instruments(scorer, encoder)],
-        RunOptions(on_progress=on_progress),
+    policy_path = out / "policy.json"
+    settings = MEASURE.settings(questions=sample_knowledge_base_path(), passage=PassageKind.TITLED)
+    for name, scorer in scorers.items():
+        run_suite(
+            MEASURE,
+            settings,
+            out / name,
+            [Instruments(scorer, encoder)],
+            RunOptions(on_progress=on_progress),
+        )
+    calibrated = calibrate_records(
+        [CalibrationSet.of_run(out / name) for name in scorers],
+        Leak(RISK),
+        delta=DELTA,
+        counted=True,
     )
-    calibrated = calibrate_run(run, policy_path, Leak(RISK), delta=DELTA)
-    report = write_report(run).html
+    write_calibrated(calibrated, policy_path)
+    chosen = calibrated.measured.name
+    scorer, report = scorers[chosen], write_report(out / chosen).html
     guard = Guard.load(policy_path, scorer=scorer, metrics=False)
     unguarded = Guard(
         guard.policy, scorer=scorer, options=GuardOptions(mode="shadow"), metrics=False
     )
     answers = live_answers(guard, unguarded, encoder)
-    return CityDemo(calibrated.policy, policy_path, report, answers)
+    return CityDemo(
+        calibrated.policy, chosen, calibrated.false_abstention, policy_path, report, answers
+    )
 
 
 def live_answers(guard: Guard, shadow: Guard, encoder: BiEncoderScorer) -> tuple[LiveAnswer, ...]:
@@ -190,10 +209,12 @@ def live_answers(guard: Guard, shadow: Guard, encoder: BiEncoderScorer) -> tuple
 def article_store(
     encoder: BiEncoderScorer, records: Sequence[QuestionRecord]
 ) -> InMemoryVectorStore:
-    """Return a store of the articles of `records`."""
+    """Return a store of the articles of `records`, each below its title."""
     store = InMemoryVectorStore(ScorerEmbeddings(encoder))
-    texts = dict.fromkeys((record.passage or "", record.source or "") for record in records)
-    store.add_documents([Document(text, metadata={"source": source}) for text, source in texts])
+    texts = dict.fromkeys((record.source or "", record.passage or "") for record in records)
+    store.add_documents(
+        [Document(f"{title}\n{text}", metadata={"source": title}) for title, text in texts]
+    )
     return store
 
 

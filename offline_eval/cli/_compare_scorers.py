@@ -32,8 +32,8 @@ scorer that no other one is shown to be better than. Often the answer is that mo
 are needed.
 
 What was measured is kept: start the command again to continue, or with one more `--scorer`.
-Calibrate the chosen scorer on other questions, or with `--delta` divided by the number of
-scorers that were compared.
+Calibrate the chosen scorer on other questions, or name the runs of all compared scorers to
+`knowgate calibrate` (`--run`, `--or-run`), which divides δ among them.
 
 Example: `knowgate compare-scorers --questions kb.jsonl --scorer sufficiency --scorer lexical`
 """

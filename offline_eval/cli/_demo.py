@@ -27,17 +27,24 @@ def demo(
     """
     # Torch and the model take seconds to load: only when asked for.
     from ...guard.engine import BiEncoderScorer
-    from ...guard.signals.relevance import DEFAULT_SCORER, load_scorer
-    from ._city_demo import run_city_demo
+    from ...guard.signals.relevance import load_scorer
+    from ._calibration_output import rate_text
+    from ._city_demo import SCORERS, run_city_demo
     from ._microworld_demo import run_microworld_demo
 
     out.print("Loading the embedded scorer …")
     encoder = BiEncoderScorer()
     out.print("Measuring 178 questions on 86 city articles, each with its article and without …")
     with call_stages() as advance:
-        found = run_city_demo(out_dir, encoder, load_scorer(DEFAULT_SCORER), on_progress=advance)
+        scorers = {name: load_scorer(name) for name in SCORERS}
+        found = run_city_demo(out_dir, encoder, scorers, on_progress=advance)
     if found.policy.guarantee is not None:
         out.print(f"\n{found.policy.guarantee.statement}\n", markup=False)
+    out.print(
+        f"Of {' and '.join(SCORERS)}, {found.scorer} abstains least: from "
+        f"{rate_text(found.false_abstention)} of the questions whose article is there.\n",
+        markup=False,
+    )
     for answer in found.answers:
         _show(Text(answer.question, style="bold"), *answer.texts())
     out.print("\nNow with a language model, on the microworld: a region that does not exist …\n")

@@ -28,10 +28,14 @@ class Asked:
     allowed_routes: Sequence[Route]
     confidence_threshold: float | None
     max_false_abstention: float
+    # Hashes of the records of all scorers, where one of several is chosen.
+    candidates: tuple[str, ...] = ()
 
     def settings(self) -> dict[str, Any]:
         """What decides the test, as JSON; the rest changes nothing that is certified."""
+        chosen_of = {"candidates": sorted(self.candidates)} if self.candidates else {}
         return {
+            **chosen_of,
             "risk": _as_json(self.risk),
             "delta": self.delta,
             "share": self.share,

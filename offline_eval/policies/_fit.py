@@ -35,6 +35,7 @@ from ._attempts import Asked
 from ._attempts import counted as as_counted
 from ._calibrators import calibrated_records, calibrator_of, choose_calibrators
 from ._cautions import cautions, limits
+from ._choice import best_of, require_candidates
 from ._cross_fit import cross_fitted
 from ._promise import next_level, smallest_selective
 from ._quality import PathStep, steps_of
@@ -166,7 +167,7 @@ class _Parts:
 
 
 def calibrate_records(
-    measured: CalibrationSet,
+    measured: CalibrationSet | Sequence[CalibrationSet],
     risk: Risk,
     *,
     delta: float,
@@ -181,7 +182,10 @@ def calibrate_records(
     Every split follows from the questions, so the same arguments give the same policy.
 
     Args:
-        measured: records on the scorer's own scale, and what measured them.
+        measured: records on the scorer's own scale, and what measured them. For a leak there may
+            be several, of the same questions, each measured by another scorer: all are
+            calibrated, each at its part of `delta`, and the one that lets most answerable
+            questions pass is kept, so that the promise covers the choice.
         risk: as for `fit_policy`.
         delta: probability δ that the promise fails by bad luck, in (0, 1).
         share: of the questions to fit on, in (0, 1]; the rest is held out for reporting.
@@ -198,18 +202,27 @@ def calibrate_records(
 
     Raises:
         InputError: too few questions to split, no signal in them, a scorer that was tuned on
-            them, or a history that cannot be written.
+            them, several scorers that did not measure the same questions, or a history that
+            cannot be written.
         ValueError: an argument is out of its range.
     """
     if not 0.0 < share <= 1.0:
         raise ValueError(f"share must be above 0 and at most 1, not {share}")
     if confidence_threshold is not None and not isinstance(risk, Leak):
         raise ValueError("confidence_threshold is for a leak; other risks certify their own")
-    _require_not_tuned_on(measured)
-    asked = Asked(risk, delta, share, allowed_routes, confidence_threshold, max_false_abstention)
-    if not counted:
-        return _calibrate(measured, asked, None)
-    return as_counted(measured, asked, lambda attempt: _calibrate(measured, asked, attempt))
+    sets = (measured,) if isinstance(measured, CalibrationSet) else tuple(measured)
+    for one in sets:
+        _require_not_tuned_on(one)
+    require_candidates(sets, risk)
+    asked = Asked(
+        risk, delta, share, allowed_routes, confidence_threshold, max_false_abstention,
+        tuple(one.sha256 for one in sets) if len(sets) > 1 else (),
+    )  # fmt: skip
+
+    def fit(attempt: int | None) -> Calibrated:
+        return best_of([_calibrate(one, asked, attempt) for one in sets])
+
+    return as_counted(sets[0], asked, fit) if counted else fit(None)
 
 
 def _require_not_tuned_on(measured: CalibrationSet) -> None:
@@ -334,6 +347,7 @@ def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None)
         created_by=f"knowgate {__version__}",
         retrieval=measured.retrieval,
         cascade=measured.cascade,
+        candidates=max(1, len(asked.candidates)),
     )
     fit = fit_policy(parts.certify, asked.risk, delta=asked.delta, attempt=attempt, binding=binding)
     policy, folds = _with_margin(fit.policy, measured), LeakFold.deal(fit, seed=seed)

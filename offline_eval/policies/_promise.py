@@ -51,9 +51,10 @@ def _target(risk: GuaranteedRisk) -> RiskTarget:
 
 
 def next_level(guarantee: Guarantee) -> float:
-    """The level that a further calibration on the same data would be tested at."""
+    """The level that a further calibration like this one would be tested at on the same data."""
     attempt = guarantee.attempt
-    return Guarantee.level_of(guarantee.delta, None if attempt is None else attempt + 1)
+    level = Guarantee.level_of(guarantee.delta, None if attempt is None else attempt + 1)
+    return level / guarantee.candidates
 
 
 def smallest_selective(guarantee: Guarantee) -> float | None:

@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration.risk import Leak, fit_policy
-from knowgate.guard import Guarantee, InputError, Policy
+from knowgate.calibration.risk import Leak, PolicyBinding, fit_policy
+from knowgate.guard import Guarantee, InputError, Policy, Route
 
 from .outcome import Outcome
 
 RISK, DELTA = 0.2, 0.1
 ATTEMPTS = 20
+SCORERS = 5
+_PASSAGES = 60
 _QUESTIONS = 300
 _SHARE_TESTED = 0.6
 _THRESHOLDS = np.linspace(0.99, 0.01, 99)
@@ -34,7 +36,61 @@ def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
         yield Outcome(
             f"the best of {attempts} calibrations breaks its bound", draws, broken, wanted
         )
+    for candidates in (1, SCORERS):
+        broken = best_scorer(candidates, draws // 4, shared=True)
+        yield Outcome(
+            f"the laxest of {candidates} scorers calibrated together breaks its bound",
+            draws // 4,
+            broken,
+            int(draws / 4 * DELTA + 2 * np.sqrt(draws / 4 * DELTA * (1 - DELTA))),
+        )
     yield edits(full=full)
+
+
+def best_scorer(candidates: int, draws: int, *, shared: bool, seed: int = 0) -> int:
+    """Calibrate several scorers on one sample, and keep the one with the laxest threshold.
+
+    Scorers are alike, and say nothing. Their values of a question whose source was left out are
+    uniform, so that the share that passes a threshold t is 1 − t.
+
+    Args:
+        candidates: scorers.
+        draws: samples.
+        shared: whether they share δ, as `knowgate calibrate --or-run` makes them; otherwise each
+            is tested at δ.
+        seed: of the draws.
+
+    Returns:
+        On how many samples the kept threshold lets more pass than the bound allows.
+    """
+    from scipy.special import ndtr
+
+    rng = np.random.default_rng(seed)
+    binding = PolicyBinding(candidates=candidates if shared else 1)
+    broken = 0
+    for _ in range(draws):
+        common, own = rng.normal(size=_PASSAGES), rng.normal(size=(candidates, _PASSAGES))
+        kept = 1.0
+        for values in ndtr((common + 2 * own) / 5**0.5).tolist():
+            records = [
+                record
+                for i, value in enumerate(values)
+                for record in CalibrationRecord.leave_one_out_pair(f"q{i}", 1.0, value)
+            ]
+            policy = fit_policy(records, Leak(RISK), delta=DELTA, binding=binding).policy
+            kept = min(kept, _lowest_passing(policy))
+        broken += 1.0 - kept > RISK
+    return broken
+
+
+def _lowest_passing(policy: Policy) -> float:
+    """The lowest value in [0, 1] that passes; 1.0 where none does."""
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        passes = policy.route(policy.relevance_calibrator.apply(middle), None)
+        low, high = (low, middle) if passes is Route.FOLLOW_CONTEXT else (middle, high)
+    return high
 
 
 def best_of(attempts: int, draws: int, *, counted: bool, seed: int = 0) -> int:

@@ -235,3 +235,32 @@ def test_a_scorer_is_no_judge_of_itself(
         "calibrate", "--run", cheap, "--judge-run", cheap, "--out", tmp_path / "policy.json"
     )
     refused(outcome, "was measured by the scorer of cheap itself")
+
+
+def test_the_better_of_two_runs_is_chosen_under_one_promise(
+    knowgate: Knowgate, two_runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    fresh = shutil.ignore_patterns("calibration*")
+    noise, judged = (shutil.copytree(r, tmp_path / r.name, ignore=fresh) for r in two_runs)
+    policy = tmp_path / "policy.json"
+    done = knowgate(
+        "calibrate", "--run", noise, "--or-run", judged, "--risk", "0.2", "--out", policy
+    )
+    assert done.code == 0, done.err
+    assert f"chosen of 2 runs: {judged}" in done.out
+    assert f"next: knowgate report {judged}" in done.out
+    guarantee = Policy.load(policy).guarantee
+    assert guarantee is not None
+    assert (guarantee.attempt, guarantee.candidates) == (1, 2)
+    assert "the best of 2 scorers" in guarantee.statement
+    assert (judged / "calibration.json").exists()
+    assert not (noise / "calibration.json").exists()
+
+    both = knowgate(
+        "calibrate", "--run", noise, "--or-run", judged, "--judge-run", judged, "--out", policy
+    )
+    refused(both, "goes with --run, without --judge-run")
+    other = knowgate(
+        "calibrate", "--run", noise, "--or-run", judged, "--promise", "selective", "--out", policy
+    )
+    refused(other, "one of several scorers is chosen for a leak")

@@ -8,7 +8,7 @@ import pytest
 
 from knowgate.guard import Policy, Route
 from knowgate.guard.engine import BiEncoderScorer
-from knowgate.guard.signals.relevance import SufficiencyScorer
+from knowgate.guard.signals.relevance import load_scorer
 from knowgate.offline_eval.cli import _city_demo, _microworld_demo
 from knowgate.offline_eval.cli._city_demo import CityDemo, run_city_demo, split_sentences
 from knowgate.offline_eval.cli._microworld_demo import (
@@ -40,7 +40,8 @@ def city(folder: Path, encoder: BiEncoderScorer) -> CityDemo:
     some = write_lines(folder / "some.jsonl", [row for row in rows if row["source"] in articles])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_city_demo, "sample_knowledge_base_path", lambda: some)
-        return run_city_demo(folder, encoder, SufficiencyScorer())
+        scorers = {name: load_scorer(name) for name in _city_demo.SCORERS}
+        return run_city_demo(folder, encoder, scorers)
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +63,8 @@ def test_the_help_desk_follows_some_articles_and_abstains_where_they_are_missing
     assert len(declined) >= 4
     assert city.policy.guarantee is not None
     assert city.policy.guarantee.certified
+    assert city.policy.guarantee.candidates == len(_city_demo.SCORERS)
+    assert city.policy.scorer.kind == city.scorer
 
 
 def test_an_abstention_says_nothing_of_what_was_retrieved(city: CityDemo) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.attack.certificates import ATTEMPTS, DELTA, attacks, best_of
+from tools.attack.certificates import ATTEMPTS, DELTA, SCORERS, attacks, best_of, best_scorer
 
 DRAWS = 400
 
@@ -20,6 +20,12 @@ def test_the_best_of_twenty_calibrations_keeps_its_promise_where_they_are_counte
     # What counting is for: choosing freely among splits breaks the bound far too often.
     assert best_of(ATTEMPTS, DRAWS, counted=False) / DRAWS > 0.3
     assert best_of(ATTEMPTS, DRAWS, counted=True) / DRAWS <= DELTA + noise
+
+
+@pytest.mark.slow
+def test_scorers_that_do_not_share_delta_break_the_bound() -> None:
+    # Those that share it are among the attacks below.
+    assert best_scorer(SCORERS, 60, shared=False) / 60 > 1.5 * DELTA
 
 
 @pytest.mark.slow

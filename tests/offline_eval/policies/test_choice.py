@@ -1,0 +1,127 @@
+"""One of several scorers is chosen by calibrating all of them on the same questions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from knowgate.calibration import CalibrationRecord
+from knowgate.calibration.risk import Leak, LeakFold, PolicyBinding, fit_policy
+from knowgate.guard import Fingerprint, Guarantee, InputError, Policy
+from knowgate.offline_eval.policies import CalibrationSet, calibrate_records
+
+RISK, DELTA = Leak(0.2), 0.1
+
+
+def measured(name: str, gap: float, *, seed: int = 0, questions: int = 120) -> CalibrationSet:
+    """Questions with and without their source, `gap` apart on the scale of the scorer."""
+    rng = np.random.default_rng(seed)
+    records = [
+        record
+        for i, (there, missing) in enumerate(rng.normal(size=(questions, 2)).tolist())
+        for record in CalibrationRecord.leave_one_out_pair(
+            f"q{i}", there + gap, missing, group=f"p{i // 2}"
+        )
+    ]
+    return CalibrationSet(tuple(records), name, Fingerprint(kind=name), leaves_out=True)
+
+
+def test_the_scorer_that_lets_most_through_is_taken_and_shares_delta() -> None:
+    weak, strong = measured("weak", 0.5), measured("strong", 3.0)
+    found = calibrate_records([weak, strong], RISK, delta=DELTA)
+
+    guarantee = found.policy.guarantee
+    assert found.measured is strong
+    assert found.policy.scorer.kind == "strong"
+    assert guarantee is not None
+    assert guarantee.certified
+    assert (guarantee.candidates, guarantee.delta, guarantee.level) == (2, DELTA, DELTA / 2)
+    assert "confidence 90% (the best of 2 scorers, tested at level 0.05" in guarantee.statement
+    assert guarantee.risks[0].p_value <= DELTA / 2
+    alone = fit_policy(
+        strong.records,
+        RISK,
+        delta=DELTA / 2,
+        binding=PolicyBinding(scorer=strong.scorer),  # type: ignore[arg-type]
+    )
+    assert found.policy.relevance_threshold == alone.policy.relevance_threshold
+    # Which is named first decides only between equals.
+    assert calibrate_records([strong, weak], RISK, delta=DELTA).measured is strong
+    assert (
+        calibrate_records(
+            [replace(strong, source="same"), strong], RISK, delta=DELTA
+        ).measured.source
+        == "same"
+    )
+
+
+def test_the_reported_rates_repeat_the_choice() -> None:
+    alike = [measured(f"s{seed}", 1.2, seed=seed, questions=40) for seed in range(4)]
+    found = calibrate_records(alike, RISK, delta=DELTA)
+    single = [fit_policy(one.records, RISK, delta=DELTA / 4) for one in alike]
+
+    folds = LeakFold.chosen([LeakFold.deal(fit, seed=found.seed) for fit in single])
+    judged = [r for fold in folds for r in fold.records if r.is_answerable]
+    assert sorted(r.question_id for r in judged) == sorted(f"q{i}" for i in range(40))
+    abstained = sum(
+        r.relevance is None or fold.threshold is None or r.relevance < fold.threshold
+        for fold in folds
+        for r in fold.records
+        if r.is_answerable
+    )
+    assert found.false_abstention.value == pytest.approx(abstained / 40)
+
+
+def test_a_scorer_that_certifies_nothing_is_not_taken() -> None:
+    useless, strong = measured("useless", -9.0), measured("strong", 3.0)
+    few = [measured("a", 3.0, questions=4), measured("b", 3.0, seed=1, questions=4)]
+
+    assert calibrate_records([useless, strong], RISK, delta=DELTA).measured is strong
+    found = calibrate_records(few, RISK, delta=DELTA)
+    assert found.measured is few[0]
+    assert found.problems
+    assert found.policy.guarantee is not None
+    assert not found.policy.guarantee.certified
+
+
+def test_the_file_of_a_policy_names_the_candidates_only_where_there_are_several() -> None:
+    strong = measured("strong", 3.0)
+    one = calibrate_records(strong, RISK, delta=DELTA).policy
+    two = calibrate_records([strong, measured("weak", 0.5)], RISK, delta=DELTA).policy
+
+    assert '"candidates"' not in one.to_json()
+    stored = json.loads(two.to_json())
+    assert stored["guarantee"]["candidates"] == 2
+    assert Policy.parse(stored, where="policy.json") == two
+
+
+def test_what_cannot_be_compared_is_rejected() -> None:
+    strong = measured("strong", 3.0)
+    with pytest.raises(InputError, match="holds other questions or passages than strong"):
+        calibrate_records([strong, measured("few", 3.0, questions=40)], RISK, delta=DELTA)
+    with pytest.raises(ValueError, match="for a Leak"):
+        calibrate_records([strong, strong], 0.1, delta=DELTA)
+    with pytest.raises(ValueError, match="for a Leak"):
+        fit_policy(strong.records, 0.1, delta=DELTA, binding=PolicyBinding(candidates=2))
+    with pytest.raises(ValueError, match="candidates must be 1 or more"):
+        fit_policy(strong.records, RISK, delta=DELTA, binding=PolicyBinding(candidates=0))
+
+
+def test_a_choice_counts_as_one_attempt(tmp_path: Path) -> None:
+    source = tmp_path / "records.jsonl"
+    source.write_text("", encoding="utf-8")
+    strong = replace(measured("strong", 3.0), source=str(source))
+    weak = measured("weak", 0.5)
+
+    def attempt(*sets: CalibrationSet) -> tuple[int | None, float]:
+        guarantee = calibrate_records(sets, RISK, delta=DELTA, counted=True).policy.guarantee
+        assert guarantee is not None
+        return guarantee.attempt, guarantee.level
+
+    assert attempt(strong, weak) == (1, Guarantee.level_of(DELTA, 1) / 2)
+    assert attempt(strong, weak) == (1, Guarantee.level_of(DELTA, 1) / 2)
+    assert attempt(strong) == (2, Guarantee.level_of(DELTA, 2))
