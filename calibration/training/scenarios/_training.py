@@ -24,6 +24,7 @@ from ._base_model import (
     write_adapter,
 )
 from ._batches import TargetTokens, TokenBatch, TokenRow, pad_rows, shuffled_batches
+from ._checkpoints import Checkpoint
 from ._settings import (
     PreferenceExample,
     ScenarioTrainingReport,
@@ -106,6 +107,7 @@ def run_epochs(
     settings: ScenarioTrainingSettings,
     *,
     seed: int,
+    checkpoint: Checkpoint,
     on_progress: Callable[[int, int], None] | None,
 ) -> list[float]:
     """Train the adapter in place; returns the mean loss of each epoch.
@@ -117,6 +119,7 @@ def run_epochs(
         weight_of: what the sum over a batch is divided by.
         settings: how.
         seed: of the order.
+        checkpoint: where the state is stored, and where a killed training continues.
         on_progress: called with steps done and steps in all.
 
     Raises:
@@ -128,34 +131,40 @@ def run_epochs(
     optimiser = torch.optim.AdamW(
         trained, lr=settings.learning_rate, weight_decay=settings.weight_decay
     )
-    steps = settings.steps(len(lengths))
-    losses: list[float] = []
-    done = 0
-    for epoch in range(settings.epochs):
-        if done == steps:
-            break
-        total, weights = 0.0, 0.0
-        for batch in shuffled_batches(lengths, settings.batch_size, f"order/{seed}/{epoch}"):
-            if done == steps:
-                break
-            share = learning_rate_share(done, steps, settings.warm_up)
-            for group in optimiser.param_groups:
-                group["lr"] = settings.learning_rate * share
-            weight = weight_of(batch)
-            loss = _back_propagate(batch, loss_of, weight, settings.rows_at_once)
-            norm = torch.nn.utils.clip_grad_norm_(trained, _CLIP)
-            if not (math.isfinite(loss) and bool(torch.isfinite(norm))):
-                raise TrainingDivergedError(
-                    f"the loss is no number any more at step {done + 1} of {steps} — "
-                    "use a lower learning rate"
-                )
-            optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
-            total, weights, done = total + loss, weights + weight, done + 1
-            if on_progress is not None:
-                on_progress(done, steps)
-        losses.append(total / weights)
-    return losses
+    batches = [
+        (epoch, batch)
+        for epoch in range(settings.epochs)
+        for batch in shuffled_batches(lengths, settings.batch_size, f"order/{seed}/{epoch}")
+    ][: settings.steps(len(lengths))]
+    history = checkpoint.restore(trained, optimiser)
+    for done, (_, batch) in enumerate(batches[len(history) :], start=len(history)):
+        share = learning_rate_share(done, len(batches), settings.warm_up)
+        for group in optimiser.param_groups:
+            group["lr"] = settings.learning_rate * share
+        weight = weight_of(batch)
+        loss = _back_propagate(batch, loss_of, weight, settings.rows_at_once)
+        norm = torch.nn.utils.clip_grad_norm_(trained, _CLIP)
+        if not (math.isfinite(loss) and bool(torch.isfinite(norm))):
+            raise TrainingDivergedError(
+                f"the loss is no number any more at step {done + 1} of {len(batches)} — "
+                "use a lower learning rate"
+            )
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+        history.append((loss, weight))
+        checkpoint.save_when_due(trained, optimiser, history)
+        if on_progress is not None:
+            on_progress(done + 1, len(batches))
+    return _epoch_means([epoch for epoch, _ in batches], history)
+
+
+def _epoch_means(epochs: Sequence[int], history: Sequence[tuple[float, float]]) -> list[float]:
+    """Return the mean loss of each epoch from the sums and weights of its steps."""
+    sums: dict[int, tuple[float, float]] = {}
+    for epoch, (loss, weight) in zip(epochs, history, strict=True):
+        total, weights = sums.get(epoch, (0.0, 0.0))
+        sums[epoch] = (total + loss, weights + weight)
+    return [total / weights for total, weights in sums.values()]
 
 
 def _back_propagate(
@@ -179,7 +188,7 @@ def _back_propagate(
 
 
 Progress = Callable[[int, int], None]
-_Trainer = Callable[[TrainableModel, list[tuple[TokenRow, ...]]], list[float]]
+_Trainer = Callable[[TrainableModel, list[tuple[TokenRow, ...]], Checkpoint], list[float]]
 _Loss = tuple[Callable[[Sequence[int]], Any], Callable[[Sequence[int]], int]]
 """Summed loss of the examples of these numbers, and what it is divided by."""
 
@@ -210,7 +219,8 @@ def train_scenarios(
     For `TrainingExample` the loss is on the replies' tokens and their end token only. For
     `PreferenceExample` it is `preference_loss` with the base model, its adapter off, as
     reference, plus `settings.chosen_weight` times the mean loss of the chosen reply's
-    tokens. The same examples, settings, seed, versions and thread count give the same adapter.
+    tokens. The same examples, settings, seed, versions and thread count give the same adapter;
+    a training that was killed continues from what it stored beside `out` about once a minute.
 
     Args:
         model_path: folder of the base model, with safetensors weights.
@@ -241,7 +251,9 @@ def train_scenarios(
     identity = _identity(objective, examples_sha256(examples), chosen, seed)
     make = _preference_loss if pairs else _reply_loss
 
-    def train(base: TrainableModel, rows: list[tuple[TokenRow, ...]]) -> list[float]:
+    def train(
+        base: TrainableModel, rows: list[tuple[TokenRow, ...]], checkpoint: Checkpoint
+    ) -> list[float]:
         loss_of, weight_of = make(base, rows, chosen)
         return run_epochs(
             base.model,
@@ -250,6 +262,7 @@ def train_scenarios(
             weight_of,
             chosen,
             seed=seed,
+            checkpoint=checkpoint,
             on_progress=on_progress,
         )
 
@@ -348,7 +361,8 @@ def _train(
         torch.manual_seed(seed)
         base = trainable_model(model_path, settings, device)
         rows = _encode(base, texts, settings)
-        losses = train(base, rows)
+        checkpoint = Checkpoint(out, identity)
+        losses = train(base, rows, checkpoint)
     facts = {
         "examples": len(rows),
         "left_out": len(texts) - len(rows),
@@ -367,6 +381,7 @@ def _train(
         facts["adapter_sha256"] = write_adapter(base.model, work)
         stored = {"schema": SCHEMA, "identity": identity, **facts}
         write_json(work / TRAINING_FILE, stored)
+    checkpoint.remove()
     return _report(out, identity, stored, reused=False)
 
 

@@ -87,6 +87,9 @@ class UniKnowSettings(SuiteSettings):
     training_steps: Annotated[
         int | None, Field(ge=1, description="Steps after which each training ends; by default all.")
     ] = None
+    learning_rate: Annotated[
+        float | None, Field(gt=0, description="Peak rate of training; by default what suits.")
+    ] = None
     dtype: str = Field(
         "auto", description="Precision of a local model: auto, or a torch name, e.g. bfloat16."
     )

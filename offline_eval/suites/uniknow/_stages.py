@@ -82,6 +82,7 @@ def _training_of(
         "rank": settings.rank,
         "epochs": settings.epochs,
         "most_steps": settings.training_steps,
+        "learning_rate": settings.learning_rate,
     }
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if not isinstance(lm, HuggingFaceLM):

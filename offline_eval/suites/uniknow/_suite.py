@@ -41,7 +41,7 @@ _LOCAL_BATCH, _REMOTE_BATCH = 64, 16
 # Settings that the manifest holds in another form: as fingerprints, or as those of training.
 _STORED_OTHERWISE = {
     *("data", "model", "dtype", "answer_tokens", "knowledge", "scorer", "seed"),
-    *("rank", "epochs", "training_steps"),
+    *("rank", "epochs", "training_steps", "learning_rate"),
 }
 # Questions when they are read, cases once `prepare` has built their contexts.
 _Case = SuiteQuestion | ScenarioCase

@@ -18,6 +18,7 @@ from knowgate.calibration.training.scenarios import (
     PreferenceExample,
     ScenarioTrainingSettings,
     TrainingExample,
+    _checkpoints,
     check_training,
     train_scenarios,
 )
@@ -92,6 +93,33 @@ def test_the_same_seed_gives_the_same_adapter_and_another_seed_another(
     assert adapters[0].adapter_sha256 == adapters[1].adapter_sha256
     assert adapters[0].losses == adapters[1].losses
     assert adapters[2].adapter_sha256 != adapters[0].adapter_sha256
+
+
+def test_a_killed_training_continues_and_gives_the_same_adapter(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = replace(FAST, epochs=4, batch_size=2, most_steps=5)
+    whole = train_scenarios(base, EXAMPLES, tmp_path / "whole", settings=few)
+    monkeypatch.setattr(_checkpoints, "SECONDS", 0.0)
+    steps: list[int] = []
+
+    def killed_at_three(done: int, total: int) -> None:
+        steps.append(done)
+        if steps == [1, 2, 3]:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_scenarios(base, EXAMPLES, tmp_path / "out", settings=few, on_progress=killed_at_three)
+    assert not (tmp_path / "out").exists()
+    resumed = train_scenarios(
+        base, EXAMPLES, tmp_path / "out", settings=few, on_progress=killed_at_three
+    )
+
+    assert steps == [1, 2, 3, 4, 5]
+    assert resumed.steps == whole.steps == 5
+    assert resumed.losses == pytest.approx(whole.losses, abs=0)
+    assert resumed.adapter_sha256 == whole.adapter_sha256
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "whole"]
 
 
 def test_training_leaves_the_callers_random_numbers_alone(base: Path, tmp_path: Path) -> None:
