@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -34,6 +34,7 @@ from ._calibration_output import (
     write_or_explain,
 )
 from ._console import out, prints_figures
+from ._judge_options import AbstentionCost, Judge, JudgeCost, JudgeRun, OnFailure
 
 if TYPE_CHECKING:
     from ..policies import CalibrationSet
@@ -48,52 +49,6 @@ class Promise(StrEnum):
 
     LEAK = "leak"
     SELECTIVE = "selective"
-
-
-@dataclass(frozen=True, slots=True)
-class _Judge:
-    """The options of a costly scorer behind the cheap one."""
-
-    run: Path | None
-    cost: float | None
-    abstention_cost: float | None
-    on_failure: OnJudgeFailure | None
-
-    def added_to(self, measured: CalibrationSet) -> CalibrationSet:
-        """The records with the costly scorer's verdicts, and what it costs.
-
-        Raises:
-            InputError: there are costs without a costly scorer, or they are out of range.
-        """
-        if self.run is not None:
-            measured = measured.with_judge(read_calibration_set(self.run, None))
-        given = {
-            "judge_cost": self.cost,
-            "abstention_cost": self.abstention_cost,
-            "on_failure": None if self.on_failure is None else self.on_failure.value,
-        }
-        changes = {name: value for name, value in given.items() if value is not None}
-        if not changes:
-            return measured
-        if measured.cascade is None:
-            raise InputError(
-                "is for a costly scorer, and none measured these questions",
-                where=f"--{_FLAGS[next(iter(changes))]}",
-                hint="name a run of the costly scorer with --judge-run",
-            )
-        try:
-            return replace(measured, cascade=replace(measured.cascade, **cast(Any, changes)))
-        except ValueError as error:
-            raise InputError(
-                str(error), where="--judge-cost, --abstention-cost", hint="name a cost such as 200"
-            ) from None
-
-
-_FLAGS = {
-    "judge_cost": "judge-cost",
-    "abstention_cost": "abstention-cost",
-    "on_failure": "on-judge-failure",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +68,7 @@ class _Asked:
     scorer: str | None
     max_false_abstention: float
     write_anyway: bool
-    judge: _Judge
+    judge: Judge
     or_run: tuple[Path, ...]
 
     def measured(self, run: Path | None) -> list[CalibrationSet]:
@@ -203,34 +158,10 @@ def _require_inside(name: str, value: float | None) -> None:
         )
 
 
-class OnJudgeFailure(StrEnum):
-    """What a failed costly scorer leads to."""
-
-    ABSTAIN = "abstain"
-    CHEAP = "cheap"
-
-
 _OR_RUN = typer.Option(
     help="leak: another run on the same questions, measured by another scorer; repeat it for each. "
     "δ is divided among all runs, and the policy is of the one that abstains least from what it "
     "could answer."
-)
-_JUDGE_RUN = typer.Option(
-    help="leak: a run of `knowgate measure` on the same questions with a costly scorer, e.g. "
-    "judge:MODEL. It is then asked only in a band of the cheap one's values, which is certified "
-    "with the threshold."
-)
-_JUDGE_COST = typer.Option(
-    help="With --judge-run: cost of one question of the costly scorer, in questions of the cheap "
-    "one.  [default: 200]"
-)
-_ABSTENTION_COST = typer.Option(
-    help="With --judge-run: cost of abstaining from a question that could be answered, likewise.  "
-    "[default: 20000]"
-)
-_ON_JUDGE_FAILURE = typer.Option(
-    help="With --judge-run: where the costly scorer fails, abstain, or decide by the cheap one's "
-    "own threshold, which is certified too.  [default: abstain]"
 )
 _COVERAGE = typer.Option(
     help="selective: instead of --risk, the share of cases to let through; the bound is then what "
@@ -279,10 +210,10 @@ def calibrate(
     coverage: Annotated[float | None, _COVERAGE] = None,
     cost: Annotated[str | None, _COST] = None,
     or_run: Annotated[list[Path] | None, _OR_RUN] = None,
-    judge_run: Annotated[Path | None, _JUDGE_RUN] = None,
-    judge_cost: Annotated[float | None, _JUDGE_COST] = None,
-    abstention_cost: Annotated[float | None, _ABSTENTION_COST] = None,
-    on_judge_failure: Annotated[OnJudgeFailure | None, _ON_JUDGE_FAILURE] = None,
+    judge_run: JudgeRun = None,
+    judge_cost: JudgeCost = None,
+    abstention_cost: AbstentionCost = None,
+    on_judge_failure: OnFailure = None,
     report: Report = None,
     max_false_abstention: MaxFalseAbstention = Problem.MAX_FALSE_ABSTENTION,
     write_anyway: WriteAnyway = False,
@@ -298,7 +229,7 @@ def calibrate(
     asked = _Asked(
         promise, risk, delta, share, answer_from_memory, per_route, coverage, cost, report,
         records, scorer, max_false_abstention, write_anyway,
-        _Judge(judge_run, judge_cost, abstention_cost, on_judge_failure), tuple(or_run or ()),
+        Judge(judge_run, judge_cost, abstention_cost, on_judge_failure), tuple(or_run or ()),
     )  # fmt: skip
     _calibrate(asked, run, policy_out)
 

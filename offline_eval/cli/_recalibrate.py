@@ -20,6 +20,7 @@ from ._calibration_output import (
     Run,
     Share,
     WriteAnyway,
+    cascade_lines,
     promise_lines,
     rate_lines,
     rate_text,
@@ -30,6 +31,7 @@ from ._calibration_output import (
     write_or_explain,
 )
 from ._console import prints_figures
+from ._judge_options import AbstentionCost, Judge, JudgeCost, JudgeRun, OnFailure
 
 
 @app.command()
@@ -41,6 +43,10 @@ def recalibrate(
     records: Records = None,
     scorer: MeasuredBy = None,
     share: Share = 1.0,
+    judge_run: JudgeRun = None,
+    judge_cost: JudgeCost = None,
+    abstention_cost: AbstentionCost = None,
+    on_judge_failure: OnFailure = None,
     report: Report = None,
     max_false_abstention: MaxFalseAbstention = Problem.MAX_FALSE_ABSTENTION,
     write_anyway: WriteAnyway = False,
@@ -48,8 +54,8 @@ def recalibrate(
     """Keep a policy's promise up to date: same bound, δ, loss and routes, newer questions.
 
     Data that another scorer, estimator or aggregator measured is rejected: thresholds
-    on one scale say nothing on another. Exit code 3, and no policy, where it should not
-    serve.
+    on one scale say nothing on another. A cascade takes a run of each of its scorers, and its
+    band is chosen anew. Exit code 3, and no policy, where it should not serve.
 
     Example: `knowgate recalibrate --policy old.json --run run --out policy.json`
     """
@@ -64,7 +70,8 @@ def recalibrate(
             "is the old policy", where=str(policy_out), hint="keep it, and choose another --out"
         )
     require_apart(policy_out, run=run, records=records, report=report, old_policy=policy)
-    measured = read_calibration_set(run, records, scorer)
+    judge = Judge(judge_run, judge_cost, abstention_cost, on_judge_failure)
+    measured = judge.added_to(read_calibration_set(run, records, scorer))
     found = refit(
         old,
         measured,
@@ -83,6 +90,7 @@ def recalibrate(
     lines = [
         *promise_lines(new),
         threshold_line(new),
+        *cascade_lines(new),
         *rate_lines(new),
         *_changes(found.old, new.policy),
     ]

@@ -95,14 +95,16 @@ def _require_same_instruments(old: Policy, measured: CalibrationSet) -> None:
         FingerprintMismatchError: scorer, estimator, aggregator or the kind of conflict
             differ, or are not named.
     """
+    _require_same_stages(old, measured)
     if old.scorer.kind == PolicyBinding.UNNAMED.kind:
         if measured.scorer is not None:
             raise _mismatch(measured, "the old policy names no scorer, these cases do")
     elif measured.scorer is None:
         raise _mismatch(measured, "it is not known which scorer measured these cases")
-    elif differences := old.scorer.differences(measured.scorer):
+    elif differences := (old.scorer.stages or (old.scorer,))[0].differences(measured.scorer):
         raise _mismatch(measured, f"another scorer measured these cases ({'; '.join(differences)})")
-    if old.aggregator != measured.aggregator:
+    # Each scorer of a cascade takes passages together in its usual way, as calibration checks.
+    if not old.scorer.stages and old.aggregator != measured.aggregator:
         raise _mismatch(
             measured,
             f"these cases are aggregated by {measured.aggregator!r}, the old policy's by "
@@ -123,6 +125,25 @@ def _require_same_instruments(old: Policy, measured: CalibrationSet) -> None:
             measured,
             f"another confidence estimator measured these cases ({'; '.join(differences)})",
         )
+
+
+def _require_same_stages(old: Policy, measured: CalibrationSet) -> None:
+    """Reject verdicts of another costly scorer than that of the old policy's cascade.
+
+    Raises:
+        FingerprintMismatchError: or there are none, or the old policy is of no cascade.
+    """
+    if not old.scorer.stages:
+        if measured.cascade is not None:
+            raise _mismatch(measured, "the old policy is of one scorer, these cases are of two")
+        return
+    if measured.cascade is None:
+        raise _mismatch(
+            measured,
+            "the old policy is of a cascade, and these cases have no verdicts of its costly scorer",
+        )
+    if differences := old.scorer.stages[1].differences(measured.cascade.costly):
+        raise _mismatch(measured, f"another costly scorer judged them ({'; '.join(differences)})")
 
 
 def _mismatch(measured: CalibrationSet, what: str) -> FingerprintMismatchError:

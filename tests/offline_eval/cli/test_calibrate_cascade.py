@@ -113,6 +113,20 @@ def test_a_calibration_with_other_verdicts_counts_as_a_further_one(
     assert guarantee.attempt == 2
 
 
+def test_a_cascade_is_recalibrated_with_both_scorers(knowgate: Knowgate, records: Path) -> None:
+    _calibrate(knowgate, records)
+    old, new = records.with_name("policy.json"), records.with_name("new.json")
+    again = ("recalibrate", "--policy", old, "--out", new, "--records")
+    done = knowgate(*again, records)
+    assert done.code == 0, done.err
+    assert "width of the band, chosen on" in done.out
+    before, after = Policy.load(old), Policy.load(new)
+    assert after.scorer.stages == before.scorer.stages
+    assert after.guarantee is not None
+    # The same data and bound are the same attempt.
+    assert after.guarantee.attempt == 1
+
+
 @pytest.mark.parametrize(
     ("options", "what"),
     [
@@ -264,3 +278,24 @@ def test_the_better_of_two_runs_is_chosen_under_one_promise(
         "calibrate", "--run", noise, "--or-run", judged, "--promise", "selective", "--out", policy
     )
     refused(other, "one of several scorers is chosen for a leak")
+
+
+def test_only_the_scorers_of_the_old_policy_recalibrate_it(
+    knowgate: Knowgate, two_runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    cheap, judged = two_runs
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    again = ("recalibrate", "--policy", old, "--out", new)
+    both = ("--run", cheap, "--judge-run", judged)
+    done = knowgate("calibrate", *both, "--risk", "0.2", "--judge-cost", "20", "--out", old)
+    assert done.code == 0, done.err
+    done = knowgate(*again, *both, "--judge-cost", "20")
+    assert done.code == 0, done.err
+    assert Policy.load(new).scorer.stages == Policy.load(old).scorer.stages
+    refused(knowgate(*again, "--run", cheap), "have no verdicts of its costly scorer")
+    turned = ("--run", judged, "--judge-run", cheap)
+    refused(knowgate(*again, *turned), "another costly scorer judged them")
+
+    done = knowgate("calibrate", "--run", judged, "--risk", "0.2", "--out", old)
+    assert done.code == 0, done.err
+    refused(knowgate(*again, *turned), "the old policy is of one scorer, these cases are of two")
