@@ -1,32 +1,49 @@
-"""README and docs: the Python runs, the commands parse, the links lead somewhere.
+"""README and docs: blocks run or are checked, commands parse, links lead somewhere.
 
-The Python blocks of a page run in order, in one namespace, in a folder with a
-`policy.json`. Names of the reader's own (`retriever`, `llm`, …) are stand-ins. A block
-that needs more is marked in the line above it: `<!-- skip: needs labelled questions -->`.
+Every fenced block of a page is one of these, by its language:
+
+python          run in order, in one namespace, in a folder with a `policy.json`. Names of the
+                reader's own (`retriever`, `llm`, …) are stand-ins.
+console         its `knowgate` commands are run in the same folder, between the blocks of Python,
+                on a toy knowledge base, with the lexical scorer in the place of the default one.
+csv, json, toml, yaml, promql   parsed.
+text            output or a drawing.
+
+A block that cannot be run offline is marked in the line above it, `<!-- skip: needs a GPU -->`.
+It is checked all the same: imports and parameters exist, commands parse, files are there.
 """
 
 from __future__ import annotations
 
+import ast
+import csv
 import importlib
+import inspect
+import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
 from functools import cache
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import prometheus_client
 import pytest
 import typer
+import yaml
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
+from typer.testing import CliRunner
 
 from knowgate import Guard, Policy
 from knowgate.adapters.huggingface import HuggingFaceLM
@@ -36,12 +53,22 @@ from knowgate.guard.signals import relevance
 from knowgate.offline_eval.cli import app
 from knowgate.offline_eval.testbed import default_world, microworld_model_path
 from tests.adapters.langchain.agents import ScriptedAgentModel, searching
+from tests.offline_eval.suites.ookb.toy import write_toy_questions
 from tests.support.paths import ROOT
 
 README = ROOT / "README.md"
+PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 GUIDES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [*GUIDES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "benchmarks/RESULTS.md"]
-FENCE = re.compile(r"(?:<!-- skip: (?P<skip>[^>]+) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)```", re.S)
+FENCE = re.compile(
+    r"^(?P<indent> *)(?:<!-- skip: (?P<skip>[^>]+) -->\n *)?```(?P<kind>\w*)\n"
+    r"(?P<text>.*?)^ *```$",
+    re.S | re.M,
+)
+# What each language of a block is checked by.
+RUN = ("python", "console")
+PARSED = ("csv", "json", "toml", "yaml", "promql")
+SHOWN = ("text",)
 
 
 @dataclass(frozen=True)
@@ -59,19 +86,34 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def blocks(page: Path, kind: str) -> list[Block]:
+@cache
+def every_block(page: Path) -> tuple[Block, ...]:
     text = page.read_text(encoding="utf-8")
-    return [
-        Block(page, text[: m.start("text")].count("\n"), m["kind"], m["text"], m["skip"])
+    return tuple(
+        Block(page, text[: m.start("text")].count("\n"), m["kind"], dedent(m["text"]), m["skip"])
         for m in FENCE.finditer(text)
-        if m["kind"] == kind
+    )
+
+
+def blocks(page: Path, kind: str) -> list[Block]:
+    return [block for block in every_block(page) if block.kind == kind]
+
+
+def lines_of(block: Block) -> list[str]:
+    """What is typed at the prompt of a console; a quoted text may have several lines."""
+    _, *typed = re.split(r"^\$ ", block.text.replace("\\\n", " "), flags=re.MULTILINE)
+    return [
+        line
+        if line.count("'") == 2 and "\n" in line[line.index("'") : line.rindex("'")]
+        else line.partition("\n")[0]
+        for line in typed
     ]
 
 
 def typed_commands(page: Path) -> list[str]:
     """The `$ knowgate …` lines of a page's consoles."""
-    consoles = "\n".join(block.text for block in blocks(page, "console")).replace("\\\n", " ")
-    return re.findall(r"^\$ knowgate (.*)$", consoles, re.MULTILINE)
+    found = (line for block in blocks(page, "console") for line in lines_of(block))
+    return [line.removeprefix("knowgate ") for line in found if line.startswith("knowgate ")]
 
 
 def named_commands(page: Path) -> list[str]:
@@ -117,7 +159,8 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_the_readme_is_short() -> None:
-    assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
+    lines = README.read_text(encoding="utf-8").splitlines()
+    assert len([line for line in lines if not line.startswith("<!-- skip:")]) <= 150
 
 
 def test_every_page_is_in_the_index() -> None:
@@ -216,6 +259,35 @@ def policy(models: dict[str, Any]) -> Policy:
     return fitted.model_copy(update={name: getattr(default, name) for name in bound})
 
 
+@pytest.fixture(scope="module")
+def toy_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the commands of the pages read: toy questions, documents, a run, logs."""
+    folder = tmp_path_factory.mktemp("toy")
+    for file in ("kb.jsonl", "questions.jsonl"):
+        write_toy_questions(folder / file, 60)
+    (folder / "docs").mkdir()
+    rules = "The limit in a tunnel must be 50 km/h. The fine for parking must be $70.\n"
+    (folder / "docs/rules.txt").write_text(rules, encoding="utf-8")
+    hours = "The library must close at 9 pm. The museum must open at 10 am.\n"
+    (folder / "docs/hours.txt").write_text(hours, encoding="utf-8")
+    lines = {
+        "pairs.jsonl": {"question": "When does it open?", "passages": ["It opens at nine."]},
+        "replies.jsonl": {"question": "When does it open?", "response": "It opens at nine."},
+        "passages.jsonl": {"text": "The library opens at nine."},
+    }
+    for file, line in lines.items():
+        (folder / file).write_text(json.dumps(line) + "\n", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for line in (
+            "knowgate measure --questions kb.jsonl --out run",
+            "knowgate calibrate --run run --risk 0.2 --out policy.json",
+        ):
+            run_command(line, "toy files", patch)
+    (folder / "policy.json").unlink()
+    return folder
+
+
 @pytest.fixture
 def stand_ins(
     models: dict[str, Any], policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -242,17 +314,133 @@ def stand_ins(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "page", [page for page in GUIDES if any(not b.skip for b in blocks(page, "python"))], ids=name
+    "page",
+    [page for page in GUIDES if any(b.kind in RUN and not b.skip for b in every_block(page))],
+    ids=name,
 )
-def test_the_python_of_a_page_runs(page: Path, stand_ins: dict[str, Any]) -> None:
-    for block in blocks(page, "python"):
-        if not block.skip:
+def test_the_blocks_of_a_page_run(
+    page: Path, stand_ins: dict[str, Any], toy_files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = [block for block in every_block(page) if block.kind in RUN and not block.skip]
+    if any(block.kind == "console" for block in running):
+        shutil.copytree(toy_files, ".", dirs_exist_ok=True)
+        if any("--out run\n" in block.text for block in running):
+            shutil.rmtree("run")
+    for block in running:
+        if block.kind == "python":
             # Lines are counted as in the page, so that a failure points to it.
             source = "\n" * block.line + block.text
             code = compile(source, name(page), "exec", dont_inherit=True)
             exec(code, stand_ins)
+        else:
+            with monkeypatch.context() as patch:
+                for line in lines_of(block):
+                    run_command(line, f"{name(page)}:{block.line}", patch)
     if "monitor" in stand_ins:
         stand_ins["monitor"].close()
+
+
+def run_command(line: str, where: str, patch: pytest.MonkeyPatch) -> None:
+    """Run a line of a console in this process, with a scorer that needs no model."""
+    words = shlex.split(line, comments=True)
+    assert words[0] == "knowgate", f"{where}: {words[0]} is not run by the tests: mark the block"
+    scorers = sys.modules["knowgate.guard.signals.relevance._registry"]._SCORERS
+    patch.setitem(scorers, "sufficiency", relevance.LexicalScorer)
+    done = CliRunner().invoke(app, words[1:])
+    # A gate that fails and a policy that should not serve are results too.
+    expected = {0}
+    expected |= {1} if "--fail-" in line else set()
+    expected |= {3} if words[1] in ("calibrate", "recalibrate") else set()
+    assert done.exit_code in expected, f"{where}: {line}\n{done.output}\n{done.exception!r}"
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=name)
+def test_every_other_block_is_what_it_says(page: Path) -> None:
+    for block in every_block(page):
+        where = f"{name(page)}:{block.line}"
+        assert block.kind in (*RUN, *PARSED, *SHOWN), f"{where}: what is {block.kind!r}?"
+        if block.kind == "json":
+            text = re.sub(r",?\s*…", "", block.text)
+            one = json.loads if text.startswith("{\n") or "}\n" not in text[:-1] else json_lines
+            assert one(text), where
+        elif block.kind == "csv":
+            assert len({len(row) for row in csv.reader(block.text.splitlines())}) == 1, where
+        elif block.kind == "toml":
+            tomllib.loads(block.text)
+        elif block.kind == "yaml":
+            assert yaml.safe_load(block.text), where
+        elif block.kind == "promql":
+            exported = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
+            for metric in re.findall(r"knowgate_\w+", block.text):
+                assert f"`{metric}" in exported, f"{where}: {metric}"
+        elif block.kind == "python" and block.skip:
+            check_names(block, where)
+        elif block.kind == "console" and block.skip:
+            for line in lines_of(block):
+                check_command(line, where)
+
+
+def json_lines(text: str) -> list[Any]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def check_names(block: Block, where: str) -> None:
+    """Check that what a block imports from knowgate exists and takes the named parameters."""
+    taken: dict[str, Any] = {}
+    tree = ast.parse(block.text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("knowgate"):
+            module = importlib.import_module(node.module or "")
+            for alias in node.names:
+                assert hasattr(module, alias.name), f"{where}: {node.module}.{alias.name}"
+                taken[alias.asname or alias.name] = getattr(module, alias.name)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+            root, _, rest = ast.unparse(node.func).partition(".")
+            called = taken.get(root)
+            for part in rest.split(".") if rest else ():
+                called = getattr(called, part, None)
+            if called is not None:
+                parameters = inspect.signature(called).parameters
+                open_ended = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+                unknown = {word.arg for word in node.keywords if word.arg} - parameters.keys()
+                assert open_ended or not unknown, f"{where}: {unknown}"
+
+
+def check_command(line: str, where: str) -> None:
+    """Check a line that is not run: the command, its options and the files that it names."""
+    line = re.sub(r"\$\([^)]*\)", "x", line)
+    words = [word for word in shlex.split(line, comments=True) if not re.match(r"[A-Z_]+=", word)]
+    program, *rest = words
+    if program == "knowgate":
+        parse(shlex.join(rest), whole=True)
+    elif program == "make":
+        assert f"\n{rest[0]}:" in (ROOT / "Makefile").read_text(encoding="utf-8"), where
+    elif program == "pip":
+        [extra] = re.findall(r"knowgate\[(\w+)\]", line)
+        assert extra in PYPROJECT["project"]["optional-dependencies"], where
+    elif program == "python":
+        script = ROOT / (rest[1].replace(".", "/") + ".py" if rest[0] == "-m" else rest[0])
+        source = "".join(file.read_text("utf-8") for file in script.parent.glob("*.py"))
+        assert script.is_file(), where
+        # Those of modules are tested with the tools.
+        unknown = [word for word in rest if word.startswith("--") and word not in source]
+        assert rest[0] == "-m" or not unknown, where
+    else:
+        assert program in ("curl", "cp", "docker", "uvicorn", "gunicorn"), f"{where}: {program}"
+        for path in re.findall(r"/v1/[\w/]+", line):
+            sources = "".join(p.read_text("utf-8") for p in (ROOT / "adapters/serve").glob("*.py"))
+            assert path in sources, f"{where}: {path}"
+
+
+def test_blocks_are_run_where_they_can_be() -> None:
+    every = [block for page in GUIDES for block in every_block(page)]
+    run = [block for block in every if block.kind in RUN and not block.skip]
+    checked = [block for block in every if block.kind in RUN and block.skip]
+
+    assert not [block for block in every if block.skip and block.kind not in RUN]
+    # Raised with each new page; a block that is no longer run has to lower it.
+    assert len(run) >= 55, f"{len(run)} run, {len(checked)} checked"
 
 
 @pytest.mark.slow
