@@ -456,3 +456,45 @@ def test_the_metrics_example_of_the_readme_shows_the_abstention_rate() -> None:
 
     assert len(example.strip().split("\n")) <= 10
     assert printed == "abstention rate 0.67\n"
+
+
+MEASURED = ROOT / "docs/measured.md"
+
+
+def measured_rows() -> list[dict[str, str]]:
+    """The rows of all tables of docs/measured.md, by their headings."""
+    found: list[dict[str, str]] = []
+    head: list[str] = []
+    for line in MEASURED.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("|"):
+            head = []
+        elif not head:
+            head = cells
+        elif not set(line) <= set("|-"):
+            assert len(cells) == len(head), line
+            found.append(dict(zip(head, cells, strict=True)))
+    return found
+
+
+def test_every_measured_number_names_a_command_that_exists_and_a_date() -> None:
+    rows = measured_rows()
+    assert len(rows) > 40
+    for row in rows:
+        commands = re.findall(r"`([^`]+)`", row["command"])
+        assert commands, row
+        for command in commands:
+            if command.startswith("knowgate "):
+                parse(command.removeprefix("knowgate "), whole=False)
+            else:
+                assert (ROOT / command.split()[1]).is_file(), command
+        for day in row["date"].split(", ") if row["date"] else ():
+            date.fromisoformat(day)
+
+
+def test_the_numbers_of_the_readme_are_among_the_measured_ones() -> None:
+    prose = FENCE.sub("", README.read_text(encoding="utf-8"))
+    quoted = set(re.findall(r"(?<![\w.])\.\d\d+", prose))
+    measured = MEASURED.read_text(encoding="utf-8")
+    assert quoted
+    assert not {number for number in quoted if number not in measured}

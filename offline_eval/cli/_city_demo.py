@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -135,18 +135,18 @@ class CityDemo:
     answers: tuple[LiveAnswer, ...]
 
 
-def run_city_demo(
+def measure_city(
     out: Path,
     encoder: BiEncoderScorer,
     scorers: Mapping[str, RelevanceScorer],
     *,
     on_progress: OnProgress | None = None,
 ) -> CityDemo:
-    """Measure, calibrate, report, and answer live questions.
+    """Measure, calibrate and report, without asking live questions.
 
     Args:
         out: folder for a run of each scorer, `policy.json` and the report.
-        encoder: retrieves, and picks the sentences to quote.
+        encoder: retrieves.
         scorers: judge relevance; the one that abstains least serves.
         on_progress: called after each measured case.
     """
@@ -168,15 +168,30 @@ def run_city_demo(
     )
     write_calibrated(calibrated, policy_path)
     chosen = calibrated.measured.name
-    scorer, report = scorers[chosen], write_report(out / chosen).html
-    guard = Guard.load(policy_path, scorer=scorer, metrics=False)
+    report = write_report(out / chosen).html
+    return CityDemo(calibrated.policy, chosen, calibrated.false_abstention, policy_path, report, ())
+
+
+def run_city_demo(
+    out: Path,
+    encoder: BiEncoderScorer,
+    scorers: Mapping[str, RelevanceScorer],
+    *,
+    on_progress: OnProgress | None = None,
+) -> CityDemo:
+    """Measure, calibrate, report, and answer live questions.
+
+    Args:
+        out, encoder, scorers, on_progress: as for `measure_city`; the encoder also picks the
+            sentences to quote.
+    """
+    found = measure_city(out, encoder, scorers, on_progress=on_progress)
+    scorer = scorers[found.scorer]
+    guard = Guard.load(found.policy_path, scorer=scorer, metrics=False)
     unguarded = Guard(
         guard.policy, scorer=scorer, options=GuardOptions(mode="shadow"), metrics=False
     )
-    answers = live_answers(guard, unguarded, encoder)
-    return CityDemo(
-        calibrated.policy, chosen, calibrated.false_abstention, policy_path, report, answers
-    )
+    return replace(found, answers=live_answers(guard, unguarded, encoder))
 
 
 def live_answers(guard: Guard, shadow: Guard, encoder: BiEncoderScorer) -> tuple[LiveAnswer, ...]:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
+from ...guard.files import write_json
 from ._app import app
 from ._call_progress import call_stages
 from ._console import out, print_figures, prints_figures
+
+if TYPE_CHECKING:
+    from ...guard.contracts import LanguageModel, RelevanceScorer
+    from ...guard.engine import BiEncoderScorer
+    from ._city_demo import CityDemo
 
 
 @app.command()
@@ -20,6 +27,13 @@ def demo(
     out_dir: Annotated[
         Path, typer.Option("--out", help="Folder for run, policy and report.")
     ] = Path("knowgate-demo"),
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="A language model that reads the articles and answers all questions, e.g. "
+            "smollm2; takes minutes."
+        ),
+    ] = None,
 ) -> None:
     """Guard a small RAG chain, calibrate it and report: offline, without a key.
 
@@ -29,15 +43,17 @@ def demo(
     from ...guard.engine import BiEncoderScorer
     from ...guard.signals.relevance import load_scorer
     from ._calibration_output import rate_text
-    from ._city_demo import SCORERS, run_city_demo
-    from ._microworld_demo import run_microworld_demo
+    from ._city_demo import SCORERS, measure_city, run_city_demo
 
+    # Before anything is measured: it may be missing.
+    lm = None if model is None else _loaded(model)
     out.print("Loading the embedded scorer …")
     encoder = BiEncoderScorer()
     out.print("Measuring 178 questions on 86 city articles, each with its article and without …")
     with call_stages() as advance:
         scorers = {name: load_scorer(name) for name in SCORERS}
-        found = run_city_demo(out_dir, encoder, scorers, on_progress=advance)
+        city = run_city_demo if lm is None else measure_city
+        found = city(out_dir, encoder, scorers, on_progress=advance)
     if found.policy.guarantee is not None:
         out.print(f"\n{found.policy.guarantee.statement}\n", markup=False)
     out.print(
@@ -45,8 +61,34 @@ def demo(
         f"{rate_text(found.false_abstention)} of the questions whose article is there.\n",
         markup=False,
     )
+    if lm is None or model is None:
+        _show_live(found)
+        counts = _show_microworld(out_dir, encoder)
+        figures: dict[str, Any] = {"answers": found.answers, "situations": counts}
+    else:
+        figures = _show_model(found, lm, encoder, scorers, model)
+    print_figures({**figures, "policy": found.policy_path, "report": found.report})
+    out.print(
+        f"\npolicy → {found.policy_path}\nreport → {found.report} (open it in a browser)",
+        markup=False,
+    )
+
+
+def _loaded(model: str) -> LanguageModel:
+    from ..systems import load_language_model
+
+    return load_language_model(model)
+
+
+def _show_live(found: CityDemo) -> None:
     for answer in found.answers:
         _show(Text(answer.question, style="bold"), *answer.texts())
+
+
+def _show_microworld(out_dir: Path, encoder: BiEncoderScorer) -> dict[str, dict[str, int]]:
+    """Print the answers, and return how many are right by situation."""
+    from ._microworld_demo import run_microworld_demo
+
     out.print("\nNow with a language model, on the microworld: a region that does not exist …\n")
     counts: dict[str, dict[str, int]] = {}
     table = Table("situation", "questions", "right with the guard", "right without it")
@@ -58,19 +100,49 @@ def demo(
         names = ("questions", "right_with_guard", "right_without")
         counts[title.partition(":")[0]] = dict(zip(names, (len(answers), *right), strict=True))
         table.add_row(title.partition(":")[0], *map(str, (len(answers), *right)))
-    print_figures(
-        {
-            "answers": found.answers,
-            "situations": counts,
-            "policy": found.policy_path,
-            "report": found.report,
-        }
-    )
+    out.print(table)
+    return counts
+
+
+def _show_model(
+    city: CityDemo,
+    lm: LanguageModel,
+    encoder: BiEncoderScorer,
+    scorers: Mapping[str, RelevanceScorer],
+    model: str,
+) -> dict[str, Any]:
+    """Ask all questions, print examples and counts, and put them into the report page."""
+    from ..suites import write_report
+    from ._model_demo import OUTCOMES, interval_text, run_model_demo
+
+    out.print(f"Now {model} reads the articles; every other one is missing …\n", markup=False)
+    with call_stages() as advance:
+        out_dir = city.policy_path.parent
+        found = run_model_demo(out_dir, lm, encoder, scorers, model=model, on_progress=advance)
+    for one in found.examples():
+        there = "there" if one.in_kb else "missing"
+        _show(
+            Text(one.record.question, style="bold"),
+            f"(its article is {there}: {one.record.answer})",
+            f"  with the guard:    {one.guarded.text}  ({one.guarded.outcome})",
+            f"  without the guard: {one.unguarded.text}  ({one.unguarded.outcome})\n",
+        )
+    table = Table("questions", "", *OUTCOMES)
+    for title, answers in found.rows():
+        for name in ("no guard", "guard"):
+            counts = found.counts(answers, guarded=name == "guard")
+            table.add_row(f"{title} ({len(answers)})", name, *map(interval_text, counts))
     out.print(table)
     out.print(
-        f"\npolicy → {found.policy_path}\nreport → {found.report} (open it in a browser)",
+        f"wrong replies without the guard minus with it: {interval_text(found.fewer_wrong())}; "
+        f"{found.seconds:.0f} s for all replies",
         markup=False,
     )
+    replies = out_dir / "help_desk.json"
+    write_json(replies, found.lines())
+    out.print(f"all replies → {replies}", markup=False)
+    write_report(city.report.parent, extra=(found.section(),))
+    return found.figures()
 
 
 def _show(question: Text | None, decision: str, guarded: str, unguarded: str) -> None:

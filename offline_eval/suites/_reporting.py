@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..report import ReportPaths, ReportWriter
+from ..report import ReportPaths, ReportWriter, Section
 from ._driver import read_suite_run
 from .base import SuiteRun
 
@@ -22,6 +22,7 @@ def write_report(
     formats: Sequence[str] = ("html", "md", "json"),
     gates: Sequence[str] = (),
     systems: Sequence[str] = (),
+    extra: Sequence[Section] = (),
 ) -> ReportPaths:
     """Write the report of a run folder; nothing is written if the run is damaged.
 
@@ -34,6 +35,7 @@ def write_report(
         gates: expressions that must not hold, see `offline_eval.report`. If more than 5 % of
             the rows failed, that is a failed gate, too, unless a gate names `failed`.
         systems: names of systems whose numbers the gates are about; empty for the whole run.
+        extra: further sections, in front of those of the run.
 
     Returns:
         Where the files are, and the results of the gates.
@@ -49,7 +51,13 @@ def write_report(
     others = [read_suite_run(folder, run.suite) for folder in compare]
     suite = run.suite
     document = suite.report(suite.compare(run, others) if others else suite.score(run))
-    return writer.write(replace(document, values={"failed": _failed(run), **document.values}))
+    return writer.write(
+        replace(
+            document,
+            sections=(*extra, *document.sections),
+            values={"failed": _failed(run), **document.values},
+        )
+    )
 
 
 def _failed(run: SuiteRun[Any]) -> float | None:

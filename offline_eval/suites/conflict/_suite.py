@@ -19,7 +19,7 @@ from ...run import (
     RowError,
     TableSpec,
 )
-from ...systems import LoggedReplies, choose_reply, load_language_model
+from ...systems import LoggedReplies, choose_reply, load_language_model, local_model
 from .._parts import MODEL_SYSTEM, DryRun, ModelChoice, System, Work, check_replies
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
@@ -421,9 +421,10 @@ def _writer(name: str) -> LanguageModel:
 
 
 def _explaining(name: str) -> HuggingFaceLM | None:
-    if not Path(name).is_dir():
+    folder = local_model(name)
+    if folder is None:
         return None
-    return HuggingFaceLM(name, max_new_tokens=_EXPLAINED_TOKENS, stop=())
+    return HuggingFaceLM(folder, max_new_tokens=_EXPLAINED_TOKENS, stop=())
 
 
 def _guarded(case: Planned, system: System) -> ConflictRow:

@@ -293,7 +293,9 @@ class Validator:
             return {}
         by_key: dict[str, list[EvidenceRow]] = {}
         for row in rows:
-            by_key.setdefault(row.key, []).append(row)
+            # Without others to compare with there is no rank, and no need to ask.
+            if items[row.key].distractors:
+                by_key.setdefault(row.key, []).append(row)
         token_ids, scoring = lm.token_ids, lm
         prompt = self._prompts["score_closed"]
 
