@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from ._city_demo import CityDemo
 
 
+# What a reply in one sentence may have.
+_SENTENCE_TOKENS = 40
+
+
 @app.command()
 @prints_figures
 def demo(
@@ -75,9 +79,13 @@ def demo(
 
 
 def _loaded(model: str) -> LanguageModel:
-    from ..systems import load_language_model
+    from ...adapters.huggingface import HuggingFaceLM
+    from ..systems import load_language_model, local_model
 
-    return load_language_model(model)
+    folder = local_model(model)
+    if folder is None:
+        return load_language_model(model)
+    return HuggingFaceLM(folder, max_new_tokens=_SENTENCE_TOKENS)
 
 
 def _show_live(found: CityDemo) -> None:

@@ -40,7 +40,7 @@ ABSTENTION = "I do not know: the help desk has no article on that."
 # Articles that the model reads per question.
 _READ = 2
 # Prompts that the model reads at one time.
-_AT_ONCE = 8
+_AT_ONCE = 16
 _SHOWN_PER_KIND = 2
 _WORD = re.compile(r"\d[\d.:,]*|\w+")
 # Words count as the same from this many letters on: "costs" and "cost", "empties" and "emptied".

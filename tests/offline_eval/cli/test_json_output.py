@@ -141,7 +141,8 @@ def _replace_what_takes_long(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     cli = "knowgate.offline_eval.cli"
     policy = folder / "policy.json"
     answer = _city_demo.LiveAnswer("When?", True, "abstain", 0.1, "No.", "At nine.")
-    city = _city_demo.CityDemo(Policy.load(policy), policy, folder / "report.html", (answer,))
+    abstained, report = Interval(0.2, 0.1, 0.3, 40), folder / "report.html"
+    city = _city_demo.CityDemo(Policy.load(policy), "x", abstained, policy, report, (answer,))
     for module, name, found in (
         ("_city_demo", "run_city_demo", city),
         ("_microworld_demo", "run_microworld_demo", _microworld_demo.MicroworldDemo(())),
