@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -115,12 +116,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         conversation: Conversation | None = None,
         name: str | None = None,
     ) -> None:
-        if closed_book is None and guard.policy.may_answer and guard.mode is Mode.ENFORCE:
-            raise InputError(
-                "is missing, but the policy allows answers from the model's own knowledge",
-                where="closed_book",
-                hint=f"give a runnable that answers without context, or {_ESTIMATOR!r}",
-            )
+        _require_closed_book(guard, given=closed_book is not None)
         estimator_answers = isinstance(closed_book, str)
         if isinstance(closed_book, str) and closed_book != _ESTIMATOR:
             raise InputError(
@@ -162,6 +158,24 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
     def retriever(self) -> Runnable[Any, Any]:
         """What finds the documents."""
         return self._parts[Stage.RETRIEVER]
+
+    def with_parts(
+        self, *, guard: Guard | None = None, retriever: RunnableLike[Any, Any] | None = None
+    ) -> GuardedRAG:
+        """Return a chain with another guard or retriever, e.g. to try it on chosen passages.
+
+        Raises:
+            InputError: the policy of the guard needs a `closed_book`, and there is none.
+        """
+        other = copy(self)
+        if guard is not None:
+            answers = self._planner.estimator_answers or Stage.CLOSED_BOOK in self._parts
+            _require_closed_book(guard, given=answers)
+            other._guard, other._planner = guard, replace(self._planner, guard=guard)
+            other._shadow = ShadowDecider(guard) if guard.mode is Mode.SHADOW else None
+        if retriever is not None:
+            other._parts = {**self._parts, Stage.RETRIEVER: coerce_to_runnable(retriever)}
+        return other
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
@@ -479,6 +493,15 @@ class _Runs:
         return [
             self.configs[index] if self.managers[index].handlers else None for index in step.given
         ]
+
+
+def _require_closed_book(guard: Guard, *, given: bool) -> None:
+    if not given and guard.policy.may_answer and guard.mode is Mode.ENFORCE:
+        raise InputError(
+            "is missing, but the policy allows answers from the model's own knowledge",
+            where="closed_book",
+            hint=f"give a runnable that answers without context, or {_ESTIMATOR!r}",
+        )
 
 
 def _dispatch(configs: Sequence[RunnableConfig | None], decisions: Sequence[Any]) -> None:

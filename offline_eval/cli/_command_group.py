@@ -81,6 +81,10 @@ COMMANDS = MappingProxyType(
             "Say what can be certified with these questions, and with 20 to 1,000 like them.",
             ("_plan",),
         ),
+        "play": Entry(
+            "Try a guarded chain in the browser: what it retrieves, measures, decides and replies.",
+            ("_play",),
+        ),
         "recalibrate": Entry(
             "Keep a policy's promise up to date: same bound, δ, loss and routes, newer questions.",
             ("_recalibrate",),

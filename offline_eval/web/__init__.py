@@ -1,4 +1,4 @@
-"""Pages in the browser, in one application: runs to look through.
+"""Pages in the browser, in one application: runs to look through, and a chain to try.
 
 Served on loopback only, under an address with a token; see `_gate`. Needs
 `pip install knowgate[serve]`.
@@ -12,21 +12,26 @@ from typing import TYPE_CHECKING, Any
 from ...guard.errors import require_extra
 
 if TYPE_CHECKING:
-    from ._apps import view_app
+    from ._apps import play_app, view_app
     from ._index import RunIndex, open_index
+    from ._play import Playground
     from ._server import PageServer
 
 __all__ = [
     "PageServer",
+    "Playground",
     "RunIndex",
     "open_index",
+    "play_app",
     "view_app",
 ]
 
 _MODULES = {
     "PageServer": "_server",
+    "Playground": "_play",
     "RunIndex": "_index",
     "open_index": "_index",
+    "play_app": "_apps",
     "view_app": "_apps",
 }
 

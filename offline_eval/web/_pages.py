@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -38,6 +39,11 @@ def new_app(sections: Sequence[tuple[str, str]]) -> FastAPI:
     def missing(request: Request, error: HTTPException) -> Response:
         message = {404: "no such page", 405: "not served this way"}.get(error.status_code, "")
         return _error(app, request, error.status_code, message or "the request is not understood")
+
+    @app.exception_handler(RequestValidationError)
+    def wrong(request: Request, error: RequestValidationError) -> Response:
+        del error  # it quotes what was sent
+        return _error(app, request, 400, "the request is not understood")
 
     @app.exception_handler(InputError)
     def failed(request: Request, error: InputError) -> Response:

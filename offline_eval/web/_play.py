@@ -1,0 +1,233 @@
+"""The page of `knowgate play`: ask a chain, see why it decides so, strike passages out."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from langchain_core.runnables import RunnableLambda
+from pydantic import BaseModel, ConfigDict, Field
+
+from ...adapters.langchain import GuardedRAG
+from ...guard.decision import Decision
+from ...guard.errors import InputError, KnowgateError
+from ..run import SharedLog, Stored
+from ._gate import RejectedError
+from ._matches import WordMatcher
+from ._pages import page
+from ._view import match_values
+
+_REMEMBERED = 50
+_Text = Field(max_length=20_000)
+
+
+class SavedQuestion(Stored):
+    """A line of a question file, as `knowgate measure --questions` reads it."""
+
+    id: str
+    question: str
+    answer: str
+    passage: str | None = None
+    source: str | None = None
+
+
+class Playground:
+    """A guarded chain to try questions on.
+
+    Args:
+        chain: asked for every question; whatever it raises is told by its type alone.
+        title: what the page calls the chain.
+        questions: the file that cases are saved to.
+        examples: questions to begin with.
+        matcher: finds the words that match.
+
+    Raises:
+        InputError: the file is not one of JSON lines.
+    """
+
+    def __init__(
+        self,
+        chain: GuardedRAG,
+        title: str,
+        questions: Path,
+        *,
+        examples: Sequence[str] = (),
+        matcher: WordMatcher | None = None,
+    ) -> None:
+        if questions.suffix.lower() not in (".jsonl", ".ndjson"):
+            raise InputError(
+                "is no file of JSON lines", where=str(questions), hint="name a .jsonl file"
+            )
+        self.chain, self.title = chain, title
+        self.matcher = matcher or WordMatcher()
+        self.questions, self.examples = questions, tuple(examples)
+        self._retrieved: dict[str, list[Any]] = {}
+        self._log = SharedLog(questions, SavedQuestion)
+
+    async def answer(self, question: str, struck: Sequence[int]) -> AsyncIterator[dict[str, Any]]:
+        """Yield the passages, the decision, the pieces of the reply, and the end.
+
+        Args:
+            question: as typed.
+            struck: numbers of passages that are left out; those retrieved before are then
+                taken again.
+        """
+        try:
+            found = self._retrieved.get(question) if struck else None
+            if found is None:
+                found = await self._retrieve(question)
+            yield {"event": "passages", "passages": [_shown(one) for one in found]}
+            kept = [one for number, one in enumerate(found) if number not in struck]
+            places = [number for number in range(len(found)) if number not in struck]
+            chain = self.chain.with_parts(retriever=RunnableLambda(lambda _question: kept))
+            begun = False
+            async for chunk in chain.astream(question):
+                if not begun:
+                    begun = True
+                    yield {"event": "decision", **self._decision(chunk.decision, places)}
+                if chunk.answer:
+                    yield {"event": "text", "text": chunk.answer}
+                if chunk.reply_abstained:
+                    yield {"event": "abstained"}
+            yield {"event": "end"}
+        except KnowgateError as error:
+            yield {"event": "error", "message": str(error)}
+        except Exception as error:  # noqa: BLE001 - its text may hold a key
+            yield {"event": "error", "message": f"the chain raised {type(error).__name__}"}
+
+    async def _retrieve(self, question: str) -> list[Any]:
+        found = list(await self.chain.retriever.ainvoke(question))
+        self._retrieved.pop(question, None)
+        self._retrieved[question] = found
+        while len(self._retrieved) > _REMEMBERED:
+            self._retrieved.pop(next(iter(self._retrieved)), None)
+        return found
+
+    def _decision(self, decision: Decision, places: Sequence[int]) -> dict[str, Any]:
+        """What the page shows of a decision; `places` are the numbers of the passages."""
+        policy = self.chain.guard.policy
+        signals: list[tuple[str, float | None, float | None]] = [
+            ("relevance", decision.relevance, policy.relevance_threshold),
+            ("raw relevance", decision.raw_relevance, None),
+            ("confidence", decision.confidence, policy.confidence_threshold),
+            *((name, value, None) for name, value in decision.vetoes.items()),
+        ]
+        notes = [f"failed: {name}" for name in decision.failed_signals]
+        if decision.conflict is not None:
+            notes.append("conflict found" if decision.conflict else "no conflict")
+        if decision.answerability is not None:
+            notes.append(f"premises: {decision.answerability.premise.value}")
+        return {
+            "route": decision.route.value,
+            "reason": str(decision.reason),
+            "scenario": None if decision.scenario is None else decision.scenario.value,
+            "signals": [
+                {"name": name, "value": value, "threshold": limit}
+                for name, value, limit in signals
+                if value is not None
+            ],
+            "scores": dict(zip(places, decision.scores, strict=False)),
+            "kept": [places[one] for one in decision.kept if one < len(places)],
+            "notes": notes,
+            "milliseconds": round(1000 * decision.timings.get("total", 0.0), 1),
+        }
+
+    def matches(self, question: str) -> dict[str, Any]:
+        """Return the words that match in what was retrieved for a question."""
+        found = self._retrieved.get(question)
+        if found is None:
+            raise RejectedError(404, "ask the question first")
+        return match_values(self.matcher, question, [_text(one) for one in found])
+
+    def save(self, question: str, answer: str, passage: int | None) -> None:
+        """Append a case to the question file.
+
+        Raises:
+            InputError: the file cannot be used.
+            RejectedError: the question is in it already.
+        """
+        held: dict[str, str | None] = {"passage": None, "source": None}
+        if passage is not None:
+            found = self._retrieved.get(question, [])
+            if passage >= len(found):
+                raise RejectedError(404, "there is no such passage")
+            held = {"passage": _text(found[passage]), "source": _source(found[passage]) or None}
+        name = "play-" + hashlib.sha256(question.encode("utf-8", "replace")).hexdigest()[:12]
+        if any(row.id == name for _, row in self._log.places()):
+            raise RejectedError(409, "the question is in the file already")
+        self._log.append([SavedQuestion(id=name, question=question, answer=answer, **held)])
+
+
+class _Question(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    question: str = _Text
+    struck: list[int] = Field(default=[], max_length=1000)
+
+
+class _Case(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    question: str = _Text
+    answer: str = Field(min_length=1, max_length=20_000)
+    passage: int | None = Field(default=None, ge=0)
+
+
+def add_play(app: FastAPI, ground: Playground) -> None:
+    """Add the playground to an application."""
+    saving = asyncio.Lock()
+
+    @app.get("/")
+    def first() -> Response:
+        policy = ground.chain.guard.policy
+        return page(
+            app,
+            "play.html",
+            ground=ground,
+            calibrated=policy.state == "true",
+            guarantee="" if policy.guarantee is None else policy.guarantee.statement,
+        )
+
+    @app.post("/ask")
+    async def ask(asked: _Question) -> Response:
+        question = asked.question.strip()
+        if not question:
+            raise RejectedError(400, "type a question")
+
+        async def lines() -> AsyncIterator[str]:
+            async for event in ground.answer(question, asked.struck):
+                yield json.dumps(event) + "\n"
+
+        return StreamingResponse(lines(), media_type="application/x-ndjson")
+
+    @app.post("/words")
+    def words(asked: _Question) -> Response:
+        return JSONResponse(ground.matches(asked.question.strip()))
+
+    @app.post("/save")
+    async def save(case: _Case) -> Response:
+        async with saving:
+            await asyncio.to_thread(
+                ground.save, case.question.strip(), case.answer.strip(), case.passage
+            )
+        return JSONResponse({"saved": str(ground.questions)})
+
+
+def _shown(document: Any) -> dict[str, str]:
+    return {"text": _text(document), "source": _source(document)}
+
+
+def _text(document: Any) -> str:
+    return str(getattr(document, "page_content", document))
+
+
+def _source(document: Any) -> str:
+    metadata = getattr(document, "metadata", None)
+    found = metadata.get("title") or metadata.get("source") if isinstance(metadata, dict) else None
+    return "" if found is None else str(found)

@@ -1,0 +1,177 @@
+"use strict";
+// Asks, shows what comes back as it comes, and asks again without struck passages.
+(() => {
+  const find = (id) => document.getElementById(id);
+  const struck = new Set();
+  let question = "";
+  let waiting = null;
+  let sent = 0;
+
+  const element = (name, text, className) => {
+    const made = document.createElement(name);
+    if (text !== undefined) made.textContent = text;
+    if (className) made.className = className;
+    return made;
+  };
+  const number = (value) => (value === null || value === undefined ? "–" : value.toFixed(3));
+  const words = (name) => name.replaceAll("_", " ");
+  const problem = (text) => {
+    find("problem").textContent = text;
+    find("problem").hidden = text === "";
+  };
+
+  const post = (path, body, signal) => fetch(path, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+    signal,
+  });
+
+  const toggle = (place) => {
+    const item = find("passages").children[place];
+    if (!item) return;
+    const out = !struck.has(place);
+    out ? struck.add(place) : struck.delete(place);
+    item.classList.toggle("struck", out);
+    item.querySelector("button").setAttribute("aria-pressed", String(out));
+    ask(false);
+  };
+
+  const showPassages = (passages) => {
+    find("passages").replaceChildren(...passages.map((passage, place) => {
+      const item = element("li");
+      const head = element("p", undefined, "soft passage-head");
+      const strike = element("button", "Strike out", "plain");
+      strike.type = "button";
+      strike.setAttribute("aria-pressed", "false");
+      strike.setAttribute("aria-label", `Strike out passage ${place + 1}`);
+      strike.addEventListener("click", () => toggle(place));
+      const name = element("bdi", passage.source || `passage ${place + 1}`);
+      head.append(strike, name, element("span", "", "score"));
+      const text = element("p", passage.text, "text");
+      text.dir = "auto";
+      text.dataset.passage = place;
+      item.append(head, text);
+      return item;
+    }));
+    const none = find("holder").options[0];
+    find("holder").replaceChildren(none, ...passages.map((passage, place) => {
+      const option = element("option", `${place + 1}: ${passage.text.slice(0, 60)}`);
+      option.value = place;
+      return option;
+    }));
+  };
+
+  const showDecision = (found) => {
+    find("decision").replaceChildren(
+      element("span", words(found.route), `route route-${found.route}`),
+      element("span", ` ${words(found.reason)}`, "soft"),
+    );
+    find("signals").replaceChildren(...found.signals.map((signal) => {
+      const row = element("tr");
+      const name = element("th", signal.name);
+      name.scope = "row";
+      const value = element("td", number(signal.value), "right");
+      if (signal.threshold !== null) {
+        const passes = signal.value >= signal.threshold;
+        value.append(" ", element("span", passes ? "passes" : "below", passes ? "over" : "under"));
+      }
+      row.append(name, value, element("td", number(signal.threshold), "right"));
+      return row;
+    }));
+    const notes = [...found.notes, `decided in ${found.milliseconds} ms`];
+    find("notes").textContent = notes.join(" · ");
+    [...find("passages").children].forEach((item, place) => {
+      const score = found.scores[place];
+      const kept = found.kept.includes(place);
+      item.querySelector(".score").textContent =
+        (score === undefined ? "" : ` score ${number(score)}`) + (kept ? " · in the prompt" : "");
+    });
+  };
+
+  const showMatches = async (signal) => {
+    const answer = await post("/words", { question }, signal);
+    if (answer.ok) window.knowgate.showMatches(await answer.json());
+  };
+
+  const take = (event) => {
+    if (event.event === "passages" && !struck.size) showPassages(event.passages);
+    if (event.event === "decision") showDecision(event);
+    if (event.event === "text") find("reply").textContent += event.text;
+    if (event.event === "abstained") find("notes").textContent += " · the reply itself abstains";
+    if (event.event === "error") problem(event.message);
+  };
+
+  const read = async (answer, isMine) => {
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const lines = (rest + value).split("\n");
+      rest = lines.pop();
+      if (!isMine()) return;
+      lines.filter(Boolean).forEach((line) => take(JSON.parse(line)));
+    }
+  };
+
+  async function ask(anew) {
+    waiting?.abort();
+    waiting = new AbortController();
+    const mine = ++sent;
+    const { signal } = waiting;
+    problem("");
+    find("saved").textContent = "";
+    find("state").textContent = "Asking …";
+    find("reply").textContent = "";
+    try {
+      const answer = await post("/ask", { question, struck: [...struck] }, signal);
+      if (!answer.ok) throw new Error((await answer.json()).error ?? "not understood");
+      find("result").hidden = false;
+      if (anew) find("question").textContent = question;
+      await read(answer, () => mine === sent);
+      if (mine !== sent) return;
+      find("state").textContent = struck.size
+        ? `Decided without ${struck.size} passage${struck.size > 1 ? "s" : ""}.` : "";
+      if (anew) await showMatches(signal);
+    } catch (error) {
+      if (mine !== sent || error.name === "AbortError") return;
+      find("state").textContent = "";
+      problem(error instanceof TypeError
+        ? "The command that serves this page does not answer." : `Not done: ${error.message}`);
+    }
+  }
+
+  find("ask").addEventListener("submit", (event) => {
+    event.preventDefault();
+    question = find("search").value.trim();
+    if (!question) return;
+    struck.clear();
+    ask(true);
+  });
+  find("save").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const holder = find("holder").value;
+    const body = { question, answer: find("answer").value.trim() };
+    if (holder !== "") body.passage = Number(holder);
+    try {
+      const answer = await post("/save", body);
+      const value = await answer.json();
+      find("saved").textContent = answer.ok ? "Saved." : `Not saved: ${value.error ?? "not understood"}`;
+    } catch {
+      find("saved").textContent = "Not saved: the command does not answer.";
+    }
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.target.closest("input, textarea, select") || event.ctrlKey || event.metaKey
+      || event.altKey || find("keys").open || !find("keys-on").checked) return;
+    if (/^[1-9]$/.test(event.key)) toggle(Number(event.key) - 1);
+  });
+  for (const example of document.querySelectorAll(".example")) {
+    example.addEventListener("click", () => {
+      find("search").value = example.textContent;
+      find("ask").requestSubmit();
+    });
+  }
+  find("search").focus();
+})();
