@@ -30,7 +30,7 @@ from knowgate.calibration import Interval, SelectiveCurve, fit_cascade_bands, fi
 from knowgate.guard import Confidence, KnowgateError
 from knowgate.guard.matching import same_answer
 from knowgate.guard.prompts import Prompt
-from knowgate.guard.signals.confidence import StepwiseEstimator, load_estimator
+from knowgate.guard.signals.confidence import Sampling, StepwiseEstimator, load_estimator
 from knowgate.offline_eval.testbed import World, default_world, microworld_model_path
 
 SAMPLES, THRESHOLD = 10, 0.7
@@ -122,8 +122,14 @@ class Measured:
         }
 
 
-def estimators_of(lm: HuggingFaceLM, prompt: Prompt) -> dict[str, StepwiseEstimator]:
+def estimators_of(
+    lm: HuggingFaceLM, prompt: Prompt, sampling: Sampling | None = None
+) -> dict[str, StepwiseEstimator]:
     def make(name: str, **settings: Any) -> Any:
+        if name in ("sampled_consistency", "semantic_entropy"):
+            settings["sampling"] = sampling
+        if name == "cascade" and sampling is not None:
+            settings["costly"] = make("sampled_consistency", stopping="bayesian")
         return load_estimator(name, lm, prompt=prompt, **settings)
 
     full = {"stopping": "none", "shortcut": None}

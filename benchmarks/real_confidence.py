@@ -25,8 +25,8 @@ from real_confidence_measures import (
     by_share,
     fitted_estimators,
     measured,
+    other_matchers,
     peers,
-    sampled_estimators,
     timed,
 )
 from real_confidence_questions import PROMPT, Asked, chosen, holds, nq_open
@@ -36,7 +36,7 @@ from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.guard import Confidence
 from knowgate.guard.files import write_json
 from knowgate.guard.prompts import Prompt
-from knowgate.guard.signals.confidence import StepwiseEstimator, load_estimator
+from knowgate.guard.signals.confidence import Sampling, load_estimator
 
 CHUNK = 24
 
@@ -56,14 +56,14 @@ def select(lm: StoredLM, folder: Path, nq: Path, most: int, wrong: int) -> list[
     return chosen(questions, right, wrong)
 
 
-def draw(lm: StoredLM, questions: Sequence[Asked], temperatures: Sequence[float]) -> None:
+def draw(lm: StoredLM, questions: Sequence[Asked], temperature: float) -> None:
     """Ask the model for everything that the estimators need, a few questions at a time."""
     prompt = Prompt("few_words", PROMPT)
     cheap = [
         load_estimator("p_true", lm, prompt=prompt),
         load_estimator("verbalized", lm, prompt=prompt),
     ]
-    for part in ("cheap", *temperatures, "bundled prompt"):
+    for part in ("cheap", temperature, "bundled prompt"):
         for start in range(0, len(questions), CHUNK):
             texts = [asked.question for asked in questions[start : start + CHUNK]]
             prompts = [prompt.fill(question=text) for text in texts]
@@ -80,17 +80,17 @@ def draw(lm: StoredLM, questions: Sequence[Asked], temperatures: Sequence[float]
             print(f"{part}: {start + len(texts)} of {len(questions)}", flush=True)
 
 
-def measure(run: Run, temperatures: Sequence[float]) -> dict[str, Any]:
+def measure(run: Run, temperature: float) -> dict[str, Any]:
     """Every estimator's figures; `rest` marks those that see one half of the questions."""
-    estimators: dict[str, StepwiseEstimator] = estimators_of(run.lm, run.prompt)  # type: ignore[arg-type]
-    for temperature in temperatures:
-        estimators |= sampled_estimators(run, temperature)
+    sampling = Sampling(temperature=temperature)
+    estimators = estimators_of(run.lm, run.prompt, sampling)  # type: ignore[arg-type]
+    estimators |= other_matchers(run, temperature)
     found: dict[str, Any] = {}
     estimates: dict[str, list[Confidence]] = {}
     for name, estimator in estimators.items():
         found[name], estimates[name] = measured(estimator, run)
         show(name, found[name])
-    fitted, rest = fitted_estimators(run)
+    fitted, rest = fitted_estimators(run, temperature)
     for name, estimator in fitted.items():
         found[name], _ = measured(estimator, rest)
         show(name, found[name])
@@ -122,11 +122,12 @@ def show(name: str, row: dict[str, Any]) -> None:
     print(f"{name:58}", *cells, calls, f"{row['readable']:.0%}", sep="  ", flush=True)
 
 
-def take_times(model: HuggingFaceLM, run: Run, count: int) -> dict[str, Any]:
+def take_times(model: HuggingFaceLM, run: Run, count: int, temperature: float) -> dict[str, Any]:
     """CPU milliseconds of every estimator over the bare model, and of the peers' own decoding."""
     few = Run(model, run.prompt, run.questions[:count], run.right[:count])  # type: ignore[arg-type]
     rows: dict[str, Any] = {}
-    for name, estimator in estimators_of(model, run.prompt).items():
+    sampling = Sampling(temperature=temperature)
+    for name, estimator in estimators_of(model, run.prompt, sampling).items():
         rows[name] = timed(estimator, few.texts)
         print(f"{name:58}", {key: round(value) for key, value in rows[name].items()}, flush=True)
     return rows
@@ -141,9 +142,7 @@ def main() -> None:
     parser.add_argument("--wrong", type=int, default=180, help="questions answered wrongly")
     parser.add_argument("--first", type=int, help="measure on the first of the questions only")
     parser.add_argument("--timed", type=int, default=6, help="questions to take times with")
-    parser.add_argument(
-        "--temperatures", type=float, nargs="*", default=[0.5, 1.0], help="of the samples"
-    )
+    parser.add_argument("--temperature", type=float, default=0.5, help="of the samples")
     parser.add_argument(
         "--peers", help="site-packages of an environment with lm-polygraph and uqlm, searched last"
     )
@@ -155,7 +154,7 @@ def main() -> None:
     model = HuggingFaceLM.bundled("smollm2", max_new_tokens=20, batch_size=80)
     lm = StoredLM(model, args.folder / "draws.jsonl")
     questions = select(lm, args.folder, args.nq, args.most, args.wrong)[: args.first]
-    draw(lm, questions, args.temperatures)
+    draw(lm, questions, args.temperature)
     prompt = Prompt("few_words", PROMPT)
     greedy = lm.generate([prompt.fill(question=asked.question) for asked in questions])
     right = [
@@ -165,15 +164,14 @@ def main() -> None:
     nq = [label for label, asked in zip(right, questions, strict=True) if not asked.easy]
     print(f"{len(questions)} questions, {sum(right)} right; of {len(nq)} NQ-open {sum(nq)}\n")
     content: dict[str, Any] = {"questions": len(questions), "right": sum(right)}
-    content |= measure(run, args.temperatures)
-    for temperature in args.temperatures:
-        content[f"peers, temperature {temperature:g}"] = found = peers(run, temperature)
-        print(f"\npeers on the same draws, temperature {temperature:g}:")
-        for name, row in found.items():
-            print(f"{name:58}", row)
+    content |= measure(run, args.temperature)
+    content["peers"] = found = peers(run, args.temperature)
+    print("\npeers on the same draws:")
+    for name, row in found.items():
+        print(f"{name:58}", row)
     if args.timed:
-        content["times"] = take_times(model, run, args.timed)
-    write_json(args.folder / "results.json", content)
+        content["times"] = take_times(model, run, args.timed, args.temperature)
+    write_json(args.folder / f"results-{args.temperature:g}-{len(questions)}.json", content)
 
 
 if __name__ == "__main__":

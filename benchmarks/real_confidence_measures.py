@@ -19,6 +19,7 @@ from knowgate.calibration import (
     fit_hidden_state_probe,
 )
 from knowgate.guard import Confidence
+from knowgate.guard.matching import same_answer
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import Sampling, StepwiseEstimator, load_estimator
 from knowgate.guard.signals.conflict import SameMeaning
@@ -68,25 +69,29 @@ def auroc(values: Sequence[float], right: Sequence[bool]) -> Interval:
     return SelectiveCurve.bootstrap_auroc(groups, seed=0)
 
 
-def sampled_estimators(run: Run, temperature: float) -> dict[str, StepwiseEstimator]:
-    """Estimators that sample at `temperature`, by equal answers and by equal meaning."""
-    sampling, same = Sampling(temperature=temperature), SameMeaning()
+def other_matchers(run: Run, temperature: float) -> dict[str, StepwiseEstimator]:
+    """Estimators that sample, with other rules for equal answers than the default."""
+    sampling = Sampling(temperature=temperature)
 
     def make(name: str, **settings: Any) -> Any:
         return load_estimator(name, run.lm, prompt=run.prompt, sampling=sampling, **settings)
 
-    return {
-        f"{name}, temperature {temperature:g}": estimator
-        for name, estimator in {
-            "sampled_consistency, all ten": make("sampled_consistency", **FULL),
-            "sampled_consistency, all ten, SameMeaning": make(
-                "sampled_consistency", same=same, **FULL
-            ),
-            "semantic_entropy discrete": make("semantic_entropy"),
-            "semantic_entropy likelihood": make("semantic_entropy", variant="likelihood"),
-            "semantic_entropy discrete, SameMeaning": make("semantic_entropy", clusters=same),
-        }.items()
-    }
+    made: dict[str, StepwiseEstimator] = {}
+    rules = (("equal answers", same_answer), ("SameMeaning", SameMeaning()))
+    for name, same in rules:
+        made[f"sampled_consistency, all ten, {name}"] = make(
+            "sampled_consistency", same=same, **FULL
+        )
+        made[f"semantic_entropy discrete, {name}"] = make("semantic_entropy", clusters=same)
+    made["cascade, token_probability mean, .4 to .8"] = load_estimator(  # type: ignore[assignment]
+        "cascade",
+        run.lm,
+        cheap=load_estimator("token_probability", run.lm, prompt=run.prompt, statistic="mean"),
+        costly=make("sampled_consistency", stopping="bayesian"),
+        reject=0.4,
+        accept=0.8,
+    )
+    return made
 
 
 def measured(estimator: StepwiseEstimator, run: Run) -> tuple[dict[str, Any], list[Confidence]]:
@@ -106,7 +111,7 @@ def measured(estimator: StepwiseEstimator, run: Run) -> tuple[dict[str, Any], li
     return figures, [row for _, row in read]
 
 
-def fitted_estimators(run: Run) -> tuple[dict[str, StepwiseEstimator], Run]:
+def fitted_estimators(run: Run, temperature: float) -> tuple[dict[str, StepwiseEstimator], Run]:
     """The probe and a cascade with fitted bands, fitted on every other question; the rest."""
     fitting, rest = run.part(lambda at: at % 2 == 0), run.part(lambda at: at % 2 == 1)
     fit = fit_hidden_state_probe(
@@ -116,8 +121,11 @@ def fitted_estimators(run: Run) -> tuple[dict[str, StepwiseEstimator], Run]:
         search=ProbeSearch(layers=LAYERS),
         prompt=run.prompt,
     )
+    sampling = Sampling(temperature=temperature)
     cheap = load_estimator("token_probability", run.lm, prompt=run.prompt)
-    full = load_estimator("sampled_consistency", run.lm, prompt=run.prompt, **FULL)
+    full = load_estimator(
+        "sampled_consistency", run.lm, prompt=run.prompt, sampling=sampling, **FULL
+    )
     assert isinstance(cheap, StepwiseEstimator)
     assert isinstance(full, StepwiseEstimator)
     known = [row.value >= 0.7 for row in full.estimate_many(fitting.texts)]
@@ -130,7 +138,18 @@ def fitted_estimators(run: Run) -> tuple[dict[str, StepwiseEstimator], Run]:
         values = [row.value for row in cheap.estimate_many(fitting.texts)]
         bands = fit_cascade_bands(values, known)
         made["cascade, fitted bands (other half)"] = load_estimator(
-            "cascade", run.lm, prompt=run.prompt, accept=bands.accept, reject=bands.reject
+            "cascade",
+            run.lm,
+            costly=load_estimator(
+                "sampled_consistency",
+                run.lm,
+                prompt=run.prompt,
+                sampling=sampling,
+                stopping="bayesian",
+            ),
+            prompt=run.prompt,
+            accept=bands.accept,
+            reject=bands.reject,
         )
     return made, rest
 

@@ -18,6 +18,7 @@ from .policy import Fingerprint
 
 __all__ = [
     "AnswerMatcher",
+    "SentenceMatcher",
     "canonical_answer",
     "normalise_answer",
     "same_answer",
@@ -230,9 +231,17 @@ _PERCENT = re.compile(r"(?<=\d) ?(?:per ?cent\b|%)")
 # U.S.A., J.R.R. and J. R. R.
 _INITIALS = re.compile(r"\b[a-z](?:\.[a-z]\b)+\.?|\b[a-z]\.(?: [a-z]\.)+")
 _REFUSAL = re.compile(
-    r"\b(i|we) (do not|don't|dont|cannot|can't|could not|couldn't|am not able|are not able)\b"
-    r"|\b(unknown|unanswerable|not sure|no idea|no answer)\b"
-    r"|\bnot (stated|given|provided|mentioned)\b"
+    # The verb tells "I don't know" from a title such as "I Don't Like Mondays".
+    r"\b(?:i|we) (?:do not|don't|dont|did not|didn't|cannot|can't|could not|couldn't)"
+    r"(?: (?:\w+ly|even|yet|currently|exactly))?(?=\W*$| (?:know|have|recall|remember|find|say|see"
+    r"|answer|tell|determine|provide|confirm|identify|verify|give|help|assist|be (?:sure|certain)"
+    r"|understand|access|locate|name|respond|comment|speculate|recognize|think|believe)\b)"
+    r"|\b(?:i am|i'm|we are|we're) (?:not able|unable)\b"
+    r"|\bunknown\b(?! (?:soldier|warrior)s?\b)"
+    r"|\b(?:unanswerable|not sure|no idea|no answer)\b"
+    # "Powers not given to the states" speaks of the world.
+    r"|(?:^\W*|\b(?:is|are|was|were|been) )not (?:\w+ly )?"
+    r"(?:(?:stated|given|provided|mentioned|specified|available)\b|known(?=\W*$|[.,;]))"
     r"|不知道|不清楚|无法回答|無法回答|没有合适的答案|沒有合適的答案"
 )
 
@@ -425,6 +434,65 @@ class MeaningMatcher:
         one, other = np.asarray(self._embedder.embed(sorted(texts)), dtype=np.float64)
         norms = float(np.linalg.norm(one) * np.linalg.norm(other))
         return norms > 0.0 and float(one @ other) / norms >= self._threshold
+
+
+# Words that say nothing about which answer a sentence gives.
+_EMPTY_WORDS = (
+    "answer question is was were are be been in on at to of for and or by with as from it its this"
+    " that these which who whom what when where how why has have had did does do there"
+)
+_SENTENCE_WORDS = 5
+
+
+class SentenceMatcher:
+    """Same answer, also where replies are sentences that repeat the question.
+
+    Short answers are compared by `same_answer`. Where one reply has at least five words, only
+    those that neither the question nor a list of function words has count: the replies are the
+    same where they share enough of the words of the one that has fewer, and where neither gives
+    a number that the other contradicts.
+
+    Args:
+        question: that both answer; see `about`.
+        share: of the words that must be shared, in (0, 1].
+
+    Example:
+        >>> same = SentenceMatcher().about("What is the capital of Poland?")
+        >>> same("The capital of Poland is Warsaw.", "Warsaw is Poland's capital city.")
+        True
+        >>> same("The capital of Poland is Warsaw.", "The capital of Poland is Krakow.")
+        False
+    """
+
+    def __init__(self, question: str = "", *, share: float = 0.6) -> None:
+        if not 0.0 < share <= 1.0:
+            raise InputError("must be in (0, 1]", where="share")
+        self._share = share
+        self._spoken = {*_EMPTY_WORDS.split(), *canonical_answer(question).split()}
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the rule and its share, for an estimator's own fingerprint."""
+        return f"sentences:{self._share:g}"
+
+    def about(self, question: str) -> SentenceMatcher:
+        """The same rule for answers to `question`."""
+        return SentenceMatcher(question, share=self._share)
+
+    def __call__(self, first: str, second: str) -> bool:
+        """Whether the answers are the same; empty answers never are."""
+        if same_answer(first, second):
+            return True
+        forms = [canonical_answer(answer).split() for answer in (first, second)]
+        if max(map(len, forms)) < _SENTENCE_WORDS:
+            return False
+        one, other = (set(form) - self._spoken for form in forms)
+        if not one or not other:
+            return False
+        figures = [{word for word in words if _NUMBER.search(word)} for words in (one, other)]
+        if all(figures) and not (figures[0] <= figures[1] or figures[1] <= figures[0]):
+            return False
+        return len(one & other) >= self._share * min(len(one), len(other))
 
 
 def _numbers(text: str) -> Counter[str]:

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard.matching import is_refusal, normalise_answer, same_answer
+from knowgate.guard import InputError
+from knowgate.guard.matching import (
+    SentenceMatcher,
+    is_refusal,
+    normalise_answer,
+    same_answer,
+)
 
 
 @pytest.mark.parametrize(
@@ -99,6 +105,9 @@ def test_every_answer_with_something_in_it_is_the_same_as_itself(text: str) -> N
         "I'm not sure",
         "No idea!",
         "The answer is not given in the text.",
+        "The answer to this question is not available in the answer box.",
+        "The director is not specified",
+        "No, I'm not able to provide that answer.",
         "I DON'T KNOW",
         "我不知道。",
         "無法回答",
@@ -109,7 +118,51 @@ def test_a_reply_that_says_there_is_no_answer_is_a_refusal(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Ada", "1.5", "no", "Notting Hill", "Knowles", "They don't", "Idea", "sure"]
+    "text",
+    [
+        "Ada",
+        "1.5",
+        "no",
+        "Notting Hill",
+        "Knowles",
+        "They don't",
+        "Idea",
+        "sure",
+        'The song "I Don\'t Like Mondays" came out in 1979.',
+        "He is in charge of issues not mentioned in the constitution.",
+        "The first climber is not known for being a teacher.",
+        "the Tomb of the Unknown Soldier",
+    ],
 )
 def test_an_answer_is_no_refusal(text: str) -> None:
     assert not is_refusal(text)
+
+
+_POLAND = "What is the capital of Poland?"
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "second", "same"),
+    [
+        (_POLAND, "The capital of Poland is Warsaw.", "Warsaw is the capital of Poland.", True),
+        (_POLAND, "The capital of Poland is Warsaw.", "Warsaw", True),
+        (_POLAND, "The capital of Poland is Warsaw.", "The capital of Poland is Krakow.", False),
+        ("When did it sink?", "The ship sank in April 1912.", "It sank in April 1913.", False),
+        ("Who won?", "Warsaw", "Warsaw Rising", False),
+        (_POLAND, "The capital of Poland is:", "The capital of Poland is:", True),
+        (_POLAND, "The capital of Poland is:", "What is the capital of Poland?", False),
+        (_POLAND, "", "", False),
+    ],
+)
+def test_sentences_are_the_same_by_what_they_add_to_the_question(
+    question: str, first: str, second: str, same: bool
+) -> None:
+    matcher = SentenceMatcher().about(question)
+    assert matcher(first, second) is same
+    assert matcher(second, first) is same
+
+
+@pytest.mark.parametrize("share", [0.0, -1.0, 1.01])
+def test_a_share_of_words_off_the_scale_is_rejected(share: float) -> None:
+    with pytest.raises(InputError, match="share"):
+        SentenceMatcher(share=share)

@@ -14,7 +14,7 @@ from ...contracts import (
     TextEmbedder,
 )
 from ...errors import InputError
-from ...matching import canonical_answer
+from ...matching import SentenceMatcher, canonical_answer
 
 Settings = Mapping[str, str | int | float | bool | None]
 
@@ -173,13 +173,13 @@ class EmbeddedAnswers:
 
 
 def as_clusters(clusters: ClustersFrom) -> AnswerClusters:
-    """Choose the clustering for what the user gave; equality for None.
+    """Choose the clustering for what the user gave; a `SentenceMatcher` for None.
 
     Raises:
         InputError: it can neither cluster, judge, embed nor be called.
     """
     if clusters is None:
-        return EqualAnswers()
+        return MatchedAnswers(SentenceMatcher())
     if isinstance(clusters, AnswerClusters):
         return clusters
     if isinstance(clusters, EntailmentModel):

@@ -15,7 +15,7 @@ from ...contracts import (
     PartialGenerationsError,
 )
 from ...errors import InputError, LanguageModelError
-from ...matching import MeaningMatcher, is_refusal, same_answer
+from ...matching import MeaningMatcher, SentenceMatcher, is_refusal
 from ...policy import Fingerprint
 from ...prompts import Prompt
 from ._driver import StepwiseEstimator
@@ -33,6 +33,7 @@ Stopping = Literal["none", "curtailed", "bayesian"] | StoppingRule
 
 
 _SHORTCUT = GreedyShortcut()
+_SAME = SentenceMatcher()
 
 
 class SampledConsistency(StepwiseEstimator):
@@ -57,8 +58,9 @@ class SampledConsistency(StepwiseEstimator):
         threshold: share τ from which on an answer counts as known; a guard puts its
             policy's in the place of it.
         prompt: closed-book prompt with a `{question}` slot.
-        same: when two answers count as one, e.g. an `AnswerMatcher` with aliases or a
-            `MeaningMatcher`.
+        same: when two answers count as one, e.g. `same_answer`, an `AnswerMatcher` with
+            aliases or a `MeaningMatcher`; one with a method `about(question)` is told the
+            question by it, as the default is.
         stopping: `curtailed` (exact: the decision of all n samples), `bayesian`
             (`BayesianStopping` with its defaults), `none` (always n), or a rule.
         shortcut: when the greedy answer's own probability decides without sampling;
@@ -80,7 +82,7 @@ class SampledConsistency(StepwiseEstimator):
         sampling: Sampling | None = None,
         threshold: float = 0.7,
         prompt: Prompt | None = None,
-        same: Callable[[str, str], bool] = same_answer,
+        same: Callable[[str, str], bool] = _SAME,
         stopping: Stopping = "curtailed",
         shortcut: GreedyShortcut | None = _SHORTCUT,
         minimum_samples: int = 3,
@@ -151,6 +153,8 @@ class SampledConsistency(StepwiseEstimator):
         settled = self._shortcut.settled(greedy, self._n, self._threshold, self._temperature)
         if settled is not None:
             return Confidence(settled, answer, samples_drawn=0, samples_saved=self._n, calls=1)
+        about = getattr(self._same, "about", None)
+        same = about(question) if about else self._same
         matches = misses = 0
         partial = False
         while (wave := self._next_wave(matches, misses)) > 0:
@@ -161,7 +165,7 @@ class SampledConsistency(StepwiseEstimator):
             except LanguageModelError as error:
                 arrived = self._what_arrived(error, matches + misses)
                 partial = True
-            repeated = yield from self._repeats(answer, arrived)
+            repeated = yield from self._repeats(answer, arrived, same)
             matches, misses = matches + repeated, misses + len(arrived) - repeated
             if partial:
                 break
@@ -181,9 +185,11 @@ class SampledConsistency(StepwiseEstimator):
             raise error
         return arrived
 
-    def _repeats(self, answer: str, samples: list[Generation]) -> Generator[Request, Any, int]:
+    def _repeats(
+        self, answer: str, samples: list[Generation], same: Callable[[str, str], bool]
+    ) -> Generator[Request, Any, int]:
         def count() -> int:
-            return sum(self._same(answer, sample.text) for sample in samples)
+            return sum(same(answer, sample.text) for sample in samples)
 
         if isinstance(self._same, MeaningMatcher):
             found: int = yield Compute(count)

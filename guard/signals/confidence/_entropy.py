@@ -116,7 +116,8 @@ class SemanticEntropy(StepwiseEstimator):
         variant: as above.
         clusters: what tells which answers mean the same: an object with
             `entails(premise, hypothesis)`, one with `embed(texts)`, a function of two
-            answers such as a `SameMeaning`, any `AnswerClusters`, or None for equality.
+            answers such as a `SameMeaning`, any `AnswerClusters`, or None for a
+            `SentenceMatcher`.
         length_normalised: of the likelihoods; not used in `discrete`.
         answer: `greedy` asks once more, for the greedy answer; `largest_cluster` takes the
             first sample of the largest cluster.
@@ -156,6 +157,8 @@ class SemanticEntropy(StepwiseEstimator):
                 )
         self._n, self._variant, self._answer_from = sampling.n, variant, answer
         self._clusters = as_clusters(clusters)
+        # Rules are too quick to be worth a thread.
+        self._by_rules = clusters is None or isinstance(clusters, EqualAnswers)
         self._length_normalised = length_normalised
         self._temperature, self._seed = sampling.temperature, sampling.seed
         self._prompt = prompt or Prompt.bundled("closed_book")
@@ -215,7 +218,7 @@ class SemanticEntropy(StepwiseEstimator):
     def _clustered(self, question: str, texts: list[str]) -> Any:
         if len(set(texts)) == 1:
             return [0] * len(texts)
-        if isinstance(self._clusters, EqualAnswers):  # too quick to be worth a thread
+        if self._by_rules:
             return self._clusters.cluster(question, texts)
         ids = yield Compute(lambda: self._clusters.cluster(question, texts))
         return ids

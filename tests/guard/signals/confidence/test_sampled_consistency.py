@@ -22,7 +22,7 @@ from knowgate.guard import (
     LanguageModelError,
 )
 from knowgate.guard.contracts import PartialGenerationsError
-from knowgate.guard.matching import MeaningMatcher
+from knowgate.guard.matching import MeaningMatcher, same_answer
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import CurtailedSampling, SampledConsistency, Sampling
 from knowgate.guard.signals.confidence._stopping import BayesianStopping, FullSampling
@@ -521,3 +521,18 @@ def test_the_fingerprint_tells_rules_and_matchers_apart() -> None:
     ]
     assert len({str(fingerprint(**kind)) for kind in kinds}) == len(kinds)
     assert fingerprint() == fingerprint(stopping=CurtailedSampling())
+
+
+def test_samples_in_other_words_than_the_greedy_sentence_count_as_repeated() -> None:
+    question = "What is the capital of Poland?"
+    said = ("The capital of Poland is Warsaw.", "It is Warsaw.", "Poland's capital is Warsaw.")
+    rest: dict[str, Any] = {"stopping": "none", "shortcut": None}
+
+    by_default = SampledConsistency(ScriptedLanguageModel({question: said}), **rest)
+    by_letters = SampledConsistency(
+        ScriptedLanguageModel({question: said}), same=same_answer, **rest
+    )
+
+    assert by_default.estimate(question).value == 1.0
+    assert by_letters.estimate(question).value < 1.0
+    assert by_default.fingerprint != by_letters.fingerprint

@@ -170,3 +170,12 @@ def test_arguments_out_of_range_are_refused() -> None:
     with pytest.raises(InputError, match="temperature"):
         Sampling(temperature=0.0)
     assert EqualAnswers().settings == {"clusters": "equal"}
+
+
+def test_sentences_that_give_one_answer_are_one_cluster_by_default() -> None:
+    question = "What is the capital of Poland?"
+    said = ("The capital of Poland is Warsaw.", "It is Warsaw.", "Poland's capital is Warsaw.")
+
+    estimator = SemanticEntropy(ScriptedLanguageModel({question: said}))
+
+    assert estimator.estimate(question).value == 1.0
