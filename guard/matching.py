@@ -18,7 +18,6 @@ from .policy import Fingerprint
 
 __all__ = [
     "AnswerMatcher",
-    "SentenceMatcher",
     "canonical_answer",
     "normalise_answer",
     "same_answer",
