@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -29,6 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help=(
         "A guard for RAG: follow the context, answer from memory, or abstain.\n\n"
+        "Options of a project are read from `knowgate.toml`; `knowgate init` writes one.\n\n"
         "Exit codes: 0 done · 1 a gate or rows of a run failed · 2 bad input (one line says "
         "what, where and how to fix it) · 3 nothing could be certified, or not well enough."
     ),
@@ -48,8 +50,15 @@ def _root(
         bool,
         typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
     ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="Project file with options of the commands; those on the command line win.  "
+            "[default: knowgate.toml in the working directory or a parent]"
+        ),
+    ] = None,
 ) -> None:
-    pass
+    pass  # `CommandGroup` reads the file, since it knows the command
 
 
 @cache

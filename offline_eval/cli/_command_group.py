@@ -16,6 +16,11 @@ from typing import Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ._project_file import ProjectFile
+
+# A broken file must not keep these from working.
+_WITHOUT_PROJECT = ("doctor", "init")
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -39,6 +44,10 @@ COMMANDS = MappingProxyType(
         "calibrate": Entry(
             "Choose the thresholds that keep the risk below the bound, with a guarantee.",
             ("_calibrate",),
+        ),
+        "check": Entry(
+            "Check a release: measure, calibrate or take a policy, report, and check gates.",
+            ("_check",),
         ),
         "compare-scorers": Entry(
             "Compare scorers on your own questions, and say which one to take.",
@@ -64,6 +73,7 @@ COMMANDS = MappingProxyType(
             "Encode passages ahead of time, so that a guard does not encode them for a request.",
             ("_index",),
         ),
+        "init": Entry("Write a commented knowgate.toml, which all commands read.", ("_init",)),
         "judge": Entry(
             "Judge every reply of a run: abstention, factuality, how it fails, or what you ask.",
             ("_judge",),
@@ -155,6 +165,13 @@ class CommandGroup(TyperGroup):
         """Return a command after importing it; None where there is none of that name."""
         return _built(cmd_name, self.app) if cmd_name in COMMANDS else None
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command, and give it what `knowgate.toml` says."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if not ctx.resilient_parsing and name not in _WITHOUT_PROJECT:
+            ctx.default_map = _defaults(ctx, command, [str(name)], rest)
+        return name, command, rest
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help from the summaries, without importing a command."""
         listed = TyperGroup(
@@ -169,6 +186,24 @@ class CommandGroup(TyperGroup):
             rich_help_panel=self.rich_help_panel,
         )
         listed.format_help(ctx, formatter)
+
+
+def _defaults(ctx: Any, command: Any, names: list[str], rest: list[str]) -> dict[str, Any]:
+    """Return the defaults of a command from `knowgate.toml`, below its names."""
+    if {"-h", "--help"} & set(rest):
+        return {}
+    file = ProjectFile.find(ctx.params.get("config"), COMMANDS)
+    if file is None:
+        return {}
+    while hasattr(command, "get_command") and rest:
+        command, name, rest = command.get_command(ctx, rest[0]), rest[0], rest[1:]
+        if command is None:
+            return {}
+        names = [*names, name]
+    found: Any = file.defaults(names, command, rest)
+    for name in reversed(names):
+        found = {name: found}
+    return dict(found)
 
 
 @cache

@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -33,6 +34,7 @@ err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 _SHOWN_AFTER_SECONDS = 1.0
 
 
+_COLLECTED: ContextVar[list[Any] | None] = ContextVar("collected", default=None)
 _JSON = Annotated[
     bool,
     typer.Option(
@@ -55,7 +57,7 @@ def prints_figures(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(as_json: bool = False, **given: Any) -> None:
-        before, out.quiet = out.quiet, as_json
+        before, out.quiet = out.quiet, out.quiet or as_json
         try:
             command(**given)
         finally:
@@ -76,13 +78,29 @@ def only_figures() -> bool:
     return out.quiet
 
 
+@contextlib.contextmanager
+def collected_figures() -> Iterator[list[Any]]:
+    """Collect what commands that are run in the block hand to `print_figures`; print nothing."""
+    found: list[Any] = []
+    before, out.quiet = out.quiet, True
+    token = _COLLECTED.set(found)
+    try:
+        yield found
+    finally:
+        out.quiet = before
+        _COLLECTED.reset(token)
+
+
 def print_figures(values: Mapping[str, Any] | Sequence[Any]) -> None:
     """Print figures as JSON where `--json` asks for them; otherwise do nothing.
 
     Args:
         values: may hold dataclasses, models and paths.
     """
-    if only_figures():
+    collected = _COLLECTED.get()
+    if collected is not None:
+        collected.append(values)
+    elif only_figures():
         # Not through rich, which would wrap it.
         typer.echo(
             json.dumps(values, ensure_ascii=False, indent=2, allow_nan=False, default=_as_json)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields, replace
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import typer
 from pydantic import ValidationError
@@ -32,6 +31,7 @@ from ._app import app
 from ._call_options import RAY_OPTIONS, CallOptions, EngineName
 from ._call_progress import call_stages
 from ._console import aligned, err, out, print_figures, prints_figures
+from ._project_file import item_type
 
 _SYSTEMS, _CALLS = "Systems under test", "Calls"
 AnySuite = Suite[Any, Any, Any, Any]
@@ -119,7 +119,7 @@ def setting_options(model: type[SuiteSettings]) -> dict[str, inspect.Parameter]:
 
 
 def _option(name: str, field: FieldInfo) -> inspect.Parameter:
-    item, several = _item_type(field.annotation)
+    item, several = item_type(field.annotation)
     help_text = field.description or ""
     choices = _choices(item)
     if choices:
@@ -155,19 +155,6 @@ def option_of(name: str, field: FieldInfo) -> str:
     return str(given) if given else f"--{name.replace('_', '-')}"
 
 
-def _item_type(annotation: Any) -> tuple[Any, bool]:
-    """Return the type of a value, without `None` and `Annotated`, and whether it is a list."""
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        return _item_type(get_args(annotation)[0])
-    if origin in (Union, types.UnionType):
-        kinds = [one for one in get_args(annotation) if one is not type(None)]
-        return _item_type(kinds[0]) if len(kinds) == 1 else (str, False)
-    if origin in (list, tuple, set, frozenset):
-        return _item_type(get_args(annotation)[0])[0], True
-    return annotation, False
-
-
 def _choices(item: Any) -> list[str]:
     if get_origin(item) is Literal:
         return [str(one) for one in get_args(item)]
@@ -190,7 +177,7 @@ def settings_of(model: type[SettingsT], given: Mapping[str, Any]) -> SettingsT:
     for name, value in given.items():
         if value is None:
             continue
-        item, several = _item_type(model.model_fields[name].annotation)
+        item, several = item_type(model.model_fields[name].annotation)
         values[name] = _split(value) if several and item not in (str, Path) else value
     try:
         return model.model_validate(values)
@@ -205,7 +192,7 @@ def _bad_value(model: type[SuiteSettings], error: ValidationError) -> InputError
         return InputError(fault["msg"].removeprefix("Value error, "), where="options", hint=hint)
     name = str(fault["loc"][0])
     field = model.model_fields[name]
-    choices = _choices(_item_type(field.annotation)[0])
+    choices = _choices(item_type(field.annotation)[0])
     if choices and fault["type"] != "value_error":
         what, hint = f"there is no {str(fault['input'])[:60]!r}", ", ".join(choices)
     else:

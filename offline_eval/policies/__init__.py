@@ -12,7 +12,7 @@ from ._records import CalibrationSet
 from ._records_file import read_records
 from ._refit import recalibrate
 from ._shadow_report import shadow_report
-from ._writing import calibrate_run, require_apart, write_calibrated
+from ._writing import calibrate_run, judge_by, require_apart, write_calibrated
 
 __all__ = [
     "Calibrated",
@@ -20,6 +20,7 @@ __all__ = [
     "calibrate_chain",
     "calibrate_records",
     "calibrate_run",
+    "judge_by",
     "read_records",
     "recalibrate",
     "require_apart",

@@ -12,11 +12,10 @@ from typing import Any
 
 from ...calibration.risk import Leak, Risk
 from ...guard.errors import InputError
-from ...guard.files import atomic_writer
+from ...guard.files import atomic_writer, write_json
+from ...guard.policy import Policy
 from ..report import ReportWriter
-from ..run import (
-    Manifest,
-)
+from ..run import Manifest, MeasuredRun
 from ._attempts import HISTORY
 from ._fit import Calibrated, calibrate_records
 from ._records import CalibrationSet
@@ -91,6 +90,35 @@ def write_calibrated(
             with atomic_writer(Path(found.measured.source) / "calibration.json") as note:
                 text = json.dumps(_note(found), ensure_ascii=False, indent=2, allow_nan=False)
                 note.write(text + "\n")
+
+
+def judge_by(run: str | os.PathLike[str], policy: Policy) -> None:
+    """Have the report of a run judge all its questions by a policy as it stands.
+
+    Raises:
+        InputError: the run cannot be used, or was measured by another scorer or aggregator than
+            the policy's.
+    """
+    root = Path(run)
+    measured = MeasuredRun.read(root, with_calibration=False)
+    policy.require_scorer(measured.manifest.scorer)
+    if policy.aggregator != measured.manifest.settings.aggregator:
+        raise InputError(
+            f"the policy aggregates by {policy.aggregator!r}, "
+            f"the run by {measured.manifest.settings.aggregator!r}",
+            where=str(root),
+            hint=f"measure with --aggregator {policy.aggregator}",
+        )
+    guarantee = policy.guarantee
+    note = {
+        "schema_version": Manifest.SCHEMA_VERSION,
+        "policy": json.loads(policy.to_json()),
+        "risk": None if guarantee is None else guarantee.risk,
+        "delta": None if guarantee is None else guarantee.delta,
+        "calibration_questions": [],
+        "test_questions": list(measured.questions),
+    }
+    write_json(root / "calibration.json", note)
 
 
 def _note(found: Calibrated) -> dict[str, Any]:

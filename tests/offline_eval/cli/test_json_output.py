@@ -31,6 +31,7 @@ _WITHOUT_FIGURES = {
     "dashboards",
     "import knowornot",
     "import lm-eval",
+    "init",
     "microworld path",
     "models get",
     "serve",
@@ -63,6 +64,7 @@ _CALLS = {
 }
 # Of others the test of the command itself does it, in the same folder.
 _ELSEWHERE = {
+    "check": "test_project_file.py",
     "compare-scorers": "test_compare_scorers.py",
     "kg generate": "test_kg.py",
     "shadow-report": "test_shadow_report.py",

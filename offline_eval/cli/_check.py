@@ -1,0 +1,121 @@
+"""`knowgate check`: the check before a release, in one command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...guard.errors import InputError
+from ...guard.policy import Policy
+from ._app import app
+from ._console import collected_figures, out, print_figures, prints_figures
+
+
+@app.command()
+@prints_figures
+def check(
+    ctx: typer.Context,
+    questions: Annotated[
+        Path | None, typer.Option(help="As for `knowgate measure`, like the next three.")
+    ] = None,
+    chain: Annotated[str | None, typer.Option(help="module:attribute of what is served.")] = None,
+    documents: Annotated[Path | None, typer.Option(help="A folder of documents.")] = None,
+    scorer: Annotated[str | None, typer.Option(help="Scorer by name or folder.")] = None,
+    risk: Annotated[float | None, typer.Option(help="As for `knowgate calibrate`.")] = None,
+    delta: Annotated[float | None, typer.Option(help="As for `knowgate calibrate`.")] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(help="Judge by this policy, as it stands, in place of calibrating one."),
+    ] = None,
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option("--fail-if", metavar="EXPRESSION", help="A gate, as for `knowgate report`."),
+    ] = None,
+    out_dir: Annotated[
+        Path, typer.Option("--out", help="Folder for run, policy and report; continued.")
+    ] = Path("knowgate-check"),
+) -> None:
+    """Check a release: measure, calibrate or take a policy, report, and check gates.
+
+    Does what `knowgate measure`, `calibrate` and `report` do, with the options that
+    knowgate.toml has for them. Exit code 1 where a gate fails, 3 where nothing can be certified;
+    the report is written all the same. A check that is killed continues when it is started again.
+
+    Example: `knowgate init --questions kb.csv && knowgate check`
+    """
+    if questions is None:
+        raise InputError(
+            "is missing", where="--questions", hint="name a file, or write one with `knowgate init`"
+        )
+    run, report = out_dir / "run", out_dir / "report"
+    taken = None if policy is None else Policy.load(policy)
+    measuring = {"chain": chain, "documents": documents, "scorer": scorer}
+    found: dict[str, Any] = {}
+    _, found["measure"] = _run(ctx, "measure", questions=questions, **measuring, out=run)
+    if taken is not None:
+        from ..policies import judge_by
+
+        judge_by(run, taken)
+        certified, found["policy"] = 0, policy
+    else:
+        path = out_dir / "policy.json"
+        certified, calibrated = _run(ctx, "calibrate", run=run, risk=risk, delta=delta, out=path)
+        found["calibrate"], found["policy"] = calibrated, calibrated["policy"]
+    gates = [part for one in fail_if or () for part in ("--fail-if", one)]
+    failed, found["report"] = _run(ctx, "report", str(run), *gates, out=report)
+    print_figures(found)
+    out.print("\n".join(_lines(found, given=taken is not None)), markup=False)
+    if certified or failed:
+        raise typer.Exit(certified or failed)
+
+
+def _run(ctx: typer.Context, name: str, *arguments: str, **options: object) -> tuple[int, Any]:
+    """Run a command with what knowgate.toml has for it; return exit code and figures."""
+    given = [
+        *arguments,
+        *(
+            part
+            for option, value in options.items()
+            if value is not None
+            for part in (f"--{option}", str(value))
+        ),
+    ]
+    root: Any = ctx.parent
+    _, command, rest = root.command.resolve_command(root, [name, *given])
+    with collected_figures() as found, command.make_context(name, rest, parent=root) as inner:
+        try:
+            command.invoke(inner)
+            code = 0
+        except typer.Exit as ended:
+            code = ended.exit_code
+    return code, found[0]
+
+
+def _lines(found: Mapping[str, Any], *, given: bool) -> list[str]:
+    measured = found["measure"]
+    lines = [
+        f"measured: {measured['total']} cases, {measured['failed']} failed → {measured['run']}"
+    ]
+    if given:
+        lines.append(
+            f"policy: {found['policy']}, as it stands; on questions that it was calibrated on its "
+            "rates come out a little too good"
+        )
+    else:
+        statement = found["calibrate"]["statement"] or "nothing could be certified"
+        lines.append(f"calibrated: {statement}")
+        if found["policy"] is not None:
+            lines.append(f"policy → {found['policy']}")
+    lines += [_gate(one) for one in found["report"]["gates"]]
+    pages: Sequence[Path] = found["report"]["written"]
+    return [*lines, *(f"report → {page}" for page in reversed(pages))]
+
+
+def _gate(gate: Mapping[str, Any]) -> str:
+    value = "undefined" if gate["value"] is None else f"{gate['value']:.4g}"
+    of = f" of {gate['system']}" if gate["system"] else ""
+    verdict = "FAILED" if gate["failed"] else "passed"
+    return f"gate {verdict}: fail if {gate['expression']}{of}; it is {value}"

@@ -1,0 +1,196 @@
+"""`knowgate.toml`, `knowgate init` and `knowgate check`."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from knowgate.offline_eval.cli._command_group import COMMANDS
+from knowgate.offline_eval.cli._project_file import ProjectFile
+from tests.offline_eval.cli.commands import Knowgate, refused
+from tests.offline_eval.suites.ookb.toy import write_toy_questions
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with 60 questions and what `knowgate init` writes for them."""
+    monkeypatch.chdir(tmp_path)
+    write_toy_questions(tmp_path / "kb.jsonl", 60)
+    text = 'questions = "kb.jsonl"\nscorer = "lexical"\nrisk = 0.2\nout = "out"\n'
+    (tmp_path / "knowgate.toml").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def measured(project: Path, finished_run: Path) -> Path:
+    """The same, where everything is measured."""
+    shutil.copytree(finished_run / "run", project / "out" / "run")
+    (project / "out" / "run" / "calibration.json").unlink()
+    (project / "out" / "run" / "calibrations.jsonl").unlink()
+    return project
+
+
+def test_what_init_writes_is_read_by_all_commands(
+    knowgate: Knowgate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_toy_questions(tmp_path / "my kb.jsonl", 60)
+
+    said = knowgate("init", "--questions", "my kb.jsonl", "--chain", "app:chain", "--risk", "0.2")
+
+    assert said.out == "project file → knowgate.toml\nnext: knowgate check\n"
+    values = tomllib.loads(Path("knowgate.toml").read_text(encoding="utf-8"))
+    assert (values["questions"], values["chain"], values["risk"]) == (
+        "my kb.jsonl", "app:chain", 0.2,
+    )  # fmt: skip
+    assert "at most 0.2 with" in knowgate("plan").out
+    refused(knowgate("init"), "knowgate.toml: exists already")
+
+
+def test_every_commented_example_of_init_is_valid(
+    knowgate: Knowgate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    knowgate("init")
+    text = Path("knowgate.toml").read_text(encoding="utf-8")
+    uncommented = re.sub(r"(?m)^# (?=[\w-]+ = )", "", text)
+    Path("knowgate.toml").write_text(uncommented, encoding="utf-8")
+
+    found = ProjectFile.find(None, COMMANDS)
+
+    assert found is not None
+    assert uncommented.count(" = ") > text.count("\nrisk") + 8
+    for command in ("measure", "calibrate", "report"):
+        assert not knowgate(command).err.startswith("error: knowgate.toml")
+
+
+def test_the_command_line_wins_and_parents_are_searched(
+    knowgate: Knowgate, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "at most 0.3 with" in knowgate("plan", "--risk", "0.3").out
+    (project / "deep" / "er").mkdir(parents=True)
+    monkeypatch.chdir(project / "deep" / "er")
+    assert "60 questions on 60 passages can certify a leak of at most 0.2" in knowgate("plan").out
+    other = project / "other.toml"
+    other.write_text("risk = 0.25\n")
+    assert (
+        "at most 0.25"
+        in knowgate("--config", other, "plan", "--questions", project / "kb.jsonl").out
+    )
+    refused(knowgate("--config", project / "none.toml", "plan"), "none.toml: no such file")
+    assert "knowgate.toml" in knowgate("--help").out
+
+
+def test_options_that_exclude_each_other_leave_the_file_out(
+    knowgate: Knowgate, project: Path
+) -> None:
+    (project / "records.jsonl").write_text("{}\n")
+
+    said = knowgate("calibrate", "--records", "records.jsonl", "--coverage", "0.5")
+
+    refused(said, "records.jsonl:1")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("risk = 0.1\nquestion = 'x'\n", "knowgate.toml:2: there is no key 'question' — did you"),
+        ("risk = 'low'\n", "knowgate.toml:1: risk must be a number such as 0.1, not 'low'"),
+        ("\n\nrisk = true\n", "knowgate.toml:3: risk must be a number"),
+        ("gates = [\n'a<1',\n2]\n", "knowgate.toml:1: gates must be a list of texts"),
+        ("questions = 3\n", "knowgate.toml:1: questions must be text"),
+        ("risk = \n", "knowgate.toml:1: broken TOML (Invalid value)"),
+        ("risk = 0.1\n[plans]\n", "knowgate.toml:2: there is no section 'plans' — did you mean"),
+        ("[plan]\n# so\n\npasage = 'answer'\n", "knowgate.toml:4: there is no key 'pasage' in "),
+        ("[plan]\npassage = 3\n", "knowgate.toml:2: passage must be text in quotes"),
+        (
+            "[plan]\npassage = 'page'\n",
+            "knowgate.toml:2: passage must be one of answer, question_answer",
+        ),
+        ("[plan]\ndelta = [0.1]\n", "knowgate.toml:2: delta must be a number"),
+        ("[plan]\njson = true\n", "knowgate.toml:2: there is no key 'json' in [plan]"),
+        ("plan = 3\n", "knowgate.toml:1: there is no key 'plan'"),
+        ("[measure]\ntop_k = 1.5\n[plan]\n", None),
+    ],
+)
+def test_a_fault_in_the_file_is_named_by_file_and_line(
+    knowgate: Knowgate, project: Path, text: str, words: str | None
+) -> None:
+    (project / "knowgate.toml").write_text(text, encoding="utf-8")
+
+    if words is None:
+        refused(knowgate("measure"), "knowgate.toml:2: top_k must be a whole number, not '1.5'")
+        words = "--questions"
+    refused(knowgate("plan"), words)
+    assert knowgate("plan", "--help").code == 0
+
+
+def test_check_measures_calibrates_and_reports(knowgate: Knowgate, project: Path) -> None:
+    with (project / "knowgate.toml").open("a") as file:
+        file.write('gates = ["auroc<0.8"]\n[report]\nformat = "json,md"\n[measure]\ntop-k = 5\n')
+
+    first = knowgate("check")
+    again = knowgate("check", "--json")
+
+    assert (first.code, first.err) == (0, "")
+    assert first.out.startswith("measured: 120 cases, 0 failed → out/run\ncalibrated: With conf")
+    assert "gate passed: fail if auroc<0.8; it is 1\n" in first.out
+    assert "next:" not in first.out
+    found = json.loads(again.out)
+    assert (found["measure"]["already"], found["measure"]["stored"]) == (120, 0)
+    assert found["calibrate"]["statement"] in first.out  # the same attempt, not another one
+    assert sorted(path.name for path in (project / "out" / "report").iterdir()) == [
+        "report.json", "report.md",
+    ]  # fmt: skip
+
+
+def test_a_failed_gate_is_exit_code_1_with_the_report(knowgate: Knowgate, measured: Path) -> None:
+    said = knowgate("check", "--fail-if", "auroc<2")
+
+    assert said.code == 1
+    assert "gate failed: auroc is 1" in said.err
+    assert "gate FAILED: fail if auroc<2; it is 1" in said.out
+    assert (measured / "out" / "report" / "report.html").is_file()
+
+
+def test_nothing_certified_is_exit_code_3_with_the_report(
+    knowgate: Knowgate, measured: Path
+) -> None:
+    said = knowgate("check", "--risk", "0.01")
+
+    assert said.code == 3
+    assert "problem: " in said.err
+    assert "calibrated: nothing could be certified" in said.out
+    assert not (measured / "out" / "policy.json").exists()
+    assert (measured / "out" / "report" / "report.json").is_file()
+
+
+def test_a_policy_that_is_there_is_judged_as_it_stands(
+    knowgate: Knowgate, measured: Path, finished_run: Path
+) -> None:
+    policy = shutil.copy(finished_run / "policy.json", measured / "policy.json")
+    before = Path(policy).read_bytes()
+
+    said = knowgate("check", "--policy", "policy.json", "--fail-if", "abstention_rate.low<50%")
+
+    assert (said.code, said.err) == (0, "")
+    assert "policy: policy.json, as it stands" in said.out
+    report = json.loads((measured / "out" / "report" / "report.json").read_text())
+    assert report["left_out"]["abstention_rate"]["n"] == 60
+    assert Path(policy).read_bytes() == before
+    assert not (measured / "out" / "policy.json").exists()
+
+
+def test_a_check_without_questions_writes_nothing(
+    knowgate: Knowgate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused(knowgate("check"), "--questions: is missing", "knowgate init")
+    refused(knowgate("check", "--questions", "none.csv"), "none.csv: no such file")
+    refused(knowgate("check", "--questions", "none.csv", "--policy", "p.json"), "p.json")
+    assert list(tmp_path.iterdir()) == []
