@@ -34,8 +34,10 @@ _WITHOUT_FIGURES = {
     "init",
     "microworld path",
     "models get",
+    "play",
     "serve",
     "serve-lm",
+    "view",
 }
 # Of each command a call that is cheap in `workplace`.
 _CALLS = {
