@@ -34,7 +34,10 @@ PANELS = (
     "Decisions by route",
     "Abstention rate by reason",
     "Relevance",
-    "Latency of decisions",
+)
+_FOOT = (
+    "The help desk example: in the middle third of the time only questions that its pages do not "
+    "answer.\nDrawn by matplotlib from a Prometheus, with the queries of the Grafana dashboard."
 )
 _COLOURS = ("#0072b2", "#d55e00", "#767676", "#e69f00", "#56b4e9")
 _STYLES: Mapping[str, Mapping[str, str]] = {
@@ -104,9 +107,10 @@ def draw(found: Mapping[str, Sequence[Series]], scheme: str, path: Path) -> None
     style = _STYLES[scheme]
     names = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color")
     with plt.rc_context({"font.size": 10, **dict.fromkeys(names, style["ink"])}):
-        figure, axes = plt.subplots(2, 2, figsize=(12.8, 7.2), layout="constrained")
+        figure, axes = plt.subplot_mosaic("AB;CC", figsize=(12.8, 7.2), layout="constrained")
         figure.set_facecolor(style["paper"])
-        for axis, (title, lines) in zip(axes.flat, found.items(), strict=True):
+        figure.supxlabel(_FOOT, fontsize=10)
+        for axis, (title, lines) in zip(axes.values(), found.items(), strict=True):
             axis.set_facecolor(style["panel"])
             axis.set_title(title, loc="left", fontweight="bold")
             axis.set_xlabel("seconds")
@@ -124,8 +128,7 @@ def _lines(axis: Axes, title: str, lines: Sequence[Series]) -> None:
         axis.plot(times, values, label=legend, color=colour, linewidth=2)
     share = title.startswith("Abstention")
     axis.set_ylim(bottom=0, top=1 if share else None)
-    unit = "share of decisions" if share else "seconds"
-    axis.set_ylabel("decisions per second" if title.startswith("Decisions") else unit)
+    axis.set_ylabel("share of decisions" if share else "decisions per second")
     axis.legend(frameon=False)
 
 
@@ -140,7 +143,8 @@ def _heatmap(axis: Axes, _: str, lines: Sequence[Series]) -> None:
         for row, under in zip(grid, below, strict=True)
     ]
     times = buckets[0][1]
-    axis.pcolormesh([*times, times[-1] + 1], edges, inside, cmap="cividis")
+    drawn = axis.pcolormesh([*times, times[-1] + 1], edges, inside, cmap="cividis")
+    axis.figure.colorbar(drawn, ax=axis, label="decisions per second")
     axis.grid(visible=False)
     axis.set_ylabel("relevance")
 

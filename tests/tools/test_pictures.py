@@ -11,7 +11,9 @@ PICTURES = ROOT / "docs" / "pictures"
 
 
 def test_every_picture_is_there_in_both_schemes() -> None:
-    names = {f"{name}-{scheme}.png" for name in SHOTS for scheme in ("light", "dark")}
+    names = {
+        f"{name}-{scheme}.png" for name in (*SHOTS, "dashboard") for scheme in ("light", "dark")
+    }
     assert names <= {path.name for path in PICTURES.glob("*.png")}
 
 
