@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.adapters.huggingface._encoding import pad_left
 from knowgate.guard import Generation
 
 LAYERS = (8, 15, 20, 25, 30)
@@ -126,8 +126,9 @@ class StoredLM:
     def _passed(self, prompts: Sequence[str]) -> Any:
         """Hidden states by layer, each of shape (prompts, tokens, width), padded on the left."""
         engine = self._lm.engine
-        ids, mask = pad_left(
-            engine.encoder.encode([engine.encoder.render(text) for text in prompts]), self.device
-        )
+        rows = engine.encoder.encode([engine.encoder.render(text) for text in prompts])
+        longest = max(map(len, rows))
+        ids = torch.tensor([[0] * (longest - len(row)) + list(row) for row in rows])
+        mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
         positions = (mask.cumsum(-1) - 1).clamp_(min=0)
         return engine.network.forward(ids, mask, positions, hidden=True).hidden_states
