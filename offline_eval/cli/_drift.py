@@ -55,6 +55,10 @@ def drift(
             help="In place of --input: a run of `knowgate measure`, e.g. on a log of questions."
         ),
     ] = None,
+    judge_run: Annotated[
+        Path | None,
+        typer.Option(help="With --run, for the policy of a cascade: a run of its costly scorer."),
+    ] = None,
     feedback: Annotated[
         Path | None, typer.Option(help='JSON lines: {"route", "right"} of replies let through.')
     ] = None,
@@ -88,7 +92,19 @@ def drift(
             where="--input, --run",
             hint="name a file of decisions, or a run of measured questions",
         )
-    report = _judged(policy, input_path, run, feedback, risk=risk, delta=delta, window=window)
+    if run is None and judge_run is not None:
+        raise InputError("goes with --run", where="--judge-run", hint="name the cheap scorer's run")
+    loaded = Policy.load(policy)
+    if input_path is not None:
+        taken = _decisions(input_path)
+    else:
+        cheap, costly = (
+            None if one is None else MeasuredRun.read(one, with_calibration=False)
+            for one in (run, judge_run)
+        )
+        assert cheap is not None
+        taken = replayed_decisions(cheap, loaded, costly)
+    report = _judged(loaded, taken, feedback, risk=risk, delta=delta, window=window, where=policy)
     print_figures(report.to_dict())
     for line in _lines(report):
         out.print(line, markup=False)
@@ -97,16 +113,15 @@ def drift(
 
 
 def _judged(
-    policy: Path,
-    decisions: Path | None,
-    run: Path | None,
+    loaded: Policy,
+    taken: Iterable[Decision],
     feedback: Path | None,
     *,
     risk: float | None,
     delta: float | None,
     window: int,
+    where: Path,
 ) -> MonitorReport:
-    loaded = Policy.load(policy)
     labels = [] if feedback is None else _labels(feedback)
     monitor = DecisionMonitor(
         loaded,
@@ -119,15 +134,10 @@ def _judged(
     if labels and not monitor.report().risks:
         raise InputError(
             "the policy's guarantee is not about wrong replies, so feedback has no bound",
-            where=str(policy),
+            where=str(where),
             hint="give it with --risk",
         )
     counted: Counter[Route] = Counter()
-    if decisions is not None:
-        taken = _decisions(decisions)
-    else:
-        assert run is not None
-        taken = replayed_decisions(MeasuredRun.read(run, with_calibration=False), loaded)
     compared = DriftReport.of(loaded, _observed(monitor, counted, taken))
     for route, right, rate in labels:
         monitor.feedback(route, right, rate=rate)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from .._registry import register
 from ._instruments import Instruments
 from ._measure import MEASURE
+from ._replayed import replayed_decisions
 from ._scorer_comparison import ScorerComparison
 from ._scorers import compare_scorers
-from ._signals_summary import replayed_decisions
 from ._suite import OokbSuite
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ...._version import __version__
 from ....calibration import Interval, SelectiveCurve
-from ....guard.decision import Decision, Route
+from ....guard.decision import Route
 from ....guard.policy import Policy
 from ....guard.routing import Signals, decide_route
 from ...data.diversity import words_of
@@ -94,27 +94,6 @@ def relevance_gate(policy: Policy) -> Policy:
     abstain because a signal is missing, which says nothing about relevance.
     """
     return policy.model_copy(update={"check_conflict": False, "confidence_threshold": None})
-
-
-def replayed_decisions(run: MeasuredRun, policy: Policy) -> Iterator[Decision]:
-    """Yield what a policy would have decided on each measured case, by relevance alone.
-
-    Of a run of a live log these are the questions as they came; of any other run, each question
-    with and without its own passage. Cases with an error are left out.
-
-    Raises:
-        FingerprintMismatchError: the run was measured by another scorer than the policy's.
-    """
-    policy.require_scorer(run.manifest.settings.scorer)
-    gate = relevance_gate(policy)
-    for row in run.rows:
-        if row.error is not None or row.kind is CaseKind.ECHO:
-            continue
-        raw = row.raw_relevance if row.retrieved else None
-        relevance = 0.0 if raw is None else gate.relevance_calibrator.apply(raw)
-        signals = Signals.replay(gate, relevance, None, nothing_retrieved=raw is None)
-        found = decide_route(gate, signals)
-        yield Decision(route=found.route, reason=found.reason, relevance=relevance)
 
 
 def _case(row: MeasuredRow, question: Question, gate: Policy | None, lowest: float) -> Case:

@@ -280,7 +280,7 @@ def test_the_better_of_two_runs_is_chosen_under_one_promise(
     refused(other, "one of several scorers is chosen for a leak")
 
 
-def test_only_the_scorers_of_the_old_policy_recalibrate_it(
+def test_only_the_scorers_of_the_old_policy_recalibrate_and_replay_it(
     knowgate: Knowgate, two_runs: tuple[Path, Path], tmp_path: Path
 ) -> None:
     cheap, judged = two_runs
@@ -296,6 +296,15 @@ def test_only_the_scorers_of_the_old_policy_recalibrate_it(
     turned = ("--run", judged, "--judge-run", cheap)
     refused(knowgate(*again, *turned), "another costly scorer judged them")
 
+    drift = ("drift", "--policy", old)
+    done = knowgate(*drift, *both)
+    assert done.code == 0, done.err
+    assert "asked:" in done.out
+    refused(knowgate(*drift, "--run", cheap), "the policy is of a cascade")
+    refused(knowgate(*drift, *turned), "calibrated on another scorer")
+
     done = knowgate("calibrate", "--run", judged, "--risk", "0.2", "--out", old)
     assert done.code == 0, done.err
     refused(knowgate(*again, *turned), "the old policy is of one scorer, these cases are of two")
+    done = knowgate("drift", "--policy", old, *both)
+    refused(done, "the policy is of one scorer")
