@@ -207,6 +207,14 @@ def test_a_scoring_model_ranks_answers_among_others_of_their_kind() -> None:
     assert found[HPC].plausibility_from == "rank"
 
 
+def test_without_others_to_compare_with_no_likelihood_is_asked_for() -> None:
+    one, lm = replace(item(), distractors=()), ScoringModel()
+    rows = EvidenceMaker(conflict_prompts(), (NC, HPC)).make([Believed(one, 0)])
+    found = Validator(conflict_prompts(), lm=lm).validate(rows, {one.key: one})
+    assert [row.plausibility for row in found] == [None, None]
+    assert lm.prompts == []
+
+
 def test_ranks_are_the_share_below() -> None:
     assert likelihood_rank(-2.0, [-3.0, -1.0]) == 0.5
     assert likelihood_rank(-2.0, [-2.0]) == 0.5

@@ -26,7 +26,7 @@ from knowgate.offline_eval.suites.conflict._scoring import (
     suppressions,
 )
 from knowgate.offline_eval.suites.conflict._settings import ConflictSettings
-from knowgate.offline_eval.suites.conflict._suite import ConflictParts
+from knowgate.offline_eval.suites.conflict._suite import ConflictParts, _explaining
 from knowgate.offline_eval.suites.conflict._validation import PassageJudge
 from knowgate.offline_eval.systems import EMBEDDED, load_language_model
 
@@ -340,3 +340,14 @@ def test_the_embedded_model_cannot_ignore_a_context_and_removing_it_helps(tmp_pa
 
 def test_the_plan_names_every_row_once() -> None:
     assert list(planned([], list(Task), list(EvidenceKind))) == []
+
+
+def test_a_model_by_name_may_explain_in_lines_before_it_answers(
+    smollm2_cache: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if smollm2_cache is not None:
+        monkeypatch.setenv("KNOWGATE_CACHE", smollm2_cache)
+    found = _explaining("smollm2")
+    assert found is not None
+    assert found.stop == ()
+    assert found.max_new_tokens > 200
