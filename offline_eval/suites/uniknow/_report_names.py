@@ -168,6 +168,7 @@ KIND_TITLES = {
 # Guard and base first: what the report is mainly about.
 PAIRS = (
     ("guard_naive", "naive"),
+    ("guard_naive", "prompting"),
     ("guard_coiecd", "coiecd"),
     ("guard_naive", "retrobust"),
     ("guard_naive", "kaft"),

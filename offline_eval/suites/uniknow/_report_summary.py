@@ -114,7 +114,7 @@ class UniKnowSummary:
         knowledge: questions by what the model knows of them.
         failures: per method the failed rows by type of error, most frequent first.
         methods: by name, ablations last.
-        differences: guard against base, and against the trained methods.
+        differences: guard against base, against prompting and against the trained methods.
         beyond: per kind of context beyond the paper, by method.
         ablations: results of the variants of the trained methods.
         problems: contexts that could not be built, by kind.

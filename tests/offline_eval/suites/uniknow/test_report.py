@@ -84,6 +84,7 @@ def test_the_json_has_differences_beyond_kinds_failures_and_published_rows(writt
 
     assert set(value["differences"]["guard_naive"]) == {
         "naive",
+        "prompting",
         "retrobust",
         "kaft",
         "lm_uniknow",
