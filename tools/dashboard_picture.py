@@ -106,7 +106,8 @@ def draw(found: Mapping[str, Sequence[Series]], scheme: str, path: Path) -> None
     """Draw the panels in a scheme's colours."""
     style = _STYLES[scheme]
     names = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color")
-    with plt.rc_context({"font.size": 10, **dict.fromkeys(names, style["ink"])}):
+    settings: dict[Any, Any] = {"font.size": 10, **dict.fromkeys(names, style["ink"])}
+    with plt.rc_context(settings):
         figure, axes = plt.subplot_mosaic("AB;CC", figsize=(12.8, 7.2), layout="constrained")
         figure.set_facecolor(style["paper"])
         figure.supxlabel(_FOOT, fontsize=10)

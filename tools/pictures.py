@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from knowgate.offline_eval.testbed import sample_knowledge_base_path
 
 _WIDTH, _HEIGHT, _SCALE = 1280, 800, 1.5
-_SCHEMES = ("light", "dark")
+_SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 _COLOURS = 128
 
 

@@ -78,7 +78,7 @@ def _shared_tokens(prompts: Sequence[Sequence[int]]) -> int:
         >>> _shared_tokens([[1, 2, 3], [1, 2], [1, 2, 4]])
         1
     """
-    first, last = min(prompts), max(prompts)
+    first, last = min(prompts, key=list), max(prompts, key=list)
     most = min(map(len, prompts)) - 1
     return next((n for n in range(most) if first[n] != last[n]), max(0, most))
 

@@ -69,7 +69,8 @@ class CaseQuery:
 
     def condition(self) -> tuple[str, list[Any]]:
         """Return a condition on `rows`, and its values."""
-        parts, values = ["run = ?"], [self.run]
+        parts = ["run = ?"]
+        values: list[Any] = [self.run]
         for name in ("system", "kind", "route", "reason"):
             if chosen := getattr(self, name):
                 parts.append(f"{name} = ?")

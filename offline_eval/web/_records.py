@@ -281,7 +281,7 @@ def _decide(record: Record, policy: Policy, threshold: float | None, others: boo
     raw = record.score if record.passages else None
     relevance = 0.0 if raw is None else gate.relevance_calibrator.apply(raw)
     found = decide_route(gate, Signals.replay(gate, relevance, None, nothing_retrieved=raw is None))
-    record.route, record.reason, record.score = found.route.value, found.reason.value, relevance
+    record.route, record.reason, record.score = str(found.route), str(found.reason), relevance
     record.signals = [Signal("relevance", relevance, gate.relevance_threshold)]
     if raw is not None:
         record.signals.append(Signal("raw relevance", raw, threshold if others else None))

@@ -170,12 +170,12 @@ def _done(step: Step, folder: Path) -> dict[str, Any]:
         return {"call": step.call.__name__, "result": step.call(folder)}
     words = shlex.split(step.line)
     if words[:1] == ["@copy"]:
-        source, target = (folder / word for word in words[1:])
-        target.parent.mkdir(parents=True, exist_ok=True)
+        source, copy = (folder / word for word in words[1:])
+        copy.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
-            shutil.copytree(source, target, dirs_exist_ok=True)
+            shutil.copytree(source, copy, dirs_exist_ok=True)
         else:
-            shutil.copy(source, target)
+            shutil.copy(source, copy)
         return {"line": step.line}
     target = None
     if ">" in words:

@@ -63,7 +63,12 @@ class FirstArticle:
         self.prompts: list[str] = []
 
     def generate(
-        self, prompts: Sequence[str], *, n: int, temperature: float, seed: int
+        self,
+        prompts: Sequence[str],
+        *,
+        n: int = 1,
+        temperature: float = 0.0,
+        seed: int | None = None,
     ) -> list[list[Generation]]:
         self.prompts += prompts
         return [[Generation(prompt.split("\n\n")[1])] for prompt in prompts]

@@ -71,7 +71,7 @@ _ELSEWHERE = {
     "kg generate": "test_kg.py",
     "shadow-report": "test_shadow_report.py",
 }
-_PRINTED = {
+_PRINTED: dict[str, dict[str, Any]] = {
     "abstained": {"replies": 1, "abstained": 0},
     "judge": {"total": 2, "failed": 0},
     "kb filter": {"kept": 60, "dropped": {}},
