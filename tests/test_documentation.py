@@ -417,8 +417,8 @@ def check_command(line: str, where: str) -> None:
     elif program == "make":
         assert f"\n{rest[0]}:" in (ROOT / "Makefile").read_text(encoding="utf-8"), where
     elif program == "pip":
-        [extra] = re.findall(r"knowgate\[(\w+)\]", line)
-        assert extra in PYPROJECT["project"]["optional-dependencies"], where
+        [extras] = re.findall(r"knowgate\[([\w,-]+)\]", line)
+        assert set(extras.split(",")) <= PYPROJECT["project"]["optional-dependencies"].keys(), where
     elif program == "python":
         script = ROOT / (rest[1].replace(".", "/") + ".py" if rest[0] == "-m" else rest[0])
         source = "".join(file.read_text("utf-8") for file in script.parent.glob("*.py"))

@@ -34,7 +34,10 @@ PAGES = {
     "benchmarks/RESULTS.md": "results.md",
     "examples/README.md": "examples/index.md",
 }
-_LINK = re.compile(r"(?<=\]\()(?!https?:|#)(?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?(?=\))")
+_LINK = re.compile(
+    r"(?:(?<=\]\()|(?<=src=\")|(?<=srcset=\"))(?!https?:|#)(?P<path>[^)#\s\"]+)(?P<anchor>#[^)\s]*)?"
+    r"(?=[)\"])"
+)
 _FENCED = re.compile(r"^( *)```.*?^\1```", re.M | re.S)
 _ENTRY = re.compile(r"\[([^\]]+)\]\((?!\.\.|http)([^)#]+\.md)\)")
 
