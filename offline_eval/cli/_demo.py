@@ -35,7 +35,7 @@ def demo(
         str | None,
         typer.Option(
             help="A language model that reads the articles and answers all questions, e.g. "
-            "smollm2; takes minutes."
+            "smollm2 (6 minutes of CPU time)."
         ),
     ] = None,
 ) -> None:

@@ -185,10 +185,10 @@ class ModelDemo:
 
 
 RIGHT_RULE = (
-    "A reply is right if it has all numbers of the expected answer and at least half of its other "
-    "words, those of the question and stop words aside; it abstains if the abstention detector "
-    "says so, or the guard; any other reply is wrong. Where the article is missing, no reply is "
-    "right but an abstention."
+    "A reply is right if it has all numbers of the expected answer that the question does not "
+    "have; where there are none, at least half of its words that the question does not have, "
+    "stop words aside. It abstains if the abstention detector says so, or the guard; any other "
+    "reply is wrong. Where the article is missing, no reply is right but an abstention."
 )
 
 
@@ -201,9 +201,8 @@ def interval_text(found: Interval) -> str:
     """
     if found.value is None or found.low is None or found.high is None:
         return "–"
-    return f"{found.value:.0%} ({found.low:.0%} to {found.high:.0%})".replace("% to", "to").replace(
-        "%", " %"
-    )
+    value, low, high = (f"{100 * share:.0f}" for share in (found.value, found.low, found.high))
+    return f"{value} % ({low} to {high} %)"
 
 
 def run_model_demo(
@@ -267,17 +266,19 @@ def outcome_of(reply: str, record: QuestionRecord, in_kb: bool) -> Outcome:
         return "wrong"
     asked, expected, said = (_words(text) for text in (record.question, record.answer, reply))
     wanted = expected - asked or expected
-    numbers = {word for word in wanted if word[0].isdigit()}
-    enough = len(wanted & said - numbers) * 2 >= len(wanted - numbers)
-    return "right" if numbers <= said and enough else "wrong"
+    if numbers := {word for word in wanted if word[0].isdigit()}:
+        return "right" if numbers <= said else "wrong"
+    return "right" if len(wanted & said) * 2 >= len(wanted) else "wrong"
 
 
 _DETECTOR = AbstentionDetector()
 
 
 def _words(text: str) -> set[str]:
+    """Words and numbers, without stop words; "one" mostly is no number."""
     found = _WORD.findall(canonical_answer(text))
-    return {word[:_STEM] for word in found if word not in ENGLISH_STOP_WORDS}
+    kept = (word for word in found if word not in ENGLISH_STOP_WORDS and word != "1")
+    return {word if word[0].isdigit() else word.rstrip("s")[:_STEM] for word in kept}
 
 
 def _judged(record: QuestionRecord, reply: str | None, in_kb: bool) -> DeskReply:

@@ -164,17 +164,23 @@ def test_a_missing_model_is_told_in_one_line_before_anything_is_measured(
     [
         ("You pay 3.20 crowns for an official city sack.", True, "right"),
         ("An official sack costs 4.20 crowns.", True, "wrong"),
-        ("It is 3.20.", True, "wrong"),
+        ("It is 3.20.", True, "right"),
         ("I do not know.", True, "abstained"),
         ("You pay 3.20 crowns for an official city sack.", False, "wrong"),
     ],
 )
-def test_a_reply_is_right_with_the_numbers_and_half_of_the_words_expected(
-    reply: str, in_kb: bool, outcome: str
-) -> None:
+def test_a_reply_is_right_with_the_numbers_expected(reply: str, in_kb: bool, outcome: str) -> None:
     question = "How much is one of the extra rubbish bags that the bin crew will take along?"
     record = QuestionRecord("1", question, "An official city sack costs 3.20 crowns.")
     assert outcome_of(reply, record, in_kb) == outcome
+
+
+def test_without_numbers_a_reply_is_right_with_half_of_the_new_words() -> None:
+    record = QuestionRecord(
+        "1", "Where in the Guildhall does the ombudsman sit?", "He sits in the Guildhall's attic."
+    )
+    assert outcome_of("The ombudsman sits in the attic.", record, in_kb=True) == "right"
+    assert outcome_of("The ombudsman sits in its cellar.", record, in_kb=True) == "wrong"
 
 
 def test_the_microworld_shows_all_three_routes(microworld: tuple[MicroworldAnswer, ...]) -> None:
