@@ -25,6 +25,8 @@ from knowgate.offline_eval.testbed import sample_knowledge_base_path
 _WIDTH, _HEIGHT, _SCALE = 1280, 800, 1.5
 _SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 _COLOURS = 128
+# Milliseconds; a busy machine takes long.
+_TIMEOUT = 120_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,34 @@ def _to_sliders(page: Any) -> None:
     page.evaluate("document.getElementById('what-if').closest('section').scrollIntoView()")
 
 
-# A picture of another page, such as that of a server, takes one more line.
+@contextmanager
+def playground(folder: Path) -> Iterator[str]:
+    """Serve the playground with the sample help desk, as `knowgate play` does."""
+    options = ("--no-browser", "--save", str(folder / "questions.jsonl"))
+    with subprocess.Popen(
+        [sys.executable, "-m", "knowgate", "play", *options], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().rsplit(maxsplit=1)[-1]
+        finally:
+            process.terminate()
+
+
+def _ask_an_example(page: Any) -> None:
+    for _ in range(2):  # the first question also loads what later ones need
+        page.locator(".example").first.click()
+        page.wait_for_function(
+            "() => document.getElementById('state').textContent === ''"
+            " && document.getElementById('reply').textContent !== ''"
+        )
+    page.locator("mark").first.wait_for()
+    page.mouse.move(0, 0)
+
+
+# A picture of another page takes one more line.
 SHOTS: dict[str, Shot] = {
+    "playground": Shot(playground, _ask_an_example),
     "report": Shot(report),
     "what-if": Shot(report, _to_sliders),
 }
@@ -98,6 +126,7 @@ def take(names: list[str], out: Path) -> list[Path]:
                         device_scale_factor=_SCALE,
                         color_scheme=scheme,
                     )
+                    page.set_default_timeout(_TIMEOUT)
                     page.goto(address)
                     shot.prepare(page)
                     files.append(out / f"{name}-{scheme}.png")
