@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import webbrowser
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -14,9 +11,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ...guard.errors import InputError
+from ...guard.errors import InputError, require_extra
 from ._app import app
 from ._console import only_figures, out, print_figures, prints_figures
+from ._view import NO_BROWSER, PORT, show
 
 if TYPE_CHECKING:
     from ...calibration import Interval
@@ -42,8 +40,6 @@ _CRITERION = typer.Option(
     "[default: what was labelled before, or abstention and factuality]"
 )
 _NAMES = typer.Option("--show-names", help="With --consensus: say who said what.")
-_PORT = typer.Option(min=0, max=65535, help="Of the page on 127.0.0.1; 0: a free one.")
-_NO_BROWSER = typer.Option("--no-browser", help="Only print the page's address.")
 
 
 @app.command()
@@ -58,8 +54,8 @@ def label(
     seed: Annotated[int | None, _SEED] = None,
     criterion: Annotated[list[str] | None, _CRITERION] = None,
     show_names: Annotated[bool, _NAMES] = False,
-    port: Annotated[int, _PORT] = 0,
-    no_browser: Annotated[bool, _NO_BROWSER] = False,
+    port: Annotated[int, PORT] = 0,
+    no_browser: Annotated[bool, NO_BROWSER] = False,
 ) -> None:
     """Label replies in the browser, settle disagreements, print agreement, export.
 
@@ -83,6 +79,8 @@ def label(
     from ..run import RepliesRun
 
     found = RepliesRun.read(run)
+    if annotator is not None or consensus is not None:
+        require_extra("serve")
     if annotator is not None:
         session = LabelSession.annotate(
             found, annotator, size=sample, seed=seed, criteria=criterion or ()
@@ -123,21 +121,14 @@ def _require_fitting(
 
 def _serve(session: LabelSession, port: int, no_browser: bool) -> None:
     """Serve the page until Ctrl-C."""
-    from ..judging.labelling import LabelServer
+    from ..web import PageServer, label_app
 
     if len(session) == 0:
         out.print("there is nothing to settle: no reply has labels that differ")
         return
-    with LabelServer(session, port) as server:
-        out.print(f"{_progress(session)} — {server.url}", markup=False)
-        out.print("stop with Ctrl-C; every label is stored at once")
-        sys.stdout.flush()
-        if not no_browser and _has_browser():
-            webbrowser.open(server.url)
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            out.print(_progress(session), markup=False)
+    with PageServer(label_app(session), port) as server:
+        show(server, _progress(session), "; every label is stored at once", no_browser=no_browser)
+    out.print(_progress(session), markup=False)
 
 
 def _progress(session: LabelSession) -> str:
@@ -146,12 +137,6 @@ def _progress(session: LabelSession) -> str:
     skipped = statuses.count("skipped")
     tail = f", {skipped} skipped" if skipped else ""
     return f"{statuses.count('done')} of {len(statuses)} replies {done}{tail}"
-
-
-def _has_browser() -> bool:
-    # Without a display Python would start a text browser over this very output.
-    linux = sys.platform.startswith("linux")
-    return not linux or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def _print_agreement(run: RepliesRun) -> None:

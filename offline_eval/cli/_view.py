@@ -55,10 +55,10 @@ def view(
         show(server, what, no_browser=no_browser)
 
 
-def show(server: PageServer, what: str, *, no_browser: bool) -> None:
+def show(server: PageServer, what: str, note: str = "", *, no_browser: bool) -> None:
     """Print the address of a page, open it where there is a browser, and serve until Ctrl-C."""
     out.print(f"{what} — {server.url}", markup=False)
-    out.print("stop with Ctrl-C")
+    out.print(f"stop with Ctrl-C{note}")
     sys.stdout.flush()
     if not no_browser and _has_browser():
         webbrowser.open(server.url)

@@ -1,4 +1,4 @@
-"""Pages in the browser, in one application: runs to look through, and a chain to try.
+"""Pages in the browser, in one application: runs to look through, replies to label, a chain to try.
 
 Served on loopback only, under an address with a token; see `_gate`. Needs
 `pip install knowgate[serve]`.
@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 from ...guard.errors import require_extra
 
 if TYPE_CHECKING:
-    from ._apps import play_app, view_app
     from ._index import RunIndex, open_index
-    from ._play import Playground
+    from ._label import label_app
+    from ._play import Playground, play_app
     from ._server import PageServer
+    from ._view import view_app
 
 __all__ = [
     "PageServer",
     "Playground",
     "RunIndex",
+    "label_app",
     "open_index",
     "play_app",
     "view_app",
@@ -30,9 +32,10 @@ _MODULES = {
     "PageServer": "_server",
     "Playground": "_play",
     "RunIndex": "_index",
+    "label_app": "_label",
     "open_index": "_index",
-    "play_app": "_apps",
-    "view_app": "_apps",
+    "play_app": "_play",
+    "view_app": "_view",
 }
 
 

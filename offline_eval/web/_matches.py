@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,9 @@ _WORD = re.compile(r"[^\W_]+|[^\w\s]|_")
 # A cosine from which on a pair of words is shown.
 _LEAST = 0.4
 _SHOWN_WEIGHT = 0.7
+# Long lists of long passages take seconds to encode.
+_MOST = 20
+_LONGEST = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,16 @@ class WordMatcher:
                 word = question[slice(*places[token])]
                 found[start, end] = WordMatch(start, end, strength, word)
         return sorted(found.values(), key=lambda one: one.start), best
+
+
+def match_values(matcher: WordMatcher, question: str, passages: Sequence[str]) -> dict[str, Any]:
+    """Return the words that match, for the script of a page."""
+    texts = [text[:_LONGEST] for text in passages[:_MOST]]
+    found = matcher.match(question, texts)
+    return {
+        "question": [asdict(one) for one in found.question],
+        "passages": [[asdict(one) for one in words] for words in found.passages],
+    }
 
 
 def _nearness(

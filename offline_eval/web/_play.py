@@ -19,9 +19,8 @@ from ...guard.decision import Decision
 from ...guard.errors import InputError, KnowgateError
 from ..run import SharedLog, Stored
 from ._gate import RejectedError
-from ._matches import WordMatcher
-from ._pages import page
-from ._view import match_values
+from ._matches import WordMatcher, match_values
+from ._pages import new_app, page
 
 _REMEMBERED = 50
 _Text = Field(max_length=20_000)
@@ -179,8 +178,9 @@ class _Case(BaseModel):
     passage: int | None = Field(default=None, ge=0)
 
 
-def add_play(app: FastAPI, ground: Playground) -> None:
-    """Add the playground to an application."""
+def play_app(ground: Playground) -> FastAPI:
+    """Return the page of `knowgate play`."""
+    app = new_app((("/", "Playground"),))
     saving = asyncio.Lock()
 
     @app.get("/")
@@ -217,6 +217,8 @@ def add_play(app: FastAPI, ground: Playground) -> None:
                 ground.save, case.question.strip(), case.answer.strip(), case.passage
             )
         return JSONResponse({"saved": str(ground.questions)})
+
+    return app
 
 
 def _shown(document: Any) -> dict[str, str]:

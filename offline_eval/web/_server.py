@@ -9,6 +9,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from ...adapters.serve import bound_socket
+from ._connections import BoundedProtocol
 from ._gate import Gate
 
 _LOOPBACK = "127.0.0.1"
@@ -38,6 +39,7 @@ class PageServer:
         self._listening = bound_socket(_LOOPBACK, port, has_token=True)
         config = uvicorn.Config(
             Gate(app, self.token),
+            http=BoundedProtocol,
             access_log=False,
             log_config=None,
             log_level="critical",

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
-
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 
 from ._gate import RejectedError
 from ._index import PAGE, Case, RunIndex
-from ._matches import WordMatcher
-from ._pages import page
+from ._matches import WordMatcher, match_values
+from ._pages import new_app, page
 from ._query import CaseQuery, ComparisonQuery
 
-_MOST_MATCHED = 20
-_LONGEST_MATCHED = 20_000
 _CHANGES = {
     "flipped": "decision differs",
     "label": "labels differ",
@@ -24,8 +19,9 @@ _CHANGES = {
 }
 
 
-def add_view(app: FastAPI, index: RunIndex, matcher: WordMatcher) -> None:
-    """Add the viewer's pages to an application."""
+def view_app(index: RunIndex) -> FastAPI:
+    """Return the pages of `knowgate view` over indexed runs."""
+    app, matcher = new_app((("/", "Runs"), ("/compare", "Compare"))), WordMatcher()
 
     @app.get("/")
     def runs() -> Response:
@@ -82,16 +78,7 @@ def add_view(app: FastAPI, index: RunIndex, matcher: WordMatcher) -> None:
         values = {"query": query, "found": found, "numbers": numbers, "pages": pages}
         return page(app, "compare.html", index=index, changes=_CHANGES, case=CaseQuery, **values)
 
-
-def match_values(matcher: WordMatcher, question: str, passages: list[str]) -> dict[str, Any]:
-    """Return the words that match, for the script of a page."""
-    # Long lists of long passages take seconds to encode.
-    texts = [text[:_LONGEST_MATCHED] for text in passages[:_MOST_MATCHED]]
-    found = matcher.match(question, texts)
-    return {
-        "question": [asdict(one) for one in found.question],
-        "passages": [[asdict(one) for one in words] for words in found.passages],
-    }
+    return app
 
 
 def _query(index: RunIndex, request: Request) -> CaseQuery:

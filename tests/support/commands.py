@@ -22,6 +22,8 @@ _SERVER.set_forkserver_preload(
         "knowgate.offline_eval.cli._measure",
         "knowgate.offline_eval.cli._suite_command",
         "knowgate.offline_eval.suites",
+        "knowgate.offline_eval.web._label",
+        "knowgate.offline_eval.web._server",
         "torch",
     ]
 )

@@ -18,8 +18,9 @@ from knowgate.guard.matching import canonical_answer, is_refusal, same_answer
 from knowgate.guard.signals.answerability import PremiseChecker
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval import report
-from knowgate.offline_eval.judging.labelling import LabelServer, LabelSession
+from knowgate.offline_eval.judging.labelling import LabelSession
 from knowgate.offline_eval.run import RepliesRun
+from knowgate.offline_eval.web import PageServer, label_app
 from tests.support.report_page import Page
 
 from .command_line import knowgate
@@ -110,6 +111,7 @@ FOREIGN: dict[str, dict[str, str]] = {
     "a form with files": {"Content-Type": "multipart/form-data"},
     "plain text": {"Content-Type": "text/plain"},
 }
+_Request = tuple[str, bytes | None, dict[str, str]]
 _VOTE = json.dumps({"criterion": "abstention", "outcome": "yes"}).encode()
 
 
@@ -118,16 +120,18 @@ def requests(run: Path) -> Outcome:
     session = LabelSession.annotate(RepliesRun.read(run), "anna", size=3, seed=1)
     with serving(session) as url:
         parts = urlsplit(url)
-        tries: list[tuple[str, tuple[str, str, bytes | None, dict[str, str]]]] = []
+        tries: list[tuple[str, _Request]] = []
+        # As if the browser had sent the cookie along, which it does not for other sites.
+        cookie = cookie_of(url)
         for name, headers in FOREIGN.items():
-            plain = {"Content-Type": "application/json", **headers}
-            tries.append((f"label: {name}", ("POST", parts.path, _VOTE, plain)))
+            plain = {"Content-Type": "application/json", **cookie, **headers}
+            tries.append((f"label: {name}", ("POST", _VOTE, plain)))
             if "Content-Type" not in headers:
-                tries.append((f"read: {name}", ("GET", parts.path, None, headers)))
+                tries.append((f"read: {name}", ("GET", None, {**cookie, **headers})))
         plain = {"Content-Type": "application/json"}
-        tries.append(("label: without the secret", ("POST", "/", _VOTE, plain)))
-        tries.append(("read: without the secret", ("GET", "/", None, {})))
-        if not _answered(parts)(("GET", parts.path, None, {})):
+        tries.append(("label: without the cookie", ("POST", _VOTE, plain)))
+        tries.append(("read: without the cookie", ("GET", None, {})))
+        if not _answered(parts)(("GET", None, cookie)):
             raise RuntimeError("the server does not answer its own page")
         outcome = tally("request of another page to the label server", tries, _answered(parts))
     labelled = list((run / "labels").glob("anna.jsonl"))
@@ -135,10 +139,16 @@ def requests(run: Path) -> Outcome:
     return Outcome(outcome.attack, outcome.tried, outcome.through + stored, cases=outcome.cases)
 
 
-def _answered(parts: Any) -> Callable[[tuple[str, str, bytes | None, dict[str, str]]], bool]:
-    def succeeds(request: tuple[str, str, bytes | None, dict[str, str]]) -> bool:
-        method, secret, body, headers = request
-        path = f"{secret}replies/0" + ("/label" if method == "POST" else "")
+def cookie_of(url: str) -> dict[str, str]:
+    """The header that a browser sends once it has opened the printed address."""
+    parts = urlsplit(url)
+    return {"Cookie": f"knowgate-{parts.port}={parts.query.removeprefix('token=')}"}
+
+
+def _answered(parts: Any) -> Callable[[_Request], bool]:
+    def succeeds(request: _Request) -> bool:
+        method, body, headers = request
+        path = "/label/replies/0" + ("/label" if method == "POST" else "")
         connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=20)
         try:
             connection.request(method, path, body=body, headers=headers)
@@ -152,7 +162,7 @@ def _answered(parts: Any) -> Callable[[tuple[str, str, bytes | None, dict[str, s
 @contextlib.contextmanager
 def serving(session: LabelSession) -> Iterator[str]:
     """Serve the labelling page on a thread; gives its address."""
-    with LabelServer(session) as server:
+    with PageServer(label_app(session)) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

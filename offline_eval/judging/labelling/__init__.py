@@ -1,4 +1,4 @@
-"""Let people label replies: a sample, a page in the browser, labels and agreement.
+"""Let people label replies: a sample, sessions, labels and agreement; the page is in `web`.
 
 Inside the folder of a run of replies:
 
@@ -15,14 +15,13 @@ from __future__ import annotations
 
 from ._agreement import Agreement
 from ._labels import Labels
-from ._page import plain
-from ._server import LabelServer
-from ._session import LabelSession
+from ._session import LabelSession, NotAskedError
+from ._views import plain
 
 __all__ = [
     "Agreement",
-    "LabelServer",
     "LabelSession",
     "Labels",
+    "NotAskedError",
     "plain",
 ]

@@ -20,8 +20,8 @@ from ._criteria import (
     load_criterion,
 )
 from ._labels import CONSENSUS, Labels, checked_annotator
-from ._page import context_view, item_view, plain
 from ._sampling import FOLDER, open_sample
+from ._views import context_view, criterion_view, item_view, plain
 
 _LONGEST_NOTE = 5000
 
@@ -133,6 +133,10 @@ class LabelSession:
 
     def __len__(self) -> int:
         return len(self._items)
+
+    def asked(self) -> list[dict[str, Any]]:
+        """What the page asks of replies: questions, outcomes and their keys."""
+        return [criterion_view(criterion) for criterion in self.criteria]
 
     def state(self) -> dict[str, Any]:
         """How far it is: per position `open`, `done` or `skipped`."""

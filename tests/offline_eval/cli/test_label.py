@@ -17,6 +17,7 @@ from knowgate.offline_eval.run import RepliesRun
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
 from tests.support.commands import command
+from tools.attack.pages import cookie_of
 
 
 @pytest.fixture
@@ -134,9 +135,9 @@ def test_the_command_serves_until_interrupted_and_goes_on_later(
             connection = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=20)
             connection.request(
                 "POST",
-                f"{parts.path}replies/{done}/label",
+                f"/label/replies/{done}/label",
                 json.dumps({"criterion": "abstention", "outcome": "yes"}),
-                {"Content-Type": "application/json"},
+                {"Content-Type": "application/json"} | cookie_of(first.split()[-1]),
             )
             assert connection.getresponse().status == 200
             connection.close()

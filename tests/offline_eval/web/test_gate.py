@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from knowgate.offline_eval.web._apps import view_app
+from knowgate.offline_eval.web import view_app
 from knowgate.offline_eval.web._gate import Gate
 from knowgate.offline_eval.web._index import open_index
 from tests.offline_eval.web.runs import replies_run

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
-from knowgate.offline_eval.web._apps import view_app
+from knowgate.offline_eval.web import view_app
 from knowgate.offline_eval.web._index import open_index
 from tests.offline_eval.web.runs import replies_run
 from tests.support.report_page import Page

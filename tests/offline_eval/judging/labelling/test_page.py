@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from knowgate.offline_eval.judging.labelling import Labels, LabelServer, LabelSession
+from knowgate.offline_eval.judging.labelling import Labels, LabelSession
 from knowgate.offline_eval.judging.labelling._criteria import LabelCriterion
 from knowgate.offline_eval.judging.labelling._sampling import open_sample
 from knowgate.offline_eval.judging.labelling._session import open_session
 from knowgate.offline_eval.run import RepliesRun
+from knowgate.offline_eval.web import PageServer, label_app
 from tests.offline_eval.judging.labelling.conftest import Serve
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
 
@@ -288,7 +289,7 @@ def test_a_huge_reply_is_shown_in_part_and_whole_on_demand(tmp_path: Path, show:
     assert len(page.locator("#response").inner_text()) < 21_000
     page.get_by_role("button", name="Show all 1,000,007 characters").click()
 
-    page.wait_for_function("document.getElementById('response').textContent.endsWith('THE END')")
+    expect(page.locator("#response")).to_have_text(re.compile("THE END$"))
     page.keyboard.press("y")
     at(page, "Reply 2 of 2")
 
@@ -296,7 +297,7 @@ def test_a_huge_reply_is_shown_in_part_and_whole_on_demand(tmp_path: Path, show:
 def test_a_server_that_went_away_is_said_and_nothing_is_claimed(
     run: RepliesRun, browser: Any, socket_enabled: None
 ) -> None:
-    with LabelServer(session_of(run)) as server:
+    with PageServer(label_app(session_of(run))) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         page = browser.new_page()

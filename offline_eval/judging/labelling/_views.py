@@ -1,15 +1,10 @@
-"""Render the labelling page, and what it shows of a reply."""
+"""What the labelling page shows of a reply, and what it asks."""
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ...run import RepliesRun, ReplyContext
 from ._criteria import LabelCriterion
@@ -67,34 +62,8 @@ def _context_words(run: RepliesRun, reply_id: str) -> dict[str, Any]:
     return {"passages": number, "words": f"{number} passage{'' if number == 1 else 's'}"}
 
 
-_TEMPLATES = Path(__file__).parent / "templates"
-
-
-def render_page(
-    *, annotator: str, criteria: Sequence[LabelCriterion], settles: bool, nonce: str
-) -> str:
-    """The page that asks the server for one reply after the other.
-
-    Args:
-        annotator: who labels.
-        criteria: what is asked.
-        settles: the page settles disagreements.
-        nonce: of this response, for style and script.
-    """
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    settings = {"criteria": [_asked(criterion) for criterion in criteria], "settles": settles}
-    return environment.get_template("label.html").render(
-        annotator=annotator, settles=settles, nonce=nonce, settings=json.dumps(settings)
-    )
-
-
-def _asked(criterion: LabelCriterion) -> dict[str, Any]:
+def criterion_view(criterion: LabelCriterion) -> dict[str, Any]:
+    """What the page asks: the question, and the outcomes with their keys."""
     meanings = criterion.meanings or ("",) * len(criterion.outcomes)
     yes_no = set(criterion.outcomes) == {"yes", "no"}
     return {

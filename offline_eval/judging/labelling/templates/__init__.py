@@ -1,3 +1,0 @@
-"""The labelling page; a package, so that builds carry its files."""
-
-from __future__ import annotations

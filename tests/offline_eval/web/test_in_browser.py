@@ -1,0 +1,134 @@
+"""Viewer, labelling page and playground in Chromium: keys, words that match, accessibility."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.types import ASGIApp
+
+from knowgate.offline_eval.judging.labelling import LabelSession
+from knowgate.offline_eval.run import RepliesRun
+from knowgate.offline_eval.web import (
+    PageServer,
+    Playground,
+    label_app,
+    open_index,
+    play_app,
+    view_app,
+)
+from tests.offline_eval.web.runs import replies_run
+from tests.offline_eval.web.test_play import TEXTS, chain_of
+from tests.support.browser import CHROMIUM, chromium, page_of, serious_findings
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+NARROW = {"width": 380, "height": 800}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return replies_run(tmp_path_factory.mktemp("browser") / "run", questions=60)
+
+
+@contextmanager
+def served(app: ASGIApp) -> Iterator[str]:
+    with PageServer(app) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.url
+        finally:
+            server.stop()
+            thread.join()
+
+
+def is_narrow_enough(page: Any) -> bool:
+    root = "document.documentElement"
+    return bool(page.evaluate(f"{root}.scrollWidth <= {root}.clientWidth"))
+
+
+def test_runs_are_looked_through_by_keyboard(run: Path, browser: Any, socket_enabled: None) -> None:
+    from playwright.sync_api import expect
+
+    with ExitStack() as stack:
+        index = stack.enter_context(open_index([run]))
+        url = stack.enter_context(served(view_app(index)))
+        page = stack.enter_context(page_of(browser, color_scheme="dark", viewport=NARROW))
+        page.goto(url)
+        expect(page.get_by_text("240 of 240 rows")).to_be_visible()
+        assert "token" not in page.url
+        assert serious_findings(page) == []
+        assert is_narrow_enough(page)
+        page.keyboard.press("/")
+        page.keyboard.type('"pool 7"')
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("4 of 240 rows")).to_be_visible()
+        page.keyboard.press("j")
+        page.keyboard.press("j")
+        expect(page.locator(".row.current")).to_contain_text("plain")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_have_text("When does pool 7 open?")
+        expect(page.locator("#passages mark").first).to_have_text("pool")
+        assert serious_findings(page) == []
+        assert is_narrow_enough(page)
+        page.keyboard.press("j")
+        expect(page.locator(".route")).to_have_text("follow context")
+        page.keyboard.press("u")
+        expect(page.get_by_text("4 of 240 rows")).to_be_visible()
+        page.get_by_role("link", name="Compare").click()
+        page.get_by_role("combobox", name="System").first.select_option("plain")
+        page.get_by_role("combobox", name="System").last.select_option("guarded")
+        page.get_by_role("link", name=re.compile("labels differ")).click()
+        expect(page.locator(".row")).to_have_count(60)
+        assert serious_findings(page) == []
+
+
+def test_a_chain_is_tried_and_a_passage_struck_out(
+    tmp_path: Path, browser: Any, socket_enabled: None
+) -> None:
+    from playwright.sync_api import expect
+
+    ground = Playground(chain_of(), "pool", tmp_path / "saved.jsonl")
+    with served(play_app(ground)) as url, page_of(browser, viewport=NARROW) as page:
+        page.goto(url)
+        page.keyboard.type("When does the pool open?")
+        page.keyboard.press("Enter")
+        expect(page.locator("#reply")).to_contain_text("nine.")
+        expect(page.locator("#decision")).to_contain_text("follow context")
+        expect(page.locator("#passages mark").first).to_be_visible()
+        assert serious_findings(page) == []
+        assert is_narrow_enough(page)
+        page.keyboard.press("Escape")
+        page.keyboard.press("1")
+        expect(page.locator("#decision")).to_contain_text("abstain")
+        expect(page.get_by_role("button", name="Strike out passage 1")).to_have_attribute(
+            "aria-pressed", "true"
+        )
+        page.get_by_label("Right answer").fill("At nine.")
+        page.get_by_label("Passage that holds it").select_option("0")
+        page.get_by_role("button", name="Save").click()
+        expect(page.locator("#saved")).to_have_text("Saved.")
+    assert TEXTS[0] in (tmp_path / "saved.jsonl").read_text(encoding="utf-8")
+
+
+def test_the_labelling_page_is_accessible(
+    run: Path, tmp_path: Path, browser: Any, socket_enabled: None
+) -> None:
+    copy = RepliesRun.read(shutil.copytree(run, tmp_path / "run"))
+    session = LabelSession.annotate(copy, "anna", size=2)
+    with served(label_app(session)) as url, page_of(browser, color_scheme="dark") as page:
+        page.goto(url)
+        page.get_by_role("heading", level=1, name="Reply 1 of 2").wait_for()
+        assert serious_findings(page) == []
