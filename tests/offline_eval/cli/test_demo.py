@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,7 +77,8 @@ class FirstArticle:
 
 @pytest.fixture(scope="module")
 def desk(folder: Path, encoder: BiEncoderScorer, city: CityDemo) -> tuple[ModelDemo, list[str]]:
-    lm, steps = FirstArticle(), list[Progress]()
+    lm: Any = FirstArticle()
+    steps = list[Progress]()
     scorers = {name: load_scorer(name) for name in SCORERS}
     found = run_model_demo(folder, lm, encoder, scorers, model="fake", on_progress=steps.append)
     assert steps[-1].done == steps[-1].total == len(lm.prompts)
