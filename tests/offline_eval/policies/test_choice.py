@@ -42,21 +42,12 @@ def test_the_scorer_that_lets_most_through_is_taken_and_shares_delta() -> None:
     assert (guarantee.candidates, guarantee.delta, guarantee.level) == (2, DELTA, DELTA / 2)
     assert "confidence 90% (the best of 2 scorers, tested at level 0.05" in guarantee.statement
     assert guarantee.risks[0].p_value <= DELTA / 2
-    alone = fit_policy(
-        strong.records,
-        RISK,
-        delta=DELTA / 2,
-        binding=PolicyBinding(scorer=strong.scorer),  # type: ignore[arg-type]
-    )
+    alone = fit_policy(strong.records, RISK, delta=DELTA / 2)
     assert found.policy.relevance_threshold == alone.policy.relevance_threshold
     # Which is named first decides only between equals.
     assert calibrate_records([strong, weak], RISK, delta=DELTA).measured is strong
-    assert (
-        calibrate_records(
-            [replace(strong, source="same"), strong], RISK, delta=DELTA
-        ).measured.source
-        == "same"
-    )
+    same = replace(strong, source="same")
+    assert calibrate_records([same, strong], RISK, delta=DELTA).measured is same
 
 
 def test_the_reported_rates_repeat_the_choice() -> None:
