@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from shutil import get_terminal_size
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ._project_file import ProjectFile
 
+_NARROWEST_BOXES = 72
 # A broken file must not keep these from working.
 _WITHOUT_PROJECT = ("doctor", "init")
 
@@ -163,7 +165,7 @@ class CommandGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command after importing it; None where there is none of that name."""
-        return _built(cmd_name, self.app) if cmd_name in COMMANDS else None
+        return with_help_mode(_built(cmd_name, self.app)) if cmd_name in COMMANDS else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command, and give it what `knowgate.toml` says."""
@@ -174,7 +176,17 @@ class CommandGroup(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help from the summaries, without importing a command."""
-        listed = TyperGroup(
+        self._listed().format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Complete names of commands from the summaries, likewise."""
+        listed = self._listed()
+        # Names are looked up in the command of the context.
+        inner = type(ctx)(listed, info_name=ctx.info_name, resilient_parsing=True)
+        return listed.shell_complete(inner, incomplete)
+
+    def _listed(self) -> TyperGroup:
+        return TyperGroup(
             name=self.name,
             commands={
                 name: TyperCommand(name, help=entry.summary) for name, entry in COMMANDS.items()
@@ -182,10 +194,22 @@ class CommandGroup(TyperGroup):
             params=self.params,
             help=self.help,
             epilog=self.epilog,
-            rich_markup_mode=self.rich_markup_mode,
+            rich_markup_mode=_help_mode(),
             rich_help_panel=self.rich_help_panel,
         )
-        listed.format_help(ctx, formatter)
+
+
+def with_help_mode(command: Any) -> Any:
+    """Set how the help of a command, and of those below it, is drawn."""
+    command.rich_markup_mode = _help_mode()
+    for one in getattr(command, "commands", {}).values():
+        with_help_mode(one)
+    return command
+
+
+def _help_mode() -> Any:
+    # In its boxes rich cuts the names of options where the terminal is narrow.
+    return "markdown" if get_terminal_size().columns >= _NARROWEST_BOXES else None
 
 
 def _defaults(ctx: Any, command: Any, names: list[str], rest: list[str]) -> dict[str, Any]:

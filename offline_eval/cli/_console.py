@@ -156,6 +156,12 @@ def aligned(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[
         yield "  ".join(cells).rstrip()
 
 
+def print_table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+    """Print a table whose cells are never cut: a narrow terminal wraps its lines."""
+    for line in aligned(columns, lines):
+        out.print(line, markup=False)
+
+
 def _is_number(cell: str) -> bool:
     return cell.removeprefix("≤ ").replace(".", "", 1).isdigit()
 

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from ...guard.files import write_json
 from ._app import app
 from ._call_progress import call_stages
-from ._console import out, print_figures, prints_figures
+from ._console import out, print_figures, print_table, prints_figures
 
 if TYPE_CHECKING:
     from ...guard.contracts import LanguageModel, RelevanceScorer
@@ -99,7 +98,7 @@ def _show_microworld(out_dir: Path, encoder: BiEncoderScorer) -> dict[str, dict[
 
     out.print("\nNow with a language model, on the microworld: a region that does not exist …\n")
     counts: dict[str, dict[str, int]] = {}
-    table = Table("situation", "questions", "right with the guard", "right without it")
+    lines = []
     for title, answers in run_microworld_demo(out_dir, encoder).by_situation().items():
         out.print(Text(title, style="bold"))
         for one in answers:
@@ -107,8 +106,8 @@ def _show_microworld(out_dir: Path, encoder: BiEncoderScorer) -> dict[str, dict[
         right = sum(one.right for one in answers), sum(one.unguarded_right for one in answers)
         names = ("questions", "right_with_guard", "right_without")
         counts[title.partition(":")[0]] = dict(zip(names, (len(answers), *right), strict=True))
-        table.add_row(title.partition(":")[0], *map(str, (len(answers), *right)))
-    out.print(table)
+        lines.append((title.partition(":")[0], *map(str, (len(answers), *right))))
+    print_table(("situation", "questions", "right with the guard", "right without it"), lines)
     return counts
 
 
@@ -135,12 +134,12 @@ def _show_model(
             f"  with the guard:    {one.guarded.text}  ({one.guarded.outcome})",
             f"  without the guard: {one.unguarded.text}  ({one.unguarded.outcome})\n",
         )
-    table = Table("questions", "", *OUTCOMES)
+    lines = []
     for title, answers in found.rows():
         for name in ("no guard", "guard"):
             counts = found.counts(answers, guarded=name == "guard")
-            table.add_row(f"{title} ({len(answers)})", name, *map(interval_text, counts))
-    out.print(table)
+            lines.append((f"{title} ({len(answers)})", name, *map(interval_text, counts)))
+    print_table(("questions", "", *OUTCOMES), lines)
     out.print(
         f"wrong replies without the guard minus with it: {interval_text(found.fewer_wrong())}; "
         f"{found.seconds:.0f} s for all replies",

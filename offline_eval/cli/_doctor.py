@@ -12,12 +12,11 @@ from importlib import import_module
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from ..._version import __version__
 from ...guard.errors import KnowgateError
 from ._app import app
-from ._console import out, print_figures, prints_figures
+from ._console import out, print_figures, print_table, prints_figures
 
 _PACKAGES = (
     "torch",
@@ -76,10 +75,10 @@ def doctor(
         *(_checked(name, partial(_self_test, name)) for name in scorer or ()),
     ]
     print_figures(findings)
-    table = Table("", "what", "found")
-    for finding in findings:
-        table.add_row("ok" if finding.ok else "MISSING", finding.what, finding.detail)
-    out.print(table)
+    print_table(
+        ("", "what", "found"),
+        [("ok" if one.ok else "MISSING", one.what, one.detail) for one in findings],
+    )
     if not all(finding.ok for finding in findings):
         raise typer.Exit(1)
 

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from ...guard.errors import InputError, require_extra
 from ._app import app
-from ._console import only_figures, out, print_figures, prints_figures
+from ._console import only_figures, out, print_figures, print_table, prints_figures
 from ._view import NO_BROWSER, PORT, show
 
 if TYPE_CHECKING:
@@ -167,18 +165,17 @@ def _figures(found: Agreement) -> dict[str, Any]:
 
 
 def _print_criterion(found: Agreement) -> None:
-    table = Table(title=escape(found.criterion), title_justify="left")
-    for name in ("agreement", "value", "95 % interval", "questions"):
-        table.add_column(name, justify="left" if name == "agreement" else "right")
     rows: list[tuple[str, Interval]] = [
         (f"Cohen's kappa, {a} and {b}", value) for (a, b), value in found.cohen.items()
     ]
     rows += [("Fleiss' kappa", found.fleiss), ("Krippendorff's alpha", found.alpha)]
     if found.ordinal_alpha is not None:
         rows.append(("Krippendorff's alpha, ordinal", found.ordinal_alpha))
-    for name, value in rows:
-        table.add_row(escape(name), *_cells(value), str(value.n))
-    out.print(table)
+    out.print(found.criterion, markup=False)
+    print_table(
+        ("agreement", "value", "95 % interval", "questions"),
+        [(name, *_cells(value), str(value.n)) for name, value in rows],
+    )
     out.print(
         f"{found.replies} replies labelled by at least one of {len(found.annotators)}, "
         f"{found.by_two} by two or more, {found.by_all} by all; {found.disagreements} with "

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from ._app import app
-from ._console import err, out, print_figures, prints_figures
+from ._console import err, print_figures, print_table, prints_figures
 
 microworld = typer.Typer(
     no_args_is_help=True,
@@ -53,8 +52,8 @@ def check(
     if err.is_terminal:
         err.print("asking some 6,000 questions, about two minutes on two cores …")
     found = check_microworld(model_path=model, questions=questions)
-    table = Table("measure", "value", "n", "target")
-    for name, value, n, target in found.rows():
-        table.add_row(name, value, str(n), target)
-    out.print(table)
+    print_table(
+        ("measure", "value", "n", "target"),
+        [(name, value, str(n), target) for name, value, n, target in found.rows()],
+    )
     print_figures(found.to_json())

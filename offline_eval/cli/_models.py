@@ -6,11 +6,10 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from ...guard.errors import ModelFolderError
 from ._app import app
-from ._console import err, out, print_figures, prints_figures
+from ._console import err, out, print_figures, print_table, prints_figures
 
 models = typer.Typer(
     no_args_is_help=True,
@@ -32,11 +31,11 @@ def list_models() -> None:
         name: {**asdict(model), "folder": _folder(name)} for name, model in PACKAGED_MODELS.items()
     }
     print_figures(rows)
-    table = Table("model", "package", "licence", "download", "folder")
+    lines = []
     for name, row in rows.items():
         folder = row["folder"] or f"not here: knowgate models get {name}"
-        table.add_row(name, row["package"], row["licence"], f"{row['size']} MB", folder)
-    out.print(table)
+        lines.append((name, row["package"], row["licence"], f"{row['size']} MB", folder))
+    print_table(("model", "package", "licence", "download", "folder"), lines)
 
 
 @models.command()

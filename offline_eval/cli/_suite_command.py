@@ -30,6 +30,7 @@ from ..suites import (
 from ._app import app
 from ._call_options import RAY_OPTIONS, CallOptions, EngineName
 from ._call_progress import call_stages
+from ._command_group import with_help_mode
 from ._console import aligned, err, out, print_figures, prints_figures
 from ._project_file import item_type
 
@@ -69,7 +70,7 @@ def suite_command(suite: AnySuite, name: str) -> Any:
     """
     holder = typer.Typer(rich_markup_mode="markdown", add_completion=False)
     holder.command(name)(suite_function(suite))
-    return typer.main.get_command(holder)
+    return with_help_mode(typer.main.get_command(holder))
 
 
 def suite_function(suite: AnySuite) -> Callable[..., None]:
