@@ -25,6 +25,8 @@ from knowgate.offline_eval.testbed import sample_knowledge_base_path
 _WIDTH, _HEIGHT, _SCALE = 1280, 800, 1.5
 _SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 _COLOURS = 128
+# Of the sample help desk.
+_QUESTION = "What is the charge for getting rid of a wasps' nest by the door?"
 # Milliseconds; a busy machine takes long.
 _TIMEOUT = 120_000
 
@@ -70,10 +72,8 @@ def _to_sliders(page: Any) -> None:
 @contextmanager
 def playground(folder: Path) -> Iterator[str]:
     """Serve the playground with the sample help desk, as `knowgate play` does."""
-    options = ("--no-browser", "--save", str(folder / "questions.jsonl"))
-    with subprocess.Popen(
-        [sys.executable, "-m", "knowgate", "play", *options], stdout=subprocess.PIPE, text=True
-    ) as process:
+    command = [sys.executable, "-m", "knowgate", "play", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
         try:
             assert process.stdout is not None
             yield process.stdout.readline().rsplit(maxsplit=1)[-1]
@@ -81,9 +81,10 @@ def playground(folder: Path) -> Iterator[str]:
             process.terminate()
 
 
-def _ask_an_example(page: Any) -> None:
+def _ask(page: Any) -> None:
     for _ in range(2):  # the first question also loads what later ones need
-        page.locator(".example").first.click()
+        page.get_by_role("textbox", name="Question").fill(_QUESTION)
+        page.get_by_role("button", name="Ask").click()
         page.wait_for_function(
             "() => document.getElementById('state').textContent === ''"
             " && document.getElementById('reply').textContent !== ''"
@@ -94,7 +95,7 @@ def _ask_an_example(page: Any) -> None:
 
 # A picture of another page takes one more line.
 SHOTS: dict[str, Shot] = {
-    "playground": Shot(playground, _ask_an_example),
+    "playground": Shot(playground, _ask),
     "report": Shot(report),
     "what-if": Shot(report, _to_sliders),
 }
