@@ -292,7 +292,10 @@ def _add_rows(
 ) -> tuple[int, dict[str, dict[str, int]], tuple[float, float] | None]:
     start = base.execute("SELECT coalesce(max(id), 0) FROM rows").fetchone()[0]
     facets: dict[str, dict[str, int]] = {name: {} for name in (*_FACETS, "label")}
-    rows, words, labels, shown = [], [], [], []
+    rows: list[tuple[Any, ...]] = []
+    words: list[tuple[Any, ...]] = []
+    labels: list[tuple[str, int]] = []
+    shown: list[tuple[int, int]] = []
     low, high = float("inf"), float("-inf")
     identifier = start
     for identifier, record in enumerate(records, start=start + 1):

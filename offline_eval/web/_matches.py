@@ -69,11 +69,7 @@ class WordMatcher:
 
     def match(self, question: str, passages: Sequence[str]) -> Matches:
         """Match a question with passages."""
-        with self._lock:
-            if self._encoder is None:
-                scorer: Any = load_scorer(DEFAULT_SCORER)
-                self._encoder = scorer.encoder
-        encoder = self._encoder
+        encoder = self._loaded()
         asked = encoder.encode_first([question])[0]
         weights = token_weights(asked, word_piece_idf(encoder), encoder.unknown_id)
         places = _places(encoder, question, len(asked.ids) - 2)
@@ -86,6 +82,15 @@ class WordMatcher:
             for passage, windows in zip(passages, encoder.encode(passages), strict=True)
         ]
         return Matches(_of_question(question, places, weighty, found), [one for one, _ in found])
+
+    def _loaded(self) -> TokenEncoder:
+        with self._lock:
+            if self._encoder is not None:
+                return self._encoder
+            scorer: Any = load_scorer(DEFAULT_SCORER)
+            encoder: TokenEncoder = scorer.encoder
+            self._encoder = encoder
+            return encoder
 
     def _in_passage(
         self, encoder: TokenEncoder, asked: Any, passage: str, windows: Sequence[EncodedText]
