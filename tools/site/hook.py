@@ -34,6 +34,8 @@ PAGES = {
     "benchmarks/RESULTS.md": "results.md",
     "examples/README.md": "examples/index.md",
 }
+# Files of examples/ that become pages.
+_LANGUAGES = {".py": "python", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}
 _LINK = re.compile(
     r"(?:(?<=\]\()|(?<=src=\")|(?<=srcset=\"))(?!https?:|#)(?P<path>[^)#\s\"]+)(?P<anchor>#[^)\s]*)?"
     r"(?=[)\"])"
@@ -46,8 +48,8 @@ def sources() -> dict[str, str]:
     """Map paths in the repository to those of the site's pages."""
     examples = {
         f"examples/{path.relative_to(ROOT / 'examples').as_posix()}": f"examples/{path.stem}.md"
-        for path in (ROOT / "examples").rglob("*.py")
-        if path.name != "__init__.py"
+        for path in (ROOT / "examples").rglob("*.*")
+        if path.suffix in _LANGUAGES and path.name != "__init__.py"
     }
     return PAGES | examples
 
@@ -122,7 +124,8 @@ def _text_of(source: str) -> str:
     text = (ROOT / source).read_text(encoding="utf-8")
     if source.endswith(".md"):
         return text
-    return f"# {source.removeprefix('examples/')}\n\n```python\n{text}```\n"
+    language = _LANGUAGES[Path(source).suffix]
+    return f"# {source.removeprefix('examples/')}\n\n```{language}\n{text}```\n"
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
