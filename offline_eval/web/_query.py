@@ -118,7 +118,9 @@ class ComparisonQuery:
 
     CHANGES: ClassVar[Mapping[str, str]] = MappingProxyType(
         {
-            "flipped": "a.route != b.route",
+            # A system without a guard has no route, and is taken to answer.
+            "flipped": "(a.route = 'abstain') != (b.route = 'abstain') "
+            "OR (a.route != '' AND b.route != '' AND a.route != b.route)",
             "label": "a.labels != b.labels",
             "reply": "a.reply != b.reply",
             "all": "1",
@@ -158,7 +160,7 @@ class ComparisonQuery:
 
     def condition(self) -> str:
         """Return which pairs are shown."""
-        return self.CHANGES[self.change]
+        return f"({self.CHANGES[self.change]})"
 
     @staticmethod
     def columns() -> str:
