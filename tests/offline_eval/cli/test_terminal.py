@@ -45,7 +45,7 @@ print(json.dumps({"found": found, "heavy": sorted(heavy)}))
 def test_completion_answers_in_three_shells_without_loading_torch() -> None:
     asked = [
         (shell, words) for shell in ("bash", "zsh", "fish") for words in
-        ("knowgate ", "knowgate cal", "knowgate report --fa", "knowgate kb f", "knowgate --con")
+        ("knowgate ", "knowgate cal", "knowgate report --fa", "knowgate --con")
     ]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
 
@@ -66,10 +66,9 @@ def test_completion_answers_in_three_shells_without_loading_torch() -> None:
     assert found.pop("imported") == []
     assert found["bash: knowgate cal"].split() == ["calibrate"]
     assert found["bash: knowgate report --fa"].split() == ["--fail-if"]
-    assert found["bash: knowgate kb f"].split() == ["filter"]
     assert found["bash: knowgate --con"].split() == ["--config"]
     for shell in ("zsh", "fish"):
-        for words in ("calibrate", "--fail-if", "filter", "--config"):
+        for words in ("calibrate", "--fail-if", "--config"):
             assert any(words in text for name, text in found.items() if name.startswith(shell))
     for shell in ("bash", "zsh", "fish"):
         assert "_KNOWGATE_COMPLETE=complete_" in found[f"{shell}: source"]
