@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -33,11 +34,9 @@ class Counting:
 @pytest.fixture
 def modules(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import real_confidence_questions
-    import real_confidence_store
-
-    yield real_confidence_store, real_confidence_questions
-    for name in ("real_confidence_store", "real_confidence_questions"):
+    names = ("real_confidence_store", "real_confidence_questions")
+    yield tuple(importlib.import_module(name) for name in names)
+    for name in names:
         sys.modules.pop(name, None)
 
 
