@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -62,7 +63,10 @@ def check(
         certified, found["policy"] = 0, policy
     else:
         path = out_dir / "policy.json"
-        certified, calibrated = _run(ctx, "calibrate", run=run, risk=risk, delta=delta, out=path)
+        with _replaced(path, run / "calibration.json"):
+            certified, calibrated = _run(
+                ctx, "calibrate", run=run, risk=risk, delta=delta, out=path
+            )
         found["calibrate"], found["policy"] = calibrated, calibrated["policy"]
     gates = [part for one in fail_if or () for part in ("--fail-if", one)]
     failed, found["report"] = _run(ctx, "report", str(run), *gates, out=report)
@@ -70,6 +74,30 @@ def check(
     out.print("\n".join(_lines(found, given=taken is not None)), markup=False)
     if certified or failed:
         raise typer.Exit(certified or failed)
+
+
+@contextmanager
+def _replaced(*paths: Path) -> Iterator[None]:
+    """Take files of an earlier check away, and put them back only where the input is rejected.
+
+    A calibration that certifies nothing, or is of a cascade, does not write all of them again:
+    the old ones would be taken for its result.
+    """
+    aside = {path: path.with_name(f"{path.name}.before") for path in paths}
+    for path, before in aside.items():
+        before.unlink(missing_ok=True)
+        if path.exists():
+            path.replace(before)
+    try:
+        yield
+    except InputError:
+        for path, before in aside.items():
+            if before.exists():
+                before.replace(path)
+        raise
+    finally:
+        for before in aside.values():
+            before.unlink(missing_ok=True)
 
 
 def _run(ctx: typer.Context, name: str, *arguments: str, **options: object) -> tuple[int, Any]:

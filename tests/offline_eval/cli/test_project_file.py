@@ -158,16 +158,22 @@ def test_a_failed_gate_is_exit_code_1_with_the_report(knowgate: Knowgate, measur
     assert (measured / "out" / "report" / "report.html").is_file()
 
 
-def test_nothing_certified_is_exit_code_3_with_the_report(
-    knowgate: Knowgate, measured: Path
+def test_nothing_certified_is_exit_code_3_with_a_report_without_the_policy_of_an_earlier_check(
+    knowgate: Knowgate, measured: Path, finished_run: Path
 ) -> None:
+    shutil.copy(finished_run / "run" / "calibration.json", measured / "out" / "run")
+    policy = Path(shutil.copy(finished_run / "policy.json", measured / "out"))
+    refused(knowgate("check", "--risk", "2"), "--risk")  # nothing has changed then
+    assert policy.read_bytes() == (finished_run / "policy.json").read_bytes()
     said = knowgate("check", "--risk", "0.01")
 
     assert said.code == 3
     assert "problem: " in said.err
     assert "calibrated: nothing could be certified" in said.out
     assert not (measured / "out" / "policy.json").exists()
-    assert (measured / "out" / "report" / "report.json").is_file()
+    report = json.loads((measured / "out" / "report" / "report.json").read_text())
+    assert report["policy"] is None
+    assert not list(measured.glob("out/**/*.before"))
 
 
 def test_a_policy_that_is_there_is_judged_as_it_stands(
