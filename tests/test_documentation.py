@@ -53,7 +53,7 @@ from knowgate.guard.signals import relevance
 from knowgate.offline_eval.cli import app
 from knowgate.offline_eval.testbed import default_world, microworld_model_path
 from tests.adapters.langchain.agents import ScriptedAgentModel, searching
-from tests.offline_eval.suites.ookb.toy import write_toy_questions
+from tests.offline_eval.suites.ookb.toy import ToyEncoder, write_toy_questions
 from tests.support.paths import ROOT
 
 README = ROOT / "README.md"
@@ -351,11 +351,12 @@ def test_the_blocks_of_a_page_run(
 
 
 def run_command(line: str, where: str, patch: pytest.MonkeyPatch) -> None:
-    """Run a line of a console in this process, with a scorer that needs no model."""
+    """Run a line of a console in this process, with a scorer and an encoder that need no model."""
     words = shlex.split(line, comments=True)
     assert words[0] == "knowgate", f"{where}: {words[0]} is not run by the tests: mark the block"
     scorers = sys.modules["knowgate.guard.signals.relevance._registry"]._SCORERS
     patch.setitem(scorers, "sufficiency", relevance.LexicalScorer)
+    patch.setattr("knowgate.offline_eval.suites.ookb._instruments.BiEncoderScorer", ToyEncoder)
     done = CliRunner().invoke(app, words[1:])
     # A gate that fails and a policy that should not serve are results too.
     expected = {0}
