@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from knowgate.offline_eval.testbed import sample_knowledge_base_path
-
 _WIDTH, _HEIGHT, _SCALE = 1280, 800, 1.5
 _SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 _COLOURS = 128
@@ -49,17 +47,19 @@ def knowgate(*arguments: str | Path) -> None:
     subprocess.run([sys.executable, "-m", "knowgate", *map(str, arguments)], check=True)
 
 
+def _demo(folder: Path) -> Path:
+    """Run the demo once and return its folder."""
+    out = folder / "knowgate-demo"
+    if not out.exists():
+        knowgate("demo", "--out", out)
+    return out
+
+
 @contextmanager
 def report(folder: Path) -> Iterator[str]:
-    """Make the report of the bundled sample knowledge base, as in the tutorial."""
-    run = folder / "run"
-    if not (run / "report.html").exists():
-        # The name stands in the title of the page.
-        questions = shutil.copy(sample_knowledge_base_path(), folder / "city_services.jsonl")
-        knowgate("measure", "--questions", questions, "--out", run)
-        knowgate("calibrate", "--run", run, "--risk", "0.1", "--out", folder / "policy.json")
-        knowgate("report", run)
-    yield (run / "report.html").as_uri()
+    """Make the report of the demo's help desk, of the scorer that its calibration chose."""
+    (page,) = _demo(folder).glob("*/report.html")
+    yield page.as_uri()
 
 
 def _to_sliders(page: Any) -> None:
@@ -71,8 +71,9 @@ def _to_sliders(page: Any) -> None:
 
 @contextmanager
 def playground(folder: Path) -> Iterator[str]:
-    """Serve the playground with the sample help desk, as `knowgate play` does."""
-    command = [sys.executable, "-m", "knowgate", "play", "--no-browser"]
+    """Serve the playground with the sample help desk and the policy of the demo."""
+    policy = str(_demo(folder) / "policy.json")
+    command = [sys.executable, "-m", "knowgate", "play", "--policy", policy, "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
         try:
             assert process.stdout is not None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _SAMPLE = "sample help desk"
 _EXAMPLES = (
-    "What is the fine for taking empty jars to the glass containers on a Sunday?",
+    "What is the charge for getting rid of a wasps' nest by the door?",
     "How often is cardboard fetched from a single-family house?",
     "How do I register a drone with the city?",
 )
