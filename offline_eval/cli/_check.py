@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +12,9 @@ import typer
 from ...guard.errors import InputError
 from ...guard.policy import Policy
 from ._app import app
+from ._command_group import COMMANDS
 from ._console import collected_figures, out, print_figures, prints_figures
+from ._project_file import ProjectFile
 
 
 @app.command()
@@ -35,27 +37,31 @@ def check(
         list[str] | None,
         typer.Option("--fail-if", metavar="EXPRESSION", help="A gate, as for `knowgate report`."),
     ] = None,
+    formats: Annotated[
+        str | None, typer.Option("--format", help="As for `knowgate report`.")
+    ] = None,
     out_dir: Annotated[
         Path, typer.Option("--out", help="Folder for run, policy and report; continued.")
     ] = Path("knowgate-check"),
 ) -> None:
     """Check a release: measure, calibrate or take a policy, report, and check gates.
 
-    Does what `knowgate measure`, `calibrate` and `report` do, with the options that
-    knowgate.toml has for them. Exit code 1 where a gate fails, 3 where nothing can be certified;
-    the report is written all the same. A check that is killed continues when it is started again.
+    Does what `knowgate measure`, `calibrate` and `report` do, with the options and sections that
+    knowgate.toml has for them; options given to `check` win. Exit code 1 where a gate fails, 3
+    where nothing can be certified; the report is written all the same. A check that is killed
+    continues when it is started again.
 
     Example: `knowgate init --questions kb.csv && knowgate check`
     """
-    if questions is None:
+    measuring = _given(ctx, "questions", "chain", "documents", "scorer")
+    if questions is None and "questions" not in _section(ctx, "measure"):
         raise InputError(
             "is missing", where="--questions", hint="name a file, or write one with `knowgate init`"
         )
     run, report = out_dir / "run", out_dir / "report"
     taken = None if policy is None else Policy.load(policy)
-    measuring = {"chain": chain, "documents": documents, "scorer": scorer}
     found: dict[str, Any] = {}
-    _, found["measure"] = _run(ctx, "measure", questions=questions, **measuring, out=run)
+    _, found["measure"] = _run(ctx, "measure", **measuring, out=run)
     if taken is not None:
         from ..policies import judge_by
 
@@ -65,11 +71,12 @@ def check(
         path = out_dir / "policy.json"
         with _replaced(path, run / "calibration.json"):
             certified, calibrated = _run(
-                ctx, "calibrate", run=run, risk=risk, delta=delta, out=path
+                ctx, "calibrate", **_given(ctx, "risk", "delta"), run=run, out=path
             )
         found["calibrate"], found["policy"] = calibrated, calibrated["policy"]
-    gates = [part for one in fail_if or () for part in ("--fail-if", one)]
-    failed, found["report"] = _run(ctx, "report", str(run), *gates, out=report)
+    gates = [part for one in _gates(ctx, fail_if or ()) for part in ("--fail-if", one)]
+    asked = _given(ctx, "format")
+    failed, found["report"] = _run(ctx, "report", str(run), *gates, **asked, out=report)
     print_figures(found)
     out.print("\n".join(_lines(found, given=taken is not None)), markup=False)
     if certified or failed:
@@ -98,6 +105,43 @@ def _replaced(*paths: Path) -> Iterator[None]:
     finally:
         for before in aside.values():
             before.unlink(missing_ok=True)
+
+
+def _given(ctx: typer.Context, *options: str) -> dict[str, Any]:
+    """Return the options that were given to `check` itself.
+
+    Those before the first section of knowgate.toml are left to the commands that are run: a
+    section of theirs wins over them.
+    """
+    section = _section(ctx, "check")
+    found = {}
+    for option in options:
+        name = "formats" if option == "format" else option
+        if _on_command_line(ctx, name) or option in section:
+            found[option] = ctx.params[name]
+    return found
+
+
+def _gates(ctx: typer.Context, given: Sequence[str]) -> Sequence[str]:
+    """Return the gates of the command line, else all that the file has for check and report."""
+    if _on_command_line(ctx, "fail_if"):
+        return given
+    root: Any = ctx.parent
+    root.command.resolve_command(root, ["report"])
+    of_report = (root.default_map or {}).get("report", {}).get("fail_if", ())
+    return list(dict.fromkeys([*given, *of_report]))
+
+
+def _on_command_line(ctx: typer.Context, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _section(ctx: typer.Context, command: str) -> Collection[str]:
+    """Return the options in a command's section of knowgate.toml."""
+    root: Any = ctx.parent
+    file = ProjectFile.find(root.params.get("config"), COMMANDS)
+    return () if file is None else file.section([command])
 
 
 def _run(ctx: typer.Context, name: str, *arguments: str, **options: object) -> tuple[int, Any]:

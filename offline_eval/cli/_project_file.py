@@ -1,7 +1,8 @@
 """`knowgate.toml`: the options of a project, read in one place for all commands.
 
 Keys before the first section are given to every command that takes them; a section such as
-`[measure]` holds any option of one command. Options on the command line win.
+`[measure]` holds any option of one command and wins over them, but adds to `gates`. Options on
+the command line win over both.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import inspect
 import re
 import tomllib
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -49,12 +50,15 @@ _BELOW_OUT: Mapping[str, Mapping[str, str]] = MappingProxyType(
         **{name: {"policy": "policy.json"} for name in _DECIDING},
     }
 )
-# An option is not taken from the file where one of these is on the command line.
+# An option is not taken from the file where one of these is on the command line, and not from
+# the keys before the first section where one is in the command's section.
 _EXCLUDED_BY = {
     "chain": ("documents",),
     "documents": ("chain",),
     "run": ("records",),
+    "records": ("run",),
     "risk": ("coverage",),
+    "coverage": ("risk",),
     "scorer": ("policy",),
     "policy": ("guard", "uncalibrated"),
 }
@@ -128,23 +132,39 @@ class ProjectFile:
             InputError: its section has an unknown key or a value of the wrong type.
         """
         parameters = {key: one for one in command.params for key in _keys(one)}
+        section = self.section(names)
+        on_command_line = {key for key in parameters if _is_given(key, given)}
         found = {}
         for key, value in self._shared(names).items():
-            if not any(_is_given(other, given) for other in _EXCLUDED_BY.get(key, ())):
+            if not _is_excluded(key, names, on_command_line | section.keys()):
                 found[parameters[key].name] = value
+        annotations = get_type_hints(inspect.unwrap(command.callback)) if section else {}
+        for key, (written, value) in section.items():
+            parameter = parameters.get(key)
+            if parameter is None or parameter.name in ("help", "as_json"):
+                raise self._unknown((*names, written), parameters)
+            checked = self._checked((*names, written), annotations[parameter.name], value)
+            if key == _OPTION["gates"]:  # those of both places
+                checked = list(dict.fromkeys([*found.get(parameter.name, ()), *checked]))
+            if not _is_excluded(key, names, on_command_line):
+                found[parameter.name] = checked
+        return found
+
+    def section(self, names: Sequence[str]) -> dict[str, tuple[str, Any]]:
+        """Return the section of a command: by option the key as it is written, and the value.
+
+        Args:
+            names: of the command, below those of its groups.
+
+        Raises:
+            InputError: it is not a section.
+        """
         section: Any = self.values
         for at, name in enumerate(names, start=1):
             section = section.get(name, {})
             if not isinstance(section, dict):
                 raise self._error(names[:at], f"{name!r} must be a section", f"write [{name}]")
-        annotations = get_type_hints(inspect.unwrap(command.callback)) if section else {}
-        for key, value in section.items():
-            parameter = parameters.get(key.replace("_", "-"))
-            if parameter is None or parameter.name in ("help", "as_json"):
-                raise self._unknown((*names, key), parameters)
-            annotation = annotations[parameter.name]
-            found[parameter.name] = self._checked((*names, key), annotation, value)
-        return found
+        return {key.replace("_", "-"): (key, value) for key, value in section.items()}
 
     def _shared(self, names: Sequence[str]) -> dict[str, Any]:
         """The keys before the first section that a command takes, by option."""
@@ -251,6 +271,12 @@ def _keys(parameter: Any) -> list[str]:
     """The keys of a parameter in the file: its options, or the name of an argument."""
     options = [one.lstrip("-") for one in parameter.opts if one.startswith("--")]
     return options or [parameter.name.replace("_", "-")]
+
+
+def _is_excluded(option: str, names: Sequence[str], others: Collection[str]) -> bool:
+    if option == "scorer" and list(names) == ["check"]:
+        return False  # its policy judges, its scorer measures
+    return any(other in others for other in _EXCLUDED_BY.get(option, ()))
 
 
 def _is_given(option: str, arguments: Sequence[str]) -> bool:

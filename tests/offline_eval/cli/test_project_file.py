@@ -149,6 +149,48 @@ def test_check_measures_calibrates_and_reports(knowgate: Knowgate, project: Path
     ]  # fmt: skip
 
 
+def test_check_takes_the_sections_of_what_it_runs(knowgate: Knowgate, measured: Path) -> None:
+    file = measured / "knowgate.toml"
+    text = file.read_text() + 'gates = ["auroc<0.8"]\n'
+    file.write_text(
+        f"{text}[calibrate]\nrisk = 0.25\ndelta = 0.2\n"
+        '[report]\nfail-if = ["auroc<2"]\nformat = "json"\n'
+    )
+
+    said = knowgate("check", "--json")
+    found = json.loads(said.out)
+
+    assert said.code == 1
+    policy = json.loads((measured / "out" / "policy.json").read_text())
+    assert (policy["guarantee"]["risk"], policy["guarantee"]["delta"]) == (0.25, 0.2)
+    assert [one["expression"] for one in found["report"]["gates"]] == ["auroc<0.8", "auroc<2"]
+    assert [Path(one).name for one in found["report"]["written"]] == ["report.json"]
+    # What is given to check itself wins: its section, and before that the command line.
+    file.write_text(file.read_text() + '[check]\nrisk = 0.3\nfail_if = ["auroc<0.7"]\n')
+    found = json.loads(knowgate("check", "--delta", "0.15", "--format", "md", "--json").out)
+    policy = json.loads((measured / "out" / "policy.json").read_text())
+    assert (policy["guarantee"]["risk"], policy["guarantee"]["delta"]) == (0.3, 0.15)
+    assert len(found["report"]["gates"]) == 3
+    assert [Path(one).name for one in found["report"]["written"]] == ["report.md"]
+    found = json.loads(knowgate("check", "--fail-if", "auroc<0.5", "--json").out)
+    assert [one["expression"] for one in found["report"]["gates"]] == ["auroc<0.5"]
+
+
+def test_a_section_leaves_out_shared_keys_that_exclude_its_own(
+    knowgate: Knowgate, measured: Path
+) -> None:
+    with (measured / "knowgate.toml").open("a") as file:
+        file.write('[calibrate]\npromise = "selective"\ncoverage = 0.8\nwrite-anyway = true\n')
+
+    for command in ("calibrate", "check"):
+        assert "mutually exclusive" not in knowgate(command).err
+        policy = json.loads((measured / "out" / "policy.json").read_text())
+        (measured / "out" / "policy.json").unlink()
+        assert policy["guarantee"]["risk"] != 0.2
+    refused(knowgate("calibrate", "--risk", "3"), "--risk")  # and the command line the section's
+    assert knowgate("calibrate", "--risk", "0.3", "--json").code != 2
+
+
 def test_a_failed_gate_is_exit_code_1_with_the_report(knowgate: Knowgate, measured: Path) -> None:
     said = knowgate("check", "--fail-if", "auroc<2")
 
