@@ -301,7 +301,8 @@ def locked(stem: Path) -> Iterator[None]:
 def append_lines(path: Path, lines: Sequence[bytes]) -> int:
     """Append whole lines to a file that several processes share, and force them to disk.
 
-    A line that a kill cut off is removed first.
+    A last line without an end gets one if it is a whole JSON object; otherwise a kill cut it
+    off, and it is removed.
 
     Returns:
         Bytes written.
@@ -315,7 +316,7 @@ def append_lines(path: Path, lines: Sequence[bytes]) -> int:
         new = not path.exists()
         with path.open("ab+") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)
-            _drop_tail(stream)
+            _end_last_line(stream)
             stream.write(block)
             stream.flush()
             os.fsync(stream.fileno())
@@ -326,11 +327,24 @@ def append_lines(path: Path, lines: Sequence[bytes]) -> int:
     return len(block)
 
 
-def _drop_tail(stream: IO[bytes]) -> None:
+def is_whole_row(line: bytes) -> bool:
+    """Whether a line without an end is a JSON object: no part of one is an object, too."""
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _end_last_line(stream: IO[bytes]) -> None:
     if stream.seek(0, os.SEEK_END) == 0:
         return
     stream.seek(-1, os.SEEK_END)
     if stream.read(1) != b"\n":
         stream.seek(0)
-        stream.truncate(stream.read().rfind(b"\n") + 1)
+        content = stream.read()
+        start = content.rfind(b"\n") + 1
+        if is_whole_row(content[start:]):
+            stream.write(b"\n")
+        else:
+            stream.truncate(start)
     stream.seek(0, os.SEEK_END)

@@ -22,6 +22,7 @@ from ._rows import (
     append_lines,
     encode_line,
     encode_row,
+    is_whole_row,
     keys_of,
     locked,
     stored_rows,
@@ -333,7 +334,7 @@ class SharedLog(Generic[RowT]):
     """Rows without keys in a file to which several processes append.
 
     Reading changes nothing; what is left of a line that a kill cut off is removed by the
-    next `append`.
+    next `append`. A whole last line without an end, as an editor leaves it, is a row.
 
     Args:
         path: of the file; it is made with the first row.
@@ -367,10 +368,12 @@ class SharedLog(Generic[RowT]):
             return []
         except OSError as error:
             raise unwritable(self.path, error.strerror) from None
-        lines = list(whole_lines(content, self.path))
-        tail = content[content.rfind(b"\n") + 1 :]
+        tail = content[content.rfind(b"\n") + 1 :].strip()
         number = content.count(b"\n") + 1
-        if not self._opening.startswith(tail[: len(self._opening)]):
+        if is_whole_row(tail):
+            content += b"\n"
+        lines = list(whole_lines(content, self.path))
+        if not content.endswith(b"\n") and not self._opening.startswith(tail[: len(self._opening)]):
             raise InputError(
                 "the last line is not a row of such a file",
                 where=f"{self.path}:{number}",

@@ -14,10 +14,10 @@ import logging
 import re
 import secrets
 import traceback
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlencode
 
+from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...guard.errors import InputError
@@ -143,11 +143,8 @@ def _cookie_name(scope: Scope) -> str:
 
 
 def _cookie(scope: Scope, name: str) -> str:
-    try:
-        found = SimpleCookie("; ".join(_headers(scope, b"cookie"))).get(name)
-    except CookieError:
-        return ""
-    return "" if found is None else found.value
+    # SimpleCookie stops at the first value that it rejects, e.g. JSON of another application.
+    return cookie_parser("; ".join(_headers(scope, b"cookie"))).get(name, "")
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes:

@@ -190,18 +190,18 @@ def open_index(
         runs: dict[str, IndexedRun] = {}
         skipped: list[str] = []
         with closing(sqlite3.connect(path)) as base:
-            base.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;" + _SCHEMA)
-            for name, folder, named in _run_folders(folders):
+            # Without any journal, a broken run could not be taken back.
+            base.executescript("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF;" + _SCHEMA)
+            for name, folder, named in _run_folders(folders, skipped):
                 try:
                     read = read_records(folder, policies or {})
                     runs[name] = _add(base, name, read)
-                except (InputError, UnicodeEncodeError) as error:
+                except Exception as error:  # noqa: BLE001 - files may be damaged in any way
                     base.rollback()
-                    if isinstance(error, UnicodeEncodeError):
-                        error = InputError("an id in it is no text", where=os.fspath(folder))
+                    told = _told(error, folder)
                     if named:
-                        raise error from None
-                    skipped.append(str(error))
+                        raise told from None
+                    skipped.append(str(told))
             base.executescript(_INDICES)
             base.commit()
         if not runs:
@@ -213,14 +213,27 @@ def open_index(
         yield RunIndex(path, runs, tuple(skipped))
 
 
-def _run_folders(folders: Sequence[Path]) -> Iterator[tuple[str, Path, bool]]:
+def _told(error: Exception, folder: Path) -> InputError:
+    """The error for a run that cannot be read."""
+    if isinstance(error, InputError):
+        return error
+    if isinstance(error, UnicodeEncodeError):
+        what = "an id in it is no text"
+    elif isinstance(error, OSError):
+        what = f"cannot be read ({error.strerror})"
+    else:
+        what = f"its files are damaged ({type(error).__name__})"
+    return InputError(what, where=os.fspath(folder))
+
+
+def _run_folders(folders: Sequence[Path], skipped: list[str]) -> Iterator[tuple[str, Path, bool]]:
     """Name, folder and whether it was named itself, of all runs."""
     names: set[str] = set()
     for folder in folders:
         if (folder / "manifest.json").is_file():
             below = [folder]
         else:
-            below = list(_below(folder, _MOST_DEPTH)) if folder.is_dir() else [folder]
+            below = list(_below(folder, _MOST_DEPTH, skipped)) if folder.is_dir() else [folder]
         if not below:
             raise InputError(
                 "there is no run in this folder or below it",
@@ -236,14 +249,20 @@ def _run_folders(folders: Sequence[Path]) -> Iterator[tuple[str, Path, bool]]:
             yield name, one, one == folder
 
 
-def _below(folder: Path, depth: int) -> Iterator[Path]:
-    for child in sorted(folder.iterdir()):
-        if child.is_symlink() or not child.is_dir():
-            continue
-        if (child / "manifest.json").is_file() and _has_suite(child):
+def _below(folder: Path, depth: int, skipped: list[str]) -> Iterator[Path]:
+    try:
+        children = [
+            one for one in sorted(folder.iterdir()) if not one.is_symlink() and one.is_dir()
+        ]
+    except OSError as error:
+        skipped.append(str(_told(error, folder)))
+        return
+    for child in children:
+        # Unlike the method of Path, it says no of a folder that cannot be read.
+        if os.path.isfile(child / "manifest.json") and _has_suite(child):
             yield child
         if depth > 1:
-            yield from _below(child, depth - 1)
+            yield from _below(child, depth - 1, skipped)
 
 
 def _has_suite(folder: Path) -> bool:

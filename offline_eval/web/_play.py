@@ -29,9 +29,10 @@ _Text = Field(max_length=20_000)
 class SavedQuestion(Stored):
     """A line of a question file, as `knowgate measure --questions` reads it."""
 
-    id: str
-    question: str
-    answer: str
+    # Lines of other programs are read as well: they may lack these, or name them otherwise.
+    id: Any = None
+    question: Any = None
+    answer: Any = None
     passage: str | None = None
     source: str | None = None
 
@@ -67,7 +68,7 @@ class Playground:
         self.matcher = matcher or WordMatcher()
         self.questions, self.examples = questions, tuple(examples)
         self._retrieved: dict[str, list[Any]] = {}
-        self._log = SharedLog(questions, SavedQuestion)
+        self._log = SharedLog(questions, SavedQuestion, opening='{"id": "play-')
 
     async def answer(self, question: str, struck: Sequence[int]) -> AsyncIterator[dict[str, Any]]:
         """Yield the passages, the decision, the pieces of the reply, and the end.

@@ -189,7 +189,7 @@ def _replies(
     verdicts = _verdicts(folder)
     thresholds = {
         str(one.get("system_id")): policies.get(str(one.get("guard_sha256")))
-        for one in manifest.get("systems", ())
+        for one in _list(manifest.get("systems"), folder / "manifest.json", "systems")
         if isinstance(one, dict)
     }
 
@@ -205,7 +205,8 @@ def _replies(
             record.verdicts = verdicts.get(record.key, [])
             context = _extra(row, "context")
             if isinstance(context, dict):
-                names = [str(name) for name in context.get("passages") or ()]
+                given = context.get("passages")
+                names = [str(name) for name in _list(given, folder / "replies.jsonl", "passages")]
                 record.context = str(context.get("kind", ""))
                 record.passages = [(name, None) for name in names]
             yield record
@@ -398,7 +399,8 @@ def _first_table(folder: Path) -> list[_Row]:
         first = json.loads(line)
     except (ValueError, RecursionError):
         first = {}  # told with its line by the reading below
-    names = [name for name in ("row_id", "case_id", "key") if name in first]
+    told = first if isinstance(first, dict) else {}
+    names = [name for name in ("row_id", "case_id", "key") if name in told]
     return _spec("rows", names[0] if names else "row_id").read(folder)
 
 
@@ -433,6 +435,12 @@ def _passages(folder: Path, *, whole: bool) -> dict[str, tuple[str, str]]:
     if not spec.path(folder).exists():
         return {}
     return {one.passage_id: (one.text, one.source or "") for one in spec.read(folder)}
+
+
+def _list(value: Any, path: Path, name: str) -> list[Any]:
+    if not isinstance(value, list | None):
+        raise InputError(f"field '{name}' must be a list", where=str(path), hint=_HINT)
+    return value or []
 
 
 def _count(manifest: Mapping[str, Any], name: str) -> int | None:

@@ -49,6 +49,17 @@ def test_a_line_torn_by_another_writer_meanwhile_is_cut_off_too(tmp_path: Path) 
     assert _numbers(log.path) == [1, 2]
 
 
+def test_a_whole_last_line_without_an_end_is_a_row_and_stays(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b'{"a": 1}\n{"a": 2}')
+
+    assert _numbers(path) == [1, 2]
+    _log(path).append([_Row(a=3)])
+
+    assert _numbers(path) == [1, 2, 3]
+    assert path.read_bytes().startswith(b'{"a": 1}\n{"a": 2}\n{"a": 3')
+
+
 def test_writers_at_the_same_time_leave_whole_lines(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
 

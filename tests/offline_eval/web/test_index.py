@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +167,70 @@ def test_a_folder_of_runs_is_searched_and_what_is_broken_in_it_left_out(
     assert not path.exists()
     with pytest.raises(InputError, match=r"rows\.jsonl:1"), open_index([tmp_path / "a" / "bad"]):
         pass
+
+
+def damaged(run: Path, name: str) -> None:
+    """Damage a run that `replies_run` or `suite_run` made."""
+    if name == "manifest.json":
+        values = json.loads((run / name).read_text("utf-8"))
+        (run / name).write_text(json.dumps({**values, "systems": 5}), "utf-8")
+    elif name == "replies.jsonl":
+        text = (run / name).read_text("utf-8")
+        (run / name).write_text(re.sub(r'"passages": \[.*?\]', '"passages": 5', text), "utf-8")
+    else:
+        (run / "rows.jsonl").write_text(name + "\n", "utf-8")
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "replies.jsonl", "5", "null", "true"])
+def test_a_damaged_run_is_left_out(folder: Path, tmp_path: Path, name: str) -> None:
+    shutil.copytree(folder, tmp_path / "good")
+    if name.endswith(("json", "jsonl")):
+        shutil.copytree(folder, tmp_path / "bad")
+    else:
+        suite_run(tmp_path / "bad", "conflict", **CONFLICT)
+    damaged(tmp_path / "bad", name)
+    with open_index([tmp_path]) as index:
+        assert list(index.runs) == ["good"]
+        (line,) = index.skipped
+    assert f"{tmp_path / 'bad'}" in line
+    with pytest.raises(InputError), open_index([tmp_path / "bad"]):
+        pass
+
+
+def test_a_folder_that_cannot_be_read_is_left_out(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(folder, tmp_path / "good")
+    (tmp_path / "locked").mkdir()
+    listed = Path.iterdir
+
+    def iterdir(path: Path) -> Iterator[Path]:
+        if path.name == "locked":  # root could read it
+            raise PermissionError(13, "Permission denied")
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    with open_index([tmp_path]) as index:
+        assert list(index.runs) == ["good"]
+        assert index.skipped == (f"{tmp_path / 'locked'}: cannot be read (Permission denied)",)
+
+
+def test_a_damaged_run_larger_than_the_cache_leaves_the_others_whole(tmp_path: Path) -> None:
+    half = "\ud83d"
+    many = [
+        {"case_id": f"m|{n}", "method": "m", "answer": "x" * 3000, "right": True}
+        for n in range(1500)
+    ]
+    suite_run(tmp_path / "a", "uniknow", **UNIKNOW)
+    suite_run(tmp_path / "b", "uniknow", rows=[*many, {"case_id": half, "method": "m"}])
+    suite_run(tmp_path / "c", "uniknow", **UNIKNOW)
+    with open_index([tmp_path]) as index:
+        assert [len(index.find(CaseQuery(run)).rows) for run in index.runs] == [1, 1]
+        assert list(index.runs) == ["a", "c"]
+        assert "no text" in index.skipped[0]
+        with closing(sqlite3.connect(index.path)) as base:
+            assert base.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            base.execute("INSERT INTO words (words) VALUES ('integrity-check')")
 
 
 @pytest.mark.parametrize("name", ["nowhere", "empty", "file"])
