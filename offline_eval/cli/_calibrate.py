@@ -239,9 +239,8 @@ def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
 
     require_one_source(run, asked.records)
     asked.require_in_range()
-    require_apart(policy_out, run=run, records=asked.records, report=asked.report)
-    for one in asked.or_run:
-        require_apart(policy_out, run=one)
+    for one in (run, asked.judge.run, *asked.or_run):
+        require_apart(policy_out, run=one, records=asked.records, report=asked.report)
     measured = asked.measured(run)
     leaves_out = measured[0].leaves_out
     bound = asked.bound(

@@ -69,7 +69,8 @@ def recalibrate(
         raise InputError(
             "is the old policy", where=str(policy_out), hint="keep it, and choose another --out"
         )
-    require_apart(policy_out, run=run, records=records, report=report, old_policy=policy)
+    for one in (run, judge_run):
+        require_apart(policy_out, run=one, records=records, report=report, old_policy=policy)
     judge = Judge(judge_run, judge_cost, abstention_cost, on_judge_failure)
     measured = judge.added_to(read_calibration_set(run, records, scorer))
     found = refit(

@@ -11,7 +11,7 @@ from ...calibration.risk import Coverage, Leak, Risk, RiskTarget
 from ...guard.decision import Route
 from ...guard.errors import InputError
 from ._attempt_history import AttemptHistory
-from ._records import CalibrationSet
+from ._records import CalibrationSet, hash_of_texts
 
 _Found = TypeVar("_Found")
 # In a run folder; beside a records file it has that file's name before it.
@@ -50,36 +50,40 @@ def _as_json(risk: Risk) -> Any:
     return [_as_json(one) for one in risk] if isinstance(risk, Sequence) else float(risk)
 
 
-def history_of(measured: CalibrationSet) -> Path:
-    """The file that counts the calibrations on a run or a records file.
-
-    Raises:
-        InputError: the records come from no file that it could lie beside.
-    """
-    source = Path(measured.source)
-    if source.is_dir():
-        return source / HISTORY
-    if not source.is_file():
-        raise InputError(
-            "is neither a run folder nor a file, so that calibrations on it cannot be counted",
-            where=measured.source,
-            hint="store the records in a file",
-        )
-    return source.with_name(f"{source.stem}.{HISTORY}")
-
-
-def counted(measured: CalibrationSet, asked: Asked, fit: Callable[[int], _Found]) -> _Found:
+def counted(sets: Sequence[CalibrationSet], asked: Asked, fit: Callable[[int], _Found]) -> _Found:
     """Fit as the next attempt on this data, and record it; a repetition has its old number.
 
+    Of several sets to choose from, and of the two runs of a cascade, each run has a history, and
+    the attempt counts in all of them.
+
     Raises:
-        InputError: the history cannot be read or written; or as `fit`, which then counts for
+        InputError: a history cannot be read or written; or as `fit`, which then counts for
             nothing.
     """
-    history = AttemptHistory(history_of(measured))
-    settings = {**asked.settings(), **measured.cascade_settings()}
-    data = measured.sha256
+    history = AttemptHistory(*(_history_of(source) for one in sets for source in one.sources))
+    # Which run is named first changes nothing that is tested.
+    data = hash_of_texts([one.sha256 for one in sets]) if len(sets) > 1 else sets[0].sha256
+    settings = {**asked.settings(), **sets[0].cascade_settings()}
     while True:
         number = history.number(data, settings)
         found = fit(number)
         if history.record(data, settings, number):
             return found
+
+
+def _history_of(source: str) -> Path:
+    """The file that counts the calibrations on a run or a records file.
+
+    Raises:
+        InputError: the records come from no file that it could lie beside.
+    """
+    path = Path(source)
+    if path.is_dir():
+        return path / HISTORY
+    if not path.is_file():
+        raise InputError(
+            "is neither a run folder nor a file, so that calibrations on it cannot be counted",
+            where=source,
+            hint="store the records in a file",
+        )
+    return path.with_name(f"{path.stem}.{HISTORY}")

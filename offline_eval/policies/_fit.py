@@ -191,8 +191,8 @@ def calibrate_records(
         share: of the questions to fit on, in (0, 1]; the rest is held out for reporting.
             By default all are fitted on, and the reported rates are cross-fitted.
         counted: whether other calibrations may be tried on these records, and the best kept:
-            this one is then counted in a history beside them, and tested at its part of
-            `delta` (see `fit_policy`). By default it is the only one.
+            this one is then counted in a history beside them (beside each of several), and
+            tested at its part of `delta` (see `fit_policy`). By default it is the only one.
         allowed_routes: which routes the policy may take; without any confidence it never
             answers from memory.
         confidence_threshold: for a leak: where the context does not pass, answer from memory
@@ -222,7 +222,7 @@ def calibrate_records(
     def fit(attempt: int | None) -> Calibrated:
         return best_of([_calibrate(one, asked, attempt) for one in sets])
 
-    return as_counted(sets[0], asked, fit) if counted else fit(None)
+    return as_counted(sets, asked, fit) if counted else fit(None)
 
 
 def _require_not_tuned_on(measured: CalibrationSet) -> None:

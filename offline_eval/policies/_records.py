@@ -46,6 +46,8 @@ class CalibrationSet:
         leaves_out: each question has a record `in_kb` and a record `left_out`, as `Leak` needs.
         contents: by question and case, a hash of the question and of the passages that were
             judged; empty where they are not known.
+        judge_source: file or folder that the verdicts come from; None where it is `source`, or
+            where there are none.
     """
 
     records: tuple[CalibrationRecord, ...]
@@ -62,6 +64,12 @@ class CalibrationSet:
     echoes: tuple[float, ...] = ()
     cascade: Cascade | None = None
     contents: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    judge_source: str | None = None
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """All files or folders that the records come from."""
+        return (self.source,) if self.judge_source is None else (self.source, self.judge_source)
 
     @property
     def name(self) -> str:
@@ -89,13 +97,15 @@ class CalibrationSet:
 
         With another costly scorer these are still the same questions.
         """
-        return _sha256_of(json.dumps(astuple(record)[:-1]) for record in self.records)
+        return hash_of_texts(json.dumps(astuple(record)[:-1]) for record in self.records)
 
     def cascade_settings(self) -> dict[str, Any]:
         """What of a cascade decides the test, as JSON; empty without one."""
         if self.cascade is None:
             return {}
-        verdicts = _sha256_of(json.dumps([r.question_id, r.case, r.verdict]) for r in self.records)
+        verdicts = hash_of_texts(
+            json.dumps([r.question_id, r.case, r.verdict]) for r in self.records
+        )
         return {"cascade": {**asdict(self.cascade), "costly": verdicts}}
 
     def with_judge(self, judged: CalibrationSet) -> CalibrationSet:
@@ -147,7 +157,14 @@ class CalibrationSet:
         if self.tuned_on is not None and judged.tuned_on is not None:
             tuned_on = tuple(dict.fromkeys((*self.tuned_on, *judged.tuned_on)))
         cascade = Cascade(costly=judged.scorer)
-        return replace(self, records=tuple(records), cascade=cascade, echoes=(), tuned_on=tuned_on)
+        return replace(
+            self,
+            records=tuple(records),
+            cascade=cascade,
+            echoes=(),
+            tuned_on=tuned_on,
+            judge_source=judged.source,
+        )
 
     def _require_same_contents(self, judged: CalibrationSet) -> None:
         for case, content in self.contents.items():
@@ -195,7 +212,8 @@ class CalibrationSet:
         return _SUITES[suite](run)
 
 
-def _sha256_of(lines: Iterable[str]) -> str:
+def hash_of_texts(lines: Iterable[str]) -> str:
+    """Return one hash of all texts, independent of their order."""
     return hashlib.sha256("\n".join(sorted(lines)).encode("utf-8")).hexdigest()
 
 

@@ -279,6 +279,18 @@ def test_the_better_of_two_runs_is_chosen_under_one_promise(
     )
     refused(other, "one of several scorers is chosen for a leak")
 
+    # Each run counts what it took part in, as one to choose or as the judge of a cascade.
+    for number, options in (
+        (1, ("--run", judged, "--or-run", noise, "--risk", "0.2")),
+        (2, ("--run", noise, "--judge-run", judged, "--risk", "0.2")),
+        (3, ("--run", judged, "--risk", "0.2")),
+    ):
+        done = knowgate("calibrate", *options, "--out", policy)
+        assert done.code == 0, done.err
+        guarantee = Policy.load(policy).guarantee
+        assert guarantee is not None
+        assert guarantee.attempt == number
+
 
 def test_only_the_scorers_of_the_old_policy_recalibrate_and_replay_it(
     knowgate: Knowgate, two_runs: tuple[Path, Path], tmp_path: Path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,47 @@ def test_a_number_that_another_process_took_meanwhile_is_not_given_twice(tmp_pat
     assert not mine.record("mine", {}, number)
     assert mine.number("mine", {}) == 2
     assert mine.record("mine", {}, 2)
+
+
+def test_an_attempt_on_two_runs_has_a_number_that_is_free_in_both(tmp_path: Path) -> None:
+    first, second = tmp_path / "a" / "c.jsonl", tmp_path / "b" / "c.jsonl"
+    for number in (1, 2):
+        assert AttemptHistory(second).record(f"second {number}", {}, number)
+    assert AttemptHistory(first, second).number("both", {}) == 3
+    assert not AttemptHistory(first, second).record("both", {}, 1)
+    assert AttemptHistory(first, second).record("both", {}, 3)
+
+    for history in (AttemptHistory(first), AttemptHistory(second, first, first)):
+        assert history.number("both", {}) == 3
+        assert history.number("next", {}) == 4
+    assert AttemptHistory(second).number("second 1", {}) == 1
+
+
+def test_an_attempt_that_a_kill_left_in_one_history_never_becomes_cheaper(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    assert AttemptHistory(first).record("both", {}, 1)  # the kill came before the second file
+    both = AttemptHistory(first, second)
+    assert both.number("both", {}) == 1
+    assert both.number("next", {}) == 2
+
+    # Its number is now taken in the other file: it gets the next one there, and keeps its line.
+    assert AttemptHistory(second).record("alone", {}, 1)
+    assert both.number("both", {}) == 2
+    assert both.record("both", {}, 2)
+    assert both.number("both", {}) == 2
+    assert [json.loads(line)["number"] for line in first.open(encoding="utf-8")] == [1]
+    assert [json.loads(line)["number"] for line in second.open(encoding="utf-8")] == [1, 2]
+
+
+def test_lines_without_a_number_count_by_their_place(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    history = AttemptHistory(path)
+    for number in (1, 2):
+        assert history.record(f"data {number}", {}, number)
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    older = [{name: value for name, value in line.items() if name != "number"} for line in lines]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in older), "utf-8")
+    assert [history.number(f"data {number}", {}) for number in (1, 2, 3)] == [1, 2, 3]
 
 
 def test_what_a_kill_left_of_a_line_counts_for_nothing(tmp_path: Path) -> None:

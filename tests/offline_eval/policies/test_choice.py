@@ -102,17 +102,28 @@ def test_what_cannot_be_compared_is_rejected() -> None:
         fit_policy(strong.records, RISK, delta=DELTA, binding=PolicyBinding(candidates=0))
 
 
-def test_a_choice_counts_as_one_attempt(tmp_path: Path) -> None:
-    source = tmp_path / "records.jsonl"
-    source.write_text("", encoding="utf-8")
-    strong = replace(measured("strong", 3.0), source=str(source))
-    weak = measured("weak", 0.5)
+def test_a_choice_counts_as_one_attempt_on_each_of_its_runs(tmp_path: Path) -> None:
+    def stored(name: str, gap: float) -> CalibrationSet:
+        source = tmp_path / f"{name}.jsonl"
+        source.write_text("", encoding="utf-8")
+        return replace(measured(name, gap), source=str(source))
 
-    def attempt(*sets: CalibrationSet) -> tuple[int | None, float]:
-        guarantee = calibrate_records(sets, RISK, delta=DELTA, counted=True).policy.guarantee
-        assert guarantee is not None
-        return guarantee.attempt, guarantee.level
+    strong, weak = stored("strong", 3.0), stored("weak", 0.5)
+
+    def attempt(*sets: CalibrationSet, risk: float = 0.2) -> tuple[int | None, float]:
+        found = calibrate_records(sets, Leak(risk), delta=DELTA, counted=True)
+        assert found.policy.guarantee is not None
+        return found.policy.guarantee.attempt, found.policy.guarantee.level
 
     assert attempt(strong, weak) == (1, Guarantee.level_of(DELTA, 1) / 2)
-    assert attempt(strong, weak) == (1, Guarantee.level_of(DELTA, 1) / 2)
-    assert attempt(strong) == (2, Guarantee.level_of(DELTA, 2))
+    # Which is named first is no other attempt, and another bound is one whichever is first.
+    assert attempt(weak, strong) == (1, Guarantee.level_of(DELTA, 1) / 2)
+    assert attempt(weak, strong, risk=0.25) == (2, Guarantee.level_of(DELTA, 2) / 2)
+    assert attempt(strong) == (3, Guarantee.level_of(DELTA, 3))
+    assert attempt(strong, risk=0.25) == (4, Guarantee.level_of(DELTA, 4))
+    assert attempt(weak) == (3, Guarantee.level_of(DELTA, 3))
+    # Four on one of them: the next one on both is the fifth.
+    assert attempt(strong, weak, risk=0.3) == (5, Guarantee.level_of(DELTA, 5) / 2)
+    assert attempt(weak) == (3, Guarantee.level_of(DELTA, 3))
+    with pytest.raises(InputError, match="cannot be counted"):
+        attempt(strong, measured("nowhere", 0.5))
