@@ -441,6 +441,11 @@ _EMPTY_WORDS = (
     " that these which who whom what when where how why has have had did does do there"
 )
 _SENTENCE_WORDS = 5
+# "No. 5" is a number.
+_NEGATION = re.compile(
+    r"\b(?:not|never|none|nor|neither|nobody|nothing|nowhere|cannot|without|no(?!\.? ?\d)"
+    r"|(?:is|are|was|were|do|does|did|has|have|had|ca|could|should|wo|would|must)nt)\b|n't\b"
+)
 
 
 class SentenceMatcher:
@@ -448,8 +453,9 @@ class SentenceMatcher:
 
     Short answers are compared by `same_answer`. Where one reply has at least five words, only
     those that neither the question nor a list of function words has count: the replies are the
-    same where they share enough of the words of the one that has fewer, and where neither gives
-    a number that the other contradicts.
+    same where they share enough of the words of the one that has fewer. They differ in any case
+    where only one of them has a negation, and where each has a number, or a word of the question
+    ("Sydney or Canberra?"), that the other does not have.
 
     Args:
         question: that both answer; see `about`.
@@ -467,12 +473,13 @@ class SentenceMatcher:
         if not 0.0 < share <= 1.0:
             raise InputError("must be in (0, 1]", where="share")
         self._share = share
-        self._spoken = {*_EMPTY_WORDS.split(), *canonical_answer(question).split()}
+        empty, asked = set(_EMPTY_WORDS.split()), set(canonical_answer(question).split())
+        self._spoken, self._named = empty | asked, asked - empty
 
     @property
     def fingerprint(self) -> str:
-        """Names the rule and its share, for an estimator's own fingerprint."""
-        return f"sentences:{self._share:g}"
+        """Names the rule, its version and its share, for an estimator's own fingerprint."""
+        return f"sentences:2:{self._share:g}"
 
     def about(self, question: str) -> SentenceMatcher:
         """The same rule for answers to `question`."""
@@ -485,13 +492,22 @@ class SentenceMatcher:
         forms = [canonical_answer(answer).split() for answer in (first, second)]
         if max(map(len, forms)) < _SENTENCE_WORDS:
             return False
-        one, other = (set(form) - self._spoken for form in forms)
-        if not one or not other:
+        whole = [set(form) for form in forms]
+        figures = [{word for word in words if _NUMBER.search(word)} for words in whole]
+        named = [words & self._named for words in whole]
+        if _each_has_its_own(*figures) or _each_has_its_own(*named):
             return False
-        figures = [{word for word in words if _NUMBER.search(word)} for words in (one, other)]
-        if all(figures) and not (figures[0] <= figures[1] or figures[1] <= figures[0]):
+        negated = [_NEGATION.search(_folded(answer)) is not None for answer in (first, second)]
+        if negated[0] != negated[1]:
             return False
-        return len(one & other) >= self._share * min(len(one), len(other))
+        one, other = (words - self._spoken for words in whole)
+        shared = len(one & other)
+        return shared > 0 and shared >= self._share * min(len(one), len(other))
+
+
+def _each_has_its_own(one: set[str], other: set[str]) -> bool:
+    """Whether each has something that the other lacks."""
+    return bool(one - other) and bool(other - one)
 
 
 def _numbers(text: str) -> Counter[str]:

@@ -152,6 +152,48 @@ _POLAND = "What is the capital of Poland?"
         (_POLAND, "The capital of Poland is:", "The capital of Poland is:", True),
         (_POLAND, "The capital of Poland is:", "What is the capital of Poland?", False),
         (_POLAND, "", "", False),
+        (
+            "Is the capital Sydney or Canberra?",
+            "The capital of Australia is Sydney.",
+            "The capital of Australia is Canberra.",
+            False,
+        ),
+        (
+            "Was the tower built in 1889 or 1899?",
+            "The tower was built by Eiffel in 1889.",
+            "The tower was built by Eiffel in 1899.",
+            False,
+        ),
+        (
+            "Was the tower built in 1889 or 1899?",
+            "The tower was built by Eiffel in 1889.",
+            "The tower was built by Eiffel.",
+            True,
+        ),
+        (
+            "What do the guidelines say about aspirin?",
+            "Aspirin is allowed for young children.",
+            "Aspirin is not allowed for young children.",
+            False,
+        ),
+        (
+            "What do the guidelines say about aspirin?",
+            "Aspirin isn’t allowed for young children.",
+            "Aspirin is not allowed for young children.",
+            True,
+        ),
+        (
+            "Who may enter the pool?",
+            "Guests may enter with a wristband.",
+            "No guests may enter with a wristband.",
+            False,
+        ),
+        (
+            "Which scent did she wear?",
+            "She always wore Chanel No. 5.",
+            "She always wore the Chanel 5.",
+            True,
+        ),
     ],
 )
 def test_sentences_are_the_same_by_what_they_add_to_the_question(
