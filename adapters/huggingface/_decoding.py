@@ -53,12 +53,17 @@ _LEAST_SHARED = 24
 
 
 def read_prompts(network: Network, prompts: Sequence[Sequence[int]]) -> Prefilled:
-    """Read prompts of one stream, padded on the left; a long common beginning is read once."""
+    """Read prompts of one stream, padded on the left; a long common beginning is read once.
+
+    Then padding lies between the beginning and the rest, so that a network that counts the
+    slots of its cache instead of taking positions must read all prompts of unequal length whole.
+    """
     import torch
 
     shared = _shared_tokens(prompts)
     cache = None
-    if len(prompts) > 1 and shared >= _LEAST_SHARED:
+    may_share = network.takes_positions or len(set(map(len, prompts))) == 1
+    if len(prompts) > 1 and shared >= _LEAST_SHARED and may_share:
         cache = _read_beginning(network, prompts[0][:shared], len(prompts))
     if cache is None:
         shared = 0
@@ -257,7 +262,7 @@ class Network:
         self._lock = threading.RLock()
         inner = model.get_base_model() if hasattr(model, "get_base_model") else model
         accepted = inspect.signature(inner.forward).parameters
-        self._takes_positions = "position_ids" in accepted
+        self.takes_positions = "position_ids" in accepted
         self._takes_keep = "logits_to_keep" in accepted
         self._spread = len(set((getattr(model, "hf_device_map", None) or {}).values())) > 1
         # Short answers on a cache of fixed size, where graphs make that pay.
@@ -351,7 +356,7 @@ class Network:
         import torch
 
         options: dict[str, Any] = {"output_hidden_states": True} if hidden else {}
-        if self._takes_positions:
+        if self.takes_positions:
             last = self.window - 1 if self.window else None
             # A row that is done may run past the window while others go on.
             options["position_ids"] = positions if last is None else positions.clamp(max=last)

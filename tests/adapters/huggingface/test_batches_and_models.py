@@ -160,6 +160,28 @@ def test_other_kinds_of_models_decode_alike_alone_batched_and_in_transformers(
         assert found == made[0, ids.shape[1] :].tolist()
 
 
+def test_a_model_that_counts_cache_slots_reads_prompts_with_one_beginning_as_if_alone(
+    tokenizer: Any,
+) -> None:
+    from transformers import MptConfig, MptForCausalLM
+
+    config = MptConfig(
+        vocab_size=264, d_model=32, n_heads=4, n_layers=2, expansion_ratio=2, max_seq_len=128,
+        initializer_range=0.3,
+    )  # fmt: skip
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        lm = HuggingFaceLM.from_objects(MptForCausalLM(config).eval(), tokenizer, stop=())
+    same_length = [f"{'beginning ' * 4}{n}" for n in range(3)]
+    for asked in (same_length, [f"{text}{'?' * 5 * n}" for n, text in enumerate(same_length)]):
+        together = lm.generate(asked, max_new_tokens=3)
+
+        for prompt, [found] in zip(asked, together, strict=True):
+            [[alone]] = lm.generate([prompt], max_new_tokens=3)
+            assert found.text == alone.text
+            assert found.token_logprobs == pytest.approx(alone.token_logprobs, abs=1e-4)
+
+
 @pytest.mark.parametrize("build", [learned_positions, sliding_window])
 def test_contrastive_decoding_of_other_models_equals_transformers(
     build: Make, make_model: Make, tokenizer: Any
