@@ -117,6 +117,7 @@ def judge_by(run: str | os.PathLike[str], policy: Policy) -> None:
         "delta": None if guarantee is None else guarantee.delta,
         "calibration_questions": [],
         "test_questions": list(measured.questions),
+        "given_policy": True,
     }
     write_json(root / "calibration.json", note)
 

@@ -33,15 +33,17 @@ _CALIBRATE_AGAIN = "run `knowgate calibrate` on this run again"
 
 @dataclass(frozen=True, slots=True)
 class RunCalibration:
-    """A policy fitted on a run's questions.
+    """The policy that a run's questions are judged by.
 
     Attributes:
-        policy: the fitted policy.
+        policy: fitted on them, or given.
         risk: the bound that was asked for, None where nothing was.
         calibration_questions: ids it was fitted on.
         test_questions: ids held out for reporting.
         thresholds: where nothing was held out, by question the threshold on raw relevance
             that other questions gave; None: nothing passes.
+        given_policy: it was not fitted on this run but given, and judges all questions; it may
+            have been calibrated on them.
     """
 
     policy: Policy
@@ -49,6 +51,7 @@ class RunCalibration:
     calibration_questions: frozenset[str]
     test_questions: frozenset[str]
     thresholds: Mapping[str, float | None]
+    given_policy: bool = False
 
     @property
     def reported_questions(self) -> frozenset[str]:
@@ -285,4 +288,4 @@ def _read_calibration(
             where=where,
             hint=_CALIBRATE_AGAIN,
         )
-    return RunCalibration(policy, file.risk, fitted, held_out, thresholds)
+    return RunCalibration(policy, file.risk, fitted, held_out, thresholds, file.given_policy)

@@ -209,6 +209,8 @@ class CalibrationFile(Stored):
         calibration_questions: ids of what the policy was fitted on.
         test_questions: ids of what was held out for reporting.
         folds: where nothing was held out, how each calibration question is judged.
+        given_policy: the policy was given from elsewhere and judges all questions as it stands;
+            whether it was calibrated on some of them is not known.
     """
 
     policy: dict[str, Any]
@@ -217,3 +219,4 @@ class CalibrationFile(Stored):
     calibration_questions: tuple[str, ...]
     test_questions: tuple[str, ...]
     folds: tuple[CalibrationFold, ...] = ()
+    given_policy: bool = False

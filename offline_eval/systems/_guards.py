@@ -172,7 +172,9 @@ def _of_run(path: Path) -> GuardChoice:
         name=path.resolve().name,
         policy=run.calibration.policy,
         sha256=file_sha256(path / _CALIBRATION),
-        fitted_on=frozenset(
+        fitted_on=None
+        if run.calibration.given_policy
+        else frozenset(
             normalised(run.questions[name].question)
             for name in run.calibration.calibration_questions
         ),

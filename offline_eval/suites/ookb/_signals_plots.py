@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ....calibration import OperatingPoint
 from ...report import Colour, Plot
 from ...run import MeasuredRun
+from ._signals_prose import counted_questions
 from ._signals_summary import Case, OokbSummary
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def _roc(run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary) -> Plot 
 
 def _risk_coverage(run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | None:
     calibration = run.calibration
-    shown = [case for case in cases if case.held_out or calibration is None]
+    shown = [case for case in cases if case.counted or calibration is None]
     found = [case for case in shown if case.found]
     left_out = [case for case in shown if case.left_out]
     points = _curve(found, left_out)
@@ -151,12 +152,11 @@ def _risk_coverage(run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary
         axes.set_ylabel("risk: answer left out, share that passes")
         axes.legend(loc="upper left")
 
-    which = "All measured questions" if calibration is None else "Held-out test questions only"
     return Plot(
         name="risk-coverage",
         title="Risk against coverage",
-        caption=f"{which}, retrieval misses excluded. Moving the threshold moves along the "
-        "curve; the lower right corner is the ideal.",
+        caption=f"{counted_questions(run)}, retrieval misses excluded. Moving the threshold moves "
+        "along the curve; the lower right corner is the ideal.",
         draw=draw,
         size=(5.0, 5.0),
         half=True,
@@ -219,7 +219,7 @@ def _share_passing(cases: Sequence[Case]) -> list[float]:
 
 def _known(value: float | None) -> float:
     if value is None:
-        raise ValueError("a curve over held-out cases implies a rate over them")
+        raise ValueError("a curve over counted cases implies a rate over them")
     return value
 
 

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from ...report import counted, decimal, estimate_text, percent
+from ...run import MeasuredRun
 from ._signals_summary import OokbSummary, PolicySummary
 
 _FEW = 30
+
+
+def counted_questions(run: MeasuredRun) -> str:
+    """Say which questions the rates and what goes with them are about."""
+    calibration = run.calibration
+    if calibration is not None and calibration.given_policy:
+        return (
+            "All measured questions, under a given policy (the rates are too good if it was "
+            "calibrated on them)"
+        )
+    return "All measured questions" if calibration is None else "Held-out questions"
 
 
 def headline(summary: OokbSummary) -> list[str]:

@@ -24,7 +24,7 @@ from ...run import (
 )
 from ._signals_cases import least_relevant_found, most_relevant_left_out, passage_texts
 from ._signals_plots import signal_plots
-from ._signals_prose import headline, warnings
+from ._signals_prose import counted_questions, headline, warnings
 from ._signals_summary import (
     Case,
     Estimate,
@@ -81,8 +81,9 @@ def _sections(
 ) -> list[Section | None]:
     plots, texts = signal_plots(run, cases, summary), passage_texts(run)
     what_if = signals_what_if(run, cases)
+    given = run.calibration is not None and run.calibration.given_policy
     return [
-        Section("Results", (_figures(summary),)),
+        Section("Results", (_figures(summary, counted_questions(run)),)),
         Section(
             "How to read this",
             (
@@ -92,7 +93,7 @@ def _sections(
         ),
         Section("Scores and thresholds", tuple(plots)) if plots else None,
         Section("What if the threshold were another?", (what_if,)) if what_if else None,
-        Section("The policy and its guarantee", _policy(summary.policy)),
+        Section("The policy and its guarantee", _policy(summary.policy, given=given)),
         Section(
             "Cases worth reading",
             (
@@ -119,20 +120,20 @@ def _sections(
     ]
 
 
-def _figures(summary: OokbSummary) -> Figures:
+def _figures(summary: OokbSummary, which: str) -> Figures:
     left_out, in_kb = summary.left_out, summary.in_kb
     lines: tuple[tuple[str, Estimate, str], ...] = (
         (
             "Abstention, answer left out",
             left_out.abstention_rate,
             "The guard abstained, and nothing in the knowledge base answers the question: right. "
-            "Held-out questions. Higher is better.",
+            f"{which}. Higher is better.",
         ),
         (
             "False abstention, answer retrieved",
             in_kb.false_abstention_rate,
-            "The guard abstained although the answer was among the passages: wrong. Held-out "
-            "questions. Lower is better.",
+            "The guard abstained although the answer was among the passages: wrong. "
+            f"{which}. Lower is better.",
         ),
         (
             "Retrieval misses",
@@ -159,7 +160,8 @@ def _figures(summary: OokbSummary) -> Figures:
                 "Passes when a passage repeats the question",
                 summary.echo.pass_rate,
                 "Nothing in the knowledge base answers the question, and the question itself is "
-                "the first passage: the guard should abstain. Held-out questions. Lower is better.",
+                "the first passage: the guard should abstain. "
+                f"{which}. Lower is better.",
             ),
             *lines[1:],
         )
@@ -180,14 +182,18 @@ def _meaning(estimate: Estimate, meaning: str) -> str:
     return f"{meaning} Not measured: {estimate.note}." if estimate.note else meaning
 
 
-def _policy(policy: PolicySummary | None) -> tuple[str | Facts | Section, ...]:
+def _policy(policy: PolicySummary | None, *, given: bool) -> tuple[str | Facts | Section, ...]:
     if policy is None:
         return (_NO_POLICY,)
     limits = Prose(tuple(_limits(policy)), bullets=True)
-    return policy.words, Facts(tuple(_facts(policy))), Section("Not guaranteed", (limits,))
+    return (
+        policy.words,
+        Facts(tuple(_facts(policy, given=given))),
+        Section("Not guaranteed", (limits,)),
+    )
 
 
-def _facts(policy: PolicySummary) -> list[tuple[str, str]]:
+def _facts(policy: PolicySummary, *, given: bool) -> list[tuple[str, str]]:
     threshold = "nothing passes" if policy.threshold is None else decimal(policy.threshold)
     facts = [("a context passes from relevance", threshold)]
     if policy.memory_threshold is not None:
@@ -200,6 +206,12 @@ def _facts(policy: PolicySummary) -> list[tuple[str, str]]:
             ("bound asked for (α)", percent(found["risk"], exact=True)),
             ("chance that the bound fails (δ)", percent(found["delta"], exact=True)),
             ("errors in calibration", f"{found['errors']} of {counted(found['n'], 'question')}"),
+        ]
+    if given:
+        return [
+            *facts,
+            ("questions of this run that it was calibrated on", "unknown: it was given"),
+            ("questions that the rates are about", str(policy.test_questions)),
         ]
     return [
         *facts,

@@ -38,7 +38,8 @@ class Case:
         relevance: calibrated, in [0, 1]; None without a policy.
         passes: whether the context passes, by the policy or, where nothing was held out, by
             the threshold that the other questions give; None without a policy.
-        held_out: whether that threshold does not rest on the question; False without a policy.
+        counted: whether the rates are about it; False without a policy.
+        held_out: whether it is, and that threshold is known not to rest on the question.
     """
 
     row: MeasuredRow
@@ -46,6 +47,7 @@ class Case:
     score: float
     relevance: float | None
     passes: bool | None
+    counted: bool = False
     held_out: bool = False
 
     @property
@@ -84,7 +86,9 @@ def _reported(case: Case, run: MeasuredRun) -> Case:
     if name in run.calibration.thresholds:
         threshold, raw = run.calibration.thresholds[name], case.row.raw_relevance
         passes = threshold is not None and raw is not None and raw >= threshold
-    return replace(case, passes=passes, held_out=name in run.calibration.reported_questions)
+    counted = name in run.calibration.reported_questions
+    held_out = counted and not run.calibration.given_policy
+    return replace(case, passes=passes, counted=counted, held_out=held_out)
 
 
 def relevance_gate(policy: Policy) -> Policy:
@@ -151,7 +155,7 @@ class LeftOutSummary(_Summary):
     Attributes:
         cases: in the run.
         errors: among them, not measured.
-        tested: held-out and measured.
+        tested: measured, and not what the policy is known to be fitted on.
         abstained: among the tested; None without a policy.
         abstention_rate: `abstained` of `tested`; higher is better.
     """
@@ -170,7 +174,7 @@ class InKbSummary(_Summary):
         cases: in the run.
         errors: among them, not measured.
         retrieval_misses: own passage not retrieved; counted apart.
-        tested: held-out and measured, own passage retrieved.
+        tested: measured, and not what the policy is known to be fitted on, own passage retrieved.
         abstained: among the tested; None without a policy.
         false_abstention_rate: `abstained` of `tested`; lower is better.
         retrieval_miss_rate: of all measured cases; the retriever's share.
@@ -191,7 +195,7 @@ class EchoSummary(_Summary):
     Attributes:
         cases: in the run.
         errors: among them, not measured.
-        tested: held-out and measured.
+        tested: measured, and not what the policy is known to be fitted on.
         passed: among the tested; None without a policy.
         pass_rate: `passed` of `tested`; lower is better.
     """
@@ -375,7 +379,7 @@ def _auroc(cases: Iterable[Case], positives: Iterable[Case]) -> Estimate:
 
 def _left_out(run: MeasuredRun, cases: Sequence[Case]) -> LeftOutSummary:
     rows = [row for row in run.rows if row.kind is CaseKind.LEFT_OUT]
-    tested = [case for case in cases if case.left_out and case.held_out]
+    tested = [case for case in cases if case.left_out and case.counted]
     return LeftOutSummary(
         cases=len(rows),
         errors=sum(row.error is not None for row in rows),
@@ -389,7 +393,7 @@ def _echo(run: MeasuredRun) -> EchoSummary | None:
     rows = [row for row in run.rows if row.kind is CaseKind.ECHO]
     if not rows:
         return None
-    tested = [case for case in measured_cases(run, (CaseKind.ECHO,)) if case.held_out]
+    tested = [case for case in measured_cases(run, (CaseKind.ECHO,)) if case.counted]
     abstained = _abstained(run, tested)
     passed = None if abstained is None else len(tested) - abstained
     note = NOTE_NOT_CALIBRATED if passed is None else NOTE_NOTHING_HELD_OUT
@@ -406,7 +410,7 @@ def _in_kb(run: MeasuredRun, cases: Sequence[Case]) -> InKbSummary:
     rows = [row for row in run.rows if row.kind is CaseKind.IN_KB]
     measured = [case for case in cases if not case.left_out]
     misses = sum(case.missed for case in measured)
-    tested = [case for case in measured if case.found and case.held_out]
+    tested = [case for case in measured if case.found and case.counted]
     return InKbSummary(
         cases=len(rows),
         errors=sum(row.error is not None for row in rows),

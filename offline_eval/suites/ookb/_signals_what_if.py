@@ -7,20 +7,22 @@ from collections.abc import Sequence
 from ....guard.policy import Policy
 from ...report import WhatIf, WhatIfCase
 from ...run import MeasuredRun
+from ._signals_prose import counted_questions
 from ._signals_summary import Case, relevance_gate
 
 
 def signals_what_if(run: MeasuredRun, cases: Sequence[Case]) -> WhatIf | None:
     """Collect the cases that the rates are about, without a policy all; None without any."""
     calibrated = run.calibration is not None
-    shown = [case for case in cases if case.held_out or not calibrated]
+    shown = [case for case in cases if case.counted or not calibrated]
     if not any(case.found or case.left_out for case in shown):
         return None
     return WhatIf(
         cases=tuple(_case(case) for case in shown),
         policy=_gate(run),
-        which="Held-out test questions"
-        if run.calibration is not None and run.calibration.test_questions
+        # Where nothing was held out these are all of them.
+        which=counted_questions(run)
+        if run.calibration is None or run.calibration.test_questions
         else "All measured questions",
         leave_one_out=True,
         scale="relevance" if calibrated else "raw relevance score",

@@ -12,6 +12,7 @@ import pytest
 
 from knowgate.offline_eval.cli._command_group import COMMANDS
 from knowgate.offline_eval.cli._project_file import ProjectFile
+from knowgate.offline_eval.systems import GuardChoice
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
 
@@ -225,11 +226,23 @@ def test_a_policy_that_is_there_is_judged_as_it_stands(
     before = Path(policy).read_bytes()
 
     said = knowgate("check", "--policy", "policy.json", "--fail-if", "abstention_rate.low<50%")
+    page, text = (
+        (measured / "out" / "report" / f"report.{one}").read_text().replace("\u00a0", " ")
+        for one in ("html", "md")
+    )
 
     assert (said.code, said.err) == (0, "")
     assert "policy: policy.json, as it stands" in said.out
     report = json.loads((measured / "out" / "report" / "report.json").read_text())
     assert report["left_out"]["abstention_rate"]["n"] == 60
+    # It was calibrated on these very questions, which the run cannot know.
+    given = "All measured questions, under a given policy (the rates are too good if it was calib"
+    assert page.count(given) == 4  # two rates, the slider, the plot
+    assert text.count(given) >= 2
+    assert "held out" not in (page + text).lower().replace("held-out", "held out")
+    assert "unknown: it was given" in text
+    (guard,) = GuardChoice.load([measured / "out" / "run"])
+    assert guard.held_out("What does it cost?") is None
     assert Path(policy).read_bytes() == before
     assert not (measured / "out" / "policy.json").exists()
 
