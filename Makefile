@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo smollm test test-fast attack site lint format wheel clean
+.PHONY: demo smollm test test-fast attack site notebooks lint format wheel clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -51,6 +51,11 @@ attack: $(VENV)/.dev  ## attack the guard and print what got through (10 minutes
 site: $(VENV)/.dev  ## the documentation as web pages, in site/, with every link checked
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build --quiet
 
+# Jupyter is installed here alone: the tests run the cells without it.
+notebooks: $(VENV)/.eval  ## the notebooks with their outputs, in notebooks/
+	$(PIP) --editable '.[notebooks]'
+	PYTHONPATH=. $(BIN)/python -m tools.notebooks
+
 lint: types style layers  ## formatting, style, types, layers
 
 types: $(VENV)/.dev
@@ -71,4 +76,4 @@ wheel: $(VENV)/.dev
 	$(BIN)/python -m build --wheel
 
 clean:
-	rm -rf $(VENV) build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build dist site notebooks *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -191,6 +191,7 @@ INSTALL_HINTS = MappingProxyType(
         "langchain": "knowgate[langchain]",
         "langgraph": "knowgate[agents]",
         "gguf": "knowgate[gguf]",
+        "pandas": "knowgate[notebooks]",
         "peft": "knowgate[train]",
         "ray": "knowgate[ray]",
         "onnxruntime": "knowgate[onnx]",

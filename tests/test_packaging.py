@@ -269,8 +269,8 @@ def test_every_package_of_the_offline_evaluation_is_looked_for_before_it_starts(
 def test_one_extra_has_all_the_others_but_what_is_asked_for_by_name() -> None:
     [everything] = PYPROJECT["project"]["optional-dependencies"]["all"]
     # Two builds of ONNX Runtime cannot be installed together, so each is asked for by name; so
-    # is what serves on a GPU only, and what builds the documentation site.
-    by_name = {"docs", "onnx", "onnx-export", "onnx-gpu", "gpu"}
+    # is what serves on a GPU only, what builds the documentation site, and what runs notebooks.
+    by_name = {"docs", "notebooks", "onnx", "onnx-export", "onnx-gpu", "gpu"}
     assert Requirement(everything).extras == set(EXTRAS) - {"all", "dev"} - by_name
 
 

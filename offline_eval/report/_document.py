@@ -15,13 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ..._version import __version__
+from ._data_frame import measures_frame
 from ._plots import Plot
 from ._tables import Table, Text
 from ._text import UNKNOWN, Estimated, flat, percent, range_text
 from ._what_if import WhatIf
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,3 +263,14 @@ class Document:
     rows: Callable[[], Iterable[Sequence[object]]] | None = None
     checks: Callable[[], Sequence[Check]] | None = None
     systems: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the measures as a data frame: `measure`, `value`, `low`, `high`, `n`.
+
+        One line for each rate with an interval; its name is the one that gates take. A value
+        that is not defined is missing.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        return measures_frame(self.values)

@@ -151,6 +151,15 @@ def _children(value: Any) -> dict[str, Any]:
     return {}
 
 
+def named_children(value: Any) -> list[tuple[str, Any]]:
+    """List the objects and lists in a value of the report, each by a name that gates take."""
+    found: dict[int, tuple[str, Any]] = {}
+    for name, item in _children(value).items():
+        if isinstance(item, Mapping | list):
+            found[id(item)] = name, item  # of an item of a list the name comes last, and stays
+    return list(found.values())
+
+
 def _number(gate: Gate, value: Any) -> float | None:
     if isinstance(value, Mapping) and "value" in value:
         value = value["value"]

@@ -6,15 +6,20 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...guard.errors import InputError
-from ...guard.files import write_json, write_text
+from ...guard.files import read_json, write_json, write_text
 from ._csv import render_csv
+from ._data_frame import measures_frame
 from ._document import Document
 from ._gates import GateResult, check_gates, check_system_gates, parse_gate
 from ._html import render_html
 from ._junit import render_junit
 from ._markdown import render_markdown
+
+if TYPE_CHECKING:
+    import pandas
 
 # The page last: whoever waits for it finds the others there.
 _FILES = {
@@ -47,6 +52,15 @@ class ReportPaths:
     junit: Path
     written: tuple[Path, ...] = ()
     gates: tuple[GateResult, ...] = ()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the measures of `report.json` as a data frame; see `Document.to_pandas`.
+
+        Raises:
+            InputError: the report was not written as JSON.
+            MissingDependencyError: pandas is not installed.
+        """
+        return measures_frame(read_json(self.json))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,16 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...guard.files import write_json
+from ._data_frame import data_frame
 from ._manifest import Manifest, Stored, unusable
 from ._rows import locked
 from ._table import Table, TableSpec
+
+if TYPE_CHECKING:
+    import pandas
 
 RowT = TypeVar("RowT", bound=Stored)
 
@@ -45,6 +49,18 @@ class Run:
         if spec.name not in self._tables:
             self._tables[spec.name] = self._open(spec)
         return self._tables[spec.name]
+
+    def to_pandas(self, spec: TableSpec[Any]) -> pandas.DataFrame:
+        """Return a table of the run as a data frame: one line per stored row.
+
+        Its columns are the fields of the row, those of an object in it as `error.type`, with
+        the dtypes `string`, `float64`, `Int64` and `boolean`; lists stay whole.
+
+        Raises:
+            InputError: the file cannot be used, or a row in it is damaged.
+            MissingDependencyError: pandas is not installed.
+        """
+        return data_frame(self[spec].rows(), spec.row)
 
     @classmethod
     @contextmanager

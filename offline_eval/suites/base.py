@@ -59,7 +59,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from shlex import quote
-from typing import Any, ClassVar, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from ...guard.errors import InputError, MissingDependencyError
 from ..report import Document
@@ -84,6 +84,9 @@ from ._parts import (
     Work,
     model_by_name,
 )
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,14 @@ class SuiteRun(Generic[RowT]):
     def manifest(self) -> Any:
         """The checked manifest, of the suite's `manifest_model`."""
         return self.run.manifest
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the rows as a data frame, one line each; see `Run.to_pandas`.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        return self.run.to_pandas(self.suite.rows)
 
 
 class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
