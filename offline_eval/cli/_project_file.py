@@ -63,6 +63,7 @@ _EXCLUDED_BY = {
     "policy": ("guard", "uncalibrated"),
 }
 _PATHS = ("questions", "documents", "policy", "out")
+_HUB = "hf:"  # before a folder, too
 _NUMBERS = ("risk", "delta")
 _AT_LINE = re.compile(r" \(at line (\d+), column \d+\)| \(at end of document\)")
 
@@ -176,8 +177,23 @@ class ProjectFile:
         for key, takers in _TAKEN_BY.items():
             if name in takers and key in self.values:
                 value = self.values[key]
+                if key == "scorer":
+                    value = self._scorer_from_here(value)
                 found[_OPTION.get(key, key)] = self._from_here(value) if key in _PATHS else value
         return found
+
+    def _scorer_from_here(self, scorer: str) -> str:
+        """Return a scorer whose folder, perhaps with options after it, is found from anywhere."""
+        prefix = _HUB if scorer.startswith(_HUB) else ""
+        name, comma, options = scorer.removeprefix(prefix).partition(",")
+        found = self._from_here(name)
+        if not Path(found).is_dir():
+            return scorer
+        from ...guard.signals.relevance import scorer_names
+
+        if name in scorer_names():
+            return scorer
+        return f"{prefix}{found}{comma}{options}"
 
     def _from_here(self, path: str) -> str:
         folder = self.path.parent
@@ -215,9 +231,13 @@ class ProjectFile:
             if isinstance(kind, type) and issubclass(kind, Enum):
                 names = [str(one.value) for one in kind]
                 self._require(keys, item, item in names, f"one of {', '.join(names)}")
-        if kind is not Path:
+        if kind is Path:
+            from_here = self._from_here
+        elif keys[-1] == "scorer":
+            from_here = self._scorer_from_here
+        else:
             return value
-        return [self._from_here(one) for one in value] if several else self._from_here(value)
+        return [from_here(one) for one in value] if several else from_here(value)
 
     def _require(self, keys: Sequence[str], value: Any, holds: bool, wanted: str) -> None:
         if not holds:

@@ -9,8 +9,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from typer.main import get_group
 
-from knowgate.offline_eval.cli._command_group import COMMANDS
+from knowgate.offline_eval.cli._app import app
+from knowgate.offline_eval.cli._command_group import COMMANDS, import_commands
 from knowgate.offline_eval.cli._project_file import ProjectFile
 from knowgate.offline_eval.systems import GuardChoice
 from tests.offline_eval.cli.commands import Knowgate, refused
@@ -85,6 +87,31 @@ def test_the_command_line_wins_and_parents_are_searched(
     )
     refused(knowgate("--config", project / "none.toml", "plan"), "none.toml: no such file")
     assert "knowgate.toml" in knowgate("--help").out
+
+
+def test_a_scorer_that_is_a_folder_is_relative_to_the_file(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("tuned", "lexical", "deep"):
+        (project / name).mkdir()
+    monkeypatch.chdir(project / "deep")
+
+    def scorer(shared: str, own: str | None = None, command: str = "measure") -> object:
+        section = "" if own is None else f"[{command}]\nscorer = {own}\n"
+        (project / "knowgate.toml").write_text(f'scorer = "{shared}"\n{section}')
+        file = ProjectFile.find(None, COMMANDS)
+        assert file is not None
+        import_commands(command)
+        return file.defaults([command], get_group(app).commands[command], [])["scorer"]
+
+    tuned = str(project / "tuned")
+    assert scorer("tuned") == tuned
+    assert scorer("tuned,device=cpu") == f"{tuned},device=cpu"
+    assert scorer("hf:tuned") == f"hf:{tuned}"
+    assert scorer("lexical", '"tuned"') == tuned
+    assert scorer("tuned", '["tuned", "lexical"]', "compare-scorers") == [tuned, "lexical"]
+    for name in ("lexical", "hf:none", "judge:tuned"):
+        assert scorer(name) == name
 
 
 def test_options_that_exclude_each_other_leave_the_file_out(
