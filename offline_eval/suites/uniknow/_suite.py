@@ -175,20 +175,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         methods = cast(_MethodSystem, systems[0]).methods
         chosen = self._chosen(settings, systems)
         lm, meter, parts = methods.lm, methods.meter, self._parts
-        kept = settings.model_dump(
-            mode="json",
-            exclude={
-                "data",
-                "model",
-                "knowledge",
-                "scorer",
-                "answer_tokens",
-                "dtype",
-                "seed",
-                "rank",
-                "epochs",
-            },
-        )
+        kept = settings.model_dump(mode="json", exclude=_STORED_OTHERWISE)
         stored: dict[str, Any] = {"dataset": _questions(cases)[0].dataset}
         stored |= {"model": lm.fingerprint, **kept}
         # Settings that no row depends on must not prevent a run from being resumed.

@@ -158,6 +158,16 @@ def test_failed_rows_are_asked_again_on_request(tmp_path: Path) -> None:
     assert not any(row.error for row in after)
 
 
+def test_settings_of_training_do_not_bind_a_run_that_trains_nothing(tmp_path: Path) -> None:
+    run = small_run(tmp_path, ScriptedLanguageModel(default="Rome"), methods=("naive",), limit=2)
+    again = ScriptedLanguageModel(default="Rome")
+
+    small_run(run, again, methods=("naive",), limit=2, training_steps=3, learning_rate=0.1)
+
+    assert again.calls == 0
+    assert not {"training_steps", "learning_rate"} & set(Manifest.read_raw(run)["settings"])
+
+
 # -- a chat model on real text -----------------------------------------------------------
 
 
