@@ -14,7 +14,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from langchain_core.vectorstores import InMemoryVectorStore
+from numpy.typing import NDArray
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from ...calibration import Interval
@@ -108,9 +110,14 @@ class ModelDemo:
 
     @staticmethod
     def counts(answers: Sequence[DeskAnswer], *, guarded: bool) -> list[Interval]:
-        """Return the shares of the outcomes among some answers, in the order of `OUTCOMES`."""
+        """Return the shares of the outcomes among some answers, in the order of `OUTCOMES`.
+
+        Their intervals draw whole articles: questions on one article are one unit.
+        """
         found = [(one.guarded if guarded else one.unguarded).outcome for one in answers]
-        return [Interval.wilson(found.count(name), len(found)) for name in OUTCOMES]
+        groups = [one.record.source or "" for one in answers]
+        rows = [[float(outcome == name) for outcome in found] for name in OUTCOMES]
+        return [Interval.bootstrap(_share, row, row, groups=groups) for row in rows]
 
     def fewer_wrong(self) -> Interval:
         """Return the share of wrong replies without the guard minus that with it."""
@@ -177,11 +184,16 @@ class ModelDemo:
                 "was calibrated on questions about other articles.",
                 Table("Questions", tuple(columns), lines),
                 f"Wrong replies without the guard minus wrong replies with it: "
-                f"{interval_text(self.fewer_wrong())} (questions on one article are one unit).",
+                f"{interval_text(self.fewer_wrong())} (in all intervals, questions on one article "
+                "are one unit).",
                 Prose((RIGHT_RULE,), small=True),
                 Cases(tuple(_case(one) for one in self.examples())),
             ),
         )
+
+
+def _share(outcomes: NDArray[np.float64], _: NDArray[np.float64]) -> float | None:
+    return float(outcomes.mean()) if len(outcomes) else None
 
 
 RIGHT_RULE = (

@@ -136,6 +136,11 @@ def test_a_model_reads_the_help_desk_with_fewer_wrong_replies_behind_the_guard(
     assert fewer.low > 0.2
     counts = found.figures()["outcomes"]["all questions"]["guard"]
     assert sum(share.value for share in counts.values()) == pytest.approx(1)
+    articles = len({one.record.source for one in found.answers})
+    for share in counts.values():
+        assert share.n == articles, "questions on one article are one unit"
+        assert 0 <= share.low <= share.value <= share.high <= 1
+        assert share.low < share.high
     there = [one for one in found.answers if one.in_kb]
     assert sum(one.guarded.outcome == "right" for one in there) > len(there) / 2
 
