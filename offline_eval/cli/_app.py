@@ -85,6 +85,9 @@ def main() -> None:
 
     with contextlib.suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGTERM, end)
+        # The terminal was closed. `nohup` has it ignored.
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            signal.signal(signal.SIGHUP, end)
     try:
         code = _command_line()(prog_name="knowgate", standalone_mode=False) or 0
         sys.exit(ended[0] if ended else code)

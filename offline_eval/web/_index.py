@@ -10,7 +10,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +142,15 @@ class RunIndex:
                 ).fetchone()
                 keys.append(None if row is None else row["key"])
         return keys[0], keys[1]
+
+    def with_only_systems(self, query: ComparisonQuery) -> ComparisonQuery:
+        """Return the query with the systems that its runs have: the only one is chosen."""
+        chosen = []
+        for run, system in ((query.run, query.system), (query.other_run, query.other_system)):
+            systems = list(self.runs[run].facets["system"])
+            own = system if system in systems else ""
+            chosen.append(systems[0] if len(systems) == 1 else own)
+        return replace(query, system=chosen[0], other_system=chosen[1])
 
     def compare(self, query: ComparisonQuery) -> tuple[Found, Mapping[str, int]]:
         """Return a page of pairs, and how many there are of each kind of change."""
@@ -352,7 +361,7 @@ def _row(identifier: int, run: str, record: Record, labels: Sequence[str]) -> tu
         "fields": record.fields,
     }
     values = (identifier, run, record.key, record.pair, record.system, record.kind)
-    marks = (record.route, record.reason, record.score, "\n".join(labels))
+    marks = (record.route, record.reason, record.score, "\n".join(sorted(labels)))
     return (*values, *marks, *_texts(record), clean_text(record.error), json.dumps(detail))
 
 

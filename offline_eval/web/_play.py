@@ -70,18 +70,21 @@ class Playground:
         self._retrieved: dict[str, list[Any]] = {}
         self._log = SharedLog(questions, SavedQuestion, opening='{"id": "play-')
 
-    async def answer(self, question: str, struck: Sequence[int]) -> AsyncIterator[dict[str, Any]]:
+    async def answer(
+        self, question: str, struck: Sequence[int] | None
+    ) -> AsyncIterator[dict[str, Any]]:
         """Yield the passages, the decision, the pieces of the reply, and the end.
 
         Args:
             question: as typed.
-            struck: numbers of passages that are left out; those retrieved before are then
-                taken again.
+            struck: numbers of passages that are left out of those retrieved before, which are
+                taken again; None for a new question.
         """
         try:
-            found = self._retrieved.get(question) if struck else None
+            found = None if struck is None else self._retrieved.get(question)
             if found is None:
                 found = await self._retrieve(question)
+            struck = struck or ()
             yield {"event": "passages", "passages": [_shown(one) for one in found]}
             kept = [one for number, one in enumerate(found) if number not in struck]
             places = [number for number in range(len(found)) if number not in struck]
@@ -168,7 +171,7 @@ class _Question(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     question: str = _Text
-    struck: list[int] = Field(default=[], max_length=1000)
+    struck: list[int] | None = Field(default=None, max_length=1000)
 
 
 class _Case(BaseModel):

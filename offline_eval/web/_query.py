@@ -153,7 +153,8 @@ class ComparisonQuery:
                 parts.append(f"{side}.system = ?")
                 values.append(system)
         if not (self.system and self.other_system):
-            parts.append("a.system = b.system")
+            # A run without systems has one, which has no name.
+            parts.append("(a.system = b.system OR a.system = '' OR b.system = '')")
         # The question too: another run may have given the id to another one.
         pairs = "FROM rows a JOIN rows b ON a.pair = b.pair AND a.question = b.question"
         return f"{pairs} WHERE {' AND '.join(parts)}", values

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 
+from ..judging.labelling import plain
 from ._gate import RejectedError
 from ._index import PAGE, Case, RunIndex
 from ._matches import WordMatcher, match_values
@@ -19,9 +20,14 @@ _CHANGES = {
 }
 
 
-def view_app(index: RunIndex) -> FastAPI:
-    """Return the pages of `knowgate view` over indexed runs."""
-    app, matcher = new_app((("/", "Runs"), ("/compare", "Compare"))), WordMatcher()
+def view_app(index: RunIndex, matcher: WordMatcher | None = None) -> FastAPI:
+    """Return the pages of `knowgate view` over indexed runs.
+
+    Args:
+        index: of the runs.
+        matcher: finds the words that match.
+    """
+    app, matcher = new_app((("/", "Runs"), ("/compare", "Compare"))), matcher or WordMatcher()
 
     @app.get("/")
     def runs() -> Response:
@@ -62,8 +68,9 @@ def view_app(index: RunIndex) -> FastAPI:
     def matches(request: Request) -> Response:
         query = _query(index, request)
         found = _case(index, query, request)
-        texts = [one.text or "" for one in found.passages]
-        return JSONResponse(match_values(matcher, found.record.question, texts))
+        # Places are counted in what the page shows.
+        texts = [plain(one.text or "") for one in found.passages]
+        return JSONResponse(match_values(matcher, plain(found.record.question), texts))
 
     @app.get("/compare")
     def compare(request: Request) -> Response:
@@ -73,6 +80,7 @@ def view_app(index: RunIndex) -> FastAPI:
             query = ComparisonQuery(names[0], names[min(1, len(names) - 1)])
         if not {query.run, query.other_run} <= index.runs.keys():
             raise RejectedError(404, "no such run")
+        query = index.with_only_systems(query)
         found, numbers = index.compare(query)
         pages = max(1, -(-found.total // PAGE))
         values = {"query": query, "found": found, "numbers": numbers, "pages": pages}

@@ -81,6 +81,11 @@
     return item !== null && byId("note").value.trim() !== item.note;
   }
 
+  // Nothing where it was not changed here: another tab may have stored one meanwhile.
+  function changedNote() {
+    return noteChanged() ? byId("note").value.trim() : null;
+  }
+
   async function storeNote() {
     if (noteChanged()) {
       const note = byId("note").value.trim();
@@ -201,9 +206,9 @@
 
   async function label(criterion, outcome) {
     const before = item.status;
-    const note = byId("note").value.trim();
+    const note = changedNote();
     take(await ask(`replies/${position}/label`, { criterion, outcome, note }));
-    item.note = note;
+    item.note = note ?? item.note;
     announce(`Stored ${criterion}: ${outcome}.`);
     if (statuses[position] === "open" || before === "done") {
       await show(position);
@@ -213,9 +218,9 @@
   }
 
   async function skip() {
-    const note = byId("note").value.trim();
+    const note = changedNote();
     take(await ask(`replies/${position}/skip`, { note }));
-    item.note = note;
+    item.note = note ?? item.note;
     announce("Skipped.");
     await goOn();
   }

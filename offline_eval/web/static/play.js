@@ -6,6 +6,7 @@
   let question = "";
   let waiting = null;
   let sent = 0;
+  let marked = false;
 
   const element = (name, text, className) => {
     const made = document.createElement(name);
@@ -62,6 +63,21 @@
     }));
   };
 
+  // What is shown belongs together: nothing of an earlier decision or question stays.
+  const clearDecision = () => {
+    for (const id of ["decision", "signals", "notes", "reply", "saved"]) find(id).replaceChildren();
+    for (const score of document.querySelectorAll("#passages .score")) score.textContent = "";
+  };
+  const clearQuestion = (next) => {
+    if (next !== question) find("answer").value = "";
+    question = next;
+    struck.clear();
+    marked = false;
+    find("result").hidden = true;
+    find("question").textContent = question;
+    showPassages([]);
+  };
+
   const showDecision = (found) => {
     find("decision").replaceChildren(
       element("span", words(found.route), `route route-${found.route}`),
@@ -91,18 +107,25 @@
 
   const showMatches = async (signal) => {
     const answer = await post("/words", { question }, signal);
-    if (answer.ok) window.knowgate.showMatches(await answer.json());
+    if (!answer.ok) return;
+    const found = await answer.json();
+    if (signal.aborted) return;
+    window.knowgate.showMatches(found);
+    marked = true;
   };
 
-  const take = (event) => {
-    if (event.event === "passages" && !struck.size) showPassages(event.passages);
+  const take = (event, anew) => {
+    if (event.event === "passages" && anew) {
+      showPassages(event.passages);
+      find("result").hidden = false;
+    }
     if (event.event === "decision") showDecision(event);
     if (event.event === "text") find("reply").textContent += event.text;
     if (event.event === "abstained") find("notes").textContent += " · the reply itself abstains";
     if (event.event === "error") problem(event.message);
   };
 
-  const read = async (answer, isMine) => {
+  const read = async (answer, anew, isMine) => {
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
     for (;;) {
@@ -111,7 +134,7 @@
       const lines = (rest + value).split("\n");
       rest = lines.pop();
       if (!isMine()) return;
-      lines.filter(Boolean).forEach((line) => take(JSON.parse(line)));
+      lines.filter(Boolean).forEach((line) => take(JSON.parse(line), anew));
     }
   };
 
@@ -121,19 +144,16 @@
     const mine = ++sent;
     const { signal } = waiting;
     problem("");
-    find("saved").textContent = "";
+    clearDecision();
     find("state").textContent = "Asking …";
-    find("reply").textContent = "";
     try {
-      const answer = await post("/ask", { question, struck: [...struck] }, signal);
+      const answer = await post("/ask", { question, struck: anew ? null : [...struck] }, signal);
       if (!answer.ok) throw new Error((await answer.json()).error ?? "not understood");
-      find("result").hidden = false;
-      if (anew) find("question").textContent = question;
-      await read(answer, () => mine === sent);
+      await read(answer, anew, () => mine === sent);
       if (mine !== sent) return;
       find("state").textContent = struck.size
         ? `Decided without ${struck.size} passage${struck.size > 1 ? "s" : ""}.` : "";
-      if (anew) await showMatches(signal);
+      if (!marked) await showMatches(signal);
     } catch (error) {
       if (mine !== sent || error.name === "AbortError") return;
       find("state").textContent = "";
@@ -144,9 +164,9 @@
 
   find("ask").addEventListener("submit", (event) => {
     event.preventDefault();
-    question = find("search").value.trim();
-    if (!question) return;
-    struck.clear();
+    const next = find("search").value.trim();
+    if (!next) return;
+    clearQuestion(next);
     ask(true);
   });
   find("save").addEventListener("submit", async (event) => {
@@ -157,6 +177,7 @@
     try {
       const answer = await post("/save", body);
       const value = await answer.json();
+      if (body.question !== question) return;
       find("saved").textContent = answer.ok ? "Saved." : `Not saved: ${value.error ?? "not understood"}`;
     } catch {
       find("saved").textContent = "Not saved: the command does not answer.";

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 import signal
+import sys
+import tempfile
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
+
+from knowgate.offline_eval.cli import main
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.web.runs import replies_run
-from tests.support.commands import command
+from tests.support.commands import Program
 
 
 def test_folders_without_runs_and_broken_runs_are_one_line(
@@ -23,9 +28,15 @@ def test_folders_without_runs_and_broken_runs_are_one_line(
     refused(knowgate("view", run), "replies.jsonl:1")
 
 
-def test_the_page_is_served_until_it_is_interrupted(tmp_path: Path, socket_enabled: None) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGHUP, 129)])
+def test_the_page_is_served_until_it_is_interrupted(
+    tmp_path: Path, socket_enabled: None, number: signal.Signals, code: int
+) -> None:
+    if signal.getsignal(number) is signal.SIG_IGN:
+        pytest.skip("these tests are run by nohup")
     run = replies_run(tmp_path / "run", questions=1)
-    with command("view", run, "--no-browser") as server:
+    (tmp_path / "temporary").mkdir()
+    with Program(_view, run, tmp_path / "temporary") as server:
         found = re.search(r"4 rows of 1 run — (\S+)", server.first_line())
         assert found is not None
         parts = urlsplit(found[1])
@@ -33,5 +44,26 @@ def test_the_page_is_served_until_it_is_interrupted(tmp_path: Path, socket_enabl
         connection.request("GET", f"/?{parts.query}")
         assert connection.getresponse().status == 303
         connection.close()
-        server.signal(signal.SIGINT)
-        assert server.wait() == 0
+        assert list((tmp_path / "temporary").iterdir())
+        server.signal(number)
+        assert server.wait() == code
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+def _view(run: Path, temporary: Path) -> None:
+    tempfile.tempdir = str(temporary)
+    sys.argv = ["knowgate", "view", str(run), "--no-browser"]
+    main()
+
+
+def test_nohup_keeps_a_command_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["knowgate", "--version"])
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)]
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with pytest.raises(SystemExit):
+            main()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before[0])
+        signal.signal(signal.SIGHUP, before[1])

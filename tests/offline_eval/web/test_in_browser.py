@@ -120,6 +120,10 @@ def test_a_chain_is_tried_and_a_passage_struck_out(
         page.get_by_label("Passage that holds it").select_option("0")
         page.get_by_role("button", name="Save").click()
         expect(page.locator("#saved")).to_have_text("Saved.")
+        page.keyboard.press("1")
+        expect(page.locator("#decision")).to_contain_text("follow context")
+        expect(page.locator("#holder")).to_have_value("0")
+        expect(page.locator("#passages mark").first).to_be_visible()
     assert TEXTS[0] in (tmp_path / "saved.jsonl").read_text(encoding="utf-8")
 
 

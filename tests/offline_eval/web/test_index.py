@@ -119,6 +119,19 @@ def test_two_runs_are_compared_case_by_case(folder: Path, tmp_path: Path) -> Non
     assert (found.rows[0]["route"], found.rows[0]["other_route"]) == ("abstain", "follow_context")
 
 
+def test_the_order_of_verdicts_is_no_difference(folder: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(folder, tmp_path / "other")
+    lines = (folder / "judgements.jsonl").read_text(encoding="utf-8").splitlines()
+    second = [line.replace("/detector", "/b").replace('"detector"', '"b"') for line in lines]
+    run = shutil.copytree(folder, tmp_path / "run")
+    (run / "judgements.jsonl").write_text("\n".join([*lines, *second, ""]), "utf-8")
+    (other / "judgements.jsonl").write_text("\n".join([*second, *lines, ""]), "utf-8")
+    with open_index([run, other]) as index:
+        _, numbers = index.compare(ComparisonQuery("run", "other"))
+
+    assert (numbers["label"], numbers["all"]) == (0, 24)
+
+
 UNIKNOW: dict[str, list[dict[str, Any]]] = {
     "rows": [{"case_id": "naive|d/q/original", "method": "naive", "answer": "Rome", "right": True}],
     "cases": [
@@ -217,12 +230,13 @@ def test_a_folder_that_cannot_be_read_is_left_out(
 
 def test_a_damaged_run_larger_than_the_cache_leaves_the_others_whole(tmp_path: Path) -> None:
     half = "\ud83d"
-    many = [
-        {"case_id": f"m|{n}", "method": "m", "answer": "x" * 3000, "right": True}
-        for n in range(1500)
-    ]
+    many = [{"case_id": f"m|{n}", "method": "m", "right": True} for n in range(800)]
+    # More text than SQLite's cache holds: it is written to the file before the row that fails.
+    cases = [{"case_id": f"{n}", "passages": [f"{n}" + "x" * 3000]} for n in range(800)]
     suite_run(tmp_path / "a", "uniknow", **UNIKNOW)
-    suite_run(tmp_path / "b", "uniknow", rows=[*many, {"case_id": half, "method": "m"}])
+    suite_run(
+        tmp_path / "b", "uniknow", rows=[*many, {"case_id": half, "method": "m"}], cases=cases
+    )
     suite_run(tmp_path / "c", "uniknow", **UNIKNOW)
     with open_index([tmp_path]) as index:
         assert [len(index.find(CaseQuery(run)).rows) for run in index.runs] == [1, 1]

@@ -76,6 +76,23 @@ def test_a_struck_passage_changes_the_decision(client: TestClient) -> None:
     assert ask(client, struck=(0, 1))[1]["route"] == "abstain"
 
 
+def test_passages_are_retrieved_for_a_new_question_alone(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def retrieve(question: str) -> list[Document]:
+        asked.append(question)
+        return [Document(f"nine {len(asked)}")]
+
+    client = client_of(chain_of(retrieve), tmp_path / "saved.jsonl")
+    events = [client.post("/ask", json={"question": "When?"}).text, ask(client, struck=(0,))]
+    again = ask(client, struck=())
+    assert asked == ["When?"]
+    assert again[0]["passages"] == [{"text": "nine 1", "source": ""}]
+    assert again[1]["route"] == "follow_context"
+    assert "nine 1" in events[0]
+    assert client.post("/ask", json={"question": "When?"}).text.count("nine 2")
+
+
 def test_an_error_of_the_chain_is_told_by_its_type_alone(tmp_path: Path) -> None:
     def fail(_question: str) -> list[Document]:
         raise ValueError("key=secret")

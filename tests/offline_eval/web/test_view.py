@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import unescape
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -12,7 +13,8 @@ from starlette.testclient import TestClient
 
 from knowgate.offline_eval.web import view_app
 from knowgate.offline_eval.web._index import open_index
-from tests.offline_eval.web.runs import replies_run
+from knowgate.offline_eval.web._matches import Matches, WordMatcher
+from tests.offline_eval.web.runs import replies_run, suite_run
 from tests.support.report_page import Page
 
 
@@ -81,6 +83,25 @@ def test_two_systems_stand_side_by_side(client: TestClient) -> None:
     assert len(links(page, "/case?run=run&key=guarded")) == 60
 
 
+def test_runs_of_one_system_each_are_compared_whatever_its_name(tmp_path: Path) -> None:
+    for run, systems in (("a", ["x"]), ("b", ["y"]), ("c", ["z", "w"]), ("d", [""])):
+        rows = [{"row_id": f"{one}/k".lstrip("/"), "system": one} for one in systems]
+        suite_run(tmp_path / run, "own", rows=rows)
+    with open_index([tmp_path]) as index:
+        client = TestClient(view_app(index), base_url="http://127.0.0.1")
+
+        def pairs(address: str) -> int:
+            return len(links(client.get(address + "&change=all").text, "/case?run=a"))
+
+        assert pairs("/compare?run=a&other_run=b") == 1
+        # The system of the run that was chosen before is not one of this run.
+        assert pairs("/compare?run=a&other_run=b&system=z&other_system=w") == 1
+        assert pairs("/compare?run=a&other_run=d") == 1
+        assert pairs("/compare?run=a&other_run=c&other_system=w") == 1
+        assert pairs("/compare?run=a&other_run=c") == 0
+        assert "choose a system on both sides" in client.get("/compare?run=a&other_run=c").text
+
+
 @pytest.mark.parametrize(
     "address", ["/cases?run=x", "/case?run=run&key=x", "/compare?run=x", "/matches?run=run&key=x"]
 )
@@ -99,3 +120,23 @@ def test_the_words_that_match_are_found_where_they_stand(client: TestClient) -> 
     assert words["pool"] == "pool"
     assert words["opens"] == "open"
     assert found["passages"][1] == []
+
+
+def test_the_words_that_match_are_counted_in_what_the_page_shows(tmp_path: Path) -> None:
+    question, passage = "\u202eWhen\r\ndoes it open?", "\u202e\r\nIt\r\nopens."
+    row = {"row_id": "k", "question": question, "key": "k"}
+    tables = {"rows": [row], "instances": [{"key": "k", "passages": [passage]}]}
+
+    class Asked(WordMatcher):
+        def match(self, question: str, passages: Sequence[str]) -> Matches:
+            asked.append((question, *passages))
+            return Matches((), [() for _ in passages])
+
+    asked: list[tuple[str, ...]] = []
+    with open_index([suite_run(tmp_path / "run", "own", **tables)]) as index:
+        client = TestClient(view_app(index, Asked()), base_url="http://127.0.0.1")
+        assert client.get("/matches?run=run&key=k").status_code == 200
+        shown = client.get("/case?run=run&key=k").text
+
+    assert asked == [("When\ndoes it open?", "\nIt\nopens.")]
+    assert all(text in unescape(shown) for text in asked[0])

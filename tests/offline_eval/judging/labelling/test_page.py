@@ -90,10 +90,12 @@ def votes(run: RepliesRun, criterion: str) -> list[str]:
 
 
 def test_clicking_through_labels_everything(run: RepliesRun, show: Open) -> None:
-    page = show(session_of(run))
+    session = session_of(run)
+    page = show(session)
     at(page, "Reply 1 of 4")
     page.get_by_role("button", name="yes").click()
     at(page, "Reply 2 of 4")
+    session.note(1, "of another tab")
     expect(page.get_by_text("expected answer?")).to_be_hidden()
     page.get_by_role("button", name=re.compile("^no")).click()
     page.get_by_role("button", name="tier_2").click()
@@ -115,6 +117,7 @@ def test_clicking_through_labels_everything(run: RepliesRun, show: Open) -> None
     labels = Labels.read(run.folder)
     noted = [labels.notes(reply) for reply in labels.votes("abstention")]
     assert noted.count({"anna": "half an answer"}) == 1
+    assert noted.count({"anna": "of another tab"}) == 1
 
 
 def test_the_keyboard_does_everything(run: RepliesRun, show: Open) -> None:
