@@ -141,18 +141,20 @@ def test_the_package_and_the_requirements_are_installed(job: Job) -> None:
 def test_the_result_is_that_of_the_check_with_a_summary(job: Job, code: str) -> None:
     done = job.run(
         STEPS["Check"]["run"],
-        KNOWGATE_ARGUMENTS="--policy p.json",
+        KNOWGATE_ARGUMENTS="--policy p.json\n--fail-if auroc<0.8\n  --fail-if a<1\n",
         KNOWGATE_CONFIG="knowgate.toml",
-        KNOWGATE_OUT=str(job.folder / "temp" / "knowgate-check"),
+        KNOWGATE_TEMP=str(job.folder / "temp"),
         STUB_CODE=code,
     )
 
     assert done.returncode == 0, done.stderr
     assert job.outputs()["exit-code"] == code
-    out = job.folder / "temp" / "knowgate-check"
-    assert job.outputs()["report"] == str(out / "report")
+    out = Path(job.outputs()["report"]).parent
+    assert out.parent == job.folder / "temp"
+    assert job.outputs()["policy"] == str(out / "policy.json")
     assert job.read("calls") == (
-        f"python -m knowgate --config knowgate.toml check --out {out} --policy p.json\n"
+        f"python -m knowgate --config knowgate.toml check --out {out} --policy p.json "
+        "--fail-if auroc<0.8 --fail-if a<1\n"
     )
     assert f"exit code {code}" in job.read("summary")
     assert "gate FAILED" in job.read("summary")
@@ -160,17 +162,33 @@ def test_the_result_is_that_of_the_check_with_a_summary(job: Job, code: str) -> 
     assert job.step("Result").returncode == int(code)
 
 
+def test_two_uses_in_one_job_share_no_folder(job: Job) -> None:
+    folders = set()
+    for _ in range(2):
+        assert job.step("Check").returncode == 0
+        folders.add(job.outputs()["report"])  # the last ones written
+    assert len(folders) == 2
+    # What is kept is that of this use.
+    paths = STEPS["Keep the report"]["with"]["path"].split("\n")
+    assert [one for one in paths if one] == [
+        "${{ steps.check.outputs.report }}",
+        "${{ steps.check.outputs.policy }}",
+    ]
+
+
 def test_the_gitlab_job_ends_as_the_check_and_keeps_the_report(job: Job) -> None:
     script = "\n".join(GITLAB["knowgate"]["script"])
     variables = GITLAB["knowgate"]["variables"]
 
-    done = job.run(script, **{**variables, "STUB_CODE": "3", "KNOWGATE_REQUIREMENTS": "r.txt"})
+    given = {"KNOWGATE_REQUIREMENTS": "r.txt", "KNOWGATE_ARGUMENTS": "--fail-if auroc<0.8"}
+    done = job.run(script, **{**variables, **given, "STUB_CODE": "3"})
 
     assert done.returncode == 3
     assert job.read("calls").splitlines() == [
         "python -m pip install --quiet knowgate[eval] --requirement r.txt",
-        "python -m knowgate check --out knowgate-check",
-        "python -m knowgate report knowgate-check/run --out knowgate-check/report --format junit",
+        # The gates and their tests in the merge request come of one command.
+        "python -m knowgate check --out knowgate-check --format html,md,json,junit "
+        "--fail-if auroc<0.8",
     ]
     assert job.run(script, **variables).returncode == 0
     assert GITLAB["knowgate"]["artifacts"]["when"] == "always"
