@@ -26,17 +26,25 @@ from knowgate.offline_eval.suites import read_suite_run, run_suite, write_report
 from knowgate.offline_eval.suites.ookb import MEASURE, OokbSuite, compare_scorers
 from knowgate.offline_eval.testbed import sample_knowledge_base_path
 
-path = sample_knowledge_base_path()
+# %% [markdown]
+# ## Questions
+#
+# The first thirty of the bundled sample, the fewest for a verdict on scorers. Take more of yours.
+
+# %%
+path = Path("questions.jsonl")
+sample = sample_knowledge_base_path().read_text(encoding="utf-8").splitlines()[:30]
+path.write_text("\n".join(sample), encoding="utf-8")
+pd.read_json(path, lines=True)[["question", "answer"]].head()
 
 # %% [markdown]
 # ## Scorers
 #
 # A name, `hf:MODEL` or `judge:MODEL` is a scorer. These two are bundled: `lexical` counts words
-# in common, `bi_encoder` compares embeddings. 30 questions are the fewest for a verdict; take
-# more.
+# in common, `bi_encoder` compares embeddings.
 
 # %%
-settings = MEASURE.settings(questions=path, passage="answer", limit=30)
+settings = MEASURE.settings(questions=path, passage="answer")
 compared = compare_scorers(settings, ["lexical", "bi_encoder"], Path("scorers"), risk=0.2)
 compared.choice.reason
 

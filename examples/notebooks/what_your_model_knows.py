@@ -33,7 +33,7 @@ from knowgate.offline_eval.testbed import FactStatus, default_world
 # %% [markdown]
 # ## Questions
 #
-# Sixteen facts, half of them taught and half withheld. Your own file needs `question`, `answers`
+# Twelve facts, half of them taught and half withheld. Your own file needs `question`, `answers`
 # and `context` on each line.
 
 # %%
@@ -41,7 +41,7 @@ world = default_world()
 facts = [
     fact
     for status in (FactStatus.TAUGHT, FactStatus.WITHHELD)
-    for fact in world.facts_with_status(status)[:96:12]
+    for fact in world.facts_with_status(status)[:72:12]
 ]
 questions = [
     {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import queue
 import signal
 import threading
@@ -20,12 +21,40 @@ _MOST_THREADS = 64
 def run_interruptibly(work: Coroutine[Any, Any, _Result]) -> _Result:
     """Run `work` on an event loop of its own and return its result.
 
-    Ctrl-C and SIGTERM cancel `work`, which can then clean up.
+    Ctrl-C and SIGTERM cancel `work`, which can then clean up. Where a loop runs already, as in
+    a notebook, the other one runs in a thread; SIGTERM is then left to the program.
 
     Raises:
         KeyboardInterrupt: after Ctrl-C.
         SystemExit: after SIGTERM, with code 143.
     """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _run(work)
+    return _run_in_thread(work)
+
+
+def _run_in_thread(work: Coroutine[Any, Any, _Result]) -> _Result:
+    cancel: Future[Callable[[], object]] = Future()
+
+    async def cancellable() -> _Result:
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        cancel.set_result(lambda: loop.call_soon_threadsafe(task.cancel))
+        return await work
+
+    with ThreadPoolExecutor(1) as thread:
+        result = thread.submit(contextvars.copy_context().run, _run, cancellable())
+        try:
+            return result.result()
+        except KeyboardInterrupt:
+            cancel.result()()
+            raise
+
+
+def _run(work: Coroutine[Any, Any, _Result]) -> _Result:
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
         loop.set_default_executor(DaemonThreads(_MOST_THREADS))
