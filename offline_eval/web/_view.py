@@ -74,13 +74,7 @@ def view_app(index: RunIndex, matcher: WordMatcher | None = None) -> FastAPI:
 
     @app.get("/compare")
     def compare(request: Request) -> Response:
-        query = ComparisonQuery.read(request.query_params)
-        names = list(index.runs)
-        if not query.run:
-            query = ComparisonQuery(names[0], names[min(1, len(names) - 1)])
-        if not {query.run, query.other_run} <= index.runs.keys():
-            raise RejectedError(404, "no such run")
-        query = index.with_only_systems(query)
+        query = _comparison(index, request)
         found, numbers = index.compare(query)
         pages = max(1, -(-found.total // PAGE))
         values = {"query": query, "found": found, "numbers": numbers, "pages": pages}
@@ -94,6 +88,16 @@ def _query(index: RunIndex, request: Request) -> CaseQuery:
     if query.run not in index.runs:
         raise RejectedError(404, "no such run")
     return query
+
+
+def _comparison(index: RunIndex, request: Request) -> ComparisonQuery:
+    query = ComparisonQuery.read(request.query_params)
+    names = list(index.runs)
+    if not query.run:
+        query = ComparisonQuery(names[0], names[min(1, len(names) - 1)])
+    if not {query.run, query.other_run} <= index.runs.keys():
+        raise RejectedError(404, "no such run")
+    return index.with_only_systems(query)
 
 
 def _case(index: RunIndex, query: CaseQuery, request: Request) -> Case:
