@@ -85,11 +85,17 @@ curves.query("leak <= 0.2").groupby("scorer")["answered"].max()
 # Two scripted models stand in for yours, which may be any runnable of LangChain: one guesses, one
 # admits that it does not know. They get no passages here (`direct`), so abstaining is right.
 
+
 # %%
-models = {
-    "guesses": RunnableLambda(lambda prompt: "It costs four euros."),
-    "admits": RunnableLambda(lambda prompt: "I do not know."),
-}
+def guess(prompt: object) -> str:
+    return "It costs four euros."
+
+
+def admit(prompt: object) -> str:
+    return "I do not know."
+
+
+models = {"guesses": RunnableLambda(guess), "admits": RunnableLambda(admit)}
 asked = OokbSuite.settings(questions=(path,), retrievals=("direct",), judges=("detector",), limit=4)
 run_suite(OokbSuite(models), asked, "replies")
 replies = read_suite_run("replies").to_pandas()

@@ -12,7 +12,7 @@ import inspect
 import re
 import tomllib
 import types
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -231,6 +231,7 @@ class ProjectFile:
             if isinstance(kind, type) and issubclass(kind, Enum):
                 names = [str(one.value) for one in kind]
                 self._require(keys, item, item in names, f"one of {', '.join(names)}")
+        from_here: Callable[[str], str]
         if kind is Path:
             from_here = self._from_here
         elif keys[-1] == "scorer":

@@ -171,7 +171,8 @@ def test_a_model_that_counts_cache_slots_reads_prompts_with_one_beginning_as_if_
     )  # fmt: skip
     with torch.random.fork_rng():
         torch.manual_seed(5)
-        lm = HuggingFaceLM.from_objects(MptForCausalLM(config).eval(), tokenizer, stop=())
+        model: Any = MptForCausalLM(config)
+        lm = HuggingFaceLM.from_objects(model.eval(), tokenizer, stop=())
     same_length = [f"{'beginning ' * 4}{n}" for n in range(3)]
     for asked in (same_length, [f"{text}{'?' * 5 * n}" for n, text in enumerate(same_length)]):
         together = lm.generate(asked, max_new_tokens=3)

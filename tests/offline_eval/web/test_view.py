@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from html import unescape
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -125,7 +126,10 @@ def test_the_words_that_match_are_found_where_they_stand(client: TestClient) -> 
 def test_the_words_that_match_are_counted_in_what_the_page_shows(tmp_path: Path) -> None:
     question, passage = "\u202eWhen\r\ndoes it open?", "\u202e\r\nIt\r\nopens."
     row = {"row_id": "k", "question": question, "key": "k"}
-    tables = {"rows": [row], "instances": [{"key": "k", "passages": [passage]}]}
+    tables: dict[str, Any] = {
+        "rows": [row],
+        "instances": [{"key": "k", "passages": [passage]}],
+    }
 
     class Asked(WordMatcher):
         def match(self, question: str, passages: Sequence[str]) -> Matches:
