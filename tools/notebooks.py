@@ -1,18 +1,15 @@
 """Make notebooks from their sources, run them in Jupyter's kernel, and store them with outputs.
 
-python -m tools.notebooks [OUT]
+python -m tools.notebooks [--out FOLDER]
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 import tempfile
 import time
 from pathlib import Path
-
-import jupytext
-from nbclient import NotebookClient
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "examples" / "notebooks"
@@ -20,6 +17,9 @@ SOURCES = ROOT / "examples" / "notebooks"
 
 def execute(source: Path, out: Path) -> float:
     """Run one notebook in a folder of its own; return the seconds that it took."""
+    import jupytext
+    from nbclient import NotebookClient
+
     notebook = jupytext.read(source)
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
@@ -29,9 +29,11 @@ def execute(source: Path, out: Path) -> float:
     return time.perf_counter() - begin
 
 
-def main(out: str = "notebooks") -> None:
+def main() -> None:
     """Run all notebooks; the first cell that fails ends it with its error."""
-    folder = Path(out)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("notebooks"), help="folder for them")
+    folder = parser.parse_args().out
     folder.mkdir(parents=True, exist_ok=True)
     # The kernel's folder is another one, so a relative path would lead elsewhere.
     os.environ["PYTHONPATH"] = str(ROOT)
@@ -41,4 +43,4 @@ def main(out: str = "notebooks") -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

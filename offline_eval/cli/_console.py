@@ -14,7 +14,6 @@ from contextvars import ContextVar
 from typing import Annotated, Any, get_type_hints
 
 import typer
-from pydantic import BaseModel
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -108,6 +107,8 @@ def print_figures(values: Mapping[str, Any] | Sequence[Any]) -> None:
 
 
 def _as_json(value: object) -> Any:
+    from pydantic import BaseModel  # here, so that help is shown without it
+
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from types import TracebackType
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -63,7 +66,8 @@ class PageServer:
         Raises:
             KeyboardInterrupt: after Ctrl-C, once the requests under way have ended.
         """
-        self._server.run(sockets=[self._listening])
+        with _hangup_ends(self._server):
+            self._server.run(sockets=[self._listening])
 
     def stop(self) -> None:
         """End `serve_forever`, called from another thread."""
@@ -83,3 +87,29 @@ class PageServer:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+@contextmanager
+def _hangup_ends(server: uvicorn.Server) -> Iterator[None]:
+    """End a server whose terminal was closed as after Ctrl-C: requests under way are answered."""
+    before = signal.getsignal(signal.SIGHUP)
+    caught: list[tuple[int, FrameType | None]] = []
+
+    def end(number: int, frame: FrameType | None) -> None:
+        caught.append((number, frame))
+        server.should_exit = True
+
+    try:
+        if before is not signal.SIG_IGN:  # as by nohup
+            signal.signal(signal.SIGHUP, end)
+    except ValueError:  # not the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    if caught and callable(before):
+        before(*caught[0])
+    elif caught:
+        raise KeyboardInterrupt

@@ -33,6 +33,7 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "benchmarks/RESULTS.md": "results.md",
     "examples/README.md": "examples/index.md",
+    "examples/notebooks/README.md": "examples/notebooks/index.md",
 }
 # Files of examples/ that become pages.
 _LANGUAGES = {".py": "python", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}

@@ -75,6 +75,7 @@ def test_runs_are_looked_through_by_keyboard(run: Path, browser: Any, socket_ena
         page.keyboard.type('"pool 7"')
         page.keyboard.press("Enter")
         expect(page.get_by_text("4 of 240 rows")).to_be_visible()
+        page.wait_for_load_state()  # keys count once the page's script has run
         page.keyboard.press("j")
         page.keyboard.press("j")
         expect(page.locator(".row.current")).to_contain_text("plain")
