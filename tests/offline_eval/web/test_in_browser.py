@@ -86,6 +86,7 @@ def test_runs_are_looked_through_by_keyboard(run: Path, browser: Any, socket_ena
         assert is_narrow_enough(page)
         page.keyboard.press("j")
         expect(page.locator(".route")).to_have_text("follow context")
+        page.wait_for_load_state()
         page.keyboard.press("u")
         expect(page.get_by_text("4 of 240 rows")).to_be_visible()
         page.get_by_role("link", name="Compare").click()
