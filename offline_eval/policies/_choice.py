@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any, TypeVar
 
 from ...calibration.risk import Leak, LeakFold, Risk
 from ...guard.decision import Route
@@ -12,8 +12,8 @@ from ...guard.errors import InputError
 from ._rates import cross_fitted_leak_rates
 from ._records import CalibrationSet
 
-if TYPE_CHECKING:
-    from ._fit import Calibrated
+# A `Calibrated`; its module imports this one.
+_Calibrated = TypeVar("_Calibrated", bound=Any)
 
 
 def require_candidates(sets: Sequence[CalibrationSet], risk: Risk) -> None:
@@ -47,7 +47,7 @@ def _cases(measured: CalibrationSet) -> set[tuple[str, str, tuple[str, str]]]:
     return {(r.question_id, r.case, r.unit) for r in measured.records}
 
 
-def best_of(found: Sequence[Calibrated]) -> Calibrated:
+def best_of(found: Sequence[_Calibrated]) -> _Calibrated:
     """The calibration that lets most answerable questions pass, of equals the first.
 
     Its rates are those of the whole procedure: the choice is made anew for each fold.
@@ -63,7 +63,7 @@ def best_of(found: Sequence[Calibrated]) -> Calibrated:
     return replace(best, leak_rates=cross_fitted_leak_rates(folds, seed=best.seed))
 
 
-def _passing(found: Calibrated) -> int:
+def _passing(found: Any) -> int:
     """How many of the answerable questions that were fitted on pass."""
     policy = found.policy
     return sum(
