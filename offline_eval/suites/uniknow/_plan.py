@@ -148,7 +148,8 @@ def make_plan(
         contexts: of all its questions.
         estimates: by question id.
         questions_per_side: at most that many known and as many unknown questions are
-            evaluated, and undefined ones in proportion; None for all.
+            evaluated, evenly spaced over the data set, and undefined ones in proportion;
+            None for all.
         defined_only: leave out questions for which it is undefined what the model knows.
         seed: of the split.
 
@@ -204,7 +205,19 @@ def _limited(
     larger = max(len(by_side[Knowledge.KNOWN]), len(by_side[Knowledge.UNKNOWN]))
     share = min(1.0, most / larger) if larger else 1.0
     room = {Knowledge.UNDEFINED: round(share * len(by_side[Knowledge.UNDEFINED]))}
-    return {name for side, names in by_side.items() for name in names[: room.get(side, most)]}
+    return {
+        name for side, names in by_side.items() for name in _spread(names, room.get(side, most))
+    }
+
+
+def _spread(names: Sequence[str], most: int) -> list[str]:
+    """Take at most that many, evenly spaced: neighbours in a list are often of one kind.
+
+    >>> _spread(["a", "b", "c", "d", "e"], 2)
+    ['a', 'c']
+    """
+    taken = min(most, len(names))
+    return [names[number * len(names) // taken] for number in range(taken)]
 
 
 def build_cases(

@@ -47,7 +47,11 @@ class UniKnowSettings(SuiteSettings):
     limit: Annotated[int | None, Field(ge=1, description="Use at most that many questions.")] = None
     questions_per_side: Annotated[
         int | None,
-        Field(ge=1, description="Evaluate at most that many known and as many unknown questions."),
+        Field(
+            ge=1,
+            description="Evaluate at most that many known and as many unknown questions, evenly "
+            "spaced over the data set.",
+        ),
     ] = None
     defined_only: bool = Field(
         False,

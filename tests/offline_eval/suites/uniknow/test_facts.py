@@ -16,7 +16,7 @@ from knowgate.offline_eval.suites.uniknow._contexts import build_contexts
 from knowgate.offline_eval.suites.uniknow._facts import FACTS, FACTS_FILE, listed_facts
 from knowgate.offline_eval.suites.uniknow._knowledge import estimate_knowledge
 from knowgate.offline_eval.suites.uniknow._matching import holds_answer
-from knowgate.offline_eval.suites.uniknow._plan import make_plan
+from knowgate.offline_eval.suites.uniknow._plan import Plan, make_plan
 from knowgate.offline_eval.suites.uniknow._questions import completes, question_file, read_dataset
 from knowgate.offline_eval.suites.uniknow._settings import UniKnowSettings
 from knowgate.offline_eval.suites.uniknow._stages import Parts
@@ -110,6 +110,33 @@ def test_the_wordings_take_turns_and_no_answer_is_drawn_twice() -> None:
 
 
 def test_questions_of_undefined_knowledge_can_be_left_out() -> None:
+    kept, left_out = (
+        {case.knowledge for case in _plan_of_thirty(None, defined_only=only).evaluation}
+        for only in (False, True)
+    )
+
+    assert kept == {Knowledge.KNOWN, Knowledge.UNKNOWN, Knowledge.UNDEFINED}
+    assert left_out == {Knowledge.KNOWN, Knowledge.UNKNOWN}
+
+
+def test_fewer_questions_a_side_come_from_the_whole_list() -> None:
+    everything, few = (
+        list(
+            dict.fromkeys(
+                case.question.id
+                for case in _plan_of_thirty(most, defined_only=True).evaluation
+                if case.knowledge is Knowledge.KNOWN
+            )
+        )
+        for most in (None, 3)
+    )
+
+    count = len(everything)
+    assert few == [everything[0], everything[count // 3], everything[2 * count // 3]]
+
+
+def _plan_of_thirty(most: int | None, *, defined_only: bool) -> Plan:
+    """Plan a run over thirty facts, a third of them known and a third undefined."""
     dataset = read_dataset(FACTS, limit=30, seed=2)
     contexts = build_contexts(dataset, encoder=BagOfWords(), kinds=PAPER_KINDS)
     sides = (Knowledge.KNOWN, Knowledge.UNKNOWN, Knowledge.UNDEFINED)
@@ -119,15 +146,9 @@ def test_questions_of_undefined_knowledge_can_be_left_out() -> None:
         question.id: replace(one, knowledge=sides[number % 3])
         for number, question in enumerate(dataset.questions)
     }
-
-    plans = [
-        make_plan(dataset, contexts, estimates, questions_per_side=None, defined_only=only, seed=0)
-        for only in (False, True)
-    ]
-
-    kept, left_out = ({case.knowledge for case in plan.evaluation} for plan in plans)
-    assert kept == set(sides)
-    assert left_out == {Knowledge.KNOWN, Knowledge.UNKNOWN}
+    return make_plan(
+        dataset, contexts, estimates, questions_per_side=most, defined_only=defined_only, seed=0
+    )
 
 
 def test_the_list_is_asked_and_trained_without_a_chat_template() -> None:
