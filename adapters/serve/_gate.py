@@ -28,6 +28,8 @@ _logger = logging.getLogger("knowgate.serve")
 _HEALTH = frozenset({"/healthz", "/readyz"})
 _WORK = "/v1/"
 _HEADERS = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
+# Of a rejected request's body, how much is read and thrown away, and for how long.
+_REJECTED_BYTES, _REJECTED_SECONDS = 1 << 18, 1.0
 
 
 class _GoneError(Exception):
@@ -79,15 +81,17 @@ class Gate:
 
         path: str = scope["path"]
         endpoint = self._metrics.endpoint(path)
+        body = _Body(receive)
         try:
             self._check_sender(scope)
             if path.startswith(_WORK):
-                await self._work(scope, receive, answer)
+                await self._work(scope, body.receive, answer)
             else:
-                await self._app(scope, receive, answer)
+                await self._app(scope, body.receive, answer)
         except _GoneError:
             pass
         except ServeError as error:
+            await body.discard(scope)
             await reply_to(error)(scope, receive, answer)
         except Exception as error:  # noqa: BLE001 - its text may be a user's
             _logger.error("%s raised %s", endpoint, type(error).__name__)
@@ -135,6 +139,43 @@ class Gate:
 
     def _show(self) -> None:
         self._metrics.show(running=self._admission.running, waiting=self._admission.waiting)
+
+
+class _Body:
+    """Knows whether a request's body has been asked for.
+
+    Args:
+        receive: of the request.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._untouched = True
+
+    async def receive(self) -> Message:
+        """Return the next message of the request."""
+        self._untouched = False
+        return await self._receive()
+
+    async def discard(self, scope: Scope) -> None:
+        """Read the body of a request that was rejected without reading it, within bounds.
+
+        A connection that is closed while bytes arrive is reset, and the client may then lose
+        the reply that says why it was rejected.
+        """
+        headers = dict(scope["headers"])
+        declared = headers.get(b"content-length", b"0")
+        small = declared.isdigit() and int(declared[:20]) <= _REJECTED_BYTES
+        # A client that sends `Expect` waits for the status before its body.
+        more, size = self._untouched and small and b"expect" not in headers, 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_REJECTED_SECONDS):
+                while more and size <= _REJECTED_BYTES:
+                    message = await self._receive()
+                    more, size = (
+                        message.get("more_body", False),
+                        size + len(message.get("body", b"")),
+                    )
 
 
 def is_loopback(host: str) -> bool:

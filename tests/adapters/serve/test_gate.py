@@ -86,6 +86,29 @@ async def test_large_bodies_are_rejected_before_they_are_read() -> None:
     assert read <= 12
 
 
+async def test_a_rejected_client_has_sent_its_body_before_the_reply() -> None:
+    app = make_app()
+    app.state.admission.draining = True
+    sent: list[int] = []
+
+    async def parts() -> AsyncIterator[bytes]:
+        for number in range(3):
+            sent.append(number)
+            yield b" " * 100
+
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            sent.append(1 << 16)
+            yield b" " * (1 << 16)
+
+    async with client_of(app) as client:
+        found = await client.post("/v1/decide", content=parts())
+        assert (found.status_code, sent) == (503, [0, 1, 2])
+        sent.clear()
+        assert (await client.post("/v1/decide", content=endless())).status_code == 503
+        assert sum(sent) < 1 << 20
+
+
 async def test_a_body_that_does_not_arrive_is_given_up() -> None:
     app = make_app(limits=ServeLimits(body_seconds=0.01))
 
