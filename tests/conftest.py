@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
@@ -29,11 +29,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine must not fail a property that holds.
+_PATIENT: dict[str, Any] = {
+    "deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow],
+}  # fmt: skip
 # The same examples in every run, so that more of them find nothing new the next time;
 # `--hypothesis-profile explore` draws others, and more.
-hypothesis.settings.register_profile("default", deadline=None, derandomize=True, max_examples=30)
-hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000)
-hypothesis.settings.register_profile("fast", deadline=None, derandomize=True, max_examples=10)
+hypothesis.settings.register_profile("default", **_PATIENT, derandomize=True, max_examples=30)
+hypothesis.settings.register_profile("explore", **_PATIENT, max_examples=1000)
+hypothesis.settings.register_profile("fast", **_PATIENT, derandomize=True, max_examples=10)
 hypothesis.settings.load_profile("default")
 
 

@@ -118,7 +118,7 @@ def test_the_metrics_example_serves_and_prints_the_abstention_rate(
 ) -> None:
     server = runpy.run_path(str(EXAMPLES / "metrics.py"))["main"](0)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(f"http://127.0.0.1:{server.server_port}/metrics", timeout=10) as response:
+    with opener.open(f"http://127.0.0.1:{server.server_port}/metrics", timeout=60) as response:
         served = response.read().decode()
     server.shutdown()
     server.server_close()
@@ -142,7 +142,7 @@ def test_the_metrics_example_ends_by_itself_without_a_terminal() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         stdin=subprocess.DEVNULL,
         check=True,
     )

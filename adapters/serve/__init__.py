@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ._app import ProxyOptions, create_app
     from ._lm_app import create_lm_app
     from ._server import bound_socket, serve
+    from ._unread import discard_body
     from ._upstream import Upstream
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "bound_socket",
     "create_app",
     "create_lm_app",
+    "discard_body",
     "serve",
 ]
 
@@ -38,6 +40,7 @@ _MODULES = {
     "bound_socket": "_server",
     "create_app": "_app",
     "create_lm_app": "_lm_app",
+    "discard_body": "_unread",
     "serve": "_server",
 }
 

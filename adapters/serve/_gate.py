@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ._admission import Admission, ServeLimits
 from ._errors import ServeError, reply_to
 from ._http_metrics import HTTPMetrics
+from ._unread import discard_body
 
 _logger = logging.getLogger("knowgate.serve")
 
@@ -28,8 +29,8 @@ _logger = logging.getLogger("knowgate.serve")
 _HEALTH = frozenset({"/healthz", "/readyz"})
 _WORK = "/v1/"
 _HEADERS = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
-# Of a rejected request's body, how much is read and thrown away, and for how long.
-_REJECTED_BYTES, _REJECTED_SECONDS = 1 << 18, 1.0
+# A rejected request that declares a longer body is replied to at once.
+_LONGEST_REJECTED = 1 << 18
 
 
 class _GoneError(Exception):
@@ -158,24 +159,13 @@ class _Body:
         return await self._receive()
 
     async def discard(self, scope: Scope) -> None:
-        """Read the body of a request that was rejected without reading it, within bounds.
-
-        A connection that is closed while bytes arrive is reset, and the client may then lose
-        the reply that says why it was rejected.
-        """
+        """Read the body of a request that was rejected without reading it, if it is short."""
         headers = dict(scope["headers"])
         declared = headers.get(b"content-length", b"0")
-        small = declared.isdigit() and int(declared[:20]) <= _REJECTED_BYTES
+        short = declared.isdigit() and int(declared[:20]) <= _LONGEST_REJECTED
         # A client that sends `Expect` waits for the status before its body.
-        more, size = self._untouched and small and b"expect" not in headers, 0
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_REJECTED_SECONDS):
-                while more and size <= _REJECTED_BYTES:
-                    message = await self._receive()
-                    more, size = (
-                        message.get("more_body", False),
-                        size + len(message.get("body", b"")),
-                    )
+        if self._untouched and short and b"expect" not in headers:
+            await discard_body(self._receive)
 
 
 def is_loopback(host: str) -> bool:

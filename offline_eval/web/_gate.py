@@ -20,6 +20,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ...adapters.serve import discard_body
 from ...guard.errors import InputError
 
 _LOG = logging.getLogger(__name__)
@@ -70,7 +71,7 @@ class Gate:
         """Answer one request."""
         if scope["type"] != "http":
             return
-        begun = False
+        begun, unread = False, True
 
         async def answer(message: Message) -> None:
             nonlocal begun
@@ -84,9 +85,14 @@ class Gate:
             if not await self._let_in(scope, answer):
                 return
             if scope["method"] == "POST":
-                receive = _replay(await _body(scope, receive), receive)
+                _require_short_json(scope)
+                unread = False
+                receive = _replay(await _body(receive), receive)
+            unread = False
             await self._app(scope, receive, answer)
         except RejectedError as rejected:
+            if unread:
+                await discard_body(receive)
             await _send(answer, rejected.status, rejected.message)
         except InputError as error:
             await _send(answer, 500, str(error))
@@ -147,12 +153,8 @@ def _cookie(scope: Scope, name: str) -> str:
     return cookie_parser("; ".join(_headers(scope, b"cookie"))).get(name, "")
 
 
-async def _body(scope: Scope, receive: Receive) -> bytes:
-    """The whole body of a request, as JSON must come.
-
-    Raises:
-        RejectedError: it is no JSON, too long, or does not arrive whole and in time.
-    """
+def _require_short_json(scope: Scope) -> None:
+    """Reject a body that is no JSON, or too long."""
     # No form of another page can send this type without asking first.
     kinds = [kind.partition(";")[0].strip() for kind in _headers(scope, b"content-type")]
     if kinds != ["application/json"]:
@@ -162,6 +164,14 @@ async def _body(scope: Scope, receive: Receive) -> bytes:
         raise RejectedError(411, "Content-Length is needed")
     if int(lengths[0]) > _LONGEST_BODY:
         raise RejectedError(413, "too long")
+
+
+async def _body(receive: Receive) -> bytes:
+    """The whole body of a request.
+
+    Raises:
+        RejectedError: it does not arrive whole and in time.
+    """
     parts: list[bytes] = []
     try:
         async with asyncio.timeout(_BODY_SECONDS):

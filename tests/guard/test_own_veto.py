@@ -43,7 +43,7 @@ class StalePassage(Veto[float]):
     name = "passage_age"
     reason = "passage_too_old"
     threshold = 365.0
-    deadline = 1.0
+    deadline = 30.0
     cost = 0.1
 
     def __init__(self, today: date = TODAY) -> None:

@@ -149,7 +149,7 @@ def _answered(parts: Any) -> Callable[[_Request], bool]:
     def succeeds(request: _Request) -> bool:
         method, body, headers = request
         path = "/label/replies/0" + ("/label" if method == "POST" else "")
-        connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=20)
+        connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)
         try:
             connection.request(method, path, body=body, headers=headers)
             return connection.getresponse().status < 400

@@ -22,6 +22,7 @@ from knowgate.guard import Generation, InputError, LanguageModel, LanguageModelE
 from knowgate.guard.errors import LanguageModelTimeoutError, PromptTooLongError
 from knowgate.guard.signals.confidence import SampledConsistency, Sampling
 from tests.adapters.langchain.fakes import TalkingModel, collector
+from tests.support.deadlines import awith_enough_time
 
 
 @pytest.fixture
@@ -241,24 +242,27 @@ async def test_a_hung_call_ends_at_its_deadline(asynchronous: bool) -> None:
 
 
 async def test_a_hung_coroutine_is_cancelled_at_its_deadline() -> None:
-    cancelled = asyncio.Event()
+    async def check(seconds: float) -> None:
+        cancelled = asyncio.Event()
 
-    async def hang(messages: Any) -> str:
-        try:
-            await asyncio.sleep(30)
-        finally:
-            cancelled.set()
-        return "late"
+        async def hang(messages: Any) -> str:
+            try:
+                await asyncio.sleep(60)
+            finally:
+                cancelled.set()
+            return "late"
 
-    lm = ChatModelLM(
-        RunnableLambda(lambda m: "", afunc=hang),
-        limits=ChatLimits(timeout=0.2, max_attempts=1),
-        greedy_options={},
-    )
+        lm = ChatModelLM(
+            RunnableLambda(lambda m: "", afunc=hang),
+            limits=ChatLimits(timeout=seconds, max_attempts=1),
+            greedy_options={},
+        )
 
-    with pytest.raises(LanguageModelTimeoutError):
-        await lm.agenerate(["q"])
-    assert cancelled.is_set()
+        with pytest.raises(LanguageModelTimeoutError):
+            await lm.agenerate(["q"])
+        assert cancelled.is_set()
+
+    await awith_enough_time(check)
 
 
 async def test_cancelling_the_caller_leaves_no_task() -> None:

@@ -28,7 +28,7 @@ from knowgate.guard import Decision, InputError, Reason, Route
 from knowgate.guard.prompts import Prompt
 from tests.adapters.langchain.fakes import CONTEXT_PROMPT, WAYS, RunsHandler, Setting, collector
 from tests.adapters.langchain.test_guarded_rag_ways import essence
-from tests.support.deadlines import with_enough_time
+from tests.support.deadlines import awith_enough_time, with_enough_time
 
 HISTORY = [HumanMessage("How much is the grounded plan?"), AIMessage("Nine euros a month.")]
 FOLLOW_UP = {"question": "what about yearly?", "chat_history": HISTORY}
@@ -249,20 +249,23 @@ async def test_a_rewriter_that_fails_leads_to_an_abstention(
 
 
 async def test_an_async_rewriter_that_hangs_is_cancelled() -> None:
-    ended: list[str] = []
+    async def check(seconds: float) -> None:
+        ended: list[str] = []
 
-    async def hangs(inputs: Any) -> str:
-        try:
-            await asyncio.sleep(60)
-        finally:
-            ended.append("cancelled")
-        return STANDALONE
+        async def hangs(inputs: Any) -> str:
+            try:
+                await asyncio.sleep(60)
+            finally:
+                ended.append("cancelled")
+            return STANDALONE
 
-    chain = Setting(conversation=Conversation(RunnableLambda(hangs), timeout=0.05)).chain
+        chain = Setting(conversation=Conversation(RunnableLambda(hangs), timeout=seconds)).chain
 
-    answer = await chain.ainvoke(FOLLOW_UP)
+        answer = await chain.ainvoke(FOLLOW_UP)
 
-    assert (answer.decision.reason, ended) == (Reason.REWRITING_FAILED, ["cancelled"])
+        assert (answer.decision.reason, ended) == (Reason.REWRITING_FAILED, ["cancelled"])
+
+    await awith_enough_time(check)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)

@@ -31,7 +31,7 @@ from knowgate.guard import Guard, InputError, Reason, Route, Veto
 from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
 from tests.adapters.langchain.agents import agent, asking, run, streamed
 from tests.adapters.langchain.fakes import WAYS, Setting
-from tests.support.deadlines import auntil
+from tests.support.deadlines import auntil, awith_enough_time
 from tests.support.guards import guard_with, policy_with
 
 SOON = 0.03
@@ -436,20 +436,28 @@ SIGNALS = {"veto": "stuck", "relevance": "relevance", "confidence": "confidence"
 
 @pytest.mark.parametrize("stage", [*SIGNALS, "conflict"])
 async def test_every_signal_that_hangs_ends_at_its_deadline(stage: str) -> None:
-    stuck, name = Stuck(), SIGNALS.get(stage, stage)
-    chain = chain_stuck_at(stage, stuck, deadlines={name: SOON})
+    name = SIGNALS.get(stage, stage)
 
-    answer = await chain.ainvoke(QUESTION)
+    async def check(seconds: float) -> None:
+        stuck = Stuck()
+        chain = chain_stuck_at(stage, stuck, deadlines={name: seconds})
 
-    assert (answer.decision.route, answer.decision.failed_signals) == (Route.ABSTAIN, (name,))
-    assert stuck.ended.is_set()
+        answer = await chain.ainvoke(QUESTION)
+
+        assert (answer.decision.route, answer.decision.failed_signals) == (Route.ABSTAIN, (name,))
+        assert stuck.ended.is_set()
+
+    await awith_enough_time(check)
 
 
 async def test_a_rewriter_that_hangs_ends_at_its_deadline() -> None:
-    stuck = Stuck()
-    chain = chain_stuck_at("rewriter", stuck, timeout=SOON)
+    async def check(seconds: float) -> None:
+        stuck = Stuck()
+        chain = chain_stuck_at("rewriter", stuck, timeout=seconds)
 
-    answer = await chain.ainvoke(FOLLOW_UP)
+        answer = await chain.ainvoke(FOLLOW_UP)
 
-    assert answer.decision.reason is Reason.REWRITING_FAILED
-    assert stuck.ended.is_set()
+        assert answer.decision.reason is Reason.REWRITING_FAILED
+        assert stuck.ended.is_set()
+
+    await awith_enough_time(check)

@@ -43,7 +43,7 @@ def sampling_chain(model: TalkingModel) -> GuardedRAG:
         confidence_threshold=0.7,
         allowed_routes=(Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN),
     )
-    estimator = SampledConsistency(ChatModelLM(model, limits=ChatLimits(timeout=5.0)))
+    estimator = SampledConsistency(ChatModelLM(model, limits=ChatLimits(timeout=60.0)))
     return GuardedRAG(
         guard=Guard(policy, scorer=scorer, estimator=estimator, metrics=False),
         retriever=PlainRetriever(),

@@ -454,7 +454,7 @@ def test_the_example_tells_the_quiet_week_from_the_changed_one() -> None:
         check=True,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     ).stdout
 
     assert "-- quiet week: no alarm\n" in printed

@@ -132,7 +132,7 @@ def test_the_command_serves_until_interrupted_and_goes_on_later(
             first = server.first_line()
             assert first.startswith(f"{done} of 5 replies labelled — http://127.0.0.1:")
             parts = urlsplit(first.split()[-1])
-            connection = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=20)
+            connection = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=60)
             connection.request(
                 "POST",
                 f"/label/replies/{done}/label",
@@ -142,7 +142,7 @@ def test_the_command_serves_until_interrupted_and_goes_on_later(
             assert connection.getresponse().status == 200
             connection.close()
             server.signal(signal.SIGINT)
-            assert (server.wait(30), server.err) == (0, "")
+            assert (server.wait(), server.err) == (0, "")
             assert server.out.endswith(f"{done + 1} of 5 replies labelled\n")
     labels = Labels.read(run.folder)
     assert labels.sample is not None

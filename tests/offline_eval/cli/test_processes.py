@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -49,11 +50,15 @@ def test_a_killed_command_goes_on_where_it_stopped(tmp_path: Path, finished_run:
     questions, whole = finished_run / "kb.jsonl", finished_run / "run"
     rows = tmp_path / "run" / "rows.jsonl"
     arguments = ("measure", "--questions", questions, "--scorer", "lexical", "--out")
-    with command(*arguments, tmp_path / "run") as process:
-        process.wait_for_lines(rows, 1)
-        process.signal(signal.SIGKILL)
-        process.wait()
-    killed = rows.read_bytes()
+    for _ in range(20):
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+        with command(*arguments, tmp_path / "run") as process:
+            process.wait_for_lines(rows, 1)
+            process.signal(signal.SIGKILL)
+            process.wait()
+        killed = rows.read_bytes()
+        if killed.count(b"\n") < 120:  # a busy machine may kill it too late
+            break
 
     with command(*arguments, tmp_path / "run") as resumed:
         assert resumed.wait() == 0, resumed.err

@@ -66,16 +66,17 @@ def test_the_abstention_ratio_is_what_the_guard_decided(
             ids = {one["labels"]["trace_id"] for series in named for one in series["exemplars"]}
             assert ids
             assert ids <= spans
-            assert (
-                there.value('count(knowgate_policy_info{calibrated="true", alpha="0.1"} == 1)') == 1
+            # A scrape that a busy machine is late with leaves a gap until the next one.
+            info = 'count(knowgate_policy_info{calibrated="true", alpha="0.1"} == 1)'
+            there.wait_until(lambda: there.value(info) == 1)
+            there.wait_until(
+                lambda: [one["health"] for one in there.get("targets")["activeTargets"]] == ["up"]
             )
-            [scraped] = there.get("targets")["activeTargets"]
-            assert scraped["health"] == "up"
             groups = there.get("rules")["groups"]
             rules = [rule for group in groups for rule in group["rules"]]
             assert len(rules) >= 15
             assert {rule.get("lastError", "") for rule in rules} == {""}
-            assert WITH_DATA - filled_panels(there) == set()
+            there.wait_until(lambda: filled_panels(there) >= WITH_DATA)
     finally:
         server.shutdown()
         server.server_close()

@@ -131,7 +131,9 @@ def _require_equal(
 
 @pytest.mark.slow
 @settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(_policies_and_lines())
 def test_a_replay_equals_the_guard_for_any_policy_and_any_signals(

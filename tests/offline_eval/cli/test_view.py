@@ -40,7 +40,7 @@ def test_the_page_is_served_until_it_is_interrupted(
         found = re.search(r"4 rows of 1 run — (\S+)", server.first_line())
         assert found is not None
         parts = urlsplit(found[1])
-        connection = HTTPConnection(parts.hostname or "", parts.port, timeout=20)
+        connection = HTTPConnection(parts.hostname or "", parts.port, timeout=60)
         connection.request("GET", f"/?{parts.query}")
         assert connection.getresponse().status == 303
         connection.close()

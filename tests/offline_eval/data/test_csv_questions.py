@@ -94,7 +94,7 @@ _CELLS = st.text(st.sampled_from('ab;,\t"\n é'), min_size=1, max_size=6).filter
     derandomize=True,
     deadline=None,
     max_examples=30,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     st.lists(st.tuples(_CELLS, _CELLS, st.none() | _CELLS), min_size=2, max_size=4),

@@ -220,7 +220,7 @@ _VALUES = st.recursive(
     derandomize=True,
     deadline=None,
     max_examples=40,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(_VALUES, st.sampled_from([None, 1]))
 def test_any_json_is_read_or_refused_and_never_crashes(

@@ -90,7 +90,7 @@ async def _killed_run(folder: Path) -> dict[str, Any]:
             os.kill(killed[0], signal.SIGKILL)
 
     with any_table(folder / "rows") as store:
-        limits = CallLimits(timeout=3.0, max_attempts=2, first_wait=0.01)
+        limits = CallLimits(timeout=5.0, max_attempts=2, first_wait=0.01)
         calls = Calls[int](str, _failed, limits, kill_one)
         pool = RayPool(PoolSize(workers=2, in_flight=4, cpus_per_worker=0.05))
         totals = await pool.run(calls, range(_ITEMS), partial(_factory, folder), store)

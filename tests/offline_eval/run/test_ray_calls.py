@@ -132,7 +132,7 @@ def test_without_ray_the_error_says_what_to_install(tmp_path: Path) -> None:
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
     assert "MissingDependencyError: ray cannot be imported: needs `pip install" in done.stderr

@@ -155,12 +155,12 @@ def test_a_second_writer_is_refused_while_readers_are_not(tmp_path: Path) -> Non
         store.append({"id": "a"})
         assert any_rows(tmp_path / "rows") == [{"id": "a"}]
         refused = subprocess.run(
-            command, check=False, capture_output=True, text=True, timeout=60, cwd=ROOT
+            command, check=False, capture_output=True, text=True, timeout=300, cwd=ROOT
         )
         assert "InputError" in refused.stderr
         assert "another process is writing" in refused.stderr
 
-    subprocess.run(command, check=True, timeout=60, cwd=ROOT)
+    subprocess.run(command, check=True, timeout=300, cwd=ROOT)
 
 
 def test_a_line_that_a_kill_cut_off_is_dropped_and_the_rest_kept(tmp_path: Path) -> None:
@@ -238,7 +238,9 @@ def test_a_full_disk_is_one_clear_error_and_what_was_stored_stays(tmp_path: Path
     stem = tmp_path / "rows"
     command = [sys.executable, "-c", _FULL_DISK, str(stem)]
 
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60, cwd=ROOT)
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, timeout=300, cwd=ROOT
+    )
 
     said = json.loads(done.stdout)
     assert "rows.jsonl: cannot be written (" in said["message"]

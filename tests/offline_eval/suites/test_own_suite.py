@@ -36,7 +36,7 @@ _SUITE = f"python:{arithmetic.__name__}:SUMS"
 
 
 class Calculator:
-    """A language model that adds; may be slow, or fail on some questions."""
+    """A language model that adds; may be slow, fail on some questions, or hang in the end."""
 
     fingerprint = "calculator"
 
@@ -51,6 +51,8 @@ class Calculator:
             with Path(log).open("a", encoding="utf-8") as stream:
                 stream.writelines(f"{prompt.replace(' ', '-')}\n" for prompt in prompts)
         time.sleep(self.seconds)
+        if len(self.asked) > int(os.environ.get("HANGS_AFTER", "1000")):
+            time.sleep(3600)
         if self.failing & set(prompts):
             raise LanguageModelError("down")
         sums = [prompt.split(" plus ") for prompt in prompts]
@@ -61,9 +63,9 @@ class Calculator:
         return self.generate(prompts)
 
 
-def slow() -> Calculator:
+def calculator() -> Calculator:
     """For runs that are killed."""
-    return Calculator(seconds=0.1)
+    return Calculator()
 
 
 def test_the_suite_is_short() -> None:
@@ -74,10 +76,11 @@ def test_the_suite_is_short() -> None:
 
 def test_a_killed_run_continues_and_repeats_nothing(tmp_path: Path) -> None:
     run, log = tmp_path / "run", tmp_path / "asked"
-    model = f"python:{__name__}:slow"
+    model = f"python:{__name__}:calculator"
     arguments = ("eval", _SUITE, "--upto", "6", "--model", model, "--out", run)
     rows, environment = run / "rows.jsonl", {"ASKED": str(log)}
-    with command(*arguments, env=environment) as program:
+    # However late it is killed, it is not at its end.
+    with command(*arguments, env={**environment, "HANGS_AFTER": "30"}) as program:
         program.wait_for_lines(rows, 4)
         program.signal(signal.SIGKILL)
         program.wait()

@@ -23,6 +23,7 @@ from knowgate.offline_eval.suites.ookb import OokbSuite
 from knowgate.offline_eval.systems import Comparison, _contexts
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, embed, write_toy_questions
 from tests.offline_eval.systems.asked import reader, run
+from tests.support.deadlines import with_enough_time
 from tests.support.scripted_chat import ScriptedError, ScriptedTextChat
 
 ONE = OokbSuite.settings(limit=1, cases=(CaseKind.LEFT_OUT,))
@@ -87,21 +88,25 @@ RETRIEVER: RunnableLambda[Any, Any] = RunnableLambda(lambda _question: [])
 def test_embedding_the_knowledge_base_takes_no_case_over_its_deadline(tmp_path: Path) -> None:
     questions = write_toy_questions(tmp_path / "kb.jsonl", 3)
 
-    def slowly(texts: Sequence[str]) -> Any:
-        time.sleep(1.6 if len(texts) > 1 else 0.0)
-        return embed(texts)
+    def check(seconds: float) -> None:
+        def slowly(texts: Sequence[str]) -> Any:
+            time.sleep(1.1 * seconds if len(texts) > 1 else 0.0)
+            return embed(texts)
 
-    done = run(
-        questions,
-        tmp_path / "out",
-        Comparison(models={"reader": reader()}),
-        encoder=lambda: ToyEncoder(slowly),
-        limits=CallLimits(timeout=1.5, max_attempts=1),
-    )
+        out = tmp_path / str(seconds)
+        done = run(
+            questions,
+            out,
+            Comparison(models={"reader": reader()}),
+            encoder=lambda: ToyEncoder(slowly),
+            limits=CallLimits(timeout=seconds, max_attempts=1),
+        )
 
-    contexts = _contexts.read_contexts(tmp_path / "out")
-    assert all(found.error is None for found in contexts.values())
-    assert done.totals.failed == 0
+        contexts = _contexts.read_contexts(out)
+        assert all(found.error is None for found in contexts.values())
+        assert done.totals.failed == 0
+
+    with_enough_time(check)
 
 
 def test_attempts_that_failed_are_counted_with_the_reply(tmp_path: Path) -> None:

@@ -58,6 +58,22 @@ def test_without_the_token_there_is_nothing(gate: Gate, address: str) -> None:
     assert "command printed" in answer.text
 
 
+async def test_a_rejected_client_has_sent_its_body_before_the_reply(gate: Gate) -> None:
+    seen: list[str] = []
+
+    async def receive() -> dict[str, Any]:
+        seen.append("part")
+        return {"type": "http.request", "body": b"{}", "more_body": len(seen) < 3}
+
+    async def send(message: Any) -> None:
+        seen.append(str(message.get("status", "end")))
+
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": [], "query_string": b""}
+    await gate(scope, receive, send)
+
+    assert seen == ["part", "part", "part", "403", "end"]
+
+
 def test_the_token_of_a_request_that_changes_something_is_not_taken_from_the_address(
     gate: Gate,
 ) -> None:

@@ -96,7 +96,8 @@ def test_runs_are_looked_through_by_keyboard(run: Path, browser: Any, socket_ena
         for side, name in ((0, "plain"), (1, "guarded")):
             with page.expect_navigation():  # the choice submits the form
                 page.get_by_role("combobox", name="System").nth(side).select_option(name)
-        page.get_by_role("link", name=re.compile("labels differ")).click()
+        with page.expect_navigation():
+            page.get_by_role("link", name=re.compile("labels differ")).click()
         expect(page.locator(".row")).to_have_count(60)
         assert serious_findings(page) == []
 

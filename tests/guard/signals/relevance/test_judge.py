@@ -28,6 +28,7 @@ from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import Sampling
 from knowgate.guard.signals.relevance import SufficiencyJudge
 from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
+from tests.support.deadlines import with_enough_time
 from tests.support.guards import guard_with, without_timings
 
 QUESTION = "When does the pool open?"
@@ -184,19 +185,22 @@ def test_the_async_forms_of_the_guard_await_the_model() -> None:
 
 
 def test_a_model_that_hangs_is_cancelled_at_the_deadline() -> None:
-    ended = []
+    def check(seconds: float) -> None:
+        ended = []
 
-    class Hanging(ScriptedLanguageModel):
-        async def agenerate(self, *given: Any, **settings: Any) -> list[list[Generation]]:
-            try:
-                await asyncio.Event().wait()
-            finally:
-                ended.append(True)
-            raise AssertionError
+        class Hanging(ScriptedLanguageModel):
+            async def agenerate(self, *given: Any, **settings: Any) -> list[list[Generation]]:
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    ended.append(True)
+                raise AssertionError
 
-    guard = guard_of(SufficiencyJudge(Hanging()), deadlines={"relevance": 0.02})
-    assert asyncio.run(guard.adecide(QUESTION, [RIGHT])).reason is Reason.RELEVANCE_FAILED
-    assert ended
+        guard = guard_of(SufficiencyJudge(Hanging()), deadlines={"relevance": seconds})
+        assert asyncio.run(guard.adecide(QUESTION, [RIGHT])).reason is Reason.RELEVANCE_FAILED
+        assert ended
+
+    with_enough_time(check)
 
 
 # -- failures -----------------------------------------------------------------------------------

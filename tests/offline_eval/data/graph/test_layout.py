@@ -139,7 +139,9 @@ fields = st.sampled_from(
 
 
 @settings(
-    deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=30,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     st.sampled_from([QUESTIONS, "task2/time_task2_en_choice.json", "task1/dev/time_en_dev.json"]),

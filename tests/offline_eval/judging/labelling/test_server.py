@@ -39,7 +39,7 @@ def ask(
 ) -> tuple[int, dict[str, str], str]:
     """Status, headers and text of one request with the page's cookie."""
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=20)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
     payload = body if isinstance(body, bytes | None) else json.dumps(body).encode()
     try:
         connection.request(
@@ -163,7 +163,7 @@ def test_a_request_that_is_cut_off_or_names_two_hosts_is_refused(
     assert ask(url, "replies/0/label", body)[0] == 200
     parts = urlsplit(url)
     head = ["POST /label/undo HTTP/1.1", f"Cookie: {cookie_of(url)['Cookie']}"]
-    with socket.create_connection((parts.hostname, parts.port or 0), timeout=20) as connection:
+    with socket.create_connection((parts.hostname, parts.port or 0), timeout=60) as connection:
         connection.sendall("\r\n".join([*head, *lines]).encode())
         connection.shutdown(socket.SHUT_WR)
         answer = connection.makefile("rb").readline()
@@ -225,7 +225,7 @@ def test_parallel_requests_of_two_annotators_lose_no_label(run: RepliesRun, serv
 
 def test_a_hundred_waiting_connections_do_not_block_the_next(url: str) -> None:
     parts = urlsplit(url)
-    idle = [http.client.HTTPConnection("127.0.0.1", parts.port, timeout=20) for _ in range(100)]
+    idle = [http.client.HTTPConnection("127.0.0.1", parts.port, timeout=60) for _ in range(100)]
     try:
         for connection in idle:
             connection.connect()
@@ -251,7 +251,7 @@ def test_a_request_that_comes_byte_by_byte_is_given_up(
     monkeypatch.setattr(f"{WEB}._gate._BODY_SECONDS", 0.2)
     parts = urlsplit(url)
     ends = time.monotonic() + 30
-    with socket.create_connection((parts.hostname, parts.port or 0), timeout=20) as connection:
+    with socket.create_connection((parts.hostname, parts.port or 0), timeout=60) as connection:
         connection.sendall(start.format(cookie=cookie_of(url)["Cookie"]).encode())
         connection.settimeout(0.02)
         ended = False
@@ -279,7 +279,7 @@ def test_the_connection_that_has_waited_longest_makes_room(
         waiting = []
         for _ in range(12):
             address = (parts.hostname, parts.port or 0)
-            connection = stack.enter_context(socket.create_connection(address, timeout=20))
+            connection = stack.enter_context(socket.create_connection(address, timeout=60))
             connection.sendall(b"GET")
             waiting.append(connection)
         assert ask(url, "state")[0] == 200
