@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from ...guard.decision import Route
 from ...guard.policy import Policy
@@ -24,6 +24,8 @@ _ROWS = 11
 _QUESTION_LIMIT = 140
 # Of more cases the page lists names alone, so that it stays small.
 _MOST_WITH_TEXT = 5000
+
+Replied = Literal["right", "wrong", "abstained"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class WhatIfCase:
         nothing_retrieved: there was no passage.
         missed: the retriever did not find the answer: counts in coverage alone.
         weight: how much the case counts.
+        context_reply: what the stored reply from the context is; None where none is stored.
+        memory_reply: likewise from memory.
     """
 
     name: str
@@ -53,10 +57,24 @@ class WhatIfCase:
     nothing_retrieved: bool = False
     missed: bool = False
     weight: float = 1.0
+    context_reply: Replied | None = None
+    memory_reply: Replied | None = None
 
-    def right_by(self, route: Route) -> bool:
-        """Whether the reply of this route is right."""
-        return self.context_right if route is Route.FOLLOW_CONTEXT else self.memory_right
+    @property
+    def answerable(self) -> bool:
+        """Whether a right reply is possible."""
+        return self.context_right or self.memory_right
+
+    def replied(self, route: Route, *, stored: bool) -> Replied:
+        """What the user gets by a route: of the stored replies, or as far as signals tell."""
+        if route is Route.ABSTAIN:
+            return "abstained"
+        follows = route is Route.FOLLOW_CONTEXT
+        if stored:
+            reply = self.context_reply if follows else self.memory_reply
+            # A threshold never leads to a reply that was not stored: see `WhatIf.replies`.
+            return reply or "right"
+        return "right" if (self.context_right if follows else self.memory_right) else "wrong"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +99,16 @@ class Outcomes:
         false_abstention: of the cases with a right reply, those abstained from.
         coverage: of all cases, those let through.
         wrong: of those let through, the ones with a wrong reply.
+        wrong_missing: of the cases without a right reply, those with a wrong one.
+        wrong_there: of the cases with a right reply, those with a wrong one.
     """
 
     leak: Share
     false_abstention: Share
     coverage: Share
     wrong: Share
+    wrong_missing: Share
+    wrong_there: Share
 
     def cost(
         self, wrong: float, abstention: float, unanswerable: float | None = None
@@ -103,10 +125,12 @@ class Outcomes:
             if not whole:
                 return None
             return (wrong * self.wrong.part + abstention * self.false_abstention.part) / whole
-        leak, needless = self.leak.value, self.false_abstention.value
-        if leak is None or needless is None:
+        missing, there = self.wrong_missing.value, self.wrong_there.value
+        needless = self.false_abstention.value
+        if missing is None or there is None or needless is None:
             return None
-        return unanswerable * leak * wrong + (1 - unanswerable) * needless * abstention
+        answerable = 1 - unanswerable
+        return unanswerable * missing * wrong + answerable * (there * wrong + needless * abstention)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +145,10 @@ class WhatIf:
         leave_one_out: each question was asked with and without its source; otherwise what
             counts is whether the replies were right.
         scale: what the relevance threshold is a value of.
+        replies: the cases have the reply of each route that a threshold can lead to, and these
+            tell what is wrong and what is an abstention.
+        strictest: the highest relevance threshold at which all signals are known; None: any.
+        notes: paragraphs for the reader.
         PRICES: of a wrong reply and of a false abstention, until the reader names others.
         UNANSWERABLE: share of users' questions without an answer, likewise; in a leave-one-out
             run it is one half.
@@ -134,6 +162,9 @@ class WhatIf:
     which: str
     leave_one_out: bool
     scale: str = "relevance"
+    replies: bool = False
+    strictest: float | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def certified(self) -> bool:
@@ -172,6 +203,8 @@ class WhatIf:
         values = {getattr(case, signal) for case in measured} - {None}
         if values:
             values |= {getattr(self.policy, f"{signal}_threshold")} - {None}
+        if signal == "relevance" and self.strictest is not None:
+            return [value for value in sorted(values) if value <= self.strictest]
         return [*sorted(values), None]
 
     @property
@@ -188,30 +221,30 @@ class WhatIf:
         policy = self.policy.model_copy(
             update={"relevance_threshold": relevance, "confidence_threshold": confidence}
         )
-        sums = dict.fromkeys(("answerable", "kept", "unanswerable", "leaked"), 0.0)
-        every = passed = wrong = 0.0
+        sums = dict.fromkeys(("every", "passed", "wrong"), 0.0)
+        # Of the cases with a right reply (True) and of those without one.
+        sides = {side: dict.fromkeys(_COUNTED, 0.0) for side in (True, False)}
         for case in self.cases:
             route = _route(policy, case)
             passes, weight = route is not Route.ABSTAIN, case.weight
-            every += weight
-            passed += weight * passes
+            sums["every"] += weight
+            sums["passed"] += weight * passes
             if case.missed:
                 continue
-            followed = route is Route.FOLLOW_CONTEXT
-            wrong += weight * (
-                passes and not (case.context_right if followed else case.memory_right)
-            )
-            if case.context_right or case.memory_right:
-                sums["answerable"] += weight
-                sums["kept"] += weight * (not passes)
-            else:
-                sums["unanswerable"] += weight
-                sums["leaked"] += weight * passes
+            reply, side = case.replied(route, stored=self.replies), sides[case.answerable]
+            sums["wrong"] += weight * (reply == "wrong")
+            side["all"] += weight
+            side["passed"] += weight * passes
+            side["abstained"] += weight * (reply == "abstained")
+            side["wrong"] += weight * (reply == "wrong")
+        there, missing = sides[True], sides[False]
         return Outcomes(
-            leak=Share(sums["leaked"], sums["unanswerable"]),
-            false_abstention=Share(sums["kept"], sums["answerable"]),
-            coverage=Share(passed, every),
-            wrong=Share(wrong, passed),
+            leak=Share(missing["passed"], missing["all"]),
+            false_abstention=Share(there["abstained"], there["all"]),
+            coverage=Share(sums["passed"], sums["every"]),
+            wrong=Share(sums["wrong"], sums["passed"]),
+            wrong_missing=Share(missing["wrong"], missing["all"]),
+            wrong_there=Share(there["wrong"], there["all"]),
         )
 
     def _cost(self, outcomes: Outcomes) -> float | None:
@@ -221,6 +254,14 @@ class WhatIf:
     @property
     def measures(self) -> dict[str, str]:
         """What is shown of a point: key, and what it is called."""
+        if self.replies:
+            return {
+                "leak": "Leak: answer missing, let through",
+                "wrong_missing": "Wrong replies that reach the user, answer missing",
+                "wrong_there": "Wrong replies that reach the user, answer there",
+                "false_abstention": "False abstention, by the guard or in the reply",
+                "coverage": "Coverage: all cases, let through",
+            }
         found = {"leak": "Leak: answer left out, let through"}
         if not self.leave_one_out:
             found = {
@@ -303,6 +344,7 @@ class WhatIf:
             "certified": self.certified,
             "pointName": self.point_name,
             "leaveOneOut": self.leave_one_out,
+            "replies": self.replies,
         }
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         for sign in "<>&\u2028\u2029":
@@ -327,12 +369,11 @@ class WhatIf:
                 "No threshold shown here is certified: 'knowgate calibrate' chooses one that is, "
                 "where the questions suffice for it."
             )
-        if self.leave_one_out and self.has_point:
-            lines.append(
-                "Here one threshold judges every question, while the results above judge each "
-                "question by a threshold that does not rest on it; so the two may differ a little."
-            )
+        lines += self.notes
         return tuple(lines)
+
+
+_COUNTED = ("all", "passed", "abstained", "wrong")
 
 
 def threshold_text(value: float | None) -> str:
@@ -381,5 +422,9 @@ def _bits(case: WhatIfCase) -> int:
         case.missed,
         case.conflict is True,
         case.conflict is not None,
+        case.context_reply == "wrong",
+        case.context_reply == "abstained",
+        case.memory_reply == "wrong",
+        case.memory_reply == "abstained",
     )
     return sum(1 << place for place, flag in enumerate(flags) if flag)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, FiniteFloat
 
@@ -84,6 +84,18 @@ class StoredPassage(Stored):
     text: str
     knowledge_base: str = ""
     source: str | None = None
+
+
+class StoredPolicy(Stored):
+    """A line of `policies.jsonl`: the policy of a guard that stood in front of systems.
+
+    Attributes:
+        guard: name of the guard, see `ReplySystem`.
+        policy: the content of its `policy.json`.
+    """
+
+    guard: _Name
+    policy: dict[str, Any]
 
 
 class ReplyCase(Stored):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from ...guard.errors import InputError
+from ...guard.policy import Policy
 from ._manifest import InputFile, Manifest, Stored
 from ._questions import Question
 from ._replies import (
@@ -22,6 +24,7 @@ from ._replies import (
     ReplySystem,
     StoredKnowledgeBase,
     StoredPassage,
+    StoredPolicy,
 )
 from ._run import Run
 from ._table import TableSpec
@@ -33,6 +36,7 @@ _MAKE_AGAIN = "make the run again into another folder"
 _QUESTIONS = TableSpec("questions", Question, "question_id", whole=True)
 _PASSAGES = TableSpec("passages", StoredPassage, "passage_id", whole=True)
 _CASES = TableSpec("cases", ReplyCase, "case_id", whole=True)
+_POLICIES = TableSpec("policies", StoredPolicy, "guard", whole=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ class RepliesRun:
         replies: by id, in the order in which they finished; an unfinished run has fewer
             than the manifest says.
         judgements: by id, in the order in which they were made.
+        policies: of the guards by name; none where the run does not hold them.
     """
 
     REPLIES: ClassVar = TableSpec("replies", ReplyRow, "reply_id")
@@ -62,6 +67,7 @@ class RepliesRun:
     cases: Mapping[str, ReplyCase]
     replies: Mapping[str, ReplyRow]
     judgements: Mapping[str, Judgement]
+    policies: Mapping[str, Policy] = field(default_factory=dict)
 
     @classmethod
     def is_in(cls, folder: str | os.PathLike[str]) -> bool:
@@ -106,6 +112,7 @@ class RepliesRun:
             cases=cases,
             replies=replies,
             judgements=judgements,
+            policies=_policies(root),
         )
 
     @classmethod
@@ -190,6 +197,16 @@ def _keyed(root: Path, spec: TableSpec[_Model]) -> dict[str, _Model]:
     return {getattr(row, spec.key): row for row in spec.read(root)}
 
 
+def _policies(root: Path) -> dict[str, Policy]:
+    path = _POLICIES.path(root)
+    if not path.exists():
+        return {}
+    return {
+        name: Policy.parse(stored.policy, where=str(path), allow_changed=True)
+        for name, stored in _keyed(root, _POLICIES).items()
+    }
+
+
 def _known(
     root: Path, name: str, rows: Mapping[str, Stored], field: str, known: Mapping[str, Any]
 ) -> None:
@@ -222,6 +239,7 @@ class RepliesAsked:
         passages: likewise.
         cases: of those questions.
         replies: rows of the finished run.
+        policies: of the guards, by name.
     """
 
     systems: Sequence[ReplySystem]
@@ -229,6 +247,7 @@ class RepliesAsked:
     passages: Sequence[StoredPassage]
     cases: Sequence[ReplyCase]
     replies: int
+    policies: Mapping[str, Policy] = field(default_factory=dict)
 
     def manifest(self, settings: Mapping[str, Any], inputs: Sequence[InputFile]) -> RepliesManifest:
         """Return the manifest of the run.
@@ -250,8 +269,18 @@ class RepliesAsked:
         )
 
     def files(self) -> dict[str, Callable[[Path], object]]:
-        """Return what writes the files of questions, passages and cases, by name."""
-        tables = ((_QUESTIONS, self.questions), (_PASSAGES, self.passages), (_CASES, self.cases))
+        """Return what writes the files of questions, passages, cases and policies, by name."""
+        tables: list[tuple[TableSpec[Any], Sequence[Stored]]] = [
+            (_QUESTIONS, self.questions),
+            (_PASSAGES, self.passages),
+            (_CASES, self.cases),
+        ]
+        policies = [
+            StoredPolicy(guard=name, policy=json.loads(policy.to_json()))
+            for name, policy in self.policies.items()
+        ]
+        if policies:
+            tables.append((_POLICIES, policies))
         return {spec.path(Path()).name: partial(_write, spec=spec, rows=r) for spec, r in tables}
 
 

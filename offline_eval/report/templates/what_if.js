@@ -1,6 +1,7 @@
 "use strict";
 const whatIf = (() => {
   const CONTEXT_RIGHT = 1, MEMORY_RIGHT = 2, EMPTY = 4, MISSED = 8, CONFLICT = 16, COMPARED = 32;
+  const CONTEXT_WRONG = 64, CONTEXT_ABSTAINS = 128, MEMORY_WRONG = 256, MEMORY_ABSTAINS = 512;
   const ABSTAIN = 0, FOLLOW = 1, ANSWER = 2;
   const SHOWN = 20, POINTS = 200, QUIET = 700;
 
@@ -25,29 +26,39 @@ const whatIf = (() => {
     return answers && sure ? ANSWER : ABSTAIN;
   }
 
-  const rightBy = (bits, way) => (way === FOLLOW ? bits & CONTEXT_RIGHT : bits & MEMORY_RIGHT);
+  // What the user gets by a route: of the stored replies, or as far as signals tell.
+  function replied(data, bits, way) {
+    if (!way) return "abstained";
+    const follows = way === FOLLOW;
+    if (!data.replies) return bits & (follows ? CONTEXT_RIGHT : MEMORY_RIGHT) ? "right" : "wrong";
+    if (bits & (follows ? CONTEXT_WRONG : MEMORY_WRONG)) return "wrong";
+    return bits & (follows ? CONTEXT_ABSTAINS : MEMORY_ABSTAINS) ? "abstained" : "right";
+  }
 
   // Each measure as [part, whole].
   function measure(data, relevance, confidence) {
-    let every = 0, passed = 0, wrong = 0, answerable = 0, kept = 0, unanswerable = 0, leaked = 0;
+    let every = 0, passed = 0, wrong = 0;
+    const there = { all: 0, passed: 0, abstained: 0, wrong: 0 }, missing = { ...there };
     for (let i = 0; i < data.bits.length; i++) {
       const way = route(data, i, relevance, confidence), bits = data.bits[i];
       const weight = data.weights ? data.weights[i] : 1;
       every += weight;
       if (way) passed += weight;
       if (bits & MISSED) continue;
-      if (way && !rightBy(bits, way)) wrong += weight;
-      if (bits & (CONTEXT_RIGHT | MEMORY_RIGHT)) {
-        answerable += weight;
-        if (!way) kept += weight;
-      } else {
-        unanswerable += weight;
-        if (way) leaked += weight;
+      const reply = replied(data, bits, way);
+      const side = bits & (CONTEXT_RIGHT | MEMORY_RIGHT) ? there : missing;
+      side.all += weight;
+      if (way) side.passed += weight;
+      if (reply === "abstained") side.abstained += weight;
+      if (reply === "wrong") {
+        side.wrong += weight;
+        wrong += weight;
       }
     }
     return {
-      leak: [leaked, unanswerable], false_abstention: [kept, answerable],
+      leak: [missing.passed, missing.all], false_abstention: [there.abstained, there.all],
       coverage: [passed, every], wrong: [wrong, passed],
+      wrong_missing: [missing.wrong, missing.all], wrong_there: [there.wrong, there.all],
     };
   }
 
@@ -59,9 +70,11 @@ const whatIf = (() => {
       const whole = found.coverage[1];
       return whole ? (wrong * found.wrong[0] + abstention * found.false_abstention[0]) / whole : null;
     }
-    const leak = value(found.leak), needless = value(found.false_abstention);
-    if (leak === null || needless === null) return null;
-    return unanswerable * leak * wrong + (1 - unanswerable) * needless * abstention;
+    const missing = value(found.wrong_missing), there = value(found.wrong_there);
+    const needless = value(found.false_abstention);
+    if (missing === null || there === null || needless === null) return null;
+    const answerable = 1 - unanswerable;
+    return unanswerable * missing * wrong + answerable * (there * wrong + needless * abstention);
   }
 
   // With the same rounding as the report: a tie goes to the even digit.
@@ -86,9 +99,9 @@ const whatIf = (() => {
   const count = (sum) => (Number.isInteger(sum) ? String(sum) : fixed(sum, 1));
   const shareText = (found) => `${percent(value(found))} (${count(found[0])} of ${count(found[1])})`;
 
-  function show() {
-    const data = JSON.parse(document.getElementById("what-if-data").textContent);
-    const signals = Object.keys(data.stops), at = (id) => document.getElementById(`what-if-${id}`);
+  function show(box) {
+    const at = (id) => document.getElementById(`${box.id}-${id}`);
+    const data = JSON.parse(at("data").textContent), signals = Object.keys(data.stops);
     if (!signals.length) return;
     const here = { ...data.point };
     const place = (signal, threshold) => data.stops[signal].indexOf(threshold);
@@ -138,14 +151,16 @@ const whatIf = (() => {
       if (data.hasPoint) svg.querySelector(".own").setAttribute("d", line(place(signal, data.point[signal])));
     }
 
+    // What a decision is called, and whether it is a mistake.
     function side(bits, way) {
       if (bits & MISSED) return ["the answer was not retrieved", false];
-      if (!way) {
-        return bits & (CONTEXT_RIGHT | MEMORY_RIGHT)
-          ? ["false abstention", true] : ["rightly abstained", false];
+      const reply = replied(data, bits, way), there = bits & (CONTEXT_RIGHT | MEMORY_RIGHT);
+      if (reply === "abstained") {
+        const words = there ? "false abstention" : "rightly abstained";
+        return [way ? `${words} in the reply` : words, Boolean(there)];
       }
-      if (rightBy(bits, way)) return ["right", false];
-      return [data.leaveOneOut ? "leak" : "wrong", true];
+      if (reply === "right") return [data.replies && !there ? "leak, right reply" : "right", false];
+      return [data.leaveOneOut && !data.replies ? "leak" : "wrong", true];
     }
 
     function showChanges() {
@@ -161,10 +176,10 @@ const whatIf = (() => {
         out: `Abstained from here, let through at ${data.pointName}`,
         other: `Answered another way than at ${data.pointName}`,
       };
-      const box = at("changes"), parts = [];
+      const changes = at("changes"), parts = [];
       for (const [key, members] of Object.entries(groups)) {
         if (!members.length) continue;
-        const open = box.querySelector(`details[data-group="${key}"]`);
+        const open = changes.querySelector(`details[data-group="${key}"]`);
         const group = element("details");
         group.dataset.group = key;
         group.open = !open || open.open;
@@ -191,7 +206,7 @@ const whatIf = (() => {
         parts.push(group);
       }
       if (!parts.length) parts.push(element("p", `None: this decides every case as ${data.pointName} does.`));
-      box.replaceChildren(...parts);
+      changes.replaceChildren(...parts);
     }
 
     let waiting;
@@ -246,10 +261,10 @@ const whatIf = (() => {
       at(signals[0]).focus();
     });
     at("table").open = false;
-    document.getElementById("what-if").hidden = false;
+    box.hidden = false;
     showHere();
   }
 
   return { route, measure, cost, percent, thresholdText, show };
 })();
-whatIf.show();
+document.querySelectorAll(".what-if").forEach(whatIf.show);

@@ -130,6 +130,11 @@ class Prepared:
             passages=self.passages(),
             cases=self.reply_cases(),
             replies=len(self.items()),
+            policies={
+                name: choice.policy
+                for name, choice in self.systems.guards.items()
+                if choice.policy is not None
+            },
         )
 
 

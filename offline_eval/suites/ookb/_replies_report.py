@@ -43,6 +43,7 @@ from ._replies_tables import (
     topic_table,
 )
 from ._replies_warnings import warnings
+from ._replies_what_if import replies_what_if
 from ._replies_worst import false_abstentions, wrong_answers
 
 _SUITE = "ookb"
@@ -186,6 +187,7 @@ def _sections(summary: RepliesSummary, names: Mapping[str, str]) -> list[Section
             "How to read the intervals",
             (_INTERVALS, Prose(explained("intervals", "wilson", "bootstrap"), small=True)),
         ),
+        replies_what_if(summary.evidence, names),
         _differences(summary, names),
         _criteria(summary, names),
         _topics(summary),

@@ -10,6 +10,11 @@ from ...run import MeasuredRun
 from ._signals_prose import counted_questions
 from ._signals_summary import Case, relevance_gate
 
+_ONE_THRESHOLD = (
+    "Here one threshold judges every question, while the results above judge each question by a "
+    "threshold that does not rest on it; so the two may differ a little."
+)
+
 
 def signals_what_if(run: MeasuredRun, cases: Sequence[Case]) -> WhatIf | None:
     """Collect the cases that the rates are about, without a policy all; None without any."""
@@ -26,6 +31,7 @@ def signals_what_if(run: MeasuredRun, cases: Sequence[Case]) -> WhatIf | None:
         else "All measured questions",
         leave_one_out=True,
         scale="relevance" if calibrated else "raw relevance score",
+        notes=(_ONE_THRESHOLD,) if calibrated else (),
     )
 
 

@@ -59,7 +59,10 @@ def drawn(rng: random.Random) -> WhatIf:
     def signal() -> float | None:
         return rng.choice([None, 0.0, 1.0, rng.random(), round(rng.random(), 1)])
 
-    two = rng.random() < 0.7
+    def replied() -> Any:
+        return rng.choice(["right", "wrong", "abstained"])
+
+    two, limited = rng.random() < 0.7, rng.random() < 0.3
     cases = tuple(
         case(
             str(number),
@@ -71,6 +74,8 @@ def drawn(rng: random.Random) -> WhatIf:
             nothing_retrieved=rng.random() < 0.1,
             missed=not two and rng.random() < 0.1,
             weight=rng.choice([1.0, 0.3, 2.7]),
+            context_reply=replied(),
+            memory_reply=replied(),
         )
         for number in range(rng.randrange(1, 40))
     )
@@ -85,7 +90,14 @@ def drawn(rng: random.Random) -> WhatIf:
             [tuple(Route), (Route.FOLLOW_CONTEXT, Route.ABSTAIN), (Route.ANSWER, Route.ABSTAIN)]
         ),
     )
-    return WhatIf(cases, rule, "Drawn cases", leave_one_out=not two)
+    return WhatIf(
+        cases,
+        rule,
+        "Drawn cases",
+        leave_one_out=not two,
+        replies=rng.random() < 0.5,
+        strictest=rule.relevance_threshold if limited else None,
+    )
 
 
 def one_sided() -> WhatIf:
@@ -110,9 +122,20 @@ def two_sided() -> WhatIf:
     return WhatIf(tuple(cases), policy(0.5, 0.7), "Held-out questions", leave_one_out=False)
 
 
-def write(block: WhatIf, folder: Path) -> Path:
-    """The page of a report with this block alone."""
-    sections = (Section("What if the threshold were another?", (block,)),)
+def with_replies() -> WhatIf:
+    """Four cases with stored replies: at 0.5 two pass, of which one reply is wrong."""
+    cases = [
+        case("q0", 0.9, True, context_reply="right"),
+        case("q1", 0.4, True, context_reply="abstained"),
+        case("q2", 0.6, False, context_reply="wrong"),
+        case("q3", 0.2, False, context_reply="wrong"),
+    ]
+    return WhatIf(tuple(cases), policy(0.5), "All replies", leave_one_out=True, replies=True)
+
+
+def write(block: WhatIf, folder: Path, *more: WhatIf) -> Path:
+    """The page of a report with these blocks alone."""
+    sections = (Section("What if the threshold were another?", (block, *more)),)
     document = Document("toy", "Toy report", "toy", ["A line."], [], sections, {})
     return ReportWriter(folder).write(document).html
 
@@ -141,6 +164,25 @@ def test_a_missed_retrieval_counts_in_coverage_alone() -> None:
     assert found.coverage.value == 1.0
     assert found.leak.value is None
     assert found.cost(10, 1, 0.5) is None
+
+
+def test_stored_replies_tell_what_is_wrong_and_what_abstains() -> None:
+    block = with_replies()
+
+    own, lax = block.at(0.5, None), block.at(0.2, None)
+    assert (own.wrong_missing.part, own.wrong_there.part) == (1, 0)
+    assert (own.false_abstention.part, own.false_abstention.whole) == (1, 2)
+    # Let through, q1 is answered by an abstention: false all the same.
+    assert (lax.wrong_missing.part, lax.false_abstention.part) == (2, 1)
+    assert lax.cost(10, 1, 0.5) == pytest.approx(0.5 * 10 + 0.5 * 0.5)
+    assert lax.cost(10, 1) == pytest.approx((2 * 10 + 1) / 4)
+
+
+def test_thresholds_at_which_a_signal_is_unknown_are_left_out() -> None:
+    block = replace(two_sided(), strictest=0.5)
+
+    assert block.stops("relevance") == [0.2, 0.3, 0.5]
+    assert block.stops("confidence")[-1] is None
 
 
 def test_without_scripts_it_is_a_table_that_marks_the_certified_point(tmp_path: Path) -> None:
@@ -310,12 +352,19 @@ def test_moving_the_slider_moves_the_numbers_and_the_cases(browser: Any, tmp_pat
 
 
 @pytest.mark.slow
-def test_two_thresholds_have_a_slider_each(browser: Any, tmp_path: Path) -> None:
+def test_two_thresholds_have_a_slider_each_and_two_systems_their_own(
+    browser: Any, tmp_path: Path
+) -> None:
     from playwright.sync_api import expect
 
     with page_of(browser) as page:
-        page.goto(write(two_sided(), tmp_path).as_uri())
-        expect(page.get_by_role("slider")).to_have_count(2)
+        page.goto(write(two_sided(), tmp_path, with_replies()).as_uri())
+        expect(page.get_by_role("slider")).to_have_count(3)
+        page.get_by_role("slider").nth(2).press("ArrowLeft")
+        expect(page.locator("#what-if-2-wrong_missing-row td").first).to_have_text("50 % (1 of 2)")
+        expect(page.locator("#what-if-2-changes li")).to_contain_text(
+            "false abstention in the reply"
+        )
         expect(page.locator("#what-if-wrong-row td").first).to_have_text("33 % (1 of 3)")
 
         page.get_by_role("slider").nth(1).press("End")
