@@ -11,6 +11,12 @@ from ...guard.errors import InputError
 # Reasons of decisions that a failure led to. A veto `x` fails with the reason `x_failed`.
 FAILED = 'reason=~".+_failed|signal_failed_follows_context"'
 ABSTENTION_RATIO = "knowgate:abstention_ratio:rate30m"
+# Of a cascade of scorers: questions that reach the costly one, and its failures among these.
+_COSTLY_RATIO = "knowgate:costly_ratio:rate30m"
+_COSTLY_FAILURES = "knowgate:costly_failure_ratio:rate30m"
+# How far the share of questions that reach it may lie outside the calibrated shares.
+_COSTLY_MARGIN = 0.1
+_ASKED = 'stage!="cheap"'
 _BY = "by (job, guard)"
 # The last bucket of the histogram that latencies are read from.
 _MOST_SECONDS = 30.0
@@ -28,6 +34,8 @@ class AlertLimits:
         least_decisions: in half an hour, fewer of which raise no alarm about a ratio.
         risks: `all` or a route → promised bound on the share of wrong replies.
         fingerprint: of the policy that should be served; empty for any.
+        costly: for the policy of a cascade of scorers, the lowest and the highest share of
+            calibration questions that the costly one was asked about; None for any other.
 
     Raises:
         InputError: a limit is out of its range.
@@ -40,6 +48,7 @@ class AlertLimits:
     least_decisions: int = 50
     risks: Mapping[str, float] = field(default_factory=dict)
     fingerprint: str = ""
+    costly: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         for name in ("latency_quantile", "abstention_jump", "error_share"):
@@ -126,6 +135,16 @@ def _ratio(matcher: str, window: str) -> str:
     )
 
 
+def _stages(matcher: str, among: str) -> str:
+    """The share of decisions of a cascade by stage; no sample without such decisions."""
+    decided = f"sum {_BY} (rate(knowgate_relevance_stages_total{{{among}}}[30m]))"
+    return (
+        f"(sum {_BY} (rate(knowgate_relevance_stages_total{{{matcher}}}[30m]))\n"
+        f"  or 0 * {decided})\n"
+        f"  / ({decided} > 0)"
+    )
+
+
 def _recorded(limits: AlertLimits) -> dict[str, str]:
     return {
         "knowgate:decisions:rate5m": f"sum {_BY} (rate(knowgate_decisions_total[5m]))",
@@ -138,6 +157,8 @@ def _recorded(limits: AlertLimits) -> dict[str, str]:
             f"histogram_quantile({limits.latency_quantile:g}, sum by (job, guard, le) "
             '(rate(knowgate_stage_seconds_bucket{stage="total"}[5m])))'
         ),
+        _COSTLY_RATIO: _stages(_ASKED, ""),
+        _COSTLY_FAILURES: _stages('stage="fallback"', _ASKED),
     }
 
 
@@ -172,8 +193,44 @@ def _alerts(limits: AlertLimits) -> list[_Alert]:
             f"{limits.percentile} of the decisions is {{{{ $value | humanizeDuration }}}}. Look at "
             "knowgate_stage_seconds by stage and at knowgate_queue_depth.",
         ),
+        *_cascade_alerts(limits),
         *_monitor_alerts(limits),
         *_state_alerts(limits),
+    ]
+
+
+def _cascade_alerts(limits: AlertLimits) -> list[_Alert]:
+    def enough(matcher: str) -> str:
+        asked = f"increase(knowgate_relevance_stages_total{{{matcher}}}[30m])"
+        return f"sum {_BY} ({asked}) >= {limits.least_decisions}"
+
+    failed = _Alert(
+        "KnowgateCostlyScorerFails",
+        f"{_COSTLY_FAILURES} > {limits.error_share:g}\n  and {enough(_ASKED)}",
+        "10m",
+        "warning",
+        "The costly scorer of guard {{ $labels.guard }} fails.",
+        "{{ $value | humanizePercentage }} of the questions that it was asked about were decided "
+        "by the fallback: the policy then follows the cheap scorer or abstains. Look at its "
+        "service, its rate limits and its deadline.",
+    )
+    if limits.costly is None:
+        return [failed]
+    low, high = limits.costly
+    least, most = max(0.0, low - _COSTLY_MARGIN), min(1.0, high + _COSTLY_MARGIN)
+    return [
+        failed,
+        _Alert(
+            "KnowgateCostlyScorerShare",
+            f"({_COSTLY_RATIO} < {least:.4g} or {_COSTLY_RATIO} > {most:.4g})\n  and {enough('')}",
+            "10m",
+            "warning",
+            "The costly scorer of guard {{ $labels.guard }} is asked more or less often than in "
+            "calibration.",
+            "It is asked about {{ $value | humanizePercentage }} of the questions; in calibration "
+            f"it was {low:.0%} to {high:.0%}. Calls cost accordingly, and the questions may have "
+            "drifted: see `knowgate drift`.",
+        ),
     ]
 
 
@@ -186,7 +243,7 @@ def _monitor_alerts(limits: AlertLimits) -> list[_Alert]:
     return [
         _Alert(
             "KnowgateDrift",
-            'knowgate_alarm{kind=~"relevance_drift|confidence_drift"} == 1',
+            'knowgate_alarm{kind=~"relevance_drift|confidence_drift|asked_drift"} == 1',
             "5m",
             "warning",
             "Live traffic no longer looks like the calibration questions ({{ $labels.kind }}).",

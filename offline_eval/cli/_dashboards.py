@@ -55,12 +55,12 @@ def dashboards(
     Example: `knowgate dashboards --out monitoring --policy policy.json --latency 0.5`
     """
     risks: dict[str, float] = {}
-    fingerprint = ""
+    fingerprint, costly = "", None
     if policy is not None:
         loaded = Policy.load(policy)
         states = DecisionMonitor(loaded, metrics=False).report().risks
         risks = {route: state.risk for route, state in states.items() if state.promised}
-        fingerprint = loaded.sha256[:12]
+        fingerprint, costly = loaded.sha256[:12], _asked_shares(loaded)
     limits = AlertLimits(
         latency=latency,
         latency_quantile=latency_quantile,
@@ -69,8 +69,20 @@ def dashboards(
         least_decisions=least_decisions,
         risks=risks,
         fingerprint=fingerprint,
+        costly=costly,
     )
     with new_folder(out_dir) as work:
         write_json(work / _DASHBOARD, dashboard(limits))
         write_text(work / _RULES, rules_text(limits))
     out.print(f"{_DASHBOARD} and {_RULES} → {out_dir}", markup=False)
+
+
+def _asked_shares(policy: Policy) -> tuple[float, float] | None:
+    """Of a cascade, how often calibration asked the costly scorer; None for any other policy.
+
+    Live questions are a mixture of those with and without an answer, so any share between the
+    two is as in calibration.
+    """
+    found = [policy.histograms.get(f"asked.{case}") for case in ("in_kb", "left_out")]
+    shares = [one.counts[1] / sum(one.counts) for one in found if one and sum(one.counts)]
+    return (min(shares), max(shares)) if shares else None

@@ -55,6 +55,7 @@ def dashboard(limits: AlertLimits) -> dict[str, Any]:
         ("Decisions", _decisions()),
         ("What is promised", _promise(limits)),
         ("Latency and failures", _latency(limits)),
+        ("Cascade of scorers", _cascade(limits)),
         ("Signals, caches and queues", _machinery()),
         ("HTTP service", _service()),
     ):
@@ -279,6 +280,52 @@ def _latency(limits: AlertLimits) -> list[_Panel]:
             {"{{veto}}: {{outcome}}": _rate("knowgate_vetoes_total", "veto, outcome")},
             "reqps",
             width=6,
+        ),
+    ]
+
+
+def _cascade(limits: AlertLimits) -> list[_Panel]:
+    stages = "knowgate_relevance_stages_total"
+
+    def total(matcher: str) -> str:
+        return f"sum (rate({stages}{{{_GUARD}{matcher}}}{_WINDOW}))"
+
+    def share(part: str, whole: str) -> str:
+        return f"({total(part)} or 0 * {total(whole)}) / ({total(whole)} > 0)"
+
+    calibrated = ""
+    if limits.costly is not None:
+        low, high = (f"{100 * one:.0f}" for one in limits.costly)
+        calibrated = f" The lines are the calibrated shares, {low} and {high} %."
+    return [
+        _Panel(
+            "Decisions by stage",
+            "Decisions per second by the stage that their relevance rests on: the cheap scorer "
+            "alone, the verdict of the costly one, or the fallback where that one failed. Empty "
+            "unless the policy is of a cascade.",
+            {"{{stage}}": _rate(stages, "stage")},
+            "reqps",
+            stacked=True,
+        ),
+        _Panel(
+            "Costly scorer asked",
+            "Share of the questions that reach the costly scorer; the others are saved calls."
+            + calibrated,
+            {"asked": share(', stage!="cheap"', "")},
+            "percentunit",
+            width=6,
+            limits=sorted(set(limits.costly or ())),
+            most=1,
+        ),
+        _Panel(
+            "Costly scorer failed",
+            "Of the questions that reached it, the share without a verdict, decided by the "
+            "fallback of the policy; the line is the limit of the alert.",
+            {"failed": share(', stage="fallback"', ', stage!="cheap"')},
+            "percentunit",
+            width=6,
+            limits=[limits.error_share],
+            most=1,
         ),
     ]
 

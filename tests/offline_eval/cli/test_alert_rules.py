@@ -10,7 +10,7 @@ from typing import Any
 from knowgate.offline_eval.cli._alert_rules import AlertLimits, rules_text
 from tests.support.prometheus import needs_promtool, promtool
 
-LIMITS = AlertLimits(latency=1.0, risks={"all": 0.1}, fingerprint="0123456789ab")
+LIMITS = AlertLimits(latency=1.0, risks={"all": 0.1}, fingerprint="0123456789ab", costly=(0.2, 0.3))
 _MINUTES = 240
 Series = dict[str, str]
 
@@ -51,6 +51,12 @@ def responses(status: str, values: str) -> Series:
     return series("knowgate_http_responses_total", values, **labels)
 
 
+def stages(cheap: str, costly: str, fallback: str = "0x240") -> list[Series]:
+    counts = {"cheap": cheap, "costly": costly, "fallback": fallback}
+    name = "knowgate_relevance_stages_total"
+    return [series(name, counts[stage], guard="default", stage=stage) for stage in counts]
+
+
 FOLLOWED = decisions("follow_context", "sufficient_context", "0+16x240")
 # Alert → what it fires on, what it does not fire on.
 SERIES: dict[str, tuple[list[Series], list[Series]]] = {
@@ -66,7 +72,16 @@ SERIES: dict[str, tuple[list[Series], list[Series]]] = {
         [FOLLOWED, *buckets("0+14x240", "0+16x240")],
         [FOLLOWED, *buckets("0+15.8x240", "0+16x240")],
     ),
-    "KnowgateDrift": (alarm("relevance_drift", "0x200 1x40"), alarm("relevance_drift", "0x240")),
+    "KnowgateCostlyScorerFails": (
+        stages("0+8x240", "0+3.5x240", "0+0.5x240"),
+        stages("0+8x240", "0+3.9x240", "0+0.1x240"),
+    ),
+    # 0.5 of the questions against 0.38.
+    "KnowgateCostlyScorerShare": (
+        stages("0+8x240", "0+8x240"),
+        stages("0+10x240", "0+6x240", "0+0.1x240"),
+    ),
+    "KnowgateDrift": (alarm("asked_drift", "0x200 1x40"), alarm("relevance_drift", "0x240")),
     "KnowgateAbstentionChanged": (alarm("abstention", "0x200 1x40"), alarm("abstention", "0x240")),
     "KnowgateRiskBoundCrossed": (
         [risk("low", "0.09x200 0.11x40")],

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Metric
 from knowgate.adapters.serve import create_app
 from knowgate.calibration.monitoring import DecisionMonitor
 from knowgate.guard.errors import InputError
+from knowgate.guard.policy import Histogram
 from knowgate.offline_eval.cli._alert_rules import AlertLimits, recorded_names, rules_text
 from knowgate.offline_eval.cli._grafana import dashboard
 from tests.calibration.monitoring.populations import GUARANTEE
@@ -23,7 +24,9 @@ from tests.support.guards import guard_with, policy_with
 from tests.support.paths import ROOT
 from tests.support.prometheus import needs_promtool, promtool
 
-LIMITS = AlertLimits(risks={"all": 0.1, "answer": 0.05}, fingerprint="0123456789ab")
+LIMITS = AlertLimits(
+    risks={"all": 0.1, "answer": 0.05}, fingerprint="0123456789ab", costly=(0.2, 0.3)
+)
 
 
 def panels() -> list[dict[str, Any]]:
@@ -167,3 +170,23 @@ def test_a_calibrated_policy_gives_the_alerts_its_bound(knowgate: Knowgate, tmp_
 
     rules = (tmp_path / "m/knowgate-rules.yml").read_text(encoding="utf-8")
     assert 'knowgate_risk{route="all", bound="low"} > 0.1' in rules
+
+
+def test_the_policy_of_a_cascade_gives_the_calibrated_share_of_costly_calls(
+    knowgate: Knowgate, tmp_path: Path
+) -> None:
+    histograms = {
+        f"asked.{case}": Histogram(edges=(0.0, 0.5, 1.0), counts=counts)
+        for case, counts in (("in_kb", (60, 40)), ("left_out", (90, 10)))
+    }
+    policy_with(histograms=histograms).save(tmp_path / "policy.json")
+
+    found = knowgate("dashboards", "--out", tmp_path / "m", "--policy", tmp_path / "policy.json")
+
+    assert found.code == 0, found.err
+    rules = (tmp_path / "m/knowgate-rules.yml").read_text(encoding="utf-8")
+    assert "knowgate:costly_ratio:rate30m > 0.5" in rules
+    shown = json.loads((tmp_path / "m/knowgate-dashboard.json").read_text(encoding="utf-8"))
+    (asked,) = [one for one in shown["panels"] if one["title"] == "Costly scorer asked"]
+    steps = asked["fieldConfig"]["defaults"]["thresholds"]["steps"]
+    assert [step["value"] for step in steps] == [None, 0.1, 0.4]
