@@ -38,6 +38,7 @@ class LoggedDecision:
         failed: a signal failed, or the input could not be read.
         lost: decisions before this one that could not be written.
         relevance: calibrated; None where it was not measured.
+        stage: which scorer of a cascade it rests on; None for any other scorer.
     """
 
     at: tuple[Path, int]
@@ -51,6 +52,7 @@ class LoggedDecision:
     failed: bool
     lost: int
     relevance: float | None
+    stage: str | None = None
 
     @property
     def unit(self) -> object:
@@ -273,6 +275,7 @@ def _decision(value: dict[str, Any], path: Path, line: int) -> LoggedDecision:
         failed=bool(value.get("failed_signals")) or is_failure(reason),
         lost=count("lost", 0),
         relevance=relevance,
+        stage=str(value["relevance_stage"]) if value.get("relevance_stage") else None,
     )
 
 

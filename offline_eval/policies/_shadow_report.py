@@ -98,6 +98,9 @@ def shadow_report(
             Section("Results", (_figures(found),)),
             Section("Why it abstains", (_reasons(found),)),
             Section("What enforcing would have changed", (_changes(found),)),
+            Section("Cascade of scorers", found.cascade.blocks(log.policy))
+            if found.cascade is not None
+            else None,
             Section("Over time", (_plot(found.periods), _times(found.periods))),
             None if found.labelled is None else _labelled_section(found, examples),
             Section("Beside other logs", (_compared(found),)) if found.compared else None,

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...calibration import Interval, mcnemar_p_value
 from ...guard.decision import Mode, Route
-from ..report import Document
+from ..report import CascadeStages, Document
 from ._shadow_log import Label, LoggedDecision, ShadowLog, last_by_question
 
 # Above this share the other numbers say little.
@@ -129,6 +129,7 @@ class ShadowSummary:
         periods: the same over time.
         labelled: None without labels.
         compared: other logs.
+        cascade: which scorer decided how often; None unless the guard's scorer is a cascade.
     """
 
     log: ShadowLog
@@ -144,6 +145,7 @@ class ShadowSummary:
     labelled: Labelled | None = None
     compared: tuple[Comparison, ...] = ()
     labels: Mapping[str, Label] = field(default_factory=dict)
+    cascade: CascadeStages | None = None
 
     @classmethod
     def of(
@@ -187,6 +189,7 @@ class ShadowSummary:
             labelled=None if labels is None else _labelled(all_of_them, *labels),
             compared=tuple(Comparison.of(log, other) for other in compared),
             labels={} if labels is None else labels[0],
+            cascade=CascadeStages.of((one.stage, one.route) for one in all_of_them),
         )
 
     @property
@@ -269,6 +272,7 @@ class ShadowSummary:
                 }
                 for one in self.compared
             ],
+            **({} if self.cascade is None else {"cascade": self.cascade.to_dict()}),
         }
 
 

@@ -12,6 +12,7 @@ A gate states under which condition a release must not go out, as after `--fail-
 
 from __future__ import annotations
 
+from ._cascade import CascadeStages
 from ._document import (
     Case,
     CaseLine,
@@ -33,6 +34,7 @@ from ._what_if import WhatIf, WhatIfCase
 from ._writing import ReportPaths, ReportWriter
 
 __all__ = [
+    "CascadeStages",
     "Case",
     "CaseLine",
     "Cases",

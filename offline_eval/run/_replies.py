@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, FiniteFloat
+from pydantic import Field, FiniteFloat, SerializerFunctionWrapHandler, model_serializer
 
-from ...guard.decision import Route
+from ...guard.decision import Decision, Route
 from ._manifest import Manifest, Stored
 from ._questions import CaseKind, RowError
 
@@ -140,6 +140,8 @@ class ReplyRow(Stored):
         reason: of the guard's decision, empty without one.
         relevance: of the context as the guard saw it, in [0, 1].
         confidence: of the guard in the model's own answer, in [0, 1].
+        relevance_stage: which scorer of a cascade `relevance` rests on, see `Decision`; not
+            stored for any other scorer.
         input_tokens: of all calls made for this reply, None where not metered.
         output_tokens: likewise.
         calls: of language models; 0 where none was needed (a guard that abstained).
@@ -164,6 +166,27 @@ class ReplyRow(Stored):
     seconds: FiniteFloat | None = None
     reused: bool = False
     error: RowError | None = None
+    relevance_stage: Literal["cheap", "costly", "fallback"] | None = None
+
+    @model_serializer(mode="wrap")
+    def _stored(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        if self.relevance_stage is None:
+            fields.pop("relevance_stage", None)
+        return fields
+
+    @staticmethod
+    def of_guard(decision: Decision | None) -> dict[str, Any]:
+        """Return the fields that a guard's decision sets; none without one."""
+        if decision is None:
+            return {}
+        return {
+            "route": decision.route,
+            "reason": str(decision.reason),
+            "relevance": decision.relevance,
+            "confidence": decision.confidence,
+            "relevance_stage": decision.relevance_stage,
+        }
 
 
 class Judgement(Stored):

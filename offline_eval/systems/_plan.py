@@ -96,11 +96,4 @@ class Replayed(Asked):
             "reply_id": self.reply_id,
             "system_id": self.system.system_id,
         }
-        if decision is not None:
-            changed |= {
-                "route": decision.route,
-                "reason": str(decision.reason),
-                "relevance": decision.relevance,
-                "confidence": decision.confidence,
-            }
-        return logged.model_copy(update=changed)
+        return logged.model_copy(update=changed | ReplyRow.of_guard(decision))

@@ -219,16 +219,13 @@ def _row(
         context=None if shown is None else shown.context,
         response=None if response is None else response.strip(),
         citation=citation,
-        route=None if decision is None else decision.route,
-        reason="" if decision is None else str(decision.reason),
-        relevance=None if decision is None else decision.relevance,
-        confidence=None if decision is None else decision.confidence,
         input_tokens=read,
         output_tokens=written,
         calls=None if meter is None else meter.calls,
         seconds=None if started is None else round(time.perf_counter() - started, 4),
         reused=reused,
         error=error,
+        **ReplyRow.of_guard(decision),
     )
 
 

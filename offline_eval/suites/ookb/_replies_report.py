@@ -188,6 +188,7 @@ def _sections(summary: RepliesSummary, names: Mapping[str, str]) -> list[Section
             (_INTERVALS, Prose(explained("intervals", "wilson", "bootstrap"), small=True)),
         ),
         replies_what_if(summary.evidence, names),
+        _cascades(summary, names),
         _differences(summary, names),
         _criteria(summary, names),
         _topics(summary),
@@ -292,6 +293,16 @@ def _results(summary: RepliesSummary, names: Mapping[str, str]) -> Section:
             ),
         ),
     )
+
+
+def _cascades(summary: RepliesSummary, names: Mapping[str, str]) -> Section | None:
+    policies = summary.evidence.run.policies
+    parts = [
+        Section(names[one.system.system_id], one.cascade.blocks(policies.get(one.system.guard)))
+        for one in summary.systems
+        if one.cascade is not None
+    ]
+    return Section("Cascade of scorers", tuple(parts)) if parts else None
 
 
 def _differences(summary: RepliesSummary, names: Mapping[str, str]) -> Section | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...._version import __version__
-from ...report import Document
+from ...report import CascadeStages, Document
 from ...run import (
     Judgement,
     ReplySystem,
@@ -44,6 +44,7 @@ class SystemSummary:
             none; None where it is not known to have seen any, or nothing stands in front.
         held_out_bases: the same by name of the knowledge base, of those with such a
             question; empty likewise.
+        cascade: which scorer decided how often; None unless the guard's scorer is a cascade.
     """
 
     system: ReplySystem
@@ -51,6 +52,7 @@ class SystemSummary:
     knowledge_bases: Mapping[str, ReplyShape]
     held_out: ReplyShape | None
     held_out_bases: Mapping[str, ReplyShape]
+    cascade: CascadeStages | None = None
 
     def fair(self, base: str | None) -> ReplyShape | None:
         """Return the rates over unseen questions where some were seen in calibration.
@@ -91,6 +93,7 @@ class SystemSummary:
                 name: shape.to_dict() for name, shape in self.knowledge_bases.items()
             },
             "held_out": None if self.held_out is None else self.held_out.to_dict(),
+            **({} if self.cascade is None else {"cascade": self.cascade.to_dict()}),
         }
 
 
@@ -255,6 +258,7 @@ def _system(evidence: Evidence, system: ReplySystem) -> SystemSummary:
         knowledge_bases=_by_knowledge_base(replies, failed),
         held_out=shape_of(unseen, unseen_failed) if guarded else None,
         held_out_bases=_by_knowledge_base(unseen, unseen_failed) if guarded else {},
+        cascade=CascadeStages.of((one.row.relevance_stage, one.row.route) for one in replies),
     )
 
 

@@ -33,7 +33,7 @@ _NO_POLICY = (
     "The run does not hold the policy of this guard, so it is not known what another threshold "
     "would have done. Runs that are made by this version hold it."
 )
-_CASCADE = (
+CASCADE_WITHOUT_WHAT_IF = (
     "A cascade of two scorers decides here. The costly one was asked only about the questions in "
     "the calibrated band, so it is not known what another band or threshold would have done."
 )
@@ -83,7 +83,7 @@ def _what_if(
     if policy is None:
         return _NO_POLICY
     if policy.scorer.stages:
-        return _CASCADE
+        return CASCADE_WITHOUT_WHAT_IF
     if policy.check_conflict and policy.may_follow:
         return _CONFLICT
     known = _Known.of(evidence, system, policy)

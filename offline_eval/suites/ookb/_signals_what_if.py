@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ....guard.policy import Policy
 from ...report import WhatIf, WhatIfCase
 from ...run import MeasuredRun
+from ._replies_what_if import CASCADE_WITHOUT_WHAT_IF
 from ._signals_prose import counted_questions
 from ._signals_summary import Case, relevance_gate
 
@@ -16,8 +17,13 @@ _ONE_THRESHOLD = (
 )
 
 
-def signals_what_if(run: MeasuredRun, cases: Sequence[Case]) -> WhatIf | None:
-    """Collect the cases that the rates are about, without a policy all; None without any."""
+def signals_what_if(run: MeasuredRun, cases: Sequence[Case]) -> WhatIf | str | None:
+    """Collect the cases that the rates are about, without a policy all; None without any.
+
+    Of a cascade of scorers it returns why there is nothing to try.
+    """
+    if run.manifest.settings.scorer.stages:
+        return CASCADE_WITHOUT_WHAT_IF
     calibrated = run.calibration is not None
     shown = [case for case in cases if case.counted or not calibrated]
     if not any(case.found or case.left_out for case in shown):

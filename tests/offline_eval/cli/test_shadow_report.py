@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from knowgate.guard import Decision, DecisionLog, Guard, Policy, Reason, Route
+from knowgate.guard.signals.relevance import CascadeScorer
 from knowgate.guard.testing import FakeScorer
 from knowgate.offline_eval.policies import shadow_report
-from knowgate.offline_eval.report import Plot
+from knowgate.offline_eval.report import Facts, Plot, Table
 from tests.calibration.monitoring.populations import GUARANTEE, calibrated_policy
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
 from tests.support.guards import guard_with, policy_with
@@ -63,6 +64,44 @@ def test_shares_are_told_by_reason_route_and_change(knowgate: Knowgate, log: Pat
         },
     }  # fmt: skip
     assert sum(period["decisions"] for period in found["periods"]) == 10
+
+
+def test_both_stages_of_a_cascade_are_shown(tmp_path: Path) -> None:
+    scorer = CascadeScorer(
+        FakeScorer({"good": 0.9, "mid": 0.6, "odd": 0.65}, default=0.1),
+        FakeScorer({"mid": 1.0, "odd": float("nan")}, default=0.0),
+        threshold=0.5,
+        reach=0.3,
+        fallback=0.62,
+    )
+    policy = policy_with(
+        scorer=scorer.fingerprint,
+        aggregator="joint",
+        allowed_routes=(Route.FOLLOW_CONTEXT, Route.ABSTAIN),
+    )
+    log = DecisionLog(tmp_path / "log")
+    guard = guard_with(policy, scorer=scorer, observers=[log], mode="shadow")
+    for passage in ("good", "mid", "odd", "bad"):
+        guard.decide(f"Is it {passage}?", [passage])
+    guard.decide("Nothing?", [])
+
+    document = shadow_report([tmp_path / "log"])
+
+    found = document.values["cascade"]
+    assert (found["decisions"], found["asked"], found["saved"], found["failed"]) == (4, 2, 2, 1)
+    assert found["stages"]["cheap"] == {"follow_context": 1, "answer": 0, "abstain": 1}
+    (section,) = [one for one in document.sections if one and one.title == "Cascade of scorers"]
+    asked, failed, table, facts = section.blocks
+    assert "asked in 2 of 4 decisions (50\xa0%); 2 calls of it saved" in str(asked)
+    assert "suffices from the cheap value 0.62 on" in str(failed)
+    assert isinstance(facts, Facts)
+    assert "from 0.5 to below 0.8" in dict(facts.pairs)["band"]
+    assert isinstance(table, Table)
+    assert [[cell.value for cell in line.cells] for line in table.lines] == [
+        ["2", "1", "1"],
+        ["1", "1", "0"],
+        ["1", "1", "0"],
+    ]
 
 
 def test_a_page_shows_reasons_examples_and_the_time(knowgate: Knowgate, log: Path) -> None:

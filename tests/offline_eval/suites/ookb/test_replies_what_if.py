@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import Fingerprint, Policy, Route
+from knowgate.guard import Decision, Fingerprint, Policy, Route
 from knowgate.guard.policy import CascadeRule
 from knowgate.offline_eval.report import ReportWriter, Section, WhatIf
-from knowgate.offline_eval.run import CaseKind, RepliesRun, ReplySystem
+from knowgate.offline_eval.run import CaseKind, RepliesRun, ReplyRow, ReplySystem
 from knowgate.offline_eval.suites.ookb._replies_evidence import read_evidence
 from knowgate.offline_eval.suites.ookb._replies_report import replies_document
 from knowgate.offline_eval.suites.ookb._replies_summary import summarise_replies
@@ -161,6 +161,32 @@ def test_what_the_rows_do_not_determine_is_said_and_not_shown(tmp_path: Path) ->
         found = block_of(folder)
         assert isinstance(found, str)
         assert words in found
+
+
+def test_the_report_shows_both_stages_of_a_cascade(tmp_path: Path) -> None:
+    scorer = CascadeRule(threshold=0.5, reach=0.1).fingerprint(LEXICAL, LEXICAL)
+    policy = FOLLOWS.model_copy(update={"scorer": scorer, "aggregator": "joint"})
+    stages = ("cheap", "cheap", "costly", "fallback", "cheap")
+    rows = {f"q{i}": {"relevance_stage": stage} for i, stage in enumerate(stages)}
+    summary = summarise_replies(written(tmp_path, policy, **rows))
+
+    (found,) = [one.cascade for one in summary.systems if one.cascade is not None]
+    assert (found.decisions, found.asked, found.failed) == (5, 2, 1)
+    numbers = summary.systems[1].to_dict()["cascade"]
+    assert numbers["stages"]["costly"] == {"follow_context": 1, "answer": 0, "abstain": 0}
+    assert "cascade" not in summary.systems[0].to_dict()
+    titles = [one.title for one in replies_document(summary).sections if one is not None]
+    assert "Cascade of scorers" in titles
+
+
+def test_a_row_stores_which_scorer_of_a_cascade_decided() -> None:
+    decision = Decision(route=Route.ABSTAIN, reason="x", relevance=0.2, relevance_stage="costly")
+    names = {"reply_id": "s/c", "case_id": "c", "system_id": "s"}
+
+    row = ReplyRow(**names, **ReplyRow.of_guard(decision))
+    assert ReplyRow.model_validate_json(row.model_dump_json()) == row
+    assert row.relevance_stage == "costly"
+    assert "relevance_stage" not in ReplyRow(**names).model_dump()
 
 
 def test_a_veto_holds_at_every_threshold(tmp_path: Path) -> None:

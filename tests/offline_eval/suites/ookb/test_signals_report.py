@@ -3,11 +3,14 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from knowgate.guard import InputError
+from knowgate.guard.policy import CascadeRule
+from knowgate.offline_eval.report import WhatIf
 from knowgate.offline_eval.run import MeasuredRun
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb._signals_summary import (
@@ -282,7 +285,7 @@ def test_another_threshold_is_tried_on_the_held_out_questions(write_run: WriteRu
 
     found = signals_what_if(run, cases)
 
-    assert found is not None
+    assert isinstance(found, WhatIf)
     summary = summarise(run, cases)
     own = found.at(*found.start)
     assert own.leak.whole == summary.left_out.tested == 4
@@ -299,8 +302,22 @@ def test_without_a_policy_the_raw_score_is_moved_and_nothing_certified(
 
     found = signals_what_if(run, measured_cases(run))
 
-    assert found is not None
+    assert isinstance(found, WhatIf)
     assert not found.certified
     assert not found.has_point
     assert found.start == (2.5, None)  # which tells all of them apart
     assert found.at(2.5, None).leak.value == found.at(2.5, None).false_abstention.value == 0.0
+
+
+def test_a_run_of_a_cascade_says_why_no_other_threshold_can_be_tried(write_run: WriteRun) -> None:
+    run = MeasuredRun.read(write_run(pairs([3.5, 2.5], [-1.0, -2.0])), unfinished=True)
+    settings = run.manifest.settings
+    rule = CascadeRule(threshold=0.5, reach=0.1)
+    scorer = rule.fingerprint(settings.scorer, settings.scorer)
+    changed = {"settings": settings.model_copy(update={"scorer": scorer})}
+    cascade = replace(run, manifest=run.manifest.model_copy(update=changed))
+
+    found = signals_what_if(cascade, measured_cases(cascade))
+
+    assert isinstance(found, str)
+    assert "cascade of two scorers" in found
