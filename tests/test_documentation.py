@@ -26,11 +26,12 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import Enum
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -40,26 +41,32 @@ import pytest
 import typer
 import yaml
 from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
-from typer.testing import CliRunner
+from langchain_core.vectorstores import InMemoryVectorStore
 
 from knowgate import Guard, Policy
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import fit_policy
-from knowgate.guard.signals import relevance
+from knowgate.guard.signals.relevance import PRESETS
 from knowgate.offline_eval.cli import app
 from knowgate.offline_eval.testbed import default_world, microworld_model_path
 from tests.adapters.langchain.agents import ScriptedAgentModel, searching
-from tests.offline_eval.suites.ookb.toy import ToyEncoder, write_toy_questions
+from tests.support.consoles import Consoles
+from tests.support.openai_style import Server, serving
 from tests.support.paths import ROOT
+from tests.support.reader import modules, retrieve, write_files
+from tests.support.toy_endpoint import reply_of
 
 README = ROOT / "README.md"
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 GUIDES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [*GUIDES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "benchmarks/RESULTS.md"]
+# By name: what makes a scorer.
+SCORERS: dict[str, Any] = sys.modules["knowgate.guard.signals.relevance._registry"]._SCORERS
 FENCE = re.compile(
     r"^(?P<indent> *)(?:<!-- skip: (?P<skip>[^>]+) -->\n *)?```(?P<kind>\w*)\n"
     r"(?P<text>.*?)^ *```$",
@@ -238,16 +245,14 @@ def test_every_python_block_compiles(page: Path) -> None:
 
 @pytest.fixture(scope="module")
 def models() -> Iterator[dict[str, Any]]:
-    """The embedded scorer and language model, loaded once for all pages."""
+    """The embedded scorers and language model, loaded once for all pages."""
     with pytest.MonkeyPatch.context() as patch:
-        loaded = cache(relevance.load_scorer)
-        # By its kind: the fingerprint of a policy cannot be looked up.
-        by_kind = lambda name, **options: loaded(getattr(name, "kind", name), **options)  # noqa: E731
-        patch.setattr(relevance, "load_scorer", by_kind)
+        for kind in ("bi_encoder", "late_interaction", "sufficiency"):
+            patch.setitem(SCORERS, kind, cache(SCORERS[kind]))
         world = default_world()
         asked = [world.questions(fact, held_out=True)[0].text for fact in world.facts[:30]]
         lm = HuggingFaceLM(microworld_model_path(), max_new_tokens=8)
-        yield {"lm": lm, "questions": asked}
+        yield {"lm": lm, "questions": asked, "right": [number % 2 == 0 for number in range(30)]}
 
 
 @pytest.fixture(scope="module")
@@ -271,31 +276,20 @@ def policy(models: dict[str, Any]) -> Policy:
 
 @pytest.fixture(scope="module")
 def toy_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the commands of the pages read: toy questions, documents, a run, logs."""
+    """What the commands of the pages read."""
     folder = tmp_path_factory.mktemp("toy")
-    for file in ("kb.jsonl", "questions.jsonl"):
-        write_toy_questions(folder / file, 60)
-    (folder / "docs").mkdir()
-    rules = "The limit in a tunnel must be 50 km/h. The fine for parking must be $70.\n"
-    (folder / "docs/rules.txt").write_text(rules, encoding="utf-8")
-    hours = "The library must close at 9 pm. The museum must open at 10 am.\n"
-    (folder / "docs/hours.txt").write_text(hours, encoding="utf-8")
-    lines = {
-        "pairs.jsonl": {"question": "When does it open?", "passages": ["It opens at nine."]},
-        "replies.jsonl": {"question": "When does it open?", "response": "It opens at nine."},
-        "passages.jsonl": {"text": "The library opens at nine."},
-    }
-    for file, line in lines.items():
-        (folder / file).write_text(json.dumps(line) + "\n", encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        for line in (
-            "knowgate measure --questions kb.jsonl --out run",
-            "knowgate calibrate --run run --risk 0.2 --out policy.json",
-        ):
-            run_command(line, "toy files", patch)
-    (folder / "policy.json").unlink()
+        consoles = Consoles(patch, endpoint="")
+        write_files(folder, lambda line: consoles.run(line, "toy files"))
     return folder
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    """The base URL of a model over the network."""
+    with serving(Server(say=reply_of)) as server:
+        yield server.url
 
 
 @pytest.fixture
@@ -319,7 +313,43 @@ def stand_ins(
         "question": "How much is a parking permit?",
         "passages": texts,
         "documents": documents,
+        "vector_store": InMemoryVectorStore.from_texts(texts, DeterministicFakeEmbedding(size=8)),
     }
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What one page presupposes.
+
+    Attributes:
+        real: its commands ask the default scorer; else the lexical one is put in its place.
+        lexical: its Python asks the lexical scorer for the default one, too.
+        files: what a file or folder of the reader's is a copy of.
+        given: stand-ins in the place of the usual ones.
+        source: text of its Python → what it is replaced by.
+    """
+
+    real: bool = False
+    lexical: bool = False
+    files: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict)
+    source: Mapping[str, str] = field(default_factory=dict)
+
+
+SETTINGS = {
+    "docs/how-to/calibrate-your-chain.md": Setting(lexical=True, given={"retriever": retrieve}),
+    "docs/how-to/encode-passages-ahead.md": Setting(real=True),
+    "docs/how-to/label-replies.md": Setting(
+        files={"run": "replies"}, given={"reply_id": "alpha·direct·basic/parks-0/left_out"}
+    ),
+    "docs/how-to/play.md": Setting(real=True),
+    "docs/how-to/test-before-release.md": Setting(
+        files={"run": "replies"}, given={"chain": RunnableLambda(lambda given: "At nine.")}
+    ),
+}
+
+# What asks a model over the network, or is a server; all of it stays on this machine.
+LISTENS = re.compile(r"openai:|knowgate (serve|play|view|label)")
 
 
 @pytest.mark.slow
@@ -329,40 +359,63 @@ def stand_ins(
     ids=name,
 )
 def test_the_blocks_of_a_page_run(
-    page: Path, stand_ins: dict[str, Any], toy_files: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path,
+    stand_ins: dict[str, Any],
+    toy_files: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     running = [block for block in every_block(page) if block.kind in RUN and not block.skip]
+    setting = SETTINGS.get(name(page), Setting())
+    stand_ins |= setting.given
+    for module, content in modules().items():
+        monkeypatch.setitem(sys.modules, module, content)
+    endpoint = ""
+    if any(LISTENS.search(block.text) for block in running):
+        request.getfixturevalue("socket_enabled")
+        endpoint = request.getfixturevalue("endpoint")
+    monkeypatch.setenv("OPENAI_BASE_URL", endpoint)
+    monkeypatch.setattr("opentelemetry.trace.set_tracer_provider", lambda provider: None)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    reranker = replace(PRESETS["ms-marco-MiniLM-L6-v2"], hub_id="reranker")
+    presets = {**PRESETS, "ms-marco-MiniLM-L6-v2": reranker}
+    monkeypatch.setattr("knowgate.guard.signals.relevance._registry.PRESETS", presets)
+    if setting.lexical:
+        monkeypatch.setitem(SCORERS, "sufficiency", SCORERS["lexical"])
     if any(block.kind == "console" for block in running):
-        shutil.copytree(toy_files, ".", dirs_exist_ok=True)
-        if any("--out run\n" in block.text for block in running):
-            shutil.rmtree("run")
+        copy_files(toy_files, setting, [line for block in running for line in lines_of(block)])
+    consoles = Consoles(monkeypatch, endpoint, real=setting.real)
     for block in running:
         if block.kind == "python":
             # Lines are counted as in the page, so that a failure points to it.
             source = "\n" * block.line + block.text
+            for old, new in setting.source.items():
+                source = source.replace(old, new)
             code = compile(source, name(page), "exec", dont_inherit=True)
             exec(code, stand_ins)
         else:
-            with monkeypatch.context() as patch:
-                for line in lines_of(block):
-                    run_command(line, f"{name(page)}:{block.line}", patch)
+            for line in lines_of(block):
+                consoles.run(line, f"{name(page)}:{block.line}")
     if "monitor" in stand_ins:
         stand_ins["monitor"].close()
 
 
-def run_command(line: str, where: str, patch: pytest.MonkeyPatch) -> None:
-    """Run a line of a console in this process, with a scorer and an encoder that need no model."""
-    words = shlex.split(line, comments=True)
-    assert words[0] == "knowgate", f"{where}: {words[0]} is not run by the tests: mark the block"
-    scorers = sys.modules["knowgate.guard.signals.relevance._registry"]._SCORERS
-    patch.setitem(scorers, "sufficiency", relevance.LexicalScorer)
-    patch.setattr("knowgate.offline_eval.suites.ookb._instruments.BiEncoderScorer", ToyEncoder)
-    done = CliRunner().invoke(app, words[1:])
-    # A gate that fails and a policy that should not serve are results too.
-    expected = {0}
-    expected |= {1} if "--fail-" in line else set()
-    expected |= {3} if words[1] in ("calibrate", "recalibrate") else set()
-    assert done.exit_code in expected, f"{where}: {line}\n{done.output}\n{done.exception!r}"
+def copy_files(toy_files: Path, setting: Setting, lines: list[str]) -> None:
+    """Copy the reader's files into the working directory, but for what the page itself makes."""
+    keep = Path("policy.json").read_bytes() if setting.real else None
+    shutil.copytree(toy_files, ".", dirs_exist_ok=True)
+    if keep is not None:
+        Path("policy.json").write_bytes(keep)
+    for to, what in setting.files.items():
+        shutil.rmtree(to, ignore_errors=True)
+        shutil.copytree(toy_files / what, to)
+    read: set[str] = set()
+    for line in lines:
+        words = shlex.split(line, comments=True)
+        made = {word for option, word in pairwise(words) if option in ("--out", "--output")}
+        for path in made - read - set(setting.files):
+            shutil.rmtree(path, ignore_errors=True)
+        read |= set(words)
 
 
 @pytest.mark.parametrize("page", GUIDES, ids=name)
@@ -453,7 +506,7 @@ def test_blocks_are_run_where_they_can_be() -> None:
 
     assert not [block for block in every if block.skip and block.kind not in RUN]
     # Raised with each new page; a block that is no longer run has to lower it.
-    assert len(run) >= 76, f"{len(run)} run, {len(checked)} checked"
+    assert len(run) >= 130, f"{len(run)} run, {len(checked)} checked"
 
 
 @pytest.mark.slow
