@@ -2,8 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Processes that run the tests or check types; each of the tests' takes about a gigabyte.
-WORKERS ?= 2
+# Processes that run the tests; each takes about a gigabyte. A quarter of their time they wait
+# for browsers, clusters and deadlines, so that three of them keep two cores busy.
+TEST_WORKERS ?= 3
+# Processes that check types.
+TYPE_WORKERS ?= 2
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 # Threads that spin while they wait make small models up to ten times slower on busy cores.
@@ -13,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Bytecode is written when a module is first imported; writing all of it takes longer.
 PIP := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
 
 .PHONY: demo smollm test test-fast attack site notebooks lint format wheel clean
 
@@ -59,7 +62,7 @@ notebooks: $(VENV)/.eval  ## the notebooks with their outputs, in notebooks/
 lint: types style layers  ## formatting, style, types, layers
 
 types: $(VENV)/.dev
-	$(BIN)/mypy --num-workers $(WORKERS)
+	$(BIN)/mypy --num-workers $(TYPE_WORKERS)
 
 style: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -53,6 +53,13 @@ def pytest_collection() -> Iterator[None]:
         gc.set_threshold(7_000, 10, 10)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Iterator[Any]:
+    """Look for examples in the docstrings of the product alone: tests have none."""
+    found = yield
+    return [one for one in found if type(one).__name__ != "DoctestModule"]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _no_waiting_for_the_disk() -> Iterator[None]:
     """Tests kill processes, but nobody cuts the power: what `fsync` is for takes milliseconds."""

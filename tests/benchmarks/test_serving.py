@@ -13,12 +13,11 @@ import pytest
 from tests.support.paths import BENCHMARKS
 from tools.attack.tiny_models import tiny_cross_encoder
 
-for module in ("torch", "transformers", "sentence_transformers"):
-    pytest.importorskip(module)
-
 
 @pytest.fixture
 def serving() -> Iterator[Any]:
+    for module in ("torch", "transformers", "sentence_transformers"):
+        pytest.importorskip(module)
     sys.path.insert(0, str(BENCHMARKS))
     try:
         yield importlib.import_module("serving")
