@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...guard.errors import require_extra
 
 if TYPE_CHECKING:
-    from ._index import RunIndex, open_index
+    from ._index import open_index
     from ._label import label_app
     from ._play import Playground, play_app
     from ._server import PageServer
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = [
     "PageServer",
     "Playground",
-    "RunIndex",
     "label_app",
     "open_index",
     "play_app",
@@ -31,7 +30,6 @@ __all__ = [
 _MODULES = {
     "PageServer": "_server",
     "Playground": "_play",
-    "RunIndex": "_index",
     "label_app": "_label",
     "open_index": "_index",
     "play_app": "_play",

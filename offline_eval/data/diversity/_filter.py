@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from ....guard.contracts import TextEmbedder
 from ....guard.errors import InputError
 from ....guard.files import atomic_writer, read_jsonl, read_text
-from .. import CsvFile, QuestionRecord, embed_all
+from .. import QuestionRecord, embed_all
+from .._csv_file import CsvFile
 from ._farthest_first import farthest_first
 from ._uniqueness import (
     keyword_distinct,
