@@ -31,7 +31,10 @@ def check(
     delta: Annotated[float | None, typer.Option(help="As for `knowgate calibrate`.")] = None,
     policy: Annotated[
         Path | None,
-        typer.Option(help="Judge by this policy, as it stands, in place of calibrating one."),
+        typer.Option(
+            help="Judge by this policy, as it stands, in place of calibrating one; the policy of "
+            "an earlier check is removed from the folder."
+        ),
     ] = None,
     fail_if: Annotated[
         list[str] | None,
@@ -58,7 +61,7 @@ def check(
         raise InputError(
             "is missing", where="--questions", hint="name a file, or write one with `knowgate init`"
         )
-    run, report = out_dir / "run", out_dir / "report"
+    run, report, path = out_dir / "run", out_dir / "report", out_dir / "policy.json"
     taken = None if policy is None else Policy.load(policy)
     found: dict[str, Any] = {}
     _, found["measure"] = _run(ctx, "measure", **measuring, out=run)
@@ -67,8 +70,9 @@ def check(
 
         judge_by(run, taken)
         certified, found["policy"] = 0, policy
+        if policy is not None:
+            _remove_other(path, policy)
     else:
-        path = out_dir / "policy.json"
         with _replaced(path, run / "calibration.json"):
             certified, calibrated = _run(
                 ctx, "calibrate", **_given(ctx, "risk", "delta"), run=run, out=path
@@ -81,6 +85,12 @@ def check(
     out.print("\n".join(_lines(found, given=taken is not None)), markup=False)
     if certified or failed:
         raise typer.Exit(certified or failed)
+
+
+def _remove_other(path: Path, judged: Path) -> None:
+    """Remove the policy of an earlier check: the report beside it is about another one."""
+    if path.exists() and not path.samefile(judged):
+        path.unlink()
 
 
 @contextmanager

@@ -57,7 +57,8 @@ def replies_what_if(evidence: Evidence, names: Mapping[str, str]) -> Section | N
     replies: dict[str, list[JudgedReply]] = {}
     for reply in evidence.replies:
         replies.setdefault(reply.system.system_id, []).append(reply)
-    parts, room, without = [], _MOST_CASES, []
+    parts: list[Section] = []
+    room, without = _MOST_CASES, list[str]()
     for system in guarded:
         own = [one for one in replies.get(system.system_id, ()) if one.case.held_out is not False]
         if not own:
@@ -182,9 +183,8 @@ class _Known:
         row, there = reply.row, not reply.out_of_kb
         twin = self.context.get(row.case_id)
         fixed = row.route is Route.ABSTAIN and row.reason not in _BY_THRESHOLD
-        context, memory = twin if self.same_context else None, None
-        if self.answers:
-            memory = self.memory.get(reply.case.question_id)
+        context = twin if self.same_context else None
+        memory = self.memory.get(reply.case.question_id) if self.answers else None
         if row.route is Route.FOLLOW_CONTEXT:
             context = reply
         elif row.route is Route.ANSWER:

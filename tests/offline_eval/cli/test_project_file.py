@@ -12,6 +12,7 @@ import pytest
 from typer.main import get_group
 
 from knowgate.offline_eval.cli._app import app
+from knowgate.offline_eval.cli._check import _remove_other
 from knowgate.offline_eval.cli._command_group import COMMANDS, import_commands
 from knowgate.offline_eval.cli._project_file import ProjectFile
 from knowgate.offline_eval.systems import GuardChoice
@@ -251,6 +252,8 @@ def test_a_policy_that_is_there_is_judged_as_it_stands(
 ) -> None:
     policy = shutil.copy(finished_run / "policy.json", measured / "policy.json")
     before = Path(policy).read_bytes()
+    # Of an earlier check, which calibrated one: the report would stand beside another policy.
+    shutil.copy(policy, measured / "out")
 
     said = knowgate("check", "--policy", "policy.json", "--fail-if", "abstention_rate.low<50%")
     page, text = (
@@ -272,6 +275,19 @@ def test_a_policy_that_is_there_is_judged_as_it_stands(
     assert guard.held_out("What does it cost?") is None
     assert Path(policy).read_bytes() == before
     assert not (measured / "out" / "policy.json").exists()
+
+
+def test_the_policy_of_an_earlier_check_stays_where_it_is_the_judged_one(tmp_path: Path) -> None:
+    own, link = tmp_path / "policy.json", tmp_path / "link.json"
+    own.write_text("{}", encoding="utf-8")
+    link.symlink_to(own)
+
+    _remove_other(own, link)
+    assert own.exists()
+    link.unlink()
+    link.write_text("{}", encoding="utf-8")
+    _remove_other(own, link)
+    assert not own.exists()
 
 
 def test_a_check_without_questions_writes_nothing(

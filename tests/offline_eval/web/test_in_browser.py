@@ -131,6 +131,20 @@ def test_a_chain_is_tried_and_a_passage_struck_out(
         expect(page.locator("#decision")).to_contain_text("follow context")
         expect(page.locator("#holder")).to_have_value("0")
         expect(page.locator("#passages mark").first).to_be_visible()
+        # A new question starts from an empty page.
+        page.keyboard.press("1")
+        expect(page.locator("#state")).to_have_text("Decided without 1 passage.")
+        page.locator("#search").fill("Is the pool open on Sundays?")
+        page.keyboard.press("Enter")
+        expect(page.locator("#question")).to_have_text("Is the pool open on Sundays?")
+        expect(page.locator("#decision")).to_contain_text("follow context")
+        expect(page.get_by_role("button", name="Strike out passage 1")).to_have_attribute(
+            "aria-pressed", "false"
+        )
+        expect(page.get_by_label("Right answer")).to_have_value("")
+        expect(page.locator("#holder")).to_have_value("")
+        expect(page.locator("#saved")).to_have_text("")
+        expect(page.locator("#state")).to_have_text("")
     assert TEXTS[0] in (tmp_path / "saved.jsonl").read_text(encoding="utf-8")
 
 

@@ -167,7 +167,7 @@ def test_the_report_shows_both_stages_of_a_cascade(tmp_path: Path) -> None:
     scorer = CascadeRule(threshold=0.5, reach=0.1).fingerprint(LEXICAL, LEXICAL)
     policy = FOLLOWS.model_copy(update={"scorer": scorer, "aggregator": "joint"})
     stages = ("cheap", "cheap", "costly", "fallback", "cheap")
-    rows = {f"q{i}": {"relevance_stage": stage} for i, stage in enumerate(stages)}
+    rows: dict[str, Any] = {f"q{i}": {"relevance_stage": stage} for i, stage in enumerate(stages)}
     summary = summarise_replies(written(tmp_path, policy, **rows))
 
     (found,) = [one.cascade for one in summary.systems if one.cascade is not None]
@@ -181,7 +181,7 @@ def test_the_report_shows_both_stages_of_a_cascade(tmp_path: Path) -> None:
 
 def test_a_row_stores_which_scorer_of_a_cascade_decided() -> None:
     decision = Decision(route=Route.ABSTAIN, reason="x", relevance=0.2, relevance_stage="costly")
-    names = {"reply_id": "s/c", "case_id": "c", "system_id": "s"}
+    names: dict[str, Any] = {"reply_id": "s/c", "case_id": "c", "system_id": "s"}
 
     row = ReplyRow(**names, **ReplyRow.of_guard(decision))
     assert ReplyRow.model_validate_json(row.model_dump_json()) == row
