@@ -24,7 +24,7 @@ from tests.offline_eval.suites.ookb.toy import ToyEncoder
 
 # Options that make a command short, by its first words.
 _SHORTER = {
-    "eval uniknow": "--limit 6 --samples 2 --methods naive,guard_naive",
+    "eval uniknow": "--limit 4 --samples 2 --methods naive,guard_naive",
     "eval uaqfact": "--limit 1",
     "eval conflict": "--limit 2 --tasks CK,PK",
     "eval judge-bias": "--limit 4",

@@ -70,6 +70,7 @@ def write_files(folder: Path, knowgate: Callable[[str], None]) -> None:
                 session.label(position, "factuality", "tier_1")
     _write_logs(folder, [row["question"] for row in questions])
     knowgate("knowgate route --policy policy.json --input signals.jsonl --output decisions.jsonl")
+    _write_logged_replies(folder)
     _write_documents_of_others(folder)
 
 
@@ -100,6 +101,26 @@ def _write_logs(folder: Path, questions: list[str]) -> None:
     ]
     for file in ("records.jsonl", "newer.jsonl"):
         write_lines(folder / file, records)
+
+
+def _write_logged_replies(folder: Path) -> None:
+    """Two knowledge bases in KnowOrNot's format, and what a model replied."""
+    for base in ("BTT", "CPF"):
+        questions = [
+            {
+                "identifier": f"{base}_{i}",
+                "question": f"When does pool {i} open?",
+                "answer": f"At {i}.",
+            }
+            for i in range(4)
+        ]
+        store(folder / f"{base}.json", {"knowledge_base_identifier": base, "questions": questions})
+        logged = [
+            {"id": row["identifier"], "response": row["answer"], "contexts": [row["answer"]]}
+            for row in questions
+        ]
+        (folder / "gpt-4o_runs").mkdir(exist_ok=True)
+        write_lines(folder / f"gpt-4o_runs/{base}_BASIC_RAG_basic.jsonl", logged)
 
 
 def _write_documents_of_others(folder: Path) -> None:
