@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +54,7 @@ def pytest_collection() -> Iterator[None]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collect_file() -> Iterator[Any]:
+def pytest_collect_file() -> Generator[None, list[Any], list[Any]]:
     """Look for examples in the docstrings of the product alone: tests have none."""
     found = yield
     return [one for one in found if type(one).__name__ != "DoctestModule"]
