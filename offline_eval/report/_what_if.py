@@ -254,7 +254,7 @@ class WhatIf:
     @property
     def measures(self) -> dict[str, str]:
         """What is shown of a point: key, and what it is called."""
-        if self.replies:
+        if self.replies and self.leave_one_out:
             return {
                 "leak": "Leak: answer missing, let through",
                 "wrong_missing": "Wrong replies that reach the user, answer missing",
@@ -268,8 +268,11 @@ class WhatIf:
                 "wrong": "Wrong among those let through",
                 "leak": "Leak: no right reply to give, let through",
             }
+        needless = "False abstention"
         return found | {
-            "false_abstention": "False abstention",
+            "false_abstention": f"{needless}, by the guard or in the reply"
+            if self.replies
+            else needless,
             "coverage": "Coverage: all cases, let through",
         }
 

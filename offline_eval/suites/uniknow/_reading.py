@@ -53,6 +53,7 @@ class UniKnowRun:
         rows: as stored, in the order of the run.
         finished: whether all rows are there.
         policy: of the guards, with its guarantee; None if no guard took part yet.
+        signals: of the evaluation cases; empty likewise.
     """
 
     manifest: UniKnowManifest
@@ -61,6 +62,7 @@ class UniKnowRun:
     rows: tuple[UniKnowRow, ...]
     finished: bool
     policy: Policy | None = None
+    signals: tuple[UniKnowSignal, ...] = ()
 
 
 def checked_run(run: Run) -> UniKnowRun:
@@ -101,6 +103,9 @@ def checked_run(run: Run) -> UniKnowRun:
         rows=tuple(rows),
         finished=len(rows) >= plan.rows,
         policy=Policy.load(path) if path.exists() else None,
+        signals=tuple(one for one in run[SIGNALS].rows() if one.part == "evaluation")
+        if SIGNALS.path(run.folder).exists()
+        else (),
     )
 
 

@@ -32,6 +32,7 @@ from ._report_tables import (
     published_table,
     situation_table,
 )
+from ._report_what_if import uniknow_what_if
 
 _TESTED = (
     "A language model can answer from two sources: what it learned in training (its memory), and "
@@ -88,7 +89,7 @@ def uniknow_document(summary: UniKnowSummary) -> Document:
 def _sections(summary: UniKnowSummary) -> list[Section | None]:
     measured = {name: found for name, found in summary.main.items() if found.overall.cases}
     manifest, differences = summary.run.manifest, summary.differences
-    worst = worst_cases(summary.run)
+    worst, what_if = worst_cases(summary.run), uniknow_what_if(summary.run)
     return [
         _tested(summary),
         Section(
@@ -100,6 +101,7 @@ def _sections(summary: UniKnowSummary) -> list[Section | None]:
         Section("The guard against what it guards", (difference_table(differences),))
         if differences
         else None,
+        Section("What if the guard’s thresholds were others?", (what_if,)) if what_if else None,
         _ablations(summary),
         _beyond(summary),
         Section(

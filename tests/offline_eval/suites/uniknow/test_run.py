@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.calibration.training.scenarios import ScenarioTrainingSettings
 from knowgate.guard import InputError, Policy
+from knowgate.offline_eval.report import WhatIf
 from knowgate.offline_eval.run import Run
 from knowgate.offline_eval.suites.uniknow import (
     TrainedMethod,
@@ -22,6 +24,7 @@ from knowgate.offline_eval.suites.uniknow import (
 )
 from knowgate.offline_eval.suites.uniknow._plan import Plan
 from knowgate.offline_eval.suites.uniknow._questions import read_dataset
+from knowgate.offline_eval.suites.uniknow._report_what_if import uniknow_what_if
 from knowgate.offline_eval.suites.uniknow._trained_methods import Trainer
 from knowgate.offline_eval.testbed import microworld_model_path
 from tests.offline_eval.suites.uniknow.small_run import METHODS, small_run, stored_run
@@ -78,6 +81,26 @@ def test_the_signals_say_what_naive_and_memory_were_worth(finished: Path) -> Non
         assert signal.raw_relevance is not None
         assert signal.raw_confidence is not None
         assert signal.context_right == naive[f"naive|{signal.case_id}"]["right"]
+
+
+def test_another_threshold_is_computed_from_the_stored_signals_and_replies(finished: Path) -> None:
+    run = stored_run(finished)
+    rows = [row for row in run.rows if row.method == "guard_naive"]
+    naive = [row for row in run.rows if row.method == "naive"]
+
+    block = uniknow_what_if(run)
+
+    assert isinstance(block, WhatIf)
+    assert set(block.sliders) == {"relevance", "confidence"}
+    own, lax = block.at(*block.start), block.at(0.0, None)
+    assert own.coverage.part == sum(row.route != "abstain" for row in rows)
+    assert own.wrong.part == sum(not row.right and not row.abstained for row in rows)
+    assert lax.wrong.part == sum(not row.right and not row.abstained for row in naive)
+    assert block.at(None, 0.0).coverage.value == 1.0
+    moved = [row.model_copy(update={"route": "follow_context"}) for row in rows]
+    assert "do not follow from the stored signals" in str(
+        uniknow_what_if(replace(run, rows=(*naive, *moved)))
+    )
 
 
 def test_the_guard_replies_what_its_route_says(finished: Path) -> None:
