@@ -76,7 +76,7 @@ def _hostile_run(folder: Path) -> Path:
 
 
 _OWN_SCRIPT = (Path(report.__file__).parent / "templates" / "what_if.js").read_text("utf-8")
-_DATA = re.compile(r'<script type="application/json" id="what-if-data">[^<>&]*</script>')
+_DATA = re.compile(r'<script type="application/json" id="what-if(?:-\d+)?-data">[^<>&]*</script>')
 
 
 def runs_script(page: str) -> bool:

@@ -28,7 +28,7 @@ FOLLOWS = Policy(scorer=LEXICAL, relevance_threshold=0.5)
 BOTH = FOLLOWS.model_copy(update={"confidence_threshold": 0.6, "allowed_routes": tuple(Route)})
 
 # Name, kind, relevance, confidence, verdicts without a guard, with it, and from memory.
-CASES = [
+CASES: list[tuple[str, CaseKind, float, float | None, str, str, str]] = [
     ("q0", CaseKind.IN_KB, 0.9, None, "1", "1", "1"),
     ("q1", CaseKind.IN_KB, 0.4, 0.2, "1", "yes", "3"),
     ("q2", CaseKind.LEFT_OUT, 0.6, None, "3", "3", "3"),
@@ -66,7 +66,7 @@ def written(
                 route="follow_context" if passes else "abstain",
                 reason="sufficient_context" if passes else "insufficient_context",
             )
-            if asks and confidence >= 0.6:
+            if asks and (confidence or 0.0) >= 0.6:
                 row.update(route="answer", reason="confident_memory")
             row.update(changed.get(question, {}))
     path.unlink()
