@@ -37,6 +37,7 @@ from textwrap import dedent
 from typing import Any
 
 import prometheus_client
+import pyoxigraph
 import pytest
 import typer
 import yaml
@@ -55,6 +56,9 @@ from knowgate.guard.signals.relevance import PRESETS
 from knowgate.offline_eval.cli import app
 from knowgate.offline_eval.testbed import default_world, microworld_model_path
 from tests.adapters.langchain.agents import ScriptedAgentModel, searching
+from tests.offline_eval.data.graph import endpoint_server
+from tests.offline_eval.data.graph.endpoint_server import Endpoint
+from tests.offline_eval.data.graph.graphs import WikidataLike
 from tests.support.consoles import Consoles
 from tests.support.openai_style import Server, serving
 from tests.support.paths import ROOT
@@ -280,16 +284,22 @@ def toy_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("toy")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        consoles = Consoles(patch, endpoint="")
+        consoles = Consoles(patch, {})
         write_files(folder, lambda line: consoles.run(line, "toy files"))
     return folder
 
 
 @pytest.fixture
-def endpoint() -> Iterator[str]:
-    """The base URL of a model over the network."""
-    with serving(Server(say=reply_of)) as server:
-        yield server.url
+def servers(socket_enabled: None) -> Iterator[dict[str, str]]:
+    """Addresses that the pages name, and where the tests have such a server."""
+    store = pyoxigraph.Store()
+    store.load(WikidataLike().text(), pyoxigraph.RdfFormat.N_TRIPLES)
+    graph = Endpoint(store)
+    with serving(Server(say=reply_of)) as model, endpoint_server.serving(graph):
+        yield {
+            "https://models.example/v1": model.url,
+            "https://query.wikidata.org/sparql": graph.url,
+        }
 
 
 @pytest.fixture
@@ -361,7 +371,7 @@ SETTINGS = {
 }
 
 # What asks a model over the network, or is a server; all of it stays on this machine.
-LISTENS = re.compile(r"openai:|knowgate (serve|play|view|label)")
+LISTENS = re.compile(r"openai:|/sparql|knowgate (serve|play|view|label)")
 
 
 @pytest.mark.slow
@@ -382,11 +392,10 @@ def test_the_blocks_of_a_page_run(
     stand_ins |= setting.given
     for module, content in modules().items():
         monkeypatch.setitem(sys.modules, module, content)
-    endpoint = ""
+    servers: dict[str, str] = {}
     if any(LISTENS.search(block.text) for block in running):
-        request.getfixturevalue("socket_enabled")
-        endpoint = request.getfixturevalue("endpoint")
-    monkeypatch.setenv("OPENAI_BASE_URL", endpoint)
+        servers = request.getfixturevalue("servers")
+        monkeypatch.setenv("OPENAI_BASE_URL", servers["https://models.example/v1"])
     monkeypatch.setattr("opentelemetry.trace.set_tracer_provider", lambda provider: None)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     reranker = replace(PRESETS["ms-marco-MiniLM-L6-v2"], hub_id="reranker")
@@ -396,7 +405,7 @@ def test_the_blocks_of_a_page_run(
         monkeypatch.setitem(SCORERS, "sufficiency", SCORERS["lexical"])
     if any(block.kind == "console" for block in running):
         copy_files(toy_files, setting, [line for block in running for line in lines_of(block)])
-    consoles = Consoles(monkeypatch, endpoint, real=setting.real)
+    consoles = Consoles(monkeypatch, servers, real=setting.real)
     for block in running:
         if block.kind == "python":
             # Lines are counted as in the page, so that a failure points to it.
@@ -518,7 +527,7 @@ def test_blocks_are_run_where_they_can_be() -> None:
 
     assert not [block for block in every if block.skip and block.kind not in RUN]
     # Raised with each new page; a block that is no longer run has to lower it.
-    assert len(run) >= 132, f"{len(run)} run, {len(checked)} checked"
+    assert len(run) >= 133, f"{len(run)} run, {len(checked)} checked"
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import re
 import secrets
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -32,11 +32,16 @@ _SHORTER = {
     "kg generate": "--per-type 4",
     # The toy reranker has random weights.
     "calibrate --run run-reranker": "--write-anyway",
+    "kg generate http://127.0.0.1": "--pause 0",
     "serve": "--port 0",
     "serve-lm": "--port 0",
 }
 # What the reader has, and the tests have not.
-_REPLACED = {"smollm2": "embedded"}
+_WIKIDATA = "http://www.wikidata.org"
+_REPLACED = {
+    "smollm2": "embedded",
+    "wdt:P39 wd:Q11696": f"<{_WIKIDATA}/prop/direct/P39> <{_WIKIDATA}/entity/Q300>",
+}
 # Where an encoder is made for retrieval.
 _SEARCHING = {
     "measure": ["suites.ookb._instruments.BiEncoderScorer"],
@@ -55,13 +60,13 @@ class Consoles:
 
     Attributes:
         patch: of the page.
-        endpoint: base URL in the place of the network's models.
+        replaced: addresses that the page names → servers of the tests.
         real: whether the default scorer is asked, in place of the lexical one.
         served: the last server that was started.
     """
 
     patch: pytest.MonkeyPatch
-    endpoint: str
+    replaced: Mapping[str, str]
     real: bool = False
     served: Any = field(default=None, init=False)
 
@@ -82,14 +87,14 @@ class Consoles:
         while re.match(r"[A-Z_]+=", words[0]):
             name, _, value = words.pop(0).partition("=")
             self.patch.setenv(name, value.replace("…", "x"))
-        for old, new in {**_REPLACED, "https://models.example/v1": self.endpoint}.items():
+        for old, new in {**_REPLACED, **self.replaced}.items():
             words = [re.sub(rf"\b{re.escape(old)}\b", new, word) for word in words]
         return words
 
     def _knowgate(self, words: list[str], where: str) -> None:
         words, pipe = (words[: words.index("|")], words[-1]) if "|" in words else (words, "")
         for first, options in _SHORTER.items():
-            if " ".join(words).startswith(f"{first} ") and "--dry-run" not in words:
+            if re.match(rf"{re.escape(first)}\b", " ".join(words)) and "--dry-run" not in words:
                 words += options.split()
         with self._instruments(words):
             done = CliRunner().invoke(app, words)
