@@ -45,6 +45,10 @@ _REPLACED = {
 # Where an encoder is made for retrieval.
 _SEARCHING = {
     "measure": ["suites.ookb._instruments.BiEncoderScorer"],
+    "compare-scorers": [
+        "suites.ookb._instruments.BiEncoderScorer",
+        "suites.ookb._scorers.BiEncoderScorer",
+    ],
     "eval": ["suites.ookb._suite.BiEncoderScorer", "suites.uniknow._contexts.BiEncoderScorer"],
     "play": ["cli._play._encoder"],
 }
