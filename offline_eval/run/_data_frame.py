@@ -95,5 +95,5 @@ def _at(value: Any, path: tuple[str, ...]) -> Any:
     for part in path:
         if value is None:
             return None
-        value = value[part]
+        value = value.get(part)  # rows leave some fields out
     return value
