@@ -26,6 +26,7 @@ from ._report_cases import shown_groups
 from ._report_plots import suppression_plot, task_plot
 from ._report_summary import ConflictSummary
 from ._report_tables import (
+    TASK_NAMES,
     accuracy_table,
     confident_table,
     cost_table,
@@ -92,7 +93,21 @@ def headline(summary: ConflictSummary) -> list[str]:
         _followed(summary),
         _preferred(summary),
     ]
-    return [line for line in lines if line] or ["Nothing could be measured in this run."]
+    found = [line for line in lines if line] or _shares(summary)
+    return found or ["Nothing could be measured in this run."]
+
+
+def _shares(summary: ConflictSummary) -> list[str]:
+    """Say how often each task is done rightly, for runs that have nothing to compare it with."""
+    shares: dict[Task, list[str]] = {}
+    for cell in summary.cells:
+        if cell.accuracy.value is not None:
+            share = f"{percent(cell.accuracy.value)} ({cell.evidence.value})"
+            shares.setdefault(cell.task, []).append(share)
+    return [
+        f"{task.value}, {TASK_NAMES[task]}: right in {', '.join(found)}."
+        for task, found in shares.items()
+    ]
 
 
 def _suppressed(summary: ConflictSummary) -> str:

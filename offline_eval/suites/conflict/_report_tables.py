@@ -19,7 +19,7 @@ _KINDS = {
     EvidenceKind.HPCE: "the same with a rationale",
     EvidenceKind.LPC: "contradicts it, implausibly",
 }
-_TASKS = {
+TASK_NAMES = {
     Task.KF: "copy the answering sentence",
     Task.CK: "answer from the context only",
     Task.PK: "answer from own knowledge only",
@@ -76,7 +76,7 @@ def _accuracy(
     tasks = [task for task in Task if any(cell.task is task for cell in cells)]
     lines = tuple(
         Line(
-            f"{task.value}: {_TASKS[task]}",
+            f"{task.value}: {TASK_NAMES[task]}",
             tuple(Cell.estimate(by_place.get((task, kind))) for kind in kinds),
         )
         for task in tasks

@@ -154,6 +154,16 @@ def test_an_unfinished_run_says_so(run: Path) -> None:
     assert "not finished" in _markdown(run)
 
 
+def test_a_run_of_tasks_without_a_comparison_opens_with_their_shares(tmp_path: Path) -> None:
+    settings = ConflictSettings(tasks=("PCK",), kinds=("NC", "HPC"))
+    out = run_conflict(ScoringModel(), small_set(3), tmp_path / "run", settings=settings)
+
+    page = _markdown(out)
+
+    assert "PCK, give both views: right in " in page
+    assert "Nothing could be measured" not in page
+
+
 def test_a_run_without_beliefs_has_a_report(tmp_path: Path) -> None:
     out = run_conflict(
         ScriptedLanguageModel(default="no"),
