@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Processes that run the tests; each takes about a gigabyte. A quarter of their time they wait
 # for browsers, clusters and deadlines, so that three of them keep two cores busy.
-TEST_WORKERS ?= 3
+TEST_WORKERS ?= 2
 # Processes that check types.
 TYPE_WORKERS ?= 2
 export HF_HUB_OFFLINE := 1
