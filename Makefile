@@ -2,8 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Processes that run the tests; each takes about a gigabyte. A quarter of their time they wait
-# for browsers, clusters and deadlines, so that three of them keep two cores busy.
+# Processes that run the tests; each takes about a gigabyte.
 TEST_WORKERS ?= 2
 # Processes that check types.
 TYPE_WORKERS ?= 2
