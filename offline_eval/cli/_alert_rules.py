@@ -127,22 +127,19 @@ def recorded_names(limits: AlertLimits) -> list[str]:
 
 def _ratio(matcher: str, window: str) -> str:
     """The share of decisions that match; no sample without decisions."""
-    decided = f"sum {_BY} (rate(knowgate_decisions_total[{window}]))"
-    return (
-        f"(sum {_BY} (rate(knowgate_decisions_total{{{matcher}}}[{window}]))\n"
-        f"  or 0 * {decided})\n"
-        f"  / ({decided} > 0)"
-    )
+    series = "knowgate_decisions_total"
+    return _share_of(f"{series}{{{matcher}}}", series, window)
 
 
 def _stages(matcher: str, among: str) -> str:
     """The share of decisions of a cascade by stage; no sample without such decisions."""
-    decided = f"sum {_BY} (rate(knowgate_relevance_stages_total{{{among}}}[30m]))"
-    return (
-        f"(sum {_BY} (rate(knowgate_relevance_stages_total{{{matcher}}}[30m]))\n"
-        f"  or 0 * {decided})\n"
-        f"  / ({decided} > 0)"
-    )
+    series = "knowgate_relevance_stages_total"
+    return _share_of(f"{series}{{{matcher}}}", f"{series}{{{among}}}", "30m")
+
+
+def _share_of(part: str, whole: str, window: str) -> str:
+    every = f"sum {_BY} (rate({whole}[{window}]))"
+    return f"(sum {_BY} (rate({part}[{window}]))\n  or 0 * {every})\n  / ({every} > 0)"
 
 
 def _recorded(limits: AlertLimits) -> dict[str, str]:
