@@ -15,6 +15,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Bytecode is written when a module is first imported; writing all of it takes longer.
 PIP := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
+# What installs all but torch; `.ci/run` gives a faster one.
+INSTALL ?= $(PIP)
 PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
 
 .PHONY: demo smollm test test-fast attack site notebooks lint format wheel clean
@@ -26,12 +28,12 @@ $(VENV)/bin/python:
 # What the offline evaluation needs; torch first, so that its pin decides.
 $(VENV)/.eval: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) torch
-	$(PIP) --editable '.[eval]'
+	$(INSTALL) --editable '.[eval]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) torch
-	$(PIP) --editable '.[dev]'
+	$(INSTALL) --editable '.[dev]'
 	touch $@ $(VENV)/.eval
 
 demo: $(VENV)/.eval  ## install, guard a small RAG chain offline, leave a report

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -9,6 +10,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import filelock
 import hypothesis
 import pytest
 
@@ -81,6 +83,7 @@ def smollm2_cache() -> str | None:
     from knowgate.adapters.huggingface import model_folder
     from knowgate.guard.errors import ModelFolderError
 
+    _wait_for_model()
     with pytest.MonkeyPatch.context() as patch:
         _set_model_cache(patch, _MODEL_CACHE)
         try:
@@ -98,6 +101,14 @@ def smollm2(smollm2_cache: str | None) -> HuggingFaceLM:
     with pytest.MonkeyPatch.context() as patch:
         _set_model_cache(patch, smollm2_cache)
         return HuggingFaceLM.bundled("smollm2", max_new_tokens=16)
+
+
+def _wait_for_model() -> None:
+    """Wait while another process gets SmolLM2, as `.ci/run` does beside the first tests."""
+    lock = os.environ.get("KNOWGATE_TEST_MODEL_LOCK")
+    if lock is not None:
+        with contextlib.suppress(filelock.Timeout), filelock.FileLock(lock, timeout=180):
+            pass
 
 
 def _set_model_cache(patch: pytest.MonkeyPatch, folder: str | None) -> None:
