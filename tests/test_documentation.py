@@ -53,15 +53,15 @@ from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import fit_policy
 from knowgate.guard.signals.relevance import PRESETS
-from knowgate.offline_eval.cli import app
 from knowgate.offline_eval.testbed import default_world, microworld_model_path
 from tests.adapters.langchain.agents import ScriptedAgentModel, searching
 from tests.offline_eval.data.graph import endpoint_server
 from tests.offline_eval.data.graph.endpoint_server import Endpoint
 from tests.offline_eval.data.graph.graphs import WikidataLike
-from tests.support.consoles import Consoles
+from tests.support.consoles import Consoles, command_line
 from tests.support.openai_style import Server, serving
 from tests.support.paths import ROOT
+from tests.support.plots import light_plots
 from tests.support.reader import modules, retrieve, write_files
 from tests.support.toy_endpoint import reply_of
 
@@ -133,15 +133,11 @@ def named_commands(page: Path) -> list[str]:
     return [" ".join(line.split()) for line in found if "…" not in line and "COMMAND" not in line]
 
 
-@cache
-def command_line() -> Any:
-    return typer.main.get_command(app)
-
-
 def parse(line: str, *, whole: bool) -> None:
     """Walk to the command and parse its options; `whole` asks for what is required, too."""
     command: Any = command_line()
-    context = typer.Context(command, info_name="knowgate")
+    # With the settings of the root: commands keep the help option that they first had.
+    context = typer.Context(command, info_name="knowgate", **command.context_settings)
     words = shlex.split(line, comments=True)
     while hasattr(command, "commands") and words and not words[0].startswith("-"):
         # Commands of suites are made when they are asked for.
@@ -245,6 +241,12 @@ def test_every_python_block_compiles(page: Path) -> None:
     for block in blocks(page, "python"):
         flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if block.skip else 0
         compile(block.text, f"{name(page)}:{block.line}", "exec", flags=flags)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _light_plots() -> Iterator[None]:
+    with light_plots():
+        yield
 
 
 @pytest.fixture(scope="module")

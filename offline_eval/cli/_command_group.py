@@ -7,6 +7,7 @@ those of the commands.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -232,6 +233,13 @@ def _defaults(ctx: Any, command: Any, names: list[str], rest: list[str]) -> dict
 
 @cache
 def _built(name: str, app: Any) -> Any:
-    """Build a command once: Typer builds all that are registered, which takes a while."""
+    """Build a command once, and no other one that is registered."""
     import_commands(name)
-    return typer.main.get_group(app).commands.get(name)
+    alone = copy(app)
+    alone.registered_commands = [one for one in app.registered_commands if _name(one) == name]
+    alone.registered_groups = [one for one in app.registered_groups if one.name == name]
+    return typer.main.get_group(alone).commands.get(name)
+
+
+def _name(command: Any) -> str:
+    return command.name or typer.main.get_command_name(command.callback.__name__)

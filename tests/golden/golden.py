@@ -44,6 +44,7 @@ if __name__ == "__main__":
         os.environ.setdefault(_name, _value)
 
 from tests.golden.renamed import ADDED, RENAMED, Rename  # noqa: E402
+from tests.support.plots import light_plots  # noqa: E402
 
 RELATIVE, ABSOLUTE = 1e-6, 1e-9
 MOST_SHOWN = 40
@@ -122,6 +123,7 @@ class Scenario:
         keep: patterns of files in the folder that are kept.
         without: names of fields that are left out of them, where they are too much.
         slow: takes a second or more.
+        within: what surrounds the steps.
     """
 
     name: str
@@ -129,6 +131,7 @@ class Scenario:
     keep: Sequence[str] = ()
     without: Sequence[str] = ()
     slow: bool = False
+    within: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
 
 
 @dataclass(slots=True)
@@ -151,7 +154,7 @@ def take(scenario: Scenario) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="golden") as name:
         folder = Path(name).resolve()
         shutil.copytree(INPUTS, folder / "in")
-        with _inside(folder):
+        with _inside(folder), light_plots(), scenario.within():
             taken = Taken(steps=[_done(step, folder) for step in scenario.steps])
         for path in _kept(folder, scenario.keep):
             taken.files[path.relative_to(folder).as_posix()] = read_artefact(path)

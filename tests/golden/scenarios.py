@@ -290,6 +290,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         keep=("run/*",),
         without=("passages",),
         slow=True,
+        within=snippets.fewer_documents,
     ),
     Scenario(
         "uaqfact",

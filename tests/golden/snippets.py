@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from langchain_core.documents import Document
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
@@ -29,6 +32,8 @@ from knowgate.offline_eval.run import (
     RepliesRun,
 )
 
+# Every so manieth of the microworld's documents.
+_ONE_OF = 12
 ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
 
 
@@ -179,3 +184,17 @@ def label(folder: Path) -> int:
                 session.label(position, "factuality", f"tier_{1 + (number + slip) % 3}")
                 labels += 1
     return labels
+
+
+@contextmanager
+def fewer_documents() -> Iterator[None]:
+    """Retrieve among fewer of the microworld's documents: encoding them takes most of the time."""
+    world: Any = importlib.import_module("knowgate.offline_eval.suites.uniknow._microworld")
+
+    class Fewer(world.NearestPassages):  # type: ignore[misc]
+        def __init__(self, passages: Sequence[str], *others: Any) -> None:
+            super().__init__(passages[::_ONE_OF], *others)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world, "NearestPassages", Fewer)
+        yield

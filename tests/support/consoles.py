@@ -11,10 +11,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import pytest
+import typer
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
@@ -56,6 +58,12 @@ _SEARCHING = {
 _READER = ("127.0.0.1", 50_000)
 # Exit codes that are results too: a policy that should not serve, a log that proves nothing.
 _RESULTS = {"calibrate": {3}, "recalibrate": {3}, "shadow-report": {1, 3}}
+
+
+@cache
+def command_line() -> Any:
+    """The command line, built once: Typer builds all commands that are registered."""
+    return typer.main.get_command(app)
 
 
 @dataclass
@@ -126,6 +134,7 @@ class Consoles:
             ask = lambda server, sockets=None: self._ask(server.config, opened)  # noqa: E731
             patch.setattr("uvicorn.Server.run", ask)
             patch.setenv("COLUMNS", "300")
+            patch.setattr("typer.testing._get_command", lambda app: command_line())
             yield
 
     def _ask(self, config: Any, opened: list[str]) -> None:
