@@ -107,7 +107,7 @@ def _wait_for_model() -> None:
     """Wait while another process gets SmolLM2, as `.ci/run` does beside the first tests."""
     lock = os.environ.get("KNOWGATE_TEST_MODEL_LOCK")
     if lock is not None:
-        with contextlib.suppress(filelock.Timeout), filelock.FileLock(lock, timeout=180):
+        with contextlib.suppress(filelock.Timeout), filelock.FileLock(lock, timeout=250):
             pass
 
 
