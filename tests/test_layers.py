@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
-from tests.support.sources import forget, nodes, parsed
+from tests.support.sources import forget, inner, parsed, statements
 
 TOP = ("adapters", "calibration", "guard", "offline_eval")
 # Above these a reader loses the thread.
@@ -66,6 +66,7 @@ def trees() -> Iterator[None]:
     """Frees the trees at the end."""
     yield
     forget()
+    functions.cache_clear()
 
 
 def name_of(path: Path) -> str:
@@ -84,7 +85,7 @@ def imported(path: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Line and absolute name, as parts, of everything of knowgate that `path` imports."""
     inside = path.relative_to(ROOT).parts[0] in TOP
     package = module_of(path) if path.name == "__init__.py" else module_of(path)[:-1]
-    for node in nodes(path):
+    for node in statements(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, tuple(alias.name.split("."))
@@ -110,11 +111,12 @@ def private_owner(name: tuple[str, ...]) -> tuple[str, ...] | None:
     return None
 
 
-def functions(path: Path) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+@cache
+def functions(path: Path) -> tuple[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef], ...]:
     """Every function and method of a file with its qualified name."""
 
     def below(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef]]:
-        for child in ast.iter_child_nodes(node):
+        for child in inner(node):
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield f"{prefix}{child.name}", child  # type: ignore[misc]
                 yield from below(child, f"{prefix}{child.name}.")
@@ -123,7 +125,7 @@ def functions(path: Path) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunc
             else:
                 yield from below(child, prefix)
 
-    yield from below(parsed(path), "")
+    return tuple(below(parsed(path), ""))
 
 
 def is_command(path: Path) -> bool:

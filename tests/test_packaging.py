@@ -20,7 +20,7 @@ from setuptools import find_packages
 import knowgate
 from knowgate.guard.errors import INSTALL_HINTS
 from tests.support.paths import ROOT
-from tests.support.sources import forget, nodes, parsed
+from tests.support.sources import forget, inner, parsed, statements
 
 TOP = ("adapters", "calibration", "guard", "offline_eval")
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -164,22 +164,31 @@ def test_no_file_or_folder_has_a_name_that_says_nothing() -> None:
 def test_nothing_is_unpickled() -> None:
     banned = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
     for path in modules():
-        for node in nodes(path):
+        for node in statements(path):
             names: list[str] = []
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
                 names = [node.module or ""]
             assert not banned & {name.split(".")[0] for name in names}, path
-            if isinstance(node, ast.keyword) and node.arg in {"trust_remote_code", "allow_pickle"}:
-                assert isinstance(node.value, ast.Constant), (path, node.value.lineno)
-                assert node.value.value is False, (path, node.value.lineno)
+        for node in keywords(path, "trust_remote_code", "allow_pickle"):
+            assert isinstance(node.value, ast.Constant), (path, node.value.lineno)
+            assert node.value.value is False, (path, node.value.lineno)
+
+
+def keywords(path: Path, *names: str) -> Iterator[ast.keyword]:
+    """The keyword arguments of these names in the calls of a file."""
+    text = path.read_text(encoding="utf-8")
+    if any(name in text for name in names):
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.keyword) and node.arg in names:
+                yield node
 
 
 @pytest.mark.slow
 def test_inside_the_packages_imports_are_relative() -> None:
     for path in modules():
-        for node in nodes(path):
+        for node in statements(path):
             if isinstance(node, ast.ImportFrom) and node.level == 0:
                 assert (node.module or "").split(".")[0] != "knowgate", (path, node.lineno)
 
@@ -206,8 +215,8 @@ MODULES = importlib.metadata.packages_distributions()
 
 
 def at_run_time(node: ast.AST) -> Iterator[ast.AST]:
-    """All of a tree but what stands under `if TYPE_CHECKING` or in `try … except ImportError`."""
-    for child in ast.iter_child_nodes(node):
+    """All statements but what stands under `if TYPE_CHECKING` or in `try … except ImportError`."""
+    for child in inner(node):
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             continue
         if isinstance(child, ast.Try) and any(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -19,13 +20,22 @@ def parsed(path: Path) -> ast.Module:
         gc.enable()
 
 
+def inner(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements, handlers and cases right inside a module or statement."""
+    for field in ("body", "handlers", "orelse", "finalbody", "cases"):
+        yield from getattr(node, field, ())
+
+
 @cache
-def nodes(path: Path) -> tuple[ast.AST, ...]:
-    """Every node of it."""
-    return tuple(ast.walk(parsed(path)))
+def statements(path: Path) -> tuple[ast.AST, ...]:
+    """Every statement of it, without the many more nodes of expressions."""
+    found: list[ast.AST] = [*inner(parsed(path))]
+    for node in found:
+        found.extend(inner(node))
+    return tuple(found)
 
 
 def forget() -> None:
     """Free the trees, which every collection of garbage would go through."""
     parsed.cache_clear()
-    nodes.cache_clear()
+    statements.cache_clear()
