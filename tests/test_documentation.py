@@ -55,6 +55,7 @@ from knowgate.calibration.risk import fit_policy
 from knowgate.guard.signals.relevance import PRESETS
 from knowgate.offline_eval.testbed import default_world, microworld_model_path
 from tests.adapters.langchain.agents import ScriptedAgentModel, searching
+from tests.guard.engine.remembered import remembered_encoders
 from tests.offline_eval.data.graph import endpoint_server
 from tests.offline_eval.data.graph.endpoint_server import Endpoint
 from tests.offline_eval.data.graph.graphs import WikidataLike
@@ -244,8 +245,9 @@ def test_every_python_block_compiles(page: Path) -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _light_plots() -> Iterator[None]:
-    with light_plots():
+def _light() -> Iterator[None]:
+    """Plots are not laid out, and what several pages encode is computed once."""
+    with light_plots(), remembered_encoders():
         yield
 
 

@@ -14,6 +14,8 @@ from knowgate.offline_eval.run import (
     MeasuredRun,
 )
 from knowgate.offline_eval.suites import write_report
+from tests.guard.engine.remembered import remembered_encoders
+from tests.support.plots import light_plots
 
 
 @pytest.mark.slow
@@ -22,7 +24,8 @@ def test_the_help_desk_is_calibrated_on_its_own_chain(
 ) -> None:
     folder = tmp_path / "run"
 
-    before, after = helpdesk.main(str(folder))
+    with remembered_encoders():
+        before, after = helpdesk.main(str(folder))
 
     printed = capsys.readouterr().out
     assert printed.count("right: ") == 2
@@ -38,6 +41,7 @@ def test_the_help_desk_is_calibrated_on_its_own_chain(
     assert Policy.load(folder / "policy.json").guarantee is not None
     # The calibrated guard keeps a bound on leaks; the default one is near its best threshold here.
     assert after >= 48
-    written = write_report(folder, out_dir=tmp_path / "report")
+    with light_plots():
+        written = write_report(folder, out_dir=tmp_path / "report")
     values = json.loads(written.json.read_text(encoding="utf-8"))
     assert values["served"]["sources_found_by"] == {"metadata": 30}

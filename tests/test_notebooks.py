@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.guard.engine.remembered import remembered_encoders
 from tests.support.paths import ROOT
+from tests.support.plots import light_plots
 
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.py"))
 _MARK, _TEXT = "# %%", "# %% [markdown]"
@@ -55,6 +57,7 @@ async def test_every_cell_runs(path: Path, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("MPLBACKEND", "agg")
     names: dict[str, Any] = {"__name__": "__main__"}
 
-    for text, is_code in cells(path):
-        if is_code:
-            exec(compile(text, path.name, "exec"), names)
+    with remembered_encoders(), light_plots():
+        for text, is_code in cells(path):
+            if is_code:
+                exec(compile(text, path.name, "exec"), names)

@@ -44,6 +44,7 @@ if __name__ == "__main__":
         os.environ.setdefault(_name, _value)
 
 from tests.golden.renamed import ADDED, RENAMED, Rename  # noqa: E402
+from tests.guard.engine.remembered import remembered_encoders  # noqa: E402
 from tests.support.plots import light_plots  # noqa: E402
 
 RELATIVE, ABSOLUTE = 1e-6, 1e-9
@@ -154,7 +155,7 @@ def take(scenario: Scenario) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="golden") as name:
         folder = Path(name).resolve()
         shutil.copytree(INPUTS, folder / "in")
-        with _inside(folder), light_plots(), scenario.within():
+        with _inside(folder), light_plots(), remembered_encoders(), scenario.within():
             taken = Taken(steps=[_done(step, folder) for step in scenario.steps])
         for path in _kept(folder, scenario.keep):
             taken.files[path.relative_to(folder).as_posix()] = read_artefact(path)
