@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +64,7 @@ def errors_allowed(n: int, risk: float, delta: float) -> int | None:
     return first if binomial_p_value(first, n, risk) <= delta else first - 1
 
 
+@lru_cache
 def questions_needed(risk: float, delta: float) -> int:
     """Questions from which on an error-free run certifies `risk` at confidence 1 - `delta`.
 

@@ -51,8 +51,8 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.enable()
         gc.freeze()
-        # Libraries that tests import later are large too: collect a tenth as often.
-        gc.set_threshold(7_000, 10, 10)
+        # Libraries that tests import later are large too: collect a fiftieth as often.
+        gc.set_threshold(35_000, 10, 10)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import peft
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -58,6 +57,13 @@ def _change_weights(folder: Path, changes: dict[str, torch.Tensor | None]) -> No
     save_file({name: t for name, t in tensors.items() if t is not None}, path)
 
 
+def _merged_by_peft(folder: Path) -> Any:
+    # Imported here: it takes seconds, in every process that collects these tests.
+    import peft
+
+    return peft.PeftModel.from_pretrained(_model(), str(folder)).merge_and_unload()
+
+
 def _refused(model: Any, folder: Path, words: str) -> None:
     before = {name: p.clone() for name, p in model.named_parameters()}
     with pytest.raises(ModelFolderError) as error:
@@ -75,7 +81,7 @@ def test_merging_gives_the_hidden_states_of_pefts_own_merged_model(
 ) -> None:
     ours = _model()
     merge_adapter(ours, folder)
-    theirs = peft.PeftModel.from_pretrained(_model(), str(folder)).merge_and_unload()
+    theirs = _merged_by_peft(folder)
 
     assert torch.allclose(_hidden(ours), _hidden(theirs), rtol=0, atol=1e-5)
     # The adapter does something, or the comparison would say nothing.
@@ -86,7 +92,7 @@ def test_merging_gives_the_hidden_states_of_pefts_own_merged_model(
 def test_an_encoder_with_an_adapter_reads_texts_by_the_merged_weights(
     folder: Path, trained: TokenEncoder
 ) -> None:
-    model = peft.PeftModel.from_pretrained(_model(), str(folder)).merge_and_unload()
+    model = _merged_by_peft(folder)
     [found] = trained.encode_first(["when does the library open?"])
     with torch.no_grad():
         expected = model(input_ids=torch.tensor(found.ids).long()[None]).last_hidden_state[0]
