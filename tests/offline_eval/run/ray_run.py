@@ -27,7 +27,6 @@ from typing import Any
 from knowgate.adapters.ray import PoolSize
 from knowgate.offline_eval.run import CallLimits, Calls, Progress, RayPool
 from tests.adapters.ray.cluster import local_cluster
-from tests.offline_eval.suites.ookb import ray_measure
 from tests.support import ray_pool
 from tests.support.any_rows import any_rows, any_table
 
@@ -113,6 +112,9 @@ def _many(folder: Path) -> None:
 
     with local_cluster() as ray:
         said = asyncio.run(all_of_them())
+        # Imports a suite, which takes seconds: not for the other program.
+        from tests.offline_eval.suites.ookb import ray_measure
+
         ray_measure.on_ray(folder)
         said["addresses"] = sorted({node["NodeManagerAddress"] for node in ray.nodes()})
         said["still connected"] = ray.is_initialized()
