@@ -171,9 +171,9 @@ def test_nothing_is_unpickled() -> None:
             elif isinstance(node, ast.ImportFrom):
                 names = [node.module or ""]
             assert not banned & {name.split(".")[0] for name in names}, path
-        for node in keywords(path, "trust_remote_code", "allow_pickle"):
-            assert isinstance(node.value, ast.Constant), (path, node.value.lineno)
-            assert node.value.value is False, (path, node.value.lineno)
+        for given in keywords(path, "trust_remote_code", "allow_pickle"):
+            assert isinstance(given.value, ast.Constant), (path, given.value.lineno)
+            assert given.value.value is False, (path, given.value.lineno)
 
 
 def keywords(path: Path, *names: str) -> Iterator[ast.keyword]:

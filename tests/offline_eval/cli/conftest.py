@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from knowgate.offline_eval.cli._app import app, main
+from tests.guard.engine.remembered import remembered_encoders
 from tests.offline_eval.cli.commands import Knowgate, Outcome
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _remembered_encoders() -> Iterator[None]:
+    """Many tests measure the same toy questions."""
+    with remembered_encoders():
+        yield
 
 
 @pytest.fixture

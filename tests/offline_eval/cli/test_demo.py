@@ -24,16 +24,9 @@ from knowgate.offline_eval.data import QuestionRecord
 from knowgate.offline_eval.run import Progress
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.testbed import sample_knowledge_base_path
-from tests.guard.engine.remembered import remembered_encoders
 from tests.offline_eval.cli.commands import Knowgate, read_lines, refused, write_lines
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _computed_once() -> Iterator[None]:
-    with remembered_encoders():
-        yield
 
 
 @pytest.fixture(scope="module")
