@@ -7,6 +7,7 @@ batches of ids, and no others, get copies of what it gave the first time.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -30,16 +31,23 @@ class _Outputs:
     def __init__(self) -> None:
         self._found: dict[_Key, list[RowOutputs]] = {}
         self._bytes = 0
+        # Guards measure in threads.
+        self._lock = threading.Lock()
 
     def of(self, key: _Key, compute: Callable[[], list[RowOutputs]]) -> list[RowOutputs]:
         """Copies of those of before; else they are computed and kept."""
-        found = self._found.pop(key, None)
+        with self._lock:
+            found = self._found.pop(key, None)
+            if found is not None:
+                self._found[key] = found
         if found is None:
             found = compute()
-            self._bytes += _bytes_of(found)
-        self._found[key] = found
-        while self._bytes > _MOST_BYTES:
-            self._bytes -= _bytes_of(self._found.pop(next(iter(self._found))))
+            with self._lock:
+                if key not in self._found:
+                    self._bytes += _bytes_of(found)
+                    self._found[key] = found
+                while self._bytes > _MOST_BYTES:
+                    self._bytes -= _bytes_of(self._found.pop(next(iter(self._found))))
         return [[np.array(one) for one in row] for row in found]
 
 
