@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Processes that run the tests; each takes about a gigabyte.
 TEST_WORKERS ?= 2
-# Processes that check types; 0 for none beside the first one, which waits for no other to start.
+# Processes that check types; with 0 all is done by the first one.
 TYPE_WORKERS ?= 2
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false

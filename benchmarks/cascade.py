@@ -3,8 +3,9 @@
     OMP_NUM_THREADS=1 python benchmarks/cascade.py --data ../shared/data --markdown OUT.md
 
 NoMIRACL (English, 250 questions with ten retrieved passages, judged by people) with the logged
-verdicts of three language models as the costly stage and `sufficiency` as the cheap one. A reply
-that is neither yes nor no counts as a failed verdict, which abstains. Three tables:
+verdicts of three language models, or the bundled `sufficiency_cross`, as the costly stage and
+`sufficiency` as the cheap one. A reply that is neither yes nor no counts as a failed verdict, which
+abstains. Three tables:
 
 - AUROC by the share of questions that the judge is asked about. The band lies about the median of
   the cheap scores, so nothing is fitted. 0: `sufficiency` alone; 1: it asks about every question.
@@ -16,7 +17,7 @@ that is neither yes nor no counts as a failed verdict, which abstains. Three tab
   last third; beside it at a price at which the judge is never asked.
 
 `--simulate` adds how often a certified cascade breaks its bound, on populations whose leak is
-known. `--scores FILE` keeps the cheap scores, which take minutes. Without the data it says so.
+known. `--scores FILE` keeps the scores, which take minutes. Without the data it says so.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import expit, ndtr
 from scipy.stats import rankdata
 
 from knowgate.calibration import CalibrationRecord
@@ -43,6 +45,8 @@ JUDGES = {
     "GPT-3.5": "gpt-3.5-turbo-azure",
     "Mixtral-8x7B": "Mixtral-8x7B-Instruct-v0.1",
 }
+# The bundled cross-encoder as the costly stage.
+CROSS = "sufficiency_cross"
 SHARES = (0.0, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 1.0)
 REACHES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 2.0)
 LEAKS = (0.1, 0.2)
@@ -254,20 +258,23 @@ def judged_questions(data: Path, scores: Path | None) -> dict[str, Judged] | Non
     if not path.is_file():
         return None
     rows = [row for _, row in read_jsonl(path)]
-    if scores is not None and scores.is_file():
-        cheap = np.asarray(read_json(scores), dtype=np.float64)
-    else:
-        scorer = load_scorer("sufficiency")
-        sets = ([row["question"] for row in rows], [row["passages"] for row in rows])
-        cheap = np.asarray([one.joint for one in scorer.score_sets(*sets)])  # type: ignore[attr-defined]
-        if scores is not None:
-            write_json(scores, cheap.tolist())
+    kept = read_json(scores) if scores is not None and scores.is_file() else {}
+    sets = ([row["question"] for row in rows], [row["passages"] for row in rows])
+    for name in ("sufficiency", CROSS):
+        if name not in kept:
+            scorer: Any = load_scorer(name)
+            kept[name] = [one.joint for one in scorer.score_sets(*sets)]
+            if scores is not None:
+                write_json(scores, kept)
+    cheap = np.asarray(kept["sufficiency"], dtype=np.float64)
     sufficient = np.asarray([row["sufficient"] for row in rows], dtype=np.bool_)
     nobody = Judged(cheap, (None,) * len(rows), sufficient)
-    return {
+    found = {
         name: replace(nobody, verdicts=tuple(SAID.get(row["verdicts"][key]) for row in rows))
         for name, key in JUDGES.items()
     }
+    found[CROSS] = replace(nobody, verdicts=tuple(expit(kept[CROSS]).tolist()))
+    return found
 
 
 def main() -> None:
@@ -276,7 +283,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--scores", type=Path, help="keep the cheap scores here")
+    parser.add_argument("--scores", type=Path, help="keep the scores here")
     parser.add_argument("--simulate", action="store_true", help="also check the promise")
     parser.add_argument("--markdown", type=Path, help="write the tables here")
     given = parser.parse_args()

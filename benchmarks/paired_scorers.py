@@ -1,7 +1,7 @@
 """Does one scorer tell sufficient passages better than another? A paired bootstrap over questions.
 
     OMP_NUM_THREADS=1 python benchmarks/paired_scorers.py sufficiency late_interaction \
-        --data ../shared/data [--scores DIR] [--markdown OUT.md]
+        --data ../shared/data [--only NAMES] [--scores DIR] [--markdown OUT.md]
 
 Both scorers judge the same passages of the same questions: the sets of `sufficiency.py` in
 English, and the sites and regulations of `default_threshold.py` (the best five with the
@@ -15,7 +15,7 @@ the mean over sites is taken, and sites are drawn, too. The scores of each set a
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,19 +139,24 @@ def judged(scorer: Any, cases: Sequence[Case], *, each: bool) -> Scores:
 
 
 def all_cases(
-    data: Path, retrieval: BiEncoderScorer
+    data: Path, retrieval: BiEncoderScorer, only: Sequence[str]
 ) -> Iterator[tuple[str, str, list[Case], bool]]:
-    """Set, site, cases, and whether each passage is judged by itself."""
+    """Set, site, cases, and whether each passage is judged by itself; all sets without `only`."""
+
+    def wanted(names: Iterable[Any], prefix: str = "") -> list[Any]:
+        return [name for name in names if not only or f"{prefix}{name}" in only]
+
     builder = Builder(data, retrieval)
-    for name in SETS:
+    for name in wanted(SETS):
         found = builder.build(name)
         yield name, name, list(found.cases), found.unit == "passage"
-    for name in SITES:
+    sites, documents = wanted(SITES, "faq-"), wanted(REGULATIONS, "obliqa-")
+    for name in sites:
         base = faq_site(data / "faq_pack" / f"{name}.jsonl")
-        yield f"FAQ pack, {len(SITES)} sites", f"faq-{name}", site_cases(base, retrieval), False
-    for document in REGULATIONS:
+        yield f"FAQ pack, {len(sites)} sites", f"faq-{name}", site_cases(base, retrieval), False
+    for document in documents:
         base = regulation(data / "faq_pack", document)
-        label = f"ObliQA, {len(REGULATIONS)} regulations"
+        label = f"ObliQA, {len(documents)} regulations"
         yield label, f"obliqa-{document}", site_cases(base, retrieval), False
 
 
@@ -160,13 +165,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("scorers", nargs=2, help="names or folders")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--only", default="", help="comma-separated, e.g. CPF-answers,faq-bitcoin")
     parser.add_argument("--scores", type=Path, help="keep the scores of each set in this folder")
     parser.add_argument("--markdown", type=Path, help="write the table here")
     given = parser.parse_args()
     retrieval = BiEncoderScorer(device="cpu", cache_bytes=200 * 2**20)
+    only = [name for name in given.only.split(",") if name]
     scorers = [(name, load_scorer(name)) for name in given.scorers]
     sets: dict[str, tuple[list[Paired], list[Paired]]] = {}
-    for label, site, cases, each in all_cases(given.data, retrieval):
+    for label, site, cases, each in all_cases(given.data, retrieval, only):
         for side, (name, scorer) in enumerate(scorers):
             progress(f"{name} on {site}")
             kept = given.scores and given.scores / f"{Path(name).name}-{site}.json"

@@ -58,7 +58,7 @@ from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import write_json, write_text
 from knowgate.guard.signals.relevance import load_scorer, scorer_names
 
-SCORERS = ("lexical", "bi_encoder", "late_interaction", "sufficiency")
+SCORERS = ("lexical", "bi_encoder", "late_interaction", "sufficiency", "sufficiency_cross")
 ADAPTED = "sufficiency+adapted"
 REFITTED = "sufficiency+faq"
 CACHE_BYTES = 200 * 2**20

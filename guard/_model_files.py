@@ -7,6 +7,7 @@ from types import MappingProxyType
 WEIGHTS = "model.safetensors"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 ADAPTER_CONFIG = "adapter_config.json"
+HEAD_WEIGHTS = "head.safetensors"
 BUNDLED_SHA256 = MappingProxyType(
     {
         "adapter_config.json": ("9cdd9d2b17c1cae982070d1fa5d77d8e99a97d9eaa5f7d928059fe5328f83064"),
@@ -14,6 +15,16 @@ BUNDLED_SHA256 = MappingProxyType(
             "e04832e0c7071e6eaa024a0a6d02951c264e42d94a13c46802e752b59d2938d0"
         ),
         "sufficiency.json": ("e31a366e095c2e162c90b386358218adfe40842621560a34e0ba5d327d28230f"),
+    }
+)
+CROSS_ENCODER_SHA256 = MappingProxyType(
+    {
+        "adapter_config.json": "ace7ae70b27c54c6fe316569e6fa07d40d2ac13ac6f012ba68fa482079a92486",
+        "adapter_model.safetensors": (
+            "b3c5a1166043783a28c816c5d17cc931ec8ab3243ff95eac4d5a8c515aab7e7a"
+        ),
+        "head.safetensors": "744f36740915edef947514841cc8e4c6b7e37f8a529d27f34b2d5fc0da3f777b",
+        "mix.json": "4a6da91b6ea623f33d936d1f192bb60c7e8c216801c19589c5230b5de172f231",
     }
 )
 # Of the embedded all-MiniLM-L6-v2: its weights, and whatever else decides its vectors.

@@ -23,9 +23,10 @@ _SCALES: dict[str, Scale] = {
     "late_interaction": "cosine",
     "lexical": "share",
     "sufficiency": "log_odds",
+    "sufficiency_cross": "log_odds",
 }
 # Scorers whose joint value is meant to be used; the best passage counts for the others.
-_JOINT_KINDS = frozenset({CASCADE, "judge", "sufficiency"})
+_JOINT_KINDS = frozenset({CASCADE, "judge", "sufficiency", "sufficiency_cross"})
 _WITHOUT_JOINT = frozenset({"bi_encoder", "cross_encoder", "lexical"})
 
 

@@ -50,15 +50,17 @@ class CrossEncoderScorer:
 
     Args:
         model: a folder or hub id with `model.safetensors` and its tokenizer; for ONNX Runtime
-            a folder that `knowgate export-onnx` wrote.
+            a folder that `knowgate export-onnx` wrote; None for the embedded model with `adapter`.
+        adapter: folder of changes and a head that make the embedded model a cross-encoder.
         backend: `torch` or `onnx`.
         device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
         dtype: `float32`, `bfloat16`, `float16` or `int8`, as the backend has it.
         max_length: word pieces of both texts together, special ones included; None for as
             many as the model reads.
         truncation: what is cut of a longer pair: `longest_first`, as sentence-transformers
-            does, or `only_second`, the passage. Readers by default look into up to 8 parts of
-            it, and the best one counts; instruct rerankers are always given a shorter passage.
+            does, or `only_second`, the passage. Readers and the embedded model by default look
+            into up to 8 parts of it, and the best one counts; instruct rerankers are always
+            given a shorter passage.
         cache_bytes: of the ids kept, least recently used dropped first; a passage of 100
             words takes about 1 kB. 0 keeps nothing.
 
@@ -73,8 +75,9 @@ class CrossEncoderScorer:
 
     def __init__(
         self,
-        model: str | os.PathLike[str],
+        model: str | os.PathLike[str] | None,
         *,
+        adapter: str | os.PathLike[str] | None = None,
         backend: BackendName = "torch",
         device: str = "auto",
         dtype: DtypeName = "float32",
@@ -82,7 +85,8 @@ class CrossEncoderScorer:
         truncation: Truncation | None = None,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
-        self._loaded = loaded = load_cross_encoder(model, Runtime(backend, device, dtype))
+        runtime = Runtime(backend, device, dtype)
+        self._loaded = loaded = load_cross_encoder(model, runtime, adapter)
         config = None if loaded.model is None else loaded.model.config
         self._output = PairOutput.of(config, loaded.folder)
         if max_length is not None and not 0 < max_length <= loaded.max_length:
@@ -96,7 +100,8 @@ class CrossEncoderScorer:
         if loaded.template is not None:
             self._pairs = InstructPairs(self._tokenizer, loaded.template, self._max_length)
         else:
-            cut = truncation or ("only_second" if self._output.kind == "span" else "longest_first")
+            in_parts = self._output.kind == "span" or adapter is not None
+            cut = truncation or ("only_second" if in_parts else "longest_first")
             settings["truncation"] = cut
             if self._output.passage_first and cut == "only_second":
                 raise InputError(
@@ -104,7 +109,7 @@ class CrossEncoderScorer:
                     where="truncation",
                 )
             windows = 1
-            if self._output.kind == "span" and cut == "only_second":
+            if in_parts and cut == "only_second":
                 settings["windows"] = windows = _MOST_WINDOWS
             self._pairs = PairTokenizer(
                 self._tokenizer, self._max_length, cut, cache_bytes, windows

@@ -61,28 +61,53 @@ def _encoder(
     return _exported(model, runtime)
 
 
-def load_cross_encoder(model: str | os.PathLike[str], runtime: Runtime) -> LoadedEncoder:
+def load_cross_encoder(
+    model: str | os.PathLike[str] | None,
+    runtime: Runtime,
+    adapter: str | os.PathLike[str] | None = None,
+) -> LoadedEncoder:
     """Load a cross-encoder: a model of transformers that reads pairs, or an exported one.
 
     Off the CPU it is one that threads share and that goes on when it fails.
 
+    Args:
+        model: a folder or hub id; None for the embedded model, changed by `adapter`.
+        runtime: what computes it.
+        adapter: folder that makes the embedded model a cross-encoder.
+
     Raises:
+        InputError: there are both a model and an adapter, or none of them, or the backend
+            does not have the model.
         ModelFolderError: weights are missing or cannot be loaded, or the folder names code.
         DeviceError: the device is not there.
         MissingDependencyError: a library is not installed.
     """
-    return _shared(partial(_cross_encoder, model), runtime)
+    return _shared(partial(_cross_encoder, model, adapter), runtime)
 
 
 def _shared(load: Callable[[Runtime], LoadedEncoder], runtime: Runtime) -> LoadedEncoder:
     return shared_and_protected(load(runtime), lambda: load(replace(runtime, device="cpu")))
 
 
-def _cross_encoder(model: str | os.PathLike[str], runtime: Runtime) -> LoadedEncoder:
+def _cross_encoder(
+    model: str | os.PathLike[str] | None,
+    adapter: str | os.PathLike[str] | None,
+    runtime: Runtime,
+) -> LoadedEncoder:
+    if (model is None) == (adapter is None):
+        raise InputError("name either a model or an adapter", where="model")
     if runtime.backend == "torch":
-        from ._torch_backend import load_torch_cross_encoder
+        from ._torch_backend import load_embedded_cross_encoder, load_torch_cross_encoder
 
-        return load_torch_cross_encoder(os.fspath(model), runtime)
+        if adapter is not None:
+            return load_embedded_cross_encoder(Path(adapter), runtime)
+        return load_torch_cross_encoder(os.fspath(model or ""), runtime)
+    if model is None:
+        raise InputError(
+            "the bundled cross-encoder is not there for ONNX Runtime",
+            where="backend",
+            hint="use backend torch",
+        )
     return _exported(model, runtime)
 
 

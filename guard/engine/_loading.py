@@ -122,7 +122,7 @@ def merge_adapter(model: Any, folder: Path) -> None:
     config = read_json(folder / ADAPTER_CONFIG)
     rank, scale = _rank_and_scale(config, folder)
     torch: Any = optional_import("torch")
-    tensors = _tensors(folder / ADAPTER_WEIGHTS)
+    tensors = read_tensors(folder / ADAPTER_WEIGHTS)
     names = sorted({name.rsplit(".lora_", 1)[0] for name in tensors})
     expected = {f"{name}.lora_{part}.weight" for name in names for part in "AB"}
     if not names or expected != set(tensors):
@@ -171,7 +171,12 @@ def _rank_and_scale(config: Any, folder: Path) -> tuple[int, float]:
     return rank, float(alpha) / rank
 
 
-def _tensors(path: Path) -> dict[str, Any]:
+def read_tensors(path: Path) -> dict[str, Any]:
+    """The tensors of an adapter's safetensors file by name.
+
+    Raises:
+        ModelFolderError: there is no such file, or it is damaged.
+    """
     library: Any = optional_import("safetensors.torch")
     try:
         found: dict[str, Any] = library.load_file(str(path))

@@ -172,7 +172,8 @@ class MiniLM(PlainBert):
         where = torch.device(device or _best_device(torch))
         found = load(str(folder / "model.safetensors"))
         weights = {name: tensor.to(where) for name, tensor in found.items()}
-        super().__init__(weights, read_json(folder / "config.json"), where)
+        self.config: Mapping[str, Any] = read_json(folder / "config.json")
+        super().__init__(weights, self.config, where)
         self.max_seq_length = int(read_json(folder / "sentence_bert_config.json")["max_seq_length"])
         self.tokenizer = Marks.read(folder)
 
@@ -203,16 +204,52 @@ class MiniLM(PlainBert):
 
 
 class BertClassifier(PlainBert):
-    """A BERT sequence classifier, with the weights of one of transformers.
+    """A BERT sequence classifier with one or more logits.
 
     Args:
-        model: a `BertForSequenceClassification` whose activation is the exact GELU.
+        weights: by the names that transformers gives them, without `bert.`.
+        config: of the model.
+        device: where the weights are.
+        labels: names of the logits.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(
+        self,
+        weights: Mapping[str, Any],
+        config: Mapping[str, Any],
+        device: Any,
+        labels: Mapping[int, str],
+    ) -> None:
+        super().__init__(weights, config, device)
+        self.config = SimpleNamespace(architectures=None, id2label=dict(labels))
+
+    @classmethod
+    def of(cls, model: Any) -> BertClassifier:
+        """Compute what a `BertForSequenceClassification` does; see `computes`."""
         weights = {name.removeprefix("bert."): one for name, one in model.state_dict().items()}
-        super().__init__(weights, model.config.to_dict(), model.device)
-        self.config = model.config
+        found = cls(weights, model.config.to_dict(), model.device, {})
+        found.config = model.config
+        return found
+
+    @classmethod
+    def on_top_of(cls, encoder: MiniLM, head: Mapping[str, Any]) -> BertClassifier:
+        """Take the layers of an encoder, and of `head` the pooler and the classifier of one logit.
+
+        Raises:
+            ValueError: the head has other weights.
+        """
+        width = encoder.config["hidden_size"]
+        shapes = {
+            "pooler.dense.weight": (width, width),
+            "pooler.dense.bias": (width,),
+            "classifier.weight": (1, width),
+            "classifier.bias": (1,),
+        }
+        if {name: tuple(one.shape) for name, one in head.items()} != shapes:
+            raise ValueError(sorted(head))
+        own = {name: one.float().to(encoder.device) for name, one in head.items()}
+        weights = {**encoder.weights, **own}
+        return cls(weights, encoder.config, encoder.device, {0: "sufficient"})
 
     @staticmethod
     def computes(model: Any) -> bool:

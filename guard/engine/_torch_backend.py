@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._model_files import EMBEDDED_SHA256
+from .._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, EMBEDDED_SHA256, HEAD_WEIGHTS
 from ..deadlines import check_deadline
 from ..errors import DeviceError, ModelFolderError, optional_import
 from ..files import file_sha256, read_json
@@ -18,7 +18,7 @@ from ..forks import keep_torch_usable
 from ._backends import ATTENTION_MASK, LoadedEncoder, RowOutputs, Runtime, Settings
 from ._device_batches import CudaCapture, GraphRuns, Ids, to_device, to_host, token_rows_of
 from ._instruct_pairs import MOST_PIECES, RerankerTemplate, known_templates
-from ._loading import embedded_model_path, merge_adapter, quiet_loading, weights_file
+from ._loading import embedded_model_path, merge_adapter, quiet_loading, read_tensors, weights_file
 from ._minilm import BertClassifier, MiniLM, PlainBert
 from ._model_folder import (
     configuration_sha256,
@@ -39,6 +39,8 @@ Outputs = Callable[[Any, Mapping[str, Any]], tuple[Any, ...]]
 _GPU_BATCH = 64
 # Word pieces that run together on a CPU: with more, products take as long per piece.
 _PIECES_AT_ONCE = 1024
+# Of a pair, as the bundled cross-encoder was trained.
+_PAIR_PIECES = 176
 
 
 class TorchBackend:
@@ -226,7 +228,7 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
         outputs = partial(answers, words)
         settings["template_sha256"] = template.sha256
     require_pair_modules(folder, words)
-    network = BertClassifier(whole) if BertClassifier.computes(whole) else whole
+    network = BertClassifier.of(whole) if BertClassifier.computes(whole) else whole
     _make_ready(network)
     if runtime.dtype != "float32":
         reduce_precision(network, runtime.dtype)
@@ -242,6 +244,47 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
         network,
         "token_type_ids" in tokenizer.model_input_names,
         template=template,
+    )
+
+
+def load_embedded_cross_encoder(adapter: Path, runtime: Runtime) -> LoadedEncoder:
+    """Load the embedded model with changes and a head that make it a cross-encoder.
+
+    Args:
+        adapter: folder of a LoRA adapter and of `head.safetensors`.
+        runtime: what computes it.
+
+    Raises:
+        ModelFolderError: a file is missing or cannot be loaded.
+        DeviceError: the device is not there.
+    """
+    folder = embedded_model_path()
+    _require_device(runtime.device)
+    encoder: MiniLM = _loaded(MiniLM, folder, runtime.device)
+    merge_adapter(encoder, adapter)
+
+    try:
+        network = BertClassifier.on_top_of(encoder, read_tensors(adapter / HEAD_WEIGHTS))
+    except ValueError:
+        raise ModelFolderError(
+            "its weights are not those of a pooler and a classifier of one logit",
+            where=str(adapter / HEAD_WEIGHTS),
+            hint="use the bundled folder",
+        ) from None
+    _make_ready(network)
+    if runtime.dtype != "float32":
+        reduce_precision(network, runtime.dtype)
+    files = {"adapter_config": ADAPTER_CONFIG, "adapter": ADAPTER_WEIGHTS, "head": HEAD_WEIGHTS}
+    return LoadedEncoder(
+        TorchBackend(network, logits, runtime.dtype),
+        encoder.tokenizer,
+        folder,
+        _PAIR_PIECES,
+        EMBEDDED_SHA256,
+        file_sha256(folder / TOKENIZER_FILE),
+        {f"{name}_sha256": file_sha256(adapter / file) for name, file in files.items()},
+        network,
+        takes_types=True,
     )
 
 

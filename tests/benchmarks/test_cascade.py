@@ -43,7 +43,9 @@ def judges(cascade: Any, tmp_path: Path) -> Any:
     ]
     (folder / "en_even.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     scores = tmp_path / "scores.json"
-    scores.write_text(json.dumps([float((i * 7) % 40 + 6 * (i % 2 == 0)) for i in range(40)]))
+    cheap = [float((i * 7) % 40 + 6 * (i % 2 == 0)) for i in range(40)]
+    cross = [9.0 if i % 2 == 0 else -9.0 for i in range(40)]
+    scores.write_text(json.dumps({"sufficiency": cheap, cascade.CROSS: cross}))
     return cascade.judged_questions(tmp_path, scores)
 
 

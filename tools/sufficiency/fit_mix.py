@@ -31,7 +31,7 @@ _SMALL_TOPIC = 10
 _MOST_CANDIDATES = 400
 _SEED = 3
 # The knowledge bases that the guard is for: answers, asked for in whole sentences.
-_FIT_WEIGHTS = {"covid_faq": 4.0, "medquad": 3.0}
+FIT_WEIGHTS = {"covid_faq": 4.0, "medquad": 3.0}
 
 
 def main() -> None:
@@ -46,7 +46,7 @@ def main() -> None:
     examples = mix_examples(
         scorer,
         cases,
-        source_weights=_FIT_WEIGHTS,
+        source_weights=FIT_WEIGHTS,
         on_progress=lambda done, total: print(f"{done}/{total}", end="\r", flush=True),
     )
     _print_left_out(cases, examples, probe.features)
@@ -61,8 +61,10 @@ def main() -> None:
     mix.save(arguments.folder / "sufficiency.json")
 
 
-def development_cases(questions: Sequence[TrainingQuestion]) -> list[SetCase]:
-    """Sets of 2 to 5 passages, at most 160 questions a source."""
+def development_cases(
+    questions: Sequence[TrainingQuestion], per_source: int = _PER_SOURCE
+) -> list[SetCase]:
+    """Sets of 2 to 5 passages, of so many questions a source at most."""
     rng = random.Random(_SEED)
     sources: dict[str, list[TrainingQuestion]] = {}
     for question in questions:
@@ -81,7 +83,7 @@ def development_cases(questions: Sequence[TrainingQuestion]) -> list[SetCase]:
             pool = list(dict.fromkeys(t for q in members for t in (q.passage, *q.negatives)))
             pool = pool if len(pool) >= _SMALL_TOPIC else whole
             pools[topic] = rng.sample(pool, min(_MOST_CANDIDATES, len(pool)))
-        once = list({q.id: q for q in chosen}.values())[:_PER_SOURCE]
+        once = list({q.id: q for q in chosen}.values())[:per_source]
         cases += retrieval_cases(
             once, pools, embedder.embed, seed=_SEED, sizes=(2, 3, 4, 5, 5, 5), compound_share=0.4
         )

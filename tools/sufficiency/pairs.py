@@ -1,4 +1,4 @@
-"""Read the labelled pairs of the sufficiency pack."""
+"""Read the sufficiency pack, the FAQ pack and ObliQA."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import json
 import lzma
 import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from knowgate.calibration.training.sufficiency import TrainingQuestion
 from knowgate.guard.errors import InputError
+from knowgate.guard.files import read_jsonl
 
+# Shorter rules are headings.
+_SHORTEST_RULE = 60
 _HINT = 'each line needs "qid", "group", "source", "question", "passage" and "label" (0 or 1)'
 
 
@@ -54,6 +57,37 @@ def read_pairs(
         )
         for row in sufficient
     ]
+
+
+def site_questions(folder: Path, sites: Sequence[str]) -> list[TrainingQuestion]:
+    """The questions of sites of the FAQ pack, each with its answer; one topic a site."""
+    return [
+        TrainingQuestion(row["id"], row["question"], row["answer"], site, source="faq")
+        for site in sites
+        for _, row in read_jsonl(folder / f"{site}.jsonl")
+    ]
+
+
+def rule_questions(folder: Path) -> tuple[list[TrainingQuestion], dict[str, list[str]]]:
+    """ObliQA's questions that one passage answers, and the passages of each document."""
+    pools: dict[str, list[str]] = defaultdict(list)
+    with lzma.open(folder / "obliqa_passages.jsonl.xz", "rt", encoding="utf-8") as stream:
+        for row in map(json.loads, stream):
+            if len(row["text"]) >= _SHORTEST_RULE:
+                pools[str(row["document"])].append(row["text"])
+    with lzma.open(folder / "obliqa.jsonl.xz", "rt", encoding="utf-8") as stream:
+        found = [
+            TrainingQuestion(
+                f"obliqa-{number}",
+                row["question"],
+                row["passages"][0],
+                str(row["document"]),
+                source="obliqa",
+            )
+            for number, row in enumerate(map(json.loads, stream))
+            if len(row["passages"]) == 1 and len(row["passages"][0]) >= _SHORTEST_RULE
+        ]
+    return found, dict(pools)
 
 
 def _rows(path: Path) -> Iterable[dict[str, Any]]:

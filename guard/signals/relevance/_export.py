@@ -16,6 +16,7 @@ from ..._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from ...contracts import RelevanceScorer
 from ...engine import BiEncoderScorer, CrossEncoderScorer, LoadedEncoder, export_encoder
 from ...errors import InputError, ModelFolderError
+from ._cross_sufficiency import KIND as CROSS
 from ._late_interaction import LateInteractionScorer
 from ._registry import load_scorer
 from ._sufficiency import SUFFICIENCY_FILE, TUNED_ON_FILE, SufficiencyScorer
@@ -119,6 +120,11 @@ def _copy_adapter(source: Path, folder: Path) -> None:
 def _encoder(scorer: RelevanceScorer) -> LoadedEncoder:
     """The model of a scorer."""
     found = None
+    if scorer.fingerprint.kind == CROSS:
+        raise InputError(
+            f"the scorer {CROSS!r} has two models and cannot be exported",
+            hint="export sufficiency",
+        )
     if isinstance(scorer, SufficiencyScorer | LateInteractionScorer):
         found = scorer.encoder.loaded
     elif isinstance(scorer, BiEncoderScorer | CrossEncoderScorer):

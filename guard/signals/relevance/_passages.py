@@ -61,7 +61,8 @@ def index_passages(
     Args:
         passages: texts, LangChain documents or mappings with `text`; read once, in parts.
         folder: new, empty, or written for the same scorer.
-        scorer: of `load_scorer`; one that encodes tokens (`sufficiency`, `late_interaction`).
+        scorer: of `load_scorer`; one that encodes tokens (`sufficiency`,
+            `sufficiency_cross`, `late_interaction`).
         dtype: `float16` for scores within the tolerance of a policy; `int8` for half the size
             and scores to calibrate on (`load_scorer(name, passages=folder)`). By default what
             the folder has, and float16 for a new one.

@@ -20,6 +20,7 @@ from ...engine import (
 )
 from ...errors import InputError
 from ...policy import Fingerprint
+from ._cross_sufficiency import CrossSufficiencyScorer
 from ._judge import JUDGE
 from ._late_interaction import LateInteractionScorer
 from ._lexical import LexicalScorer
@@ -50,6 +51,7 @@ _EXPORTED: dict[str, Callable[..., RelevanceScorer]] = {
     **_ENCODER_SCORERS,
     "cross_encoder": CrossEncoderScorer,
 }
+_ENCODER_SCORERS["sufficiency_cross"] = CrossSufficiencyScorer
 _SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
     **_ENCODER_SCORERS,
     "lexical": LexicalScorer,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -69,6 +69,12 @@ class PassageParts:
             return (self.text,)
         return (self.text, self.text_told) if self.text_told else ()
 
+    def read(self, share: float) -> str:
+        """What is read where so much of the text that asks counts; empty where nothing is told."""
+        if self.text_told is None:
+            return self.text
+        return self.text if self.text_told and share >= _MOSTLY else self.text_told
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartMatches:
@@ -98,15 +104,33 @@ class _SetFeatures:
         each: of each passage by itself.
         among: of each passage that tells something, among the others.
         together: of all as one.
+        texts: what mostly counts of each passage; empty where it tells nothing.
     """
 
     each: list[dict[str, float]]
     among: list[dict[str, float]]
     together: dict[str, float]
+    texts: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSet:
+    """What a question's passages are worth, and what is to be read of them.
+
+    Attributes:
+        score: of each passage, and of all together.
+        texts: of each passage, what mostly counts: all of it, or what it tells beside text
+            that asks; empty where it tells nothing.
+    """
+
+    score: SetScore
+    texts: list[str]
 
 
 _OWN = TOLD_FEATURES[:4]
 _BEYOND = 3
+# From this share of its text that asks on, a passage is read as a whole.
+_MOSTLY = 0.5
 
 
 def told_values(tokens: QuestionTokens, told: PassageMatch) -> list[float]:
@@ -160,7 +184,7 @@ class SufficiencyScorer:
     ) -> None:
         self._folder = BUNDLED_FOLDER if folder is None else Path(folder)
         if folder is None:
-            require_bundled(self._folder)
+            require_bundled(self._folder, BUNDLED_SHA256)
         self._model = model or MatchModel.load(self._folder / SUFFICIENCY_FILE)
         exported = self._folder if backend == "onnx" and exported_as(self._folder) else None
         self._encoder = encoder or TokenEncoder(
@@ -285,6 +309,15 @@ class SufficiencyScorer:
         require_sets(questions, passages)
         return [self._judged(found) for found in self._features(questions, passages)]
 
+    def read_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[ReadSet]:
+        """As `SufficiencyScorer.score_sets`, and what mostly counts of each passage."""
+        return [
+            ReadSet(self._judged(found), found.texts)
+            for found in self._features(questions, passages)
+        ]
+
     def match_features(
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
     ) -> list[tuple[list[list[float]], list[float]]]:
@@ -361,6 +394,7 @@ class SufficiencyScorer:
             each=[values(one.counted(share)) for one, share in zip(matches, alone, strict=True)],
             among=[values(one) for one in counted],
             together=values(joined(counted)),
+            texts=[one.read(share) for one, share in zip(parts, among, strict=True)],
         )
 
     def _shares(
@@ -417,14 +451,14 @@ def _sha256_of(parts: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def require_bundled(folder: Path) -> None:
-    """Reject bundled files other than those that were shipped.
+def require_bundled(folder: Path, sha256: Mapping[str, str]) -> None:
+    """Reject bundled files other than those that were shipped, by their names and sha256.
 
     Raises:
         ModelFolderError: a file is missing or has another sha256.
     """
 
-    for name, expected in BUNDLED_SHA256.items():
+    for name, expected in sha256.items():
         path = folder / name
         found: Any = file_sha256(path) if path.is_file() else "none"
         if found != expected:

@@ -262,7 +262,7 @@ def test_the_bundled_files_are_those_that_were_measured() -> None:
         "adapter_model.safetensors",
         "sufficiency.json",
     }
-    require_bundled(BUNDLED_FOLDER)
+    require_bundled(BUNDLED_FOLDER, BUNDLED_SHA256)
     size = sum((BUNDLED_FOLDER / name).stat().st_size for name in BUNDLED_SHA256)
     assert size <= 4 * 1024 * 1024
 
@@ -278,7 +278,7 @@ def test_bundled_files_that_are_not_those_shipped_are_refused(tmp_path: Path, da
     with pytest.raises(
         ModelFolderError, match=r"sufficiency\.json: sha256 is .* — reinstall knowgate"
     ):
-        require_bundled(copy)
+        require_bundled(copy, BUNDLED_SHA256)
 
 
 @pytest.mark.slow

@@ -1,0 +1,241 @@
+"""The trained scorer with a cross-encoder: what it reads, computes and is bound to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowgate.guard import Guard, InputError, Policy
+from knowgate.guard._model_files import CROSS_ENCODER_SHA256
+from knowgate.guard.contracts import SetRelevanceScorer, SetScore
+from knowgate.guard.engine import CrossEncoderScorer, embedded_model_path
+from knowgate.guard.errors import ModelFolderError
+from knowgate.guard.signals.relevance import (
+    BUNDLED_FOLDER,
+    CascadeScorer,
+    SufficiencyScorer,
+    export_scorer,
+    index_passages,
+    load_scorer,
+)
+from knowgate.guard.signals.relevance._cross_sufficiency import (
+    CROSS_FOLDER,
+    MIX_FILE,
+    CrossSufficiencyScorer,
+    best_texts,
+)
+from knowgate.guard.signals.relevance._sufficiency import ReadSet, require_bundled
+
+QUESTION = "What does a day ticket for the ferry cost?"
+ANSWER = "A day ticket for the ferry is 12 euros, 6 for children."
+OTHERS = [
+    "The ferry runs every hour from seven to nine.",
+    "Day tickets for the museum are sold at the desk.",
+    "Bicycles may be taken on the ferry.",
+]
+ODD = ["", " \n", "\x00\x01" * 300, "\ud800", "x" * 5_000, "word " * 600, "图书馆九点开门。"]
+
+
+@pytest.fixture(scope="module")
+def scorer() -> CrossSufficiencyScorer:
+    found = load_scorer("sufficiency_cross")
+    assert isinstance(found, CrossSufficiencyScorer)
+    return found
+
+
+@pytest.fixture(scope="module")
+def embedded() -> SufficiencyScorer:
+    return SufficiencyScorer()
+
+
+@pytest.fixture(scope="module")
+def reader() -> CrossEncoderScorer:
+    return CrossEncoderScorer(None, adapter=CROSS_FOLDER)
+
+
+@pytest.mark.slow
+def test_the_cross_encoder_gives_the_numbers_of_transformers_and_peft(
+    reader: CrossEncoderScorer,
+) -> None:
+    import peft
+    import safetensors.torch
+    import torch
+    from transformers import AutoTokenizer, BertForSequenceClassification
+
+    folder = str(embedded_model_path())
+    model: Any = BertForSequenceClassification.from_pretrained(folder, num_labels=1)
+    model.load_state_dict(
+        {
+            ("bert." if name.startswith("pooler") else "") + name: value.float()
+            for name, value in safetensors.torch.load_file(
+                CROSS_FOLDER / "head.safetensors"
+            ).items()
+        },
+        strict=False,
+    )
+    model.bert = peft.PeftModel.from_pretrained(model.bert, str(CROSS_FOLDER))
+    pairs = [(QUESTION, text) for text in (ANSWER, *OTHERS)] + [(ANSWER, QUESTION)]
+    tokens = AutoTokenizer.from_pretrained(folder)(
+        [one for one, _ in pairs], [one for _, one in pairs], padding=True, return_tensors="pt"
+    )
+    with torch.inference_mode():
+        expected = model.eval()(**tokens).logits[:, 0].numpy()
+    assert np.abs(reader.score_pairs(pairs) - expected).max() < 1e-4
+
+
+def test_a_long_passage_is_read_in_parts_and_the_best_counts(reader: CrossEncoderScorer) -> None:
+    neutral = "The council meets in the town hall on the first Monday of every month. " * 30
+    behind, without = reader.score(QUESTION, [neutral + ANSWER, neutral])
+    assert behind > without + 1
+
+
+def test_the_joint_value_is_the_mix_of_both_models(
+    scorer: CrossSufficiencyScorer, embedded: SufficiencyScorer, reader: CrossEncoderScorer
+) -> None:
+    passages = [ANSWER, *OTHERS]
+    found, own = (one.score_set(QUESTION, passages) for one in (scorer, embedded))
+    assert found.scores == pytest.approx(own.scores, abs=1e-6)
+    best = sorted(passages, key=lambda one: -own.scores[passages.index(one)])[:3]
+    read = reader.score(QUESTION, best)
+    mix = json.loads((CROSS_FOLDER / MIX_FILE).read_text())
+    by_hand = mix["bias"] + mix["embedded"] * own.joint + mix["best"] * read.max()
+    assert found.joint == pytest.approx(by_hand, abs=1e-5)
+
+
+def test_an_answer_is_told_from_its_neighbours(scorer: CrossSufficiencyScorer) -> None:
+    assert isinstance(scorer, SetRelevanceScorer)
+    with_it, without = scorer.score_sets([QUESTION] * 2, [[*OTHERS[:2], ANSWER], OTHERS])
+    assert with_it.joint > without.joint
+    assert with_it.scores[2] == max(with_it.scores)
+
+
+@settings(max_examples=5)
+@given(st.lists(st.sampled_from([ANSWER, *OTHERS, *ODD]), min_size=1, max_size=5), st.randoms())
+def test_order_repeats_and_neighbours_change_nothing(
+    scorer: CrossSufficiencyScorer, passages: list[str], rng: Any
+) -> None:
+    shuffled = rng.sample(passages, len(passages))
+    given_sets: list[Sequence[str]] = [passages, shuffled, [*passages, passages[0]], OTHERS]
+    found = scorer.score_sets([QUESTION] * 4, given_sets)
+    assert all(np.isfinite(one.joint) for one in found)
+    joints = [one.joint for one in found[:3]]
+    assert joints == pytest.approx([scorer.score_set(QUESTION, passages).joint] * 3, abs=1e-4)
+
+
+def test_the_best_three_passages_are_read_once_each() -> None:
+    found = ReadSet(SetScore((0.1, 0.9, 0.5, 0.9, 0.3), 0.0), ["a", "b", "c", "b", "d"])
+    assert best_texts(found) == ["b", "c", "d"]
+    assert best_texts(ReadSet(SetScore((0.1, 0.9), 0.0), ["a", ""])) == ["a"]
+    assert best_texts(ReadSet(SetScore((0.1,), 0.0), [""])) == [""]
+
+
+@pytest.mark.parametrize("form", ["{q}", "{q} {p}", "Q: {q} A: {p}", "{p} {q}"])
+def test_of_a_passage_that_repeats_the_question_is_read_what_it_tells(
+    scorer: CrossSufficiencyScorer, form: str
+) -> None:
+    stub = "Dogs must be registered with the city."
+    echo = form.format(q=QUESTION, p=stub)
+    [found] = scorer.read_sets([QUESTION], [[echo, *OTHERS]])
+    assert QUESTION not in found.texts[0]
+    attacked, honest, answered = scorer.score_sets(
+        [QUESTION] * 3, [[echo, *OTHERS], [stub, *OTHERS], [ANSWER, *OTHERS]]
+    )
+    assert attacked.joint < answered.joint
+    assert abs(attacked.joint - honest.joint) < abs(answered.joint - honest.joint)
+
+
+def test_a_policy_is_bound_to_both_models_and_both_mixes(
+    scorer: CrossSufficiencyScorer, tmp_path: Path
+) -> None:
+    own = scorer.fingerprint
+    assert own.kind == "sufficiency_cross"
+    again = load_scorer(own)
+    assert again.fingerprint == own
+    folder = Path(shutil.copytree(CROSS_FOLDER, tmp_path / "cross"))
+    mix = json.loads((folder / MIX_FILE).read_text())
+    (folder / MIX_FILE).write_text(json.dumps({**mix, "bias": mix["bias"] + 1.0}))
+    changed = CrossSufficiencyScorer(cross_folder=folder)
+    assert changed.fingerprint != own
+    difference = (
+        changed.score_set(QUESTION, OTHERS).joint - scorer.score_set(QUESTION, OTHERS).joint
+    )
+    assert difference == pytest.approx(1.0, abs=1e-4)
+
+
+def test_it_serves_as_the_costly_stage_of_a_cascade(
+    scorer: CrossSufficiencyScorer, embedded: SufficiencyScorer
+) -> None:
+    cascade = CascadeScorer(embedded, scorer, threshold=-50.0, reach=100.0)
+    guard = Guard(Policy.for_scorer(cascade, threshold=0.5), scorer=cascade, metrics=False)
+    decision = guard.decide(QUESTION, [ANSWER])
+    assert decision.relevance_stage == "costly"
+    awaited = asyncio.run(guard.adecide(QUESTION, [ANSWER]))
+    [batched] = guard.decide_batch([QUESTION], [[ANSWER]])
+    assert decision.relevance == awaited.relevance == batched.relevance
+
+
+def test_passages_encoded_ahead_are_used(scorer: CrossSufficiencyScorer, tmp_path: Path) -> None:
+    report = index_passages([ANSWER, *OTHERS], tmp_path / "index", SufficiencyScorer())
+    assert report.stored == 4
+    stored = load_scorer("sufficiency_cross", passages=str(tmp_path / "index"))
+    joints = [one.score_set(QUESTION, [ANSWER, *OTHERS]).joint for one in (stored, scorer)]  # type: ignore[attr-defined]
+    assert joints[0] == pytest.approx(joints[1], abs=5e-3)
+
+
+def test_the_bundled_files_are_those_that_were_measured(tmp_path: Path) -> None:
+    require_bundled(CROSS_FOLDER, CROSS_ENCODER_SHA256)
+    weights = [*CROSS_FOLDER.glob("*.safetensors"), *BUNDLED_FOLDER.glob("*.safetensors")]
+    assert sum(path.stat().st_size for path in weights) <= 12e6
+    copy = Path(shutil.copytree(CROSS_FOLDER, tmp_path / "copy"))
+    (copy / MIX_FILE).write_text("{}")
+    with pytest.raises(ModelFolderError, match="reinstall knowgate"):
+        require_bundled(copy, CROSS_ENCODER_SHA256)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        (MIX_FILE, '{"bias": 0, "embedded": -1, "best": 0}', "field 'embedded'"),
+        (MIX_FILE, "[]", "field 'file'"),
+        (MIX_FILE, "{", "JSON"),
+        ("head.safetensors", "broken", "cannot be read as safetensors"),
+        ("adapter_model.safetensors", "broken", "cannot be read as safetensors"),
+    ],
+)
+def test_a_damaged_folder_is_rejected_in_one_line(
+    tmp_path: Path, file: str, content: str, message: str
+) -> None:
+    copy = Path(shutil.copytree(CROSS_FOLDER, tmp_path / "copy"))
+    (copy / file).write_text(content)
+    with pytest.raises(InputError, match=message) as error:
+        CrossSufficiencyScorer(cross_folder=copy)
+    assert "\n" not in str(error.value)
+
+
+def test_a_head_of_another_model_is_rejected(tmp_path: Path) -> None:
+    import safetensors.numpy
+
+    copy = Path(shutil.copytree(CROSS_FOLDER, tmp_path / "copy"))
+    found = safetensors.numpy.load_file(copy / "head.safetensors")
+    found["classifier.bias"] = np.zeros(2, dtype=np.float16)
+    safetensors.numpy.save_file(found, copy / "head.safetensors")
+    with pytest.raises(ModelFolderError, match="not those of a pooler and a classifier"):
+        CrossSufficiencyScorer(cross_folder=copy)
+
+
+def test_what_it_does_not_do_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not there for ONNX Runtime"):
+        load_scorer("sufficiency_cross", backend="onnx")
+    with pytest.raises(InputError, match="name either a model or an adapter"):
+        CrossEncoderScorer(None)
+    with pytest.raises(InputError, match="cannot be exported"):
+        export_scorer("sufficiency_cross", tmp_path / "out", [(QUESTION, ANSWER)] * 60)

@@ -1,0 +1,77 @@
+"""Training of the cross-encoder: what it is shown, that it goes on, and that it is served."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowgate.guard.engine import CrossEncoderScorer
+from tools.sufficiency.cross_pairs import Cutter, Group
+from tools.sufficiency.fit_cross import fit_cross_mix
+from tools.sufficiency.train_cross import CrossEncoder, _Progress, _restored, _save_checkpoint
+from tools.sufficiency.train_cross import _step as step
+
+SENTENCES = st.lists(
+    st.sampled_from(["The ferry runs every hour.", "Is it late?", "Tickets, please!", "Yes."]),
+    max_size=60,
+)
+
+
+@given(SENTENCES, SENTENCES, st.integers(45, 100))
+def test_a_cut_passage_holds_the_answer_and_is_short(
+    before: list[str], behind: list[str], most: int
+) -> None:
+    text = " ".join([*before, "A ticket costs 12 euros.", *behind])
+    cut = Cutter([text], seed=0).cut(text, "What does a ticket cost?", "12 euros", most)
+    assert "12 euros" in cut
+    assert len(cut.split()) <= most
+
+
+def test_a_cut_passage_is_made_of_whole_sentences() -> None:
+    sentences = [f"Sentence {number} is about the ferry and its timetable." for number in range(30)]
+    sentences[20] = "A ticket costs 12 euros on weekdays."
+    text = " ".join(sentences)
+    cut = Cutter([text], seed=0).cut(text, "What does a ticket cost?", "12 euros", 50)
+    assert "12 euros" in cut
+    assert all(f"{part}." in sentences for part in cut.removesuffix(".").split(". "))
+
+
+def test_the_mix_finds_what_made_the_labels_and_has_no_weight_below_0() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(20_000, 2))
+    odds = 0.5 + rows @ np.array([1.0, 0.6])
+    labels = (rng.random(len(rows)) < 1 / (1 + np.exp(-odds))).astype(float)
+    sources = np.array(["one", "two"] * 10_000)
+    mix = fit_cross_mix(rows, labels, sources)
+    assert [mix.bias, mix.embedded, mix.best] == pytest.approx([0.5, 1, 0.6], abs=0.05)
+    against = fit_cross_mix(rows * [1, -1], labels, sources)
+    assert against.best == 0
+
+
+@pytest.mark.slow
+def test_a_run_that_was_ended_goes_on_and_its_output_is_served(tmp_path: Path) -> None:
+    batch = [Group("s", "When does it open?", ("It opens at nine.", "Dogs bark."), (1, 0))]
+    model = CrossEncoder(rank=2, frozen=5)
+    optimizer = torch.optim.AdamW(model.trained(), lr=1e-3)
+    for _ in range(3):
+        step(model, optimizer, batch)
+    _save_checkpoint(tmp_path, model.trained(), optimizer, _Progress(1, 2, 6))
+    after = step(model, optimizer, batch)
+
+    again = CrossEncoder(rank=2, frozen=5, seed=1)
+    restored = torch.optim.AdamW(again.trained(), lr=1e-3)
+    assert _restored(tmp_path, again.trained(), restored) == _Progress(1, 2, 6)
+    assert step(again, restored, batch) == pytest.approx(after, abs=1e-6)
+
+    model.save(tmp_path)
+    served = CrossEncoderScorer(None, adapter=tmp_path)
+    pairs = [("When does it open?", text) for text in ("It opens at nine.", "Dogs bark.")]
+    with torch.inference_mode():
+        trained = model([one for one, _ in pairs], [one for _, one in pairs]).numpy()
+    # Trained on frozen weights in bfloat16, saved in float16.
+    assert np.abs(served.score_pairs(pairs) - trained).max() < 0.05
