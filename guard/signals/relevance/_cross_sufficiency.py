@@ -70,8 +70,6 @@ class CrossSufficiencyScorer(SufficiencyScorer):
     only the joint value needs the cross-encoder.
 
     Args:
-        folder: adapter and mix of the trained scorer, such as `knowgate tune relevance` writes;
-            None for the bundled ones.
         backend: `torch`.
         device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
         dtype: `float32`, `bfloat16` or `float16`.
@@ -86,7 +84,6 @@ class CrossSufficiencyScorer(SufficiencyScorer):
 
     def __init__(
         self,
-        folder: str | os.PathLike[str] | None = None,
         *,
         backend: BackendName = "torch",
         device: str = "auto",
@@ -101,9 +98,7 @@ class CrossSufficiencyScorer(SufficiencyScorer):
             None, adapter=where, backend=backend, device=device, dtype=dtype
         )
         self._cross_mix = _read_mix(where / MIX_FILE)
-        super().__init__(
-            folder, backend=backend, device=device, dtype=dtype, cache_bytes=cache_bytes
-        )
+        super().__init__(backend=backend, device=device, dtype=dtype, cache_bytes=cache_bytes)
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -126,6 +121,21 @@ class CrossSufficiencyScorer(SufficiencyScorer):
             InputError: the lengths differ, or a question has no passage.
         """
         require_sets(questions, passages)
+        return [
+            SetScore(own.scores, self._cross_mix.joint(own.joint, read))
+            for own, read in self._both(questions, passages)
+        ]
+
+    def cross_features(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[tuple[float, list[float]]]:
+        """What `CrossMix.joint` is given for each question; a mix is fitted on it."""
+        return [(own.joint, read) for own, read in self._both(questions, passages)]
+
+    def _both(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[tuple[SetScore, list[float]]]:
+        """The scores of the trained scorer, and the log-odds of what the cross-encoder reads."""
         found = self.read_sets(questions, passages)
         chosen = [best_texts(one) for one in found]
         pairs = [
@@ -135,21 +145,8 @@ class CrossSufficiencyScorer(SufficiencyScorer):
         ]
         read = iter(self._reader.score_pairs(pairs).tolist())
         return [
-            SetScore(
-                one.score.scores,
-                self._cross_mix.joint(one.score.joint, [next(read) for _ in texts]),
-            )
+            (one.score, [next(read) for _ in texts])
             for one, texts in zip(found, chosen, strict=True)
-        ]
-
-    def cross_features(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
-    ) -> list[tuple[float, list[float]]]:
-        """What `CrossMix.joint` is given for each question; a mix is fitted on it."""
-        found = self.read_sets(questions, passages)
-        return [
-            (one.score.joint, self._reader.score(question, best_texts(one)).tolist())
-            for question, one in zip(questions, found, strict=True)
         ]
 
 

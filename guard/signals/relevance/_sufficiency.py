@@ -312,7 +312,7 @@ class SufficiencyScorer:
     def read_sets(
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
     ) -> list[ReadSet]:
-        """As `SufficiencyScorer.score_sets`, and what mostly counts of each passage."""
+        """Judge the passages of each question, and say what mostly counts of each passage."""
         return [
             ReadSet(self._judged(found), found.texts)
             for found in self._features(questions, passages)
