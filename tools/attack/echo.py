@@ -149,13 +149,14 @@ def asked_of(questions: Sequence[str], texts: Sequence[str], similar: np.ndarray
 
 
 def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
-    """Each way of repeating the question, on the default scorer."""
-    del folder, full
+    """Each way of repeating the question, on the default scorer and on the cross-encoder."""
+    del folder
     cases = help_desk_cases()
-    scorer = load_scorer(DEFAULT_SCORER)
-    assert isinstance(scorer, SetRelevanceScorer)
-    for echo, through in passes(scorer, cases).items():
-        # As many as without any attack, and one in thirty.
-        wanted = int(_LEAK * len(cases)) + len(cases) // 30
-        named = tuple(cases[place].question for place in through)
-        yield Outcome(f"{DEFAULT_SCORER}: {echo}", len(cases), len(through), wanted, named)
+    for name in (DEFAULT_SCORER, "sufficiency_cross") if full else (DEFAULT_SCORER,):
+        scorer = load_scorer(name)
+        assert isinstance(scorer, SetRelevanceScorer)
+        for echo, through in passes(scorer, cases).items():
+            # As many as without any attack, and one in thirty.
+            wanted = int(_LEAK * len(cases)) + len(cases) // 30
+            named = tuple(cases[place].question for place in through)
+            yield Outcome(f"{name}: {echo}", len(cases), len(through), wanted, named)
