@@ -171,6 +171,9 @@ def main() -> None:
     given = parser.parse_args()
     retrieval = BiEncoderScorer(device="cpu", cache_bytes=200 * 2**20)
     only = [name for name in given.only.split(",") if name]
+    known = {*SETS, *(f"faq-{one}" for one in SITES), *(f"obliqa-{one}" for one in REGULATIONS)}
+    if unknown := sorted({*only} - known):
+        parser.error(f"--only: unknown {', '.join(unknown)}; known are {', '.join(sorted(known))}")
     scorers = [(name, load_scorer(name)) for name in given.scorers]
     sets: dict[str, tuple[list[Paired], list[Paired]]] = {}
     for label, site, cases, each in all_cases(given.data, retrieval, only):

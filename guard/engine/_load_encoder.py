@@ -94,21 +94,24 @@ def _cross_encoder(
     adapter: str | os.PathLike[str] | None,
     runtime: Runtime,
 ) -> LoadedEncoder:
-    if (model is None) == (adapter is None):
-        raise InputError("name either a model or an adapter", where="model")
-    if runtime.backend == "torch":
-        from ._torch_backend import load_embedded_cross_encoder, load_torch_cross_encoder
+    in_torch = runtime.backend == "torch"
+    if model is not None and adapter is None:
+        if not in_torch:
+            return _exported(model, runtime)
+        from ._torch_backend import load_torch_cross_encoder
 
-        if adapter is not None:
-            return load_embedded_cross_encoder(Path(adapter), runtime)
-        return load_torch_cross_encoder(os.fspath(model or ""), runtime)
-    if model is None:
+        return load_torch_cross_encoder(os.fspath(model), runtime)
+    if model is not None or adapter is None:
+        raise InputError("name either a model or an adapter", where="model")
+    if not in_torch:
         raise InputError(
-            "the bundled cross-encoder is not there for ONNX Runtime",
+            "the bundled cross-encoder does not run in ONNX Runtime",
             where="backend",
             hint="use backend torch",
         )
-    return _exported(model, runtime)
+    from ._torch_backend import load_embedded_cross_encoder
+
+    return load_embedded_cross_encoder(Path(adapter), runtime)
 
 
 def _exported(model: str | os.PathLike[str], runtime: Runtime) -> LoadedEncoder:

@@ -32,7 +32,7 @@ from knowgate.offline_eval.run import (
     RepliesRun,
 )
 
-# Every so manieth of the microworld's documents.
+# Of so many documents of the microworld one is kept.
 _ONE_OF = 12
 ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
 

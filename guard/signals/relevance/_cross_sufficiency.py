@@ -1,7 +1,7 @@
 """The trained scorer, and a cross-encoder that reads the question with its best passages.
 
-The cross-encoder sees what the comparison of single tokens cannot, and takes many times as
-long.
+`sufficiency` compares the vectors of single tokens. A cross-encoder reads question and passage
+as one text, and takes some ten times as long.
 """
 
 from __future__ import annotations

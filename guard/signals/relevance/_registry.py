@@ -40,18 +40,22 @@ def _late_interaction(
     return LateInteractionScorer(TokenEncoder(folder, **options))
 
 
-# Scorers of encoders: made from a folder or none, and from options.
-_ENCODER_SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
+# Scorers that can be exported, of encoders: made from a folder or none, and from options.
+_EXPORTABLE: dict[str, Callable[..., RelevanceScorer]] = {
     "bi_encoder": BiEncoderScorer,
     "late_interaction": _late_interaction,
     "sufficiency": SufficiencyScorer,
 }
 # Scorers that an exported folder may hold.
 _EXPORTED: dict[str, Callable[..., RelevanceScorer]] = {
-    **_ENCODER_SCORERS,
+    **_EXPORTABLE,
     "cross_encoder": CrossEncoderScorer,
 }
-_ENCODER_SCORERS["sufficiency_cross"] = CrossSufficiencyScorer
+# Scorers with encoders: they take options.
+_ENCODER_SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
+    **_EXPORTABLE,
+    "sufficiency_cross": CrossSufficiencyScorer,
+}
 _SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
     **_ENCODER_SCORERS,
     "lexical": LexicalScorer,

@@ -307,7 +307,7 @@ class SufficiencyScorer:
             InputError: the lengths differ, or a question has no passage.
         """
         require_sets(questions, passages)
-        return [self._judged(found) for found in self._features(questions, passages)]
+        return [one.score for one in self.read_sets(questions, passages)]
 
     def read_sets(
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
