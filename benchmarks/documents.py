@@ -71,7 +71,8 @@ DOCUMENTATIONS = (
     ),
     Documentation(
         "developers_reference", "check", "developers-reference", "usr/share/developers-reference",
-        "*.html", _INDEXES,
+        "*.html",
+        (*_INDEXES, "developers-reference.html"),  # all pages in one
     ),
     Documentation(
         "flask", "check", "python-flask-doc", "usr/share/doc/python-flask-doc/html", "**/*.html",
