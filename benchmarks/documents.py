@@ -4,7 +4,8 @@ The texts stay where they are published: as Debian packages, which `documentatio
 `apt-get download` and unpacks into a folder (nothing is installed), and this repository's own
 pages. Only the questions are kept here, in `benchmarks/questions/<name>.jsonl`:
 
-    {"id": "c01", "question": "…", "page": "setup.html", "anchor": "two to six words", "answer": "…"}
+    {"id": "c01", "question": "…", "page": "setup.html", "anchor": "two to six words",
+     "answer": "…"}
     {"id": "n01", "question": "…", "page": null, "note": "what is lacking"}
 
 A question with a page is answered there, in the passage that holds the words of `anchor`. One

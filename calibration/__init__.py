@@ -22,11 +22,12 @@ from ._hidden_state_probe import ProbeSearch, fit_hidden_state_probe
 from ._paired_scores import PairedScores
 from ._probability_quality import ReliabilityDiagram
 from ._question_resamples import QuestionResamples
-from ._records import CalibrationRecord
+from ._records import MISSING_CASES, CalibrationRecord
 from ._selective_metrics import OperatingPoint, SelectiveCurve
 from ._statistics import Interval, holm_adjusted, mcnemar_p_value
 
 __all__ = [
+    "MISSING_CASES",
     "CalibrationRecord",
     "CalibratorChoice",
     "Interval",

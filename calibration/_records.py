@@ -46,6 +46,10 @@ class CalibrationEvidence(Protocol):
         ...
 
 
+MISSING_CASES = ("left_out", "unanswerable")
+"""Cases that must not pass: the source was left out, or a user's question has no answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class CalibrationRecord:
     """The signals of one question in one case, and which replies would have been right.
@@ -65,7 +69,8 @@ class CalibrationRecord:
             the unit of intervals. Empty: the question is a group of its own.
         conflict: whether the replies that the policy compares differ; None: not measured.
         weight: how common such records are in service against the others; above 0.
-        case: which case this is, unique within the question, e.g. `in_kb` or `left_out`.
+        case: which case this is, unique within the question, e.g. `in_kb`, or one of
+            `MISSING_CASES`.
         nothing_retrieved: there was no passage; calibrated relevance is then 0.
         verdict: of a costly scorer, in [0, 1], where a cascade is fitted; None where there is none.
     """
@@ -91,6 +96,11 @@ class CalibrationRecord:
     def is_answerable(self) -> bool:
         """Whether the record has its source in place, and it was retrieved."""
         return self.case == "in_kb" and self.context_right is True
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the answer is missing, so that the record must not pass."""
+        return self.case in MISSING_CASES
 
     @staticmethod
     def seed_of(question_ids: Iterable[str]) -> int:

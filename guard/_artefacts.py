@@ -162,6 +162,10 @@ class GuaranteedRisk(Artefact):
     losses: dict[str, Probability] | None = None
 
 
+Missing = Literal["left_out", "unanswerable", "both"]
+"""Which questions must not pass."""
+
+
 class Guarantee(Artefact):
     """What is guaranteed, and the evidence for it.
 
@@ -189,6 +193,10 @@ class Guarantee(Artefact):
         passages: of a leak with several questions per passage: `(questions, of those let
             through, how many such passages)`, which its p-value follows from.
         first_stage_passages: likewise, of the leak of a cascade's first stage alone.
+        unanswerable_topics: likewise, of unanswerable questions, several of which share a topic.
+        missing: of a leak, which questions must not pass: those whose source was left out, the
+            user's own unanswerable ones, or both, each by itself; None in other guarantees, and
+            in those written before it was noted, which are about the first.
         candidates: scorers that were calibrated on these questions together, of which this is the
             chosen one.
     """
@@ -213,13 +221,16 @@ class Guarantee(Artefact):
     attempt: Annotated[int, Field(ge=1)] | None = None
     passages: tuple[tuple[Count, Count, Count], ...] = ()
     first_stage_passages: tuple[tuple[Count, Count, Count], ...] = ()
+    unanswerable_topics: tuple[tuple[Count, Count, Count], ...] = ()
+    missing: Missing | None = None
     candidates: Annotated[int, Field(ge=1)] = 1
 
     @model_serializer(mode="wrap")
     def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = handler(self)
-        if not self.first_stage_passages:
-            fields.pop("first_stage_passages", None)
+        for name in ("first_stage_passages", "unanswerable_topics", "missing"):
+            if not getattr(self, name):
+                fields.pop(name, None)
         return fields
 
     @property

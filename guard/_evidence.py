@@ -18,6 +18,8 @@ _RELATIVE, _ABSOLUTE = 1e-6, 1e-12
 _MAIN_TAIL, _SIDE_TAIL = 0.8, 0.2
 # Share of the level that the first stage of a cascade is tested at by itself, likewise.
 _FIRST_STAGE, _FIRST_STAGE_SHARE = "first_stage", 0.2
+# Questions that must not pass: their source was left out, or nothing answers them.
+_LEAKS = ("leak", "unanswerable")
 # From this bound on nothing is said, so nothing has to be certified.
 _NO_BOUND = 1.0 - 1e-6
 
@@ -51,7 +53,7 @@ def _serves(policy: PolicyFields, chosen: PolicyPoint) -> bool:
 
 
 def _is_leak(guarantee: Guarantee | None) -> bool:
-    return guarantee is not None and any(risk.kind == "leak" for risk in guarantee.risks)
+    return guarantee is not None and any(risk.kind in _LEAKS for risk in guarantee.risks)
 
 
 def _fault_of_counts(guarantee: Guarantee, chosen: PolicyPoint) -> str | None:
@@ -61,12 +63,19 @@ def _fault_of_counts(guarantee: Guarantee, chosen: PolicyPoint) -> str | None:
         return "its bound or its number of questions is not the one that was tested"
     if guarantee.errors != min(main.n, _whole(main.loss)):
         return "its errors are not those that were counted"
-    if guarantee.passages and (
-        sum(size * count for size, _, count in guarantee.passages) != main.n
-        or sum(wrong * count for _, wrong, count in guarantee.passages) != _whole(main.loss)
-        or any(wrong > size or not size for size, wrong, _ in guarantee.passages)
-    ):
-        return "its counts by passage do not add up to its questions and errors"
+    by_kind = {risk.kind: risk for risk in risks}
+    for kind, groups in _counts_by_group(guarantee).items():
+        risk = by_kind.get(kind, main)
+        if (
+            groups
+            and kind != _FIRST_STAGE
+            and (
+                sum(size * count for size, _, count in groups) != risk.n
+                or sum(wrong * count for _, wrong, count in groups) != _whole(risk.loss)
+                or any(wrong > size or not size for size, wrong, _ in groups)
+            )
+        ):
+            return "its counts by passage do not add up to its questions and errors"
     covers = any(risk.kind == "abstention" for risk in risks)
     tested = [
         risk.p_value
@@ -110,12 +119,19 @@ def _p_value(guarantee: Guarantee, risk: GuaranteedRisk) -> float:
     """P-value of "the bound is broken", from the counts of one risk."""
     if risk.loss > risk.n * (1 + 1e-12):
         return 1.0
-    by_passage = {"leak": guarantee.passages, _FIRST_STAGE: guarantee.first_stage_passages}
-    if passages := by_passage.get(risk.kind):
+    if passages := _counts_by_group(guarantee).get(risk.kind):
         return _leak_p_value(passages, risk.bound, _level(guarantee, risk))
     if risk.kind != "cost" or set((risk.losses or {}).values()) <= {0.0, 1.0}:
         return binomial_tail(_whole(risk.loss), risk.n, risk.bound)
     return hoeffding_bentkus(risk.loss, risk.n, risk.bound)
+
+
+def _counts_by_group(guarantee: Guarantee) -> dict[str, tuple[tuple[int, int, int], ...]]:
+    return {
+        "leak": guarantee.passages,
+        "unanswerable": guarantee.unanswerable_topics,
+        _FIRST_STAGE: guarantee.first_stage_passages,
+    }
 
 
 def _whole(loss: float) -> int:

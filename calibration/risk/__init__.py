@@ -16,6 +16,7 @@ from __future__ import annotations
 from ._cascade_settings import Cascade, CascadeBand
 from ._certificate import Evidence, certify
 from ._fit import Fit, PolicyBinding
+from ._leak import populations_of
 from ._leak_folds import LeakFold
 from ._learned_path import learn_path
 from ._path import PathPoint
@@ -43,4 +44,5 @@ __all__ = [
     "certify",
     "fit_policy",
     "learn_path",
+    "populations_of",
 ]

@@ -22,7 +22,13 @@ from .. import CalibrationRecord
 from ._cascade_settings import BandOption, Cascade, CascadeBand
 from ._certificate import PointResult
 from ._fit import Fit, FitSettings
-from ._leak import certified_calibrator, fit_leak, leak_policy, raw_relevance
+from ._leak import (
+    certified_calibrator,
+    fit_leak,
+    leak_policy,
+    populations_of,
+    raw_relevance,
+)
 from ._leak_certificate import LeftOut, certify_leak, thresholds_between
 from ._leak_folds import threshold_for_share
 from ._risks import LEARN_PATH, Leak
@@ -88,7 +94,7 @@ def _options(
 ) -> tuple[BandOption, ...]:
     """What each width of the band would cost."""
     scores = [record.relevance for record in learning if record.relevance is not None]
-    passages = len({r.unit for r in testing if r.case == "left_out" and r.relevance is not None})
+    passages = len({r.unit for r in testing if r.is_missing and r.relevance is not None})
     leak = _certifiable(passages, risk.bound, level)
     if not scores or leak is None:
         return (BandOption(0.0, 0.0, 1.0, 1.0 + cascade.abstention_cost / 2),)
@@ -236,7 +242,7 @@ def _of_cascade(
             stored_risk(point.main).model_copy(update={"kind": "first_stage"}),
         ),
     }
-    if guarantee.passages:
+    if guarantee.passages or guarantee.unanswerable_topics:
         more["first_stage_passages"] = left_out.counts(rule.fallback)
     return guarantee.model_copy(update=more)
 
@@ -246,7 +252,7 @@ def _asked_histograms(
 ) -> dict[str, Histogram]:
     """How many questions the costly scorer is asked about, as drift compares it."""
     found = {}
-    for case in ("in_kb", "left_out"):
+    for case in ("in_kb", populations_of(records)[0]):
         asked = [
             rule.asks(record.relevance)
             for record in records

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -28,7 +29,7 @@ from ...guard.policy import (
     StepCalibrator,
 )
 from .. import CalibrationRecord, fit_platt
-from .._records import lines_sha256
+from .._records import MISSING_CASES, lines_sha256
 from .._statistics import questions_needed
 from ._certificate import Certificate
 from ._fit import Fit, FitSettings
@@ -37,7 +38,13 @@ from ._risks import Leak
 from ._statement import percent, stored_point, stored_risk
 
 Floats = NDArray[np.float64]
-_LOSS = "a question whose source was left out of the knowledge base passes as sufficiently covered"
+_LOSSES = {
+    "left_out": "a question whose source was left out of the knowledge base passes as "
+    "sufficiently covered",
+    "unanswerable": "a question that is known to be unanswerable passes as sufficiently covered",
+}
+# The kind of the stored evidence, by the case that must not pass.
+_KINDS = {"left_out": "leak", "unanswerable": "unanswerable"}
 _METHOD = "exact test of one question per passage, averaged over all ways of drawing them"
 
 
@@ -50,15 +57,78 @@ def fit_leak(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSett
     logistic curve of the raw score. A question whose relevance could not be measured is left
     out: a guard abstains from those, so that can only lower the pass rate. A question whose
     source the retriever missed counts as left out only, never as answerable.
+
+    What must not pass are the records with their source left out, or those of unanswerable
+    questions. Where there are both, each population is tested at the full level and the stricter
+    threshold is taken: it breaks a bound only if the test of that population failed, so the
+    promise holds for both together.
     """
-    in_kb, left_out = raw_relevance(records)
-    thresholds = thresholds_between(left_out.scores, [*in_kb, *left_out.scores.tolist()])
+    found = {
+        case: _fit_population(
+            [r for r in records if not r.is_missing or r.case == case], risk, settings
+        )
+        for case in populations_of(records)
+    }
+    fit, raw = max(found.values(), key=lambda one: math.inf if one[1] is None else one[1])
+    if len(found) == 1:
+        return fit
+    assert fit.policy.guarantee is not None
+    guarantee = fit.policy.guarantee.model_copy(update={"missing": "both"})
+    if raw is not None:
+        guarantee = _of_both(records, fit, raw, risk, settings)
+    policy = fit.policy.model_copy(
+        update={"guarantee": guarantee, "calibration_set_sha256": _sha256(records)}
+    )
+    return replace(fit, policy=policy, records=tuple(records))
+
+
+def populations_of(records: Sequence[CalibrationRecord]) -> list[str]:
+    """Return the cases that must not pass which the records hold; `left_out` where none is."""
+    measured = {record.case for record in records if record.relevance is not None}
+    return [case for case in MISSING_CASES if case in measured] or [MISSING_CASES[0]]
+
+
+def _fit_population(
+    records: Sequence[CalibrationRecord], risk: Leak, settings: FitSettings
+) -> tuple[Fit, float | None]:
+    """Fit to one kind of cases that must not pass; also the raw threshold."""
+    in_kb, missing = raw_relevance(records)
+    thresholds = thresholds_between(missing.scores, [*in_kb, *missing.scores.tolist()])
     calibrator, certificate, raw = certified_calibrator(
-        in_kb, left_out, thresholds, risk, settings.level
+        in_kb, missing, thresholds, risk, settings.level
     )
     policy = leak_policy(records, calibrator, certificate, raw, risk, settings)
     path = tuple(tested.point for tested in certificate.points)
-    return Fit(policy, certificate, path, tuple(records), risk)
+    return Fit(policy, certificate, path, tuple(records), risk), raw
+
+
+def _of_both(
+    records: Sequence[CalibrationRecord], fit: Fit, raw: float, risk: Leak, settings: FitSettings
+) -> Guarantee:
+    """The guarantee of the stricter threshold, for both kinds of cases that must not pass."""
+    found = {}
+    for case in populations_of(records):
+        missing = raw_relevance([r for r in records if r.case == case])[1]
+        certificate, _ = certify_leak(
+            missing,
+            np.asarray([raw]),
+            fit.policy.relevance_calibrator,
+            risk.target,
+            settings.level,
+        )
+        found[case] = leak_guarantee(case, certificate, raw, missing, risk, settings)
+    main, other = (found[case] for case in MISSING_CASES)
+    point = main.path[0]
+    more = {
+        "statement": f"{main.statement} The same holds of the other kind of missing answers: "
+        f"{other.statement[:1].lower()}{other.statement[1:]}",
+        "loss": f"{main.loss}; likewise {other.loss}",
+        "risks": (*main.risks, *other.risks),
+        "path": (point.model_copy(update={"p_value": max(point.p_value, other.path[0].p_value)}),),
+        "unanswerable_topics": other.unanswerable_topics,
+        "missing": "both",
+    }
+    return main.model_copy(update=more)
 
 
 def leak_policy(
@@ -71,6 +141,7 @@ def leak_policy(
 ) -> Policy:
     """Make the policy with this raw threshold; None: it always abstains."""
     in_kb, left_out = raw_relevance(records)
+    case = populations_of(records)[0]
     return Policy(
         created_by=settings.binding.created_by,
         scorer=settings.binding.scorer,
@@ -78,19 +149,17 @@ def leak_policy(
         relevance_calibrator=calibrator,
         relevance_threshold=None if raw is None else calibrator.apply(raw),
         allowed_routes=(Route.FOLLOW_CONTEXT, Route.ABSTAIN),
-        guarantee=leak_guarantee(certificate, raw, left_out, risk, settings),
+        guarantee=leak_guarantee(case, certificate, raw, left_out, risk, settings),
         retrieval=settings.binding.retrieval,
         calibration_set_sha256=_sha256(records),
-        histograms=_histograms(calibrator, in_kb, left_out.scores.tolist()),
+        histograms=_histograms(calibrator, case, in_kb, left_out.scores.tolist()),
     )
 
 
 def raw_relevance(records: Sequence[CalibrationRecord]) -> tuple[list[float], LeftOut]:
     """Raw relevance of what may pass, and of what must not."""
     in_kb = [r.relevance for r in records if r.is_answerable and r.relevance is not None]
-    return in_kb, LeftOut.of(
-        [r for r in records if r.case == "left_out" and r.relevance is not None]
-    )
+    return in_kb, LeftOut.of([r for r in records if r.is_missing and r.relevance is not None])
 
 
 def certified_calibrator(
@@ -136,36 +205,41 @@ def _gentle_curve(lowest: float, highest: float) -> Calibrator | None:
 
 
 def leak_guarantee(
+    case: str,
     certificate: Certificate,
     threshold: float | None,
     left_out: LeftOut,
     risk: Leak,
     settings: FitSettings,
 ) -> Guarantee:
-    """State what was certified, and the counts that it follows from."""
+    """State what was certified of the cases of one kind, and the counts that it follows from."""
     n, passages = certificate.questions, len(left_out.sizes)
     # What says nothing stays out of the file.
     more: dict[str, Any] = {"method": _METHOD} if passages < n else {}
+    more["missing"] = case
     if settings.binding.candidates > 1:
         more["candidates"] = settings.binding.candidates
     errors = 0
     if certificate.chosen is None:
-        statement = _uncertified(n, passages, risk.bound, settings)
+        statement = _uncertified(case, n, passages, risk.bound, settings)
         more["more_questions"] = max(0, questions_needed(risk.bound, settings.level) - passages)
     else:
         assert threshold is not None
         chosen = certificate.points[certificate.chosen]
         errors = chosen.wrong
-        statement = _certified(n, passages, errors, risk.bound, settings)
-        more |= {"risks": (stored_risk(chosen.main),), "path": (stored_point(chosen),), "chosen": 0}
+        wording = _certified if case == "left_out" else _certified_unanswerable
+        statement = wording(n, passages, errors, risk.bound, settings)
+        evidence = stored_risk(chosen.main).model_copy(update={"kind": _KINDS[case]})
+        more |= {"risks": (evidence,), "path": (stored_point(chosen),), "chosen": 0}
         if passages < n:
-            more["passages"] = left_out.counts(threshold)
+            counts = "passages" if case == "left_out" else "unanswerable_topics"
+            more[counts] = left_out.counts(threshold)
     return Guarantee(
         statement=statement,
         risk=risk.bound,
         delta=settings.delta,
         certified=certificate.chosen is not None,
-        loss=_LOSS,
+        loss=_LOSSES[case],
         n=n,
         errors=errors,
         attempt=settings.attempt,
@@ -191,19 +265,52 @@ def _certified(n: int, passages: int, errors: int, risk: float, settings: FitSet
     )
 
 
-def _uncertified(n: int, passages: int, risk: float, settings: FitSettings) -> str:
+def _certified_unanswerable(
+    n: int, topics: int, errors: int, risk: float, settings: FitSettings
+) -> str:
+    drawn = f"the {n} unanswerable questions (taken as independent draws)"
+    if topics < n:
+        drawn = (
+            f"the {topics} topics with {n} unanswerable questions (the topics, not their "
+            "questions, taken as independent draws)"
+        )
+    return (
+        f"With {settings.confidence} over the draw of {drawn}, at most "
+        f"{percent(Decimal(str(risk)))} of questions like these, which the documents do not "
+        f"answer, pass as covered ({errors} of {n} did in calibration). It holds for new "
+        "questions that are unanswerable in the way of these, on this knowledge base, retriever "
+        "and scorer, where a question that cannot be scored is abstained from; it says nothing "
+        "about other unanswerable questions, another domain, retriever or scorer, or about how "
+        "the language model uses a context that passes."
+    )
+
+
+def _uncertified(case: str, n: int, passages: int, risk: float, settings: FitSettings) -> str:
+    unit, units = ("passage", "passages") if case == "left_out" else ("topic", "topics")
+    if case != "left_out" and passages == n:
+        unit, units = "question", "questions"
     smallest = Leak.smallest(passages, settings.level)
     supported = (
         ""
         if smallest is None
-        else f" The smallest bound that these passages can certify is {smallest:g}."
+        else f" The smallest bound that these {units} can certify is {smallest:g}."
     )
     return (
         f"No threshold certifies a pass rate of at most {percent(Decimal(str(risk)))} with "
         f"{settings.confidence}, so this policy always abstains. "
-        f"That takes questions on {questions_needed(risk, settings.level)} different passages "
-        f"even if none of them passes; here are {n} on {passages}.{supported}"
+        f"That takes {_units(questions_needed(risk, settings.level), unit)} "
+        f"even if none of them passes; here are {_here(n, passages, unit)}.{supported}"
     )
+
+
+def _units(count: int, unit: str) -> str:
+    if unit == "question":
+        return f"{count} unanswerable questions"
+    return f"questions on {count} different {unit}s"
+
+
+def _here(n: int, units: int, unit: str) -> str:
+    return f"{n}" if unit == "question" else f"{n} on {units}"
 
 
 def _sha256(records: Sequence[CalibrationRecord]) -> str:
@@ -214,16 +321,16 @@ def _sha256(records: Sequence[CalibrationRecord]) -> str:
         )
         if record.is_answerable:
             values[2] = record.relevance
-        elif record.case == "left_out":
+        elif record.is_missing:
             values[3] = record.relevance
     return lines_sha256(map(json.dumps, pairs.values()))
 
 
 def _histograms(
-    calibrator: Calibrator, in_kb: Sequence[float], left_out: Sequence[float]
+    calibrator: Calibrator, case: str, in_kb: Sequence[float], missing: Sequence[float]
 ) -> dict[str, Histogram]:
     edges = tuple(float(edge) for edge in np.linspace(0.0, 1.0, 21))
-    names = {"relevance.in_kb": in_kb, "relevance.left_out": left_out}
+    names = {"relevance.in_kb": in_kb, f"relevance.{case}": missing}
     return {
         name: Histogram(
             edges=edges,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .. import CalibrationRecord
 from ._fit import Fit
+from ._leak import populations_of
 from ._leak_certificate import LeftOut, thresholds_between
 
 Floats = NDArray[np.float64]
@@ -47,8 +48,7 @@ class LeakFold:
         """
         if fit.certificate.chosen is None:
             return (cls(fit.records, None),)
-        measured = [r for r in fit.records if r.case == "left_out" and r.relevance is not None]
-        share = _share_passing(fit, measured)
+        shares = {case: _share_passing(fit, case) for case in populations_of(fit.records)}
         units = sorted({record.unit for record in fit.records})
         dealt = np.random.default_rng(seed).permutation(len(units)) % min(_MOST_FOLDS, len(units))
         fold_of = dict(zip(units, dealt.tolist(), strict=True))
@@ -56,7 +56,7 @@ class LeakFold:
         for number in range(int(dealt.max(initial=0)) + 1):
             inside = tuple(r for r in fit.records if fold_of[r.unit] == number)
             others = [r for r in fit.records if fold_of[r.unit] != number]
-            found.append(cls(inside, threshold_for_share(others, share)))
+            found.append(cls(inside, _threshold_for(others, shares)))
         return tuple(found)
 
     @staticmethod
@@ -89,12 +89,25 @@ def _passing(records: Sequence[CalibrationRecord], threshold: float | None) -> i
     return sum(relevance >= threshold for relevance in answerable)
 
 
-def _share_passing(fit: Fit, measured: Sequence[CalibrationRecord]) -> float:
-    assert fit.certificate.chosen is not None
-    wrong = fit.certificate.points[fit.certificate.chosen].wrong
-    order = np.argsort([-(r.relevance or 0.0) for r in measured], kind="stable")
-    weights = _weights(LeftOut.of(measured))
-    return float(weights[order[:wrong]].sum())
+def _share_passing(fit: Fit, case: str) -> float:
+    """The share of the questions of one kind that must not pass which the policy lets pass."""
+    calibrator, threshold = fit.policy.relevance_calibrator, fit.policy.relevance_threshold
+    assert threshold is not None
+    measured = [r for r in fit.records if r.case == case and r.relevance is not None]
+    passing = [calibrator.apply(r.relevance or 0.0) >= threshold for r in measured]
+    return float(_weights(LeftOut.of(measured))[passing].sum())
+
+
+def _threshold_for(
+    records: Sequence[CalibrationRecord], shares: Mapping[str, float]
+) -> float | None:
+    """The laxest threshold at which no more than its share of each kind passes."""
+    found = [
+        threshold_for_share([r for r in records if not r.is_missing or r.case == case], share)
+        for case, share in shares.items()
+    ]
+    known = [threshold for threshold in found if threshold is not None]
+    return max(known) if len(known) == len(found) else None
 
 
 def _weights(left_out: LeftOut) -> Floats:
@@ -103,8 +116,8 @@ def _weights(left_out: LeftOut) -> Floats:
 
 
 def threshold_for_share(records: Sequence[CalibrationRecord], share: float) -> float | None:
-    """The laxest threshold at which no more than `share` of left-out questions pass."""
-    measured = [r for r in records if r.case == "left_out" and r.relevance is not None]
+    """The laxest threshold at which no more than `share` of what must not pass does."""
+    measured = [r for r in records if r.is_missing and r.relevance is not None]
     if not measured:
         return None
     left_out = LeftOut.of(measured)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from numbers import Real
 from typing import Literal, get_args
 
+from ...guard.policy import Missing
 from .._statistics import SMALLEST_PROBABILITY
 
 RiskKind = Literal[
@@ -89,19 +90,28 @@ class RiskTarget:
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """At most this share of questions whose source was left out passes as covered.
+    """At most this share of the questions whose answer is missing passes as covered.
 
-    Fitted on the raw relevance of records whose `case` is `in_kb` or `left_out`. The unit is
-    the passage: one question per group counts. Such a policy never answers from memory.
+    Fitted on the raw relevance of records whose `case` is `in_kb`, or one of `MISSING_CASES`. The
+    unit is the passage or topic: one question per group counts. Such a policy never answers from
+    memory.
 
     Attributes:
         bound: in (0, 1).
+        missing: which of the questions must not pass: those whose source was left out, the
+            user's own unanswerable ones, or both, each by itself; None for whatever the records
+            hold.
     """
 
     bound: float
+    missing: Missing | None = None
 
     def __post_init__(self) -> None:
         _ = self.target
+        if self.missing not in (None, *get_args(Missing)):
+            raise ValueError(
+                f"missing must be one of {', '.join(get_args(Missing))}, not {self.missing!r}"
+            )
 
     @property
     def target(self) -> RiskTarget:

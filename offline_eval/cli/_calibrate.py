@@ -12,6 +12,7 @@ import typer
 
 from ...calibration.risk import Coverage, Leak, Problem, Risk, RiskTarget
 from ...guard.errors import InputError
+from ...guard.policy import Missing
 from ._app import app
 from ._calibration_output import (
     MaxFalseAbstention,
@@ -44,6 +45,14 @@ _DEFAULT_RISK = 0.05
 _LEAST = 1e-9
 
 
+class MissingAnswers(StrEnum):
+    """Which questions must not pass."""
+
+    UNANSWERABLE = "unanswerable"
+    LEFT_OUT = "left-out"
+    BOTH = "both"
+
+
 class Promise(StrEnum):
     """What is to be promised."""
 
@@ -70,6 +79,7 @@ class _Asked:
     write_anyway: bool
     judge: Judge
     or_run: tuple[Path, ...]
+    missing: MissingAnswers | None = None
 
     def measured(self, run: Path | None) -> list[CalibrationSet]:
         """The records of the run or file, and those of the other runs to choose from.
@@ -122,8 +132,8 @@ class _Asked:
         if promise is Promise.LEAK:
             other = () if from_records else ("records",)
             self._reject("per_route", "coverage", "cost", "report", *other, promise=promise)
-            return Leak(risk)
-        self._reject("answer_from_memory", promise=promise)
+            return Leak(risk, _CASES[self.missing])
+        self._reject("answer_from_memory", "missing", promise=promise)
         if self.coverage is None:
             losses = None if self.cost is None else parse_costs(self.cost)
             return RiskTarget.of_errors(risk, losses, per_route=self.per_route)
@@ -158,6 +168,17 @@ def _require_inside(name: str, value: float | None) -> None:
         )
 
 
+_CASES: dict[MissingAnswers | None, Missing | None] = {
+    None: None,
+    MissingAnswers.UNANSWERABLE: "unanswerable",
+    MissingAnswers.LEFT_OUT: "left_out",
+    MissingAnswers.BOTH: "both",
+}
+_MISSING = typer.Option(
+    help="leak: the promise is about your own unanswerable questions (`measure --unanswerable`), "
+    "about questions whose source was left out, or about each of both. By default about your "
+    "own where the run has any; the others are reported beside it."
+)
 _OR_RUN = typer.Option(
     help="leak: another run on the same questions, measured by another scorer; repeat it for each. "
     "δ is divided among all runs, and the policy is of the one that abstains least from what it "
@@ -194,6 +215,7 @@ def calibrate(
     delta: Annotated[
         float, typer.Option(help="Probability δ that the bound fails by bad luck in the draw.")
     ] = 0.1,
+    missing: Annotated[MissingAnswers | None, _MISSING] = None,
     share: Share = 1.0,
     answer_from_memory: Annotated[
         float | None,
@@ -229,7 +251,8 @@ def calibrate(
     asked = _Asked(
         promise, risk, delta, share, answer_from_memory, per_route, coverage, cost, report,
         records, scorer, max_false_abstention, write_anyway,
-        Judge(judge_run, judge_cost, abstention_cost, on_judge_failure), tuple(or_run or ()),
+        Judge(judge_run, judge_cost, abstention_cost, on_judge_failure),
+        tuple(or_run or ()), missing,
     )  # fmt: skip
     _calibrate(asked, run, policy_out)
 

@@ -116,7 +116,8 @@ def pair_line(found: Calibrated) -> str:
     abstains = f"abstains from about {rate_text(found.false_abstention)}"
     if found.leak_rates is not None:
         return (
-            f"lets through at most {100 * guarantee.risk:.3g}% of what is missing {sure}; "
+            f"lets through at most {100 * guarantee.risk:.3g}% of {_MISSING[guarantee.missing]} "
+            f"{sure}; "
             f"{abstains} of what is there"
         )
     if any(risk.kind == "cost" for risk in guarantee.risks):
@@ -125,6 +126,14 @@ def pair_line(found: Calibrated) -> str:
         f"answers at most {100 * guarantee.risk:.3g}% of what it lets through wrongly {sure}; "
         f"{abstains} of what it could answer"
     )
+
+
+_MISSING = {
+    None: "what is missing",
+    "left_out": "what is missing",
+    "unanswerable": "questions like your unanswerable ones",
+    "both": "what is missing, and of questions like your unanswerable ones",
+}
 
 
 def promise_lines(found: Calibrated) -> list[str]:
@@ -214,10 +223,13 @@ def rate_lines(found: Calibrated) -> list[str]:
     judged = "that were held out" if found.test else "judged by what the others give"
     if found.leak_rates is not None:
         verb = "keeps the context from" if found.policy.may_answer else "abstains from"
+        leak = found.leak_rates
+        own = leak.unanswerable_abstention
+        yours = [f"{rate_text(own)} of your unanswerable ones"] if own.n else []
+        parts = [*yours, f"{rate_text(leak.left_out_abstention)} of left-out ones"]
         return [
-            f"on questions {judged}: {verb} {rate_text(found.leak_rates.left_out_abstention)} of "
-            f"left-out ones, and from {rate_text(found.leak_rates.false_abstention)} of those it "
-            "could answer"
+            f"on questions {judged}: {verb} {', from '.join(parts)}, and from "
+            f"{rate_text(leak.false_abstention)} of those it could answer"
         ]
     rates = found.rates
     if rates is None:

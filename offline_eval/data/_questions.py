@@ -63,24 +63,7 @@ class QuestionRecord:
             InputError: missing or broken file, wrong field, duplicate id, fewer than
                 two questions; the message names file and line.
         """
-        records: list[QuestionRecord] = []
-        seen: dict[str, str] = {}
-        found = list(_objects(Path(path)))
-        taken = {clean_text(str(value.get(name))) for _, value in found for name in _ID_FIELDS}
-        for where, value in found:
-            default_id = f"q{len(records) + 1}"
-            while default_id in taken:
-                default_id += "'"
-            record = _record(value, where, default_id=default_id, need_answer=need_answer)
-            if record.question_id in seen:
-                raise InputError(
-                    f"the id {_short(record.question_id)!r} was used before "
-                    f"({seen[record.question_id]})",
-                    where=where,
-                    hint="give every question an id of its own",
-                )
-            seen[record.question_id] = where
-            records.append(record)
+        records = _records(path, "q", need_answer=need_answer)
         if not records:
             raise InputError("the knowledge base is empty", where=os.fspath(path), hint=_HINT)
         if len(records) == 1:
@@ -90,6 +73,71 @@ class QuestionRecord:
                 hint="leaving one out needs at least two questions",
             )
         return records
+
+    @classmethod
+    def read_unanswerable(
+        cls, path: str | os.PathLike[str], *, beside: Iterable[QuestionRecord] = ()
+    ) -> list[QuestionRecord]:
+        """Read questions that users ask and the documents do not answer.
+
+        Args:
+            path: as for `read`. Only "question" is needed; "id" may be given (`u<n>` without),
+                and "topic", which questions on one subject share. Other fields are ignored.
+            beside: questions that are asked in the same run; their ids are taken.
+
+        Returns:
+            At least one record, in the order of the file; answer, passage and source are empty.
+
+        Raises:
+            InputError: as `read`; or a question stands among those beside it, too.
+        """
+        hint = 'each record needs "question", and may have "id", "topic" and "note"'
+        known = {record.question_id: record for record in beside}
+        asked = {" ".join(record.question.split()).casefold() for record in known.values()}
+        found = []
+        for record in _records(path, "u", need_answer=False, hint=hint):
+            if record.question_id in known:
+                raise InputError(
+                    f"the id {_short(record.question_id)!r} is that of an answerable question, too",
+                    where=os.fspath(path),
+                    hint="give every question an id of its own",
+                )
+            if " ".join(record.question.split()).casefold() in asked:
+                raise InputError(
+                    f"the question {_short(record.question)!r} is one of the answerable questions, "
+                    "too",
+                    where=os.fspath(path),
+                    hint="a question is answered by the documents or not: remove one of both",
+                )
+            found.append(cls(record.question_id, record.question, answer="", topic=record.topic))
+        if not found:
+            raise InputError("holds no question", where=os.fspath(path), hint=hint)
+        return found
+
+
+def _records(
+    path: str | os.PathLike[str], prefix: str, *, need_answer: bool, hint: str = _HINT
+) -> list[QuestionRecord]:
+    """Read records with unique ids; one without an id gets `prefix` and its number."""
+    records: list[QuestionRecord] = []
+    seen: dict[str, str] = {}
+    found = list(_objects(Path(path)))
+    taken = {clean_text(str(value.get(name))) for _, value in found for name in _ID_FIELDS}
+    for where, value in found:
+        default_id = f"{prefix}{len(records) + 1}"
+        while default_id in taken:
+            default_id += "'"
+        record = _record(Fields(value, where, hint), default_id, need_answer=need_answer)
+        if record.question_id in seen:
+            raise InputError(
+                f"the id {_short(record.question_id)!r} was used before "
+                f"({seen[record.question_id]})",
+                where=where,
+                hint="give every question an id of its own",
+            )
+        seen[record.question_id] = where
+        records.append(record)
+    return records
 
 
 def _objects(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -169,10 +217,7 @@ def _past(text: str, position: int, skipped: str) -> int:
     return position
 
 
-def _record(
-    value: Mapping[str, Any], where: str, *, default_id: str, need_answer: bool
-) -> QuestionRecord:
-    fields = Fields(value, where, _HINT)
+def _record(fields: Fields, default_id: str, *, need_answer: bool) -> QuestionRecord:
     identifier = fields.identifier(*_ID_FIELDS)
     return QuestionRecord(
         question_id=default_id if identifier is None else identifier,

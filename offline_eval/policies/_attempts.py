@@ -46,7 +46,8 @@ class Asked:
 
 def _as_json(risk: Risk) -> Any:
     if isinstance(risk, Leak | Coverage | RiskTarget):
-        return {"promise": type(risk).__name__.lower(), **asdict(risk)}
+        known = {name: value for name, value in asdict(risk).items() if value is not None}
+        return {"promise": type(risk).__name__.lower(), **known}
     return [_as_json(one) for one in risk] if isinstance(risk, Sequence) else float(risk)
 
 

@@ -21,9 +21,10 @@ def calibrate_chain(
     chain: Any,
     questions: str | os.PathLike[str],
     *,
-    risk: float = 0.1,
+    risk: float | Leak = 0.1,
     delta: float = 0.1,
     out: str | os.PathLike[str] | None = None,
+    unanswerable: str | os.PathLike[str] | None = None,
     settings: dict[str, Any] | None = None,
     on_progress: OnProgress | None = None,
 ) -> Calibrated:
@@ -36,9 +37,11 @@ def calibrate_chain(
             question to documents; see `ServedChain`.
         questions: file of questions with what is known of their answers: `source` as in the
             metadata of the documents, `passage`, or `answer`.
-        risk: bound α on the share of unanswerable questions that pass, in (0, 1).
+        risk: bound α on the share of unanswerable questions that pass, in (0, 1); a `Leak` says
+            too which questions these are, by default those of `unanswerable` if it is given.
         delta: probability δ that the bound fails, in (0, 1).
         out: run folder, resumed if it exists; None for a temporary one.
+        unanswerable: file of questions that users ask and the documents do not answer.
         settings: further settings of the suite `measure`, e.g. `scorer` or `source_key`.
         on_progress: called after every measured case.
 
@@ -49,7 +52,12 @@ def calibrate_chain(
         InputError: chain, questions or folder cannot be used, or there are too few questions.
     """
     served = chain if isinstance(chain, ServedChain) else ServedChain(chain)
-    found = MEASURE.settings(questions=Path(questions), chain=served.name, **(settings or {}))
+    found = MEASURE.settings(
+        questions=Path(questions),
+        unanswerable=None if unanswerable is None else Path(unanswerable),
+        chain=served.name,
+        **(settings or {}),
+    )
     with tempfile.TemporaryDirectory() as spare:
         folder = run_suite(
             MEASURE,
@@ -59,7 +67,10 @@ def calibrate_chain(
             options=RunOptions(on_progress=on_progress),
         ).folder
         calibrated = calibrate_records(
-            records_from_ookb(folder), Leak(risk), delta=delta, counted=True
+            records_from_ookb(folder),
+            risk if isinstance(risk, Leak) else Leak(risk),
+            delta=delta,
+            counted=True,
         )
         if out is not None:
             write_calibrated(calibrated, folder / "policy.json")

@@ -60,7 +60,8 @@ def best_of(found: Sequence[_Calibrated]) -> _Calibrated:
     if best.test:
         return best
     folds = LeakFold.chosen([one.folds for one in certified])
-    return replace(best, leak_rates=cross_fitted_leak_rates(folds, seed=best.seed))
+    rates = cross_fitted_leak_rates(folds, best.measured.beside, seed=best.seed)
+    return replace(best, leak_rates=rates)
 
 
 def _passing(found: Any) -> int:

@@ -27,6 +27,7 @@ from ...calibration.risk import (
     Risk,
     fit_policy,
     learn_path,
+    populations_of,
 )
 from ...guard.decision import Route
 from ...guard.errors import InputError
@@ -130,10 +131,12 @@ class Calibrated:
         if guarantee is None or self.coverage is not None:
             return None
         if isinstance(self.risk, Leak):
-            left_out = {
-                r.unit for r in self.certify if r.case == "left_out" and r.relevance is not None
+            units = {
+                case: {r.unit for r in self.certify if r.case == case and r.relevance is not None}
+                for case in populations_of(self.certify)
             }
-            return Leak.smallest(len(left_out), next_level(guarantee))
+            fewest = min(map(len, units.values()))
+            return Leak.smallest(fewest, next_level(guarantee))
         return smallest_selective(guarantee)
 
     def left_out_of_prompts(self) -> float | None:
@@ -255,7 +258,9 @@ def _calibrate(measured: CalibrationSet, asked: Asked, attempt: int | None) -> C
             where=measured.source,
             hint="promise a leak, or leave the costly scorer out",
         )
-    calibrate = _calibrate_leak if isinstance(asked.risk, Leak) else _calibrate_selective
+    calibrate = _calibrate_selective
+    if isinstance(asked.risk, Leak):
+        calibrate, measured = _calibrate_leak, measured.about(asked.risk.missing)
     found = calibrate(measured, asked, attempt)
     problems = Problem.find(
         found.policy,
@@ -368,9 +373,9 @@ def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None)
         choices={},
         steps=tuple(steps_of(fit)),
         rates=None,
-        leak_rates=cross_fitted_leak_rates(folds, seed=seed)
+        leak_rates=cross_fitted_leak_rates(folds, measured.beside, seed=seed)
         if folds
-        else leak_rates_of(policy, parts.test, seed=seed),
+        else leak_rates_of(policy, [*parts.test, *measured.beside], seed=seed),
         problems=(),
         seed=seed,
         warnings=(),
@@ -397,6 +402,12 @@ def _two_parts(measured: CalibrationSet, share: float) -> _Parts:
     """
     if measured.cascade is not None and measured.scorer is not None:
         measured.require_usual_aggregator(measured.scorer)
+    if measured.cascade is not None and measured.missing == "both":
+        raise InputError(
+            "a cascade is calibrated to one kind of missing answers",
+            where=measured.source,
+            hint="choose --missing unanswerable or --missing left-out",
+        )
     if not measured.leaves_out:
         raise InputError(
             "holds no questions with their source left out, which a leak is measured on",

@@ -12,7 +12,9 @@ from ...guard.policy import Guarantee, GuaranteedRisk
 
 def is_leak_promise(guarantee: Guarantee) -> bool:
     """Whether the guarantee is about unanswerable questions."""
-    return not guarantee.path or any(risk.kind == "leak" for risk in guarantee.risks)
+    return not guarantee.path or any(
+        risk.kind in ("leak", "unanswerable") for risk in guarantee.risks
+    )
 
 
 def promise_of(guarantee: Guarantee, *, where: str) -> Risk:
@@ -23,7 +25,7 @@ def promise_of(guarantee: Guarantee, *, where: str) -> Risk:
             asked for.
     """
     if is_leak_promise(guarantee):
-        return Leak(guarantee.risk)
+        return Leak(guarantee.risk, guarantee.missing or "left_out")
     try:
         for risk in guarantee.risks:
             if risk.kind == "abstention":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -206,10 +206,13 @@ class LeakRates:
             that the policy abstains, or answers from memory where that is allowed; each
             passage counting once.
         false_abstention: the same share of questions with their source retrieved.
+        unanswerable_abstention: the same share of the user's own unanswerable questions;
+            without a value where there are none.
     """
 
     left_out_abstention: Interval
     false_abstention: Interval
+    unanswerable_abstention: Interval = field(default_factory=Interval)
 
 
 def leak_rates_of(
@@ -227,26 +230,49 @@ def leak_rates_of(
     )
 
 
-def cross_fitted_leak_rates(folds: Sequence[LeakFold], *, seed: int = 0) -> LeakRates:
-    """Compute the rates of questions that are judged by thresholds from the others."""
+def cross_fitted_leak_rates(
+    folds: Sequence[LeakFold], beside: Sequence[CalibrationRecord] = (), *, seed: int = 0
+) -> LeakRates:
+    """Compute the rates of questions that are judged by thresholds from the others.
+
+    Args:
+        folds: questions with their thresholds.
+        beside: further cases of these questions or of others, which no threshold rests on.
+        seed: of the resampling behind the intervals.
+    """
+    dealt = [(record, fold.threshold) for fold in folds for record in fold.records]
+    by_unit = {record.unit: threshold for record, threshold in dealt}
+    usual = _median([fold.threshold for fold in folds])
+    dealt += [(record, by_unit.get(record.unit, usual)) for record in beside]
     return _leak_rates(
         [
-            (record, fold.threshold is None or record.relevance < fold.threshold)
-            for fold in folds
-            for record in fold.records
+            (record, threshold is None or record.relevance < threshold)
+            for record, threshold in dealt
             if record.relevance is not None
         ],
         seed,
     )
 
 
+def _median(thresholds: Sequence[float | None]) -> float | None:
+    known = sorted(one for one in thresholds if one is not None)
+    return known[len(known) // 2] if known and len(known) == len(thresholds) else None
+
+
 def _leak_rates(judged: Sequence[tuple[CalibrationRecord, bool]], seed: int) -> LeakRates:
     """Rates of cases with whether each is abstained from."""
-    left_out = [(r, abstained) for r, abstained in judged if r.case == "left_out"]
     in_kb = [(r, out) for r, out in judged if r.case == "in_kb" and r.context_right]
-    sizes = Counter(record.unit for record, _ in left_out)
     return LeakRates(
-        # Each passage counts once, as in the certificate.
-        clustered_rate([(r.unit, 1.0 / sizes[r.unit], out) for r, out in left_out], seed=seed),
+        _missing_rate(judged, "left_out", seed),
         clustered_rate([(r.unit, 1.0, out) for r, out in in_kb], seed=seed),
+        _missing_rate(judged, "unanswerable", seed),
     )
+
+
+def _missing_rate(
+    judged: Sequence[tuple[CalibrationRecord, bool]], case: str, seed: int
+) -> Interval:
+    """Share abstained from; each passage or topic counts once, as in the certificate."""
+    found = [(r, abstained) for r, abstained in judged if r.case == case]
+    sizes = Counter(record.unit for record, _ in found)
+    return clustered_rate([(r.unit, 1.0 / sizes[r.unit], out) for r, out in found], seed=seed)

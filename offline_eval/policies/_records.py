@@ -12,11 +12,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ...calibration import CalibrationRecord
+from ...calibration import MISSING_CASES, CalibrationRecord
 from ...calibration.risk import Cascade
 from ...guard.contracts import ConflictBetween
 from ...guard.errors import InputError
-from ...guard.policy import Fingerprint, Retrieval, default_calibrator
+from ...guard.policy import Fingerprint, Missing, Retrieval, default_calibrator
 from ...guard.signals.relevance import default_aggregator
 from ..data.diversity import words_of
 from ..run import CaseKind, Manifest, MeasuredRow, MeasuredRun, Question
@@ -48,6 +48,8 @@ class CalibrationSet:
             judged; empty where they are not known.
         judge_source: file or folder that the verdicts come from; None where it is `source`, or
             where there are none.
+        missing: which of the records must not pass; None where nobody has chosen yet.
+        beside: records that must not pass either and that the promise is not about.
     """
 
     records: tuple[CalibrationRecord, ...]
@@ -65,6 +67,41 @@ class CalibrationSet:
     cascade: Cascade | None = None
     contents: Mapping[tuple[str, str], str] = field(default_factory=dict)
     judge_source: str | None = None
+    missing: Missing | None = None
+    beside: tuple[CalibrationRecord, ...] = ()
+
+    def about(self, missing: Missing | None) -> CalibrationSet:
+        """Return the set with the records that a promise is about; the others stand beside them.
+
+        Args:
+            missing: which questions must not pass: `left_out`, `unanswerable` or `both`; None
+                for the user's own unanswerable ones, where there are any.
+
+        Raises:
+            InputError: there are no such questions.
+        """
+        cases = {record.case for record in self.records if record.is_missing}
+        if missing is None:
+            missing = "unanswerable" if "unanswerable" in cases else "left_out"
+        wanted = set(MISSING_CASES) if missing == "both" else {missing}
+        if "unanswerable" in wanted - cases:
+            raise InputError(
+                "holds no unanswerable questions of your own",
+                where=self.source,
+                hint="measure with --unanswerable FILE, or promise with --missing left-out",
+            )
+        kept = [r for r in self.records if not r.is_missing or r.case in wanted]
+        beside = [r for r in self.records if r.is_missing and r.case not in wanted]
+        population = self.population
+        if population and missing != "left_out":
+            population = f"{population}; {_UNANSWERABLE}"
+        return replace(
+            self,
+            records=tuple(kept),
+            beside=tuple(beside),
+            missing=missing,
+            population=population,
+        )
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -236,8 +273,9 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
     """
     found: MeasuredRun = MeasuredRun.read(run, with_calibration=False)
     # Questions whose source nobody knows are no evidence.
-    rows = [row for row in found.rows if row.kind in CaseKind.twins()]
-    if not rows:
+    kinds = (*CaseKind.twins(), CaseKind.UNANSWERABLE)
+    rows = [row for row in found.rows if row.kind in kinds]
+    if not any(row.kind is CaseKind.IN_KB for row in rows):
         raise InputError(
             "nothing is known of where the answers of its questions are, so there is nothing to "
             "calibrate on",
@@ -320,19 +358,23 @@ def _holding(run: MeasuredRun, question: Question, names: Sequence[str]) -> set[
 
 
 def _ookb_record(run: MeasuredRun, row: MeasuredRow) -> CalibrationRecord:
-    failed = row.error is not None
+    failed, question = row.error is not None, run.questions[row.question_id]
+    group = question.own_passage
+    if row.kind is CaseKind.UNANSWERABLE:
+        group = f"topic {question.topic}" if question.topic else ""
     return CalibrationRecord(
         question_id=row.question_id,
         relevance=None if failed else row.raw_relevance,
         confidence=None,
         context_right=row.kind is CaseKind.IN_KB and not failed and not row.retrieval_miss,
         closed_book_right=None,
-        group=run.questions[row.question_id].own_passage,
+        group=group,
         case=row.kind.value,
         nothing_retrieved=not failed and not row.retrieved,
     )
 
 
+_UNANSWERABLE = "besides, questions of users that the documents do not answer, asked as they are"
 _RUN_AGAIN = "run `knowgate eval uniknow` again into another folder"
 
 

@@ -93,6 +93,11 @@ class MeasuredRun:
         return any(row.kind is CaseKind.LIVE for row in self.rows)
 
     @property
+    def unanswerable(self) -> bool:
+        """Whether questions were asked that somebody knows to be unanswerable."""
+        return any(row.kind is CaseKind.UNANSWERABLE for row in self.rows)
+
+    @property
     def settings(self) -> dict[str, Any]:
         """All settings as they stand in the manifest."""
         return self.manifest.settings.model_dump(mode="json", exclude_unset=True)
@@ -225,13 +230,17 @@ def _require_complete(
     rows: tuple[MeasuredRow, ...],
 ) -> None:
     """Reject anything but each question's two or three cases, in order, with its passage named."""
-    live = {row.question_id for row in rows if row.kind is CaseKind.LIVE}
+    alone = {
+        row.question_id: row.kind
+        for row in rows
+        if row.kind in (CaseKind.LIVE, CaseKind.UNANSWERABLE)
+    }
     echoed = any(row.kind is CaseKind.ECHO for row in rows)
     kinds = (*CaseKind.twins(), CaseKind.ECHO) if echoed else CaseKind.twins()
     expected = [
         (f"{name}/{kind}", name, kind)
         for name in questions
-        for kind in ((CaseKind.LIVE,) if name in live else kinds)
+        for kind in ((alone[name],) if name in alone else kinds)
     ]
     found = [(row.case_id, row.question_id, row.kind) for row in rows]
     if set(found) < set(expected):
@@ -243,13 +252,9 @@ def _require_complete(
             hint=_RUN_AGAIN,
         )
     # Of a question whose every case failed, nobody may know the source.
-    measured = {row.question_id for row in rows if row.error is None} - live
+    measured = {row.question_id for row in rows if row.error is None} - alone.keys()
     for question in questions.values():
-        if (
-            question.question_id in measured
-            and not question.passage_id
-            and question.question_id not in live
-        ):
+        if question.question_id in measured and not question.passage_id:
             # A guess could count questions on one passage as independent.
             raise InputError(
                 f"question {question.question_id!r}: field 'passage_id' is missing",

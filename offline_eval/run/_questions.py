@@ -19,12 +19,14 @@ class CaseKind(StrEnum):
     """What the knowledge base holds of the answer.
 
     The whole knowledge base; without the question's own passage; the same with the question
-    itself as one of the passages; for a question made up about its topics, no answer at all;
-    or, for a question from a live log, nobody knows.
+    itself as one of the passages; for a question that somebody knows to be unanswerable, or that
+    was made up about its topics, no answer at all; or, for a question from a live log, nobody
+    knows.
     """
 
     IN_KB = "in_kb"
     LEFT_OUT = "left_out"
+    UNANSWERABLE = "unanswerable"
     ECHO = "echo"
     SYNTHETIC = "synthetic"
     LIVE = "live"

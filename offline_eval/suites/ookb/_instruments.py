@@ -250,7 +250,11 @@ class ServedInstruments(Instruments):
             InputError: the chain fails on the first question, or the sources that the
                 questions name occur in none of the documents that it finds.
         """
-        records = {one.record.question_id: one.record for one in cases}
+        records = {
+            one.record.question_id: one.record
+            for one in cases
+            if one.case.kind is not CaseKind.UNANSWERABLE
+        }
         labels: dict[str, None] = {}
         for record in records.values():
             try:
@@ -309,12 +313,13 @@ class ServedInstruments(Instruments):
         """
         case, record = asked.case, asked.record
         source = self._sources.get(record.question_id)
-        if source is None:
+        if source is None and case.kind is not CaseKind.UNANSWERABLE:
             raise RetrievalError("the chain failed when it was asked where the answer is")
-        served = self.chain.documents(record.question)
-        missed = case.kind is CaseKind.IN_KB and not any(map(source.answers, served))
-        chosen, wide = served, served
-        if case.kind.leaves_out:
+        chosen = served = self.chain.documents(record.question)
+        missed = False
+        if source is not None and case.kind is CaseKind.IN_KB:
+            missed = not any(map(source.answers, served))
+        if source is not None and case.kind.leaves_out:
             wide = self.chain.documents(record.question, max(_WIDE, 4 * len(served)))
             chosen = self._without(source, record.question, served, wide)
         key = self.settings.source_key

@@ -64,22 +64,30 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         """Read the questions: the cases of each, or one where nothing is known of its answer."""
         if settings.aggregator is not None:
             require_aggregator(settings.aggregator)
+        records = QuestionRecord.read(settings.questions, need_answer=not settings.served)
+        base = None
         if settings.served:
-            records = QuestionRecord.read(settings.questions, need_answer=False)
-            return [one for record in records for one in _served_cases(record, settings.kinds)]
-        records = QuestionRecord.read(settings.questions)
-        base = KnowledgeBase.of(records, settings.passage, where=os.fspath(settings.questions))
-        by_id = {record.question_id: record for record in records}
-        return [
-            MeasuredCase(case, by_id[case.question_id], base)
-            for case in build_cases(records, base, settings.kinds)
-        ]
+            found = [one for record in records for one in _served_cases(record, settings.kinds)]
+        else:
+            base = KnowledgeBase.of(records, settings.passage, where=os.fspath(settings.questions))
+            by_id = {record.question_id: record for record in records}
+            found = [
+                MeasuredCase(case, by_id[case.question_id], base)
+                for case in build_cases(records, base, settings.kinds)
+            ]
+        if settings.unanswerable is None:
+            return found
+        missing = QuestionRecord.read_unanswerable(settings.unanswerable, beside=records)
+        return [*found, *(_case(record, CaseKind.UNANSWERABLE, base) for record in missing)]
 
     def limited(self, cases: Sequence[MeasuredCase], limit: int | None) -> Sequence[MeasuredCase]:
-        """Return the cases of the first questions; the knowledge base stays whole."""
+        """Return the cases of the first questions, answerable or not, of the whole base."""
         if limit is None:
             return cases
-        first = list(dict.fromkeys(one.case.question_id for one in cases))[:limit]
+        sides: dict[bool, dict[str, None]] = {False: {}, True: {}}
+        for one in cases:
+            sides[one.case.kind is CaseKind.UNANSWERABLE][one.case.question_id] = None
+        first = {name for side in sides.values() for name in list(side)[:limit]}
         return [one for one in cases if one.case.question_id in first]
 
     def row_id(self, case: MeasuredCase, system: str) -> str:
@@ -118,7 +126,11 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
                 "aggregator": instruments.aggregator(settings),
                 **instruments.described(settings, cases),
             },
-            inputs=(InputFile.of(settings.questions),),
+            inputs=tuple(
+                InputFile.of(path)
+                for path in (settings.questions, settings.unanswerable)
+                if path is not None
+            ),
             questions=len({case.case.question_id for case in cases}),
             cases=len(cases),
             **({} if probed == fingerprint else {"probed_scorer": probed}),
@@ -255,20 +267,19 @@ def _served_cases(record: QuestionRecord, kinds: Sequence[CaseKind]) -> list[Mea
     Without answer, passage and source nobody knows whether its answer is there.
     """
     known = record.answer or record.passage or record.source
-    return [
-        MeasuredCase(
-            Case(
-                case_id=f"{record.question_id}/{kind.value}",
-                question_id=record.question_id,
-                kind=kind,
-                question=record.question,
-                passage_id="",
-            ),
-            record,
-            None,
-        )
-        for kind in (kinds if known else (CaseKind.LIVE,))
-    ]
+    return [_case(record, kind, None) for kind in (kinds if known else (CaseKind.LIVE,))]
+
+
+def _case(record: QuestionRecord, kind: CaseKind, base: KnowledgeBase | None) -> MeasuredCase:
+    """Make a case of a question that has no passage of its own in `base`."""
+    case = Case(
+        case_id=f"{record.question_id}/{kind.value}",
+        question_id=record.question_id,
+        kind=kind,
+        question=record.question,
+        passage_id="",
+    )
+    return MeasuredCase(case, record, base)
 
 
 def _require_same_scores(folder: Path, instruments: Instruments) -> None:
@@ -301,7 +312,9 @@ def _question_lines(work: Work[MeasureSettings, MeasuredCase]) -> str:
     lines = []
     for one in {case.case.question_id: case for case in work.cases}.values():
         base, own = one.knowledge_base, one.case.passage_id
-        if base is None:
+        if one.case.kind is CaseKind.UNANSWERABLE:
+            passage = {"passage": "", "passage_id": ""}
+        elif base is None:
             passage = {
                 "passage": one.record.passage or "",
                 "passage_id": sources.get(one.case.question_id, ""),

@@ -120,6 +120,7 @@ class MeasureSettings(SuiteSettings):
         chunk_size: of a chunk, words at most.
         chunk_overlap: words that a chunk shares with the one before it.
         source_key: field of a document's metadata that names its source.
+        unanswerable: questions that nothing answers, see `QuestionRecord.read_unanswerable`.
     """
 
     questions: Path = Field(
@@ -149,6 +150,11 @@ class MeasureSettings(SuiteSettings):
         description="What a passage holds: the answer (hard), question and answer, the record's "
         "own passage, or that below its source (titled).  [default: passage where every question "
         "has one, else answer]",
+    )
+    unanswerable: Path | None = Field(
+        None,
+        description="Questions that users ask and the documents do not answer, asked as they are: "
+        'JSON lines or CSV with "question", and "topic" where several are on one subject.',
     )
     top_k: int = Field(5, ge=1, description="Passages retrieved per case.")
     echo: bool = Field(
