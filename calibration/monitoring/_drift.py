@@ -143,7 +143,7 @@ class DriftReport:
         Which histogram a signal is compared with:
 
         - relevance: `relevance` where the policy has it; else the mixture of
-          `relevance.in_kb` and `relevance.left_out` that fits best.
+          `relevance.in_kb` and `relevance.left_out` (or `relevance.unanswerable`) that fits best.
         - confidence: `confidence.asked` where the policy has it. A guard measures confidence
           only where the decision needs it, so live values are a selection, and a histogram
           of all calibration questions (`confidence`) serves only where nearly every
@@ -269,9 +269,13 @@ def _is_used(policy: Policy, signal: str) -> bool:
 
 def _references(policy: Policy, signal: str) -> tuple[str, ...]:
     candidates = {
-        "relevance": (("relevance",), ("relevance.in_kb", "relevance.left_out")),
+        "relevance": (
+            ("relevance",),
+            ("relevance.in_kb", "relevance.left_out"),
+            ("relevance.in_kb", "relevance.unanswerable"),
+        ),
         "confidence": (("confidence.asked",), ("confidence",)),
-        _ASKED: (("asked.in_kb", "asked.left_out"),),
+        _ASKED: (("asked.in_kb", "asked.left_out"), ("asked.in_kb", "asked.unanswerable")),
     }[signal]
     for names in candidates:
         if all(name in policy.histograms for name in names):

@@ -442,7 +442,7 @@ def promised_bounds(policy: Policy) -> dict[str, float]:
     pass (leave-one-out), costs, or abstentions; and where nothing was certified.
     """
     guarantee = policy.guarantee
-    if guarantee is None or not guarantee.certified or "relevance.left_out" in policy.histograms:
+    if guarantee is None or not guarantee.certified or "relevance.in_kb" in policy.histograms:
         return {}
     if not guarantee.risks:
         return {ALL: guarantee.risk}

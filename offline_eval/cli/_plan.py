@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,6 +25,13 @@ def plan(
     questions: Annotated[
         Path, typer.Option(help="KnowOrNot question document (.json), JSON lines (.jsonl), or CSV.")
     ],
+    unanswerable: Annotated[
+        Path | None,
+        typer.Option(
+            help="Questions that the documents do not answer, as for `measure`: what these can "
+            "certify is printed too."
+        ),
+    ] = None,
     risk: Annotated[float, typer.Option(help="Bound α on the leak that is wanted.")] = 0.1,
     delta: Annotated[
         float, typer.Option(help="Probability δ that the bound fails by bad luck in the draw.")
@@ -59,7 +66,21 @@ def plan(
     rows = [LeakPlan.of(_like(sizes, count), risk, delta=level) for count in _TABLE]
     for line in [_verdict(found, risk, delta), "", *_table(found, rows)]:
         out.print(line, markup=False)
-    print_figures({"plan": found, "table": rows})
+    figures: dict[str, Any] = {"plan": found, "table": rows}
+    if unanswerable is not None:
+        own = LeakPlan.of(_topics(unanswerable, questions), risk, delta=level)
+        figures["unanswerable"] = own
+        out.print(f"\nunanswerable: {_verdict(own, risk, delta, 'topics')}", markup=False)
+        for line in _table(own, [])[:2]:
+            out.print(line, markup=False)
+    print_figures(figures)
+
+
+def _topics(path: Path, questions: Path) -> list[int]:
+    """Unanswerable questions of each topic; one without a topic stands alone."""
+    beside = QuestionRecord.read(questions, need_answer=False)
+    records = QuestionRecord.read_unanswerable(path, beside=beside)
+    return list(Counter(one.topic or (one.question_id,) for one in records).values())
 
 
 def _sizes(path: Path, kind: PassageKind | None) -> list[int]:
@@ -78,25 +99,25 @@ def _like(sizes: list[int], questions: int) -> list[int]:
     return [each + (place < more) for place in range(passages)]
 
 
-def _verdict(found: LeakPlan, risk: float, delta: float) -> str:
-    counts = f"{found.questions} questions on {found.passages} passages"
+def _verdict(found: LeakPlan, risk: float, delta: float, units: str = "passages") -> str:
+    counts = f"{found.questions} questions on {found.passages} {units}"
     sure = f"with confidence {1 - delta:g}"
     if found.passages < found.needed:
         offer = "" if found.smallest is None else f"; they can certify --risk {found.smallest:g}"
         return (
             f"{counts} cannot certify a leak of at most {risk:g} {sure}, whatever is measured: "
-            f"that takes {found.needed} passages{offer}."
+            f"that takes {found.needed} {units}{offer}."
         )
     return (
         f"{counts} can certify a leak of at most {risk:g} {sure} (it takes {found.needed} "
-        "passages at least); how much a policy then abstains from without need depends on how "
+        f"{units} at least); how much a policy then abstains from without need depends on how "
         "well the scorer tells the cases apart:"
     )
 
 
 def _table(found: LeakPlan, rows: list[LeakPlan]) -> list[str]:
     """Yours first, then 20 to 1,000 questions with as many to a passage."""
-    known = [row.false_abstention for row in rows if row.false_abstention]
+    known = [row.false_abstention for row in (*rows, found) if row.false_abstention]
     separations = list(known[-1]) if known else []
     head = f"{'questions':>9} {'passages':>9} {'smallest --risk':>16}"
     head += "".join(f" {f'abstains, AUROC {value:g}':>21}" for value in separations)

@@ -262,7 +262,7 @@ class WhatIf:
                 "false_abstention": "False abstention, by the guard or in the reply",
                 "coverage": "Coverage: all cases, let through",
             }
-        found = {"leak": "Leak: answer left out, let through"}
+        found = {"leak": "Leak: answer missing, let through"}
         if not self.leave_one_out:
             found = {
                 "wrong": "Wrong among those let through",

@@ -294,7 +294,7 @@ def _decide(record: Record, policy: Policy, threshold: float | None, others: boo
 
 def _outcome(record: Record, *, missed: bool) -> list[Verdict]:
     found = []
-    left_out = record.kind in ("left_out", "echo", "synthetic")
+    left_out = record.kind in ("left_out", "echo", "synthetic", "unanswerable")
     if missed:
         found.append("retrieval miss")
     if left_out and record.route == "follow_context":

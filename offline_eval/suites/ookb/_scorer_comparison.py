@@ -14,7 +14,7 @@ from typing import Any
 from ....calibration import Interval, OperatingPoint, PairedScores
 from ....guard.errors import InputError
 from ...report import counted
-from ...run import CaseKind, MeasuredRow, MeasuredRun
+from ...run import CaseKind, MeasuredRow, MeasuredRun, Question
 
 # Differences of AUROC up to this are too small to pay for.
 _MARGIN = 0.02
@@ -282,7 +282,7 @@ def choose_scorer(
             take.name,
             f"Whether another one is better than {take.name} cannot be told from these "
             f"questions. Difference in AUROC: {named}. Until more questions decide, take "
-            f"{take.name}, the cheapest that is not shown to be worse.{out}",
+            f"{take.name}, the cheapest that is not shown to be worse.{_by_cost(take, fit)}{out}",
         )
     if not better_by:
         reason = f"Take {take.name}: it is the only one that can be taken."
@@ -292,9 +292,20 @@ def choose_scorer(
         return ScorerChoice(Outcome.BETTER, take.name, reason + out)
     reason = (
         f"Take {take.name}: it is the cheapest of those that are not shown to be worse, and no "
-        f"other one is better by more than {_MARGIN:g} in AUROC."
+        f"other one is better by more than {_MARGIN:g} in AUROC.{_by_cost(take, fit)}"
     )
     return ScorerChoice(Outcome.AS_GOOD, take.name, reason + out)
+
+
+def _by_cost(take: ScorerNumbers, fit: Sequence[ScorerNumbers]) -> str:
+    """Say that cost alone decides, where another scorer separates better on these questions."""
+    best = max(fit, key=lambda one: one.auroc.value or 0.0)
+    if best.name == take.name:
+        return ""
+    return (
+        f" It is chosen by cost alone: on these questions its AUROC is {take.auroc.value:.3f}, "
+        f"that of {best.name} {best.auroc.value:.3f}."
+    )
 
 
 def _against(name: str, differences: Sequence[ScorerDifference]) -> dict[str, tuple[float, float]]:
@@ -309,6 +320,8 @@ def _against(name: str, differences: Sequence[ScorerDifference]) -> dict[str, tu
 def _same_cases(measured: Sequence[MeasuredScorer]) -> tuple[list[MeasuredRow], int]:
     """The cases with and without answer that all scorers judged, without retrieval misses.
 
+    Those without are the user's own unanswerable questions, where there are any.
+
     Raises:
         InputError: the scorers judged different cases.
     """
@@ -320,7 +333,8 @@ def _same_cases(measured: Sequence[MeasuredScorer]) -> tuple[list[MeasuredRow], 
                 f"{one.name} and {measured[0].name} were measured on different questions",
                 hint="choose another --out",
             )
-    rows = [row for row in first.rows if row.kind in CaseKind.twins()]
+    missing = CaseKind.UNANSWERABLE if first.unanswerable else CaseKind.LEFT_OUT
+    rows = [row for row in first.rows if row.kind in (CaseKind.IN_KB, missing)]
     # A row that failed before anything was retrieved does not know of a miss.
     missed = {row.case_id for one in measured for row in one.run.rows if row.retrieval_miss}
     return [row for row in rows if row.case_id not in missed], len(missed)
@@ -330,14 +344,21 @@ def _paired(measured: Sequence[MeasuredScorer], cases: Sequence[MeasuredRow]) ->
     questions = measured[0].run.questions
     sides: list[list[MeasuredRow]] = [[], []]
     for row in cases:
-        sides[row.kind is CaseKind.LEFT_OUT].append(row)
+        sides[row.kind is not CaseKind.IN_KB].append(row)
     scores = {one.name: {row.case_id: _score(row) for row in one.run.rows} for one in measured}
     found = [
         {name: [values[row.case_id] for row in side] for name, values in scores.items()}
         for side in sides
     ]
-    owners = [[questions[row.question_id].own_passage for row in side] for side in sides]
+    owners = [[_owner(questions[row.question_id], row) for row in side] for side in sides]
     return PairedScores(found[0], found[1], (owners[0], owners[1]))
+
+
+def _owner(question: Question, row: MeasuredRow) -> str:
+    """What a case is evidence about: its passage, or the topic of an unanswerable question."""
+    if row.kind is CaseKind.UNANSWERABLE and question.topic:
+        return f"topic {question.topic}"
+    return question.own_passage
 
 
 def _score(row: MeasuredRow) -> float:

@@ -15,10 +15,10 @@ _PASSAGE_LIMIT = 180
 _NONE = "No such case was measured."
 
 
-def most_relevant_left_out(cases: Sequence[Case], texts: Mapping[str, str]) -> Cases:
-    """Choose the left-out cases that look best covered, the best first."""
+def most_relevant_missing(cases: Sequence[Case], texts: Mapping[str, str]) -> Cases:
+    """Choose the cases without an answer that look best covered, the best first."""
     chosen = sorted(
-        (case for case in cases if case.left_out), key=lambda case: (-case.score, case.row.case_id)
+        (case for case in cases if case.missing), key=lambda case: (-case.score, case.row.case_id)
     )
     return Cases(tuple(_shown(case, texts) for case in chosen[:_SHOWN]), empty=_NONE)
 
@@ -42,7 +42,7 @@ def passage_texts(run: MeasuredRun) -> dict[str, str]:
 
 def _shown(case: Case, texts: Mapping[str, str]) -> ShownCase:
     row = case.row
-    wrong = case.passes is not None and case.passes == case.left_out
+    wrong = case.passes is not None and case.passes == case.missing
     outcome = {None: "", True: "let through", False: "abstained"}[case.passes]
     notes = [row.case_id]
     if case.relevance is not None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from ....calibration import OperatingPoint
 from ...report import Colour, Plot
-from ...run import MeasuredRun
+from ...run import CaseKind, MeasuredRun
 from ._signals_prose import counted_questions
-from ._signals_summary import Case, OokbSummary
+from ._signals_summary import Case, OokbSummary, measured_cases
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,10 +32,13 @@ def _histograms(run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary) -
     shown = [case for case in cases if calibrated or case.row.retrieved]
     if not shown:
         return None
+    unanswerable = measured_cases(run, (CaseKind.UNANSWERABLE,))
+    own = [case for case in unanswerable if calibrated or case.row.retrieved]
     kinds: list[tuple[str, str, list[Case]]] = [
         ("in knowledge base, retrieved", _IN_KB, [case for case in shown if case.found]),
         ("in knowledge base, not retrieved", _MISS, [case for case in shown if case.missed]),
         ("answer left out", _LEFT_OUT, [case for case in shown if case.left_out]),
+        ("unanswerable, your own", _LEFT_OUT, own),
     ]
     kinds = [kind for kind in kinds if kind[2]]
     values = [[_value(case, calibrated) for case in members] for _, _, members in kinds]

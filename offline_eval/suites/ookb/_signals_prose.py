@@ -34,7 +34,12 @@ def headline(summary: OokbSummary) -> list[str]:
         ]
     if summary.policy is None:
         return [_ranking(summary), _how_to_calibrate()]
-    lines = [_abstained(summary), _falsely_abstained(summary), _missed(summary)]
+    lines = [
+        _abstained_from_own(summary),
+        _abstained(summary),
+        _falsely_abstained(summary),
+        _missed(summary),
+    ]
     if summary.policy.threshold is None:
         lines.insert(0, _nothing_passes(summary.policy))
     return [line for line in lines if line]
@@ -73,6 +78,16 @@ def _abstained(summary: OokbSummary) -> str:
         f"Of {counted(left_out.tested, 'question')} whose answer had been left out of the "
         f"knowledge base, the guard abstained from {left_out.abstained} "
         f"({estimate_text(left_out.abstention_rate, brackets=False)})."
+    )
+
+
+def _abstained_from_own(summary: OokbSummary) -> str:
+    own = summary.unanswerable
+    if own is None or own.abstained is None or not own.tested:
+        return ""
+    return (
+        f"Of {counted(own.tested, 'question')} of your own that nothing answers, the guard "
+        f"abstained from {own.abstained} ({estimate_text(own.abstention_rate, brackets=False)})."
     )
 
 

@@ -5,7 +5,7 @@ run folder ─► read_measured_run ─► summarise ─► signals_document ─
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ...report import (
     Document,
@@ -19,10 +19,8 @@ from ...report import (
     explained,
     percent,
 )
-from ...run import (
-    MeasuredRun,
-)
-from ._signals_cases import least_relevant_found, most_relevant_left_out, passage_texts
+from ...run import CaseKind, MeasuredRun
+from ._signals_cases import least_relevant_found, most_relevant_missing, passage_texts
 from ._signals_plots import signal_plots
 from ._signals_prose import counted_questions, headline, warnings
 from ._signals_summary import (
@@ -103,9 +101,10 @@ def _sections(
                         "Where the guard is most easily misled. If a passage shown here does "
                         "answer the question, the knowledge base holds the answer twice and the "
                         "case does not count.",
-                        most_relevant_left_out(cases, texts),
+                        most_relevant_missing(cases, texts),
                     ),
                 ),
+                *_unanswerable_cases(run, texts),
                 Section(
                     "Answer retrieved, yet least relevant",
                     (
@@ -118,6 +117,18 @@ def _sections(
         ),
         Section.of_run(summary.settings, summary.inputs, summary.run_created_by),
     ]
+
+
+def _unanswerable_cases(run: MeasuredRun, texts: Mapping[str, str]) -> Iterator[Section]:
+    if run.unanswerable:
+        yield Section(
+            "Unanswerable, yet most relevant",
+            (
+                "Your own questions that nothing answers. If a passage shown here does answer the "
+                "question, move it to the questions with answers.",
+                most_relevant_missing(measured_cases(run, (CaseKind.UNANSWERABLE,)), texts),
+            ),
+        )
 
 
 def _figures(summary: OokbSummary, which: str) -> Figures:
@@ -153,6 +164,22 @@ def _figures(summary: OokbSummary, which: str) -> Figures:
             "The same without retrieval misses.",
         ),
     )
+    if summary.unanswerable is not None and summary.auroc_unanswerable is not None:
+        lines = (
+            (
+                "Abstention, your unanswerable questions",
+                summary.unanswerable.abstention_rate,
+                "The guard abstained from questions that you know to be unanswerable: right. "
+                f"{which}. Higher is better.",
+            ),
+            *lines,
+            (
+                "AUROC, your unanswerable questions",
+                summary.auroc_unanswerable,
+                "Chance that relevance is higher where the answer was retrieved than for a "
+                "question that you know to be unanswerable.",
+            ),
+        )
     if summary.echo is not None:
         lines = (
             lines[0],

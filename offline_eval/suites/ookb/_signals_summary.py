@@ -65,6 +65,11 @@ class Case:
         """Whether the own passage had been left out."""
         return self.row.kind is CaseKind.LEFT_OUT
 
+    @property
+    def missing(self) -> bool:
+        """Whether nothing that was retrieved should answer it, so that it must not pass."""
+        return self.row.kind in (CaseKind.LEFT_OUT, CaseKind.UNANSWERABLE)
+
 
 def measured_cases(
     run: MeasuredRun, kinds: Sequence[CaseKind] = CaseKind.twins()
@@ -87,6 +92,9 @@ def _reported(case: Case, run: MeasuredRun) -> Case:
         threshold, raw = run.calibration.thresholds[name], case.row.raw_relevance
         passes = threshold is not None and raw is not None and raw >= threshold
     counted = name in run.calibration.reported_questions
+    if case.row.kind is CaseKind.UNANSWERABLE:
+        # The promise may be about left-out questions alone: then nothing rests on these.
+        counted = counted or name not in run.calibration.calibration_questions
     held_out = counted and not run.calibration.given_policy
     return replace(case, passes=passes, counted=counted, held_out=held_out)
 
@@ -150,7 +158,7 @@ class Estimate(_Summary):
 
 
 class LeftOutSummary(_Summary):
-    """Cases whose own passage had been left out of the knowledge base.
+    """Cases whose own passage had been left out of the knowledge base, or that nothing answers.
 
     Attributes:
         cases: in the run.
@@ -266,6 +274,8 @@ class OokbSummary(_Summary):
         settings: of the run, as stored.
         served: of a run through a chain as it is served, else None.
         echo: of a run with cases in which a passage repeats the question, else None.
+        unanswerable: of a run with questions that the user knows to be unanswerable, else None.
+        auroc_unanswerable: in-KB without retrieval misses against these; likewise.
     """
 
     schema_version: int = Document.SCHEMA_VERSION
@@ -287,6 +297,8 @@ class OokbSummary(_Summary):
     inputs: tuple[InputFile, ...]
     served: ServedSummary | None = None
     echo: EchoSummary | None = None
+    unanswerable: LeftOutSummary | None = None
+    auroc_unanswerable: Estimate | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
@@ -297,6 +309,12 @@ class OokbSummary(_Summary):
             del value["echo"]
         else:
             value["echo"]["pass_rate"] = self.echo.pass_rate.to_dict()
+        if self.unanswerable is None or self.auroc_unanswerable is None:
+            del value["unanswerable"], value["auroc_unanswerable"]
+        else:
+            rate = self.unanswerable.abstention_rate.to_dict()
+            value["unanswerable"]["abstention_rate"] = rate
+            value["auroc_unanswerable"] = self.auroc_unanswerable.to_dict()
         for name in ("auroc", "auroc_found_only"):
             value[name] = getattr(self, name).to_dict()
         value["left_out"]["abstention_rate"] = self.left_out.abstention_rate.to_dict()
@@ -318,27 +336,38 @@ def summarise_ookb(run_dir: str | os.PathLike[str]) -> OokbSummary:
 def summarise(run: MeasuredRun, cases: Sequence[Case]) -> OokbSummary:
     """Summarise a run; `cases` as `measured_cases` gives them."""
     failed = [row for row in run.rows if row.error is not None]
-    known = [row for row in run.rows if row.kind is not CaseKind.LIVE]
+    known = [row for row in run.rows if row.kind in CaseKind.twins()]
+    found = [case for case in cases if case.found]
+    unanswerable = measured_cases(run, (CaseKind.UNANSWERABLE,))
     types = Counter(row.error.type for row in failed if row.error is not None)
     return OokbSummary(
         created_by=f"knowgate {__version__}",
         run_created_by=run.manifest.created_by,
-        questions=len({row.question_id for row in run.rows}),
+        questions=len({row.question_id for row in run.rows} - _alone(run)),
         passages=len({run.questions[row.question_id].own_passage for row in known}),
         cases=len(run.rows),
         cases_planned=run.manifest.cases,
         errors=len(failed),
         errors_by_type=dict(sorted(types.items(), key=lambda item: (-item[1], item[0]))),
         auroc=_auroc(cases, [case for case in cases if not case.left_out]),
-        auroc_found_only=_auroc(cases, [case for case in cases if case.found]),
-        left_out=_left_out(run, cases),
+        auroc_found_only=_auroc(cases, found),
+        left_out=_left_out(run, cases, CaseKind.LEFT_OUT),
         in_kb=_in_kb(run, cases),
         policy=_policy(run),
         settings=dict(run.settings),
         inputs=run.manifest.inputs,
         served=_served(run) if run.manifest.settings.retrieval == SERVED else None,
         echo=_echo(run),
+        unanswerable=_left_out(run, unanswerable, CaseKind.UNANSWERABLE)
+        if run.unanswerable
+        else None,
+        auroc_unanswerable=_auroc(unanswerable, found) if run.unanswerable else None,
     )
+
+
+def _alone(run: MeasuredRun) -> set[str]:
+    """Ids of the unanswerable questions."""
+    return {row.question_id for row in run.rows if row.kind is CaseKind.UNANSWERABLE}
 
 
 def _served(run: MeasuredRun) -> ServedSummary:
@@ -370,16 +399,16 @@ def _auroc(cases: Iterable[Case], positives: Iterable[Case]) -> Estimate:
     for case in positives:
         scores.setdefault(case.row.question_id, ([], []))[0].append(case.score)
     for case in cases:
-        if case.left_out:
+        if case.missing:
             scores.setdefault(case.row.question_id, ([], []))[1].append(case.score)
     return _estimate(
         SelectiveCurve.bootstrap_auroc(list(scores.values()), seed=_SEED), NOTE_NOTHING_MEASURED
     )
 
 
-def _left_out(run: MeasuredRun, cases: Sequence[Case]) -> LeftOutSummary:
-    rows = [row for row in run.rows if row.kind is CaseKind.LEFT_OUT]
-    tested = [case for case in cases if case.left_out and case.counted]
+def _left_out(run: MeasuredRun, cases: Sequence[Case], kind: CaseKind) -> LeftOutSummary:
+    rows = [row for row in run.rows if row.kind is kind]
+    tested = [case for case in cases if case.row.kind is kind and case.counted]
     return LeftOutSummary(
         cases=len(rows),
         errors=sum(row.error is not None for row in rows),

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from ....guard.policy import Policy
 from ...report import WhatIf, WhatIfCase
-from ...run import MeasuredRun
+from ...run import CaseKind, MeasuredRun
 from ._replies_what_if import CASCADE_WITHOUT_WHAT_IF
 from ._signals_prose import counted_questions
-from ._signals_summary import Case, relevance_gate
+from ._signals_summary import Case, measured_cases, relevance_gate
 
 _ONE_THRESHOLD = (
     "Here one threshold judges every question, while the results above judge each question by a "
@@ -25,8 +25,9 @@ def signals_what_if(run: MeasuredRun, cases: Sequence[Case]) -> WhatIf | str | N
     if run.manifest.settings.scorer.stages:
         return CASCADE_WITHOUT_WHAT_IF
     calibrated = run.calibration is not None
+    cases = _promised(run, cases)
     shown = [case for case in cases if case.counted or not calibrated]
-    if not any(case.found or case.left_out for case in shown):
+    if not any(case.found or case.missing for case in shown):
         return None
     return WhatIf(
         cases=tuple(_case(case) for case in shown),
@@ -39,6 +40,16 @@ def signals_what_if(run: MeasuredRun, cases: Sequence[Case]) -> WhatIf | str | N
         scale="relevance" if calibrated else "raw relevance score",
         notes=(_ONE_THRESHOLD,) if calibrated else (),
     )
+
+
+def _promised(run: MeasuredRun, cases: Sequence[Case]) -> Sequence[Case]:
+    """Return the cases that the promise is about; of what is missing the left-out ones without."""
+    guarantee = None if run.calibration is None else run.calibration.policy.guarantee
+    if guarantee is None or guarantee.missing in (None, "left_out"):
+        return cases
+    own = measured_cases(run, (CaseKind.UNANSWERABLE,))
+    kept = cases if guarantee.missing == "both" else [one for one in cases if not one.left_out]
+    return (*kept, *own)
 
 
 def _gate(run: MeasuredRun) -> Policy:
