@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration._statistics import errors_allowed, questions_needed
 from knowgate.calibration.risk import Fit, Leak, PolicyBinding, fit_policy
-from knowgate.guard import Fingerprint, Policy, Route
-from knowgate.guard.policy import IdentityCalibrator, PlattCalibrator
+from knowgate.guard import Fingerprint, Policy, PolicyError, Route
+from knowgate.guard.policy import Guarantee, IdentityCalibrator, PlattCalibrator
 
 _SCORER = Fingerprint(kind="fake")
 _FLOATS = st.one_of(
@@ -331,3 +332,116 @@ def test_a_scorer_that_prefers_the_wrong_side_keeps_its_order() -> None:
     policy = _fit(_numbers(80, 0.3, 12), _numbers(80, 0.6, 13))
 
     assert policy.relevance_calibrator == IdentityCalibrator()
+
+
+def _with_unanswerable(
+    rng: np.random.Generator, answerable: int, unanswerable: int, *, easier: float
+) -> list[CalibrationRecord]:
+    """Pairs of cases, and unanswerable questions whose scores lie lower than the left-out ones."""
+    scores = rng.normal(size=(answerable, 2))
+    records = [
+        record
+        for i, (a, b) in enumerate(scores.tolist())
+        for record in CalibrationRecord.leave_one_out_pair(f"q{i}", a + 2.0, b)
+    ]
+    records += [
+        CalibrationRecord(f"u{i}", float(score), None, False, None, case="unanswerable")
+        for i, score in enumerate(rng.normal(-easier, 1.0, unanswerable))
+    ]
+    return records
+
+
+def _only(records: list[CalibrationRecord], case: str) -> list[CalibrationRecord]:
+    return [record for record in records if not record.is_missing or record.case == case]
+
+
+def _guarantee(policy: Policy) -> Guarantee:
+    assert policy.guarantee is not None
+    return policy.guarantee
+
+
+def test_a_promise_about_unanswerable_questions_rests_on_them_alone() -> None:
+    records = _with_unanswerable(np.random.default_rng(3), 60, 40, easier=1.0)
+
+    own = _fitted(_only(records, "unanswerable"), risk=0.2)
+    left_out = _fitted(_only(records, "left_out"), risk=0.2)
+
+    guarantee = _guarantee(own.policy)
+    assert (guarantee.n, guarantee.missing) == (40, "unanswerable")
+    # The exact binomial tail of 40 questions allows four of them: P(Bin(40, .2) ≤ 4) = .0759.
+    assert guarantee.errors == 4
+    assert guarantee.risks[0].p_value == pytest.approx(0.0759, abs=1e-4)
+    assert "the 40 unanswerable questions" in guarantee.statement
+    assert "left out" not in guarantee.statement
+    assert _guarantee(left_out.policy).missing == "left_out"
+    assert sorted(own.policy.histograms) == ["relevance.in_kb", "relevance.unanswerable"]
+
+
+def test_a_promise_about_both_takes_the_stricter_threshold_and_stores_both_counts(
+    tmp_path: Path,
+) -> None:
+    records = _with_unanswerable(np.random.default_rng(3), 60, 40, easier=1.0)
+    both = _fitted(records, risk=0.2)
+    strict = _fitted(_only(records, "left_out"), risk=0.2)
+
+    guarantee = _guarantee(both.policy)
+    assert guarantee.missing == "both"
+    assert [risk.kind for risk in guarantee.risks] == ["leak", "unanswerable"]
+    assert [risk.n for risk in guarantee.risks] == [60, 40]
+    assert all(risk.p_value <= 0.1 for risk in guarantee.risks)
+    scores = [record.relevance or 0.0 for record in records]
+    assert [_passes(both.policy, s) for s in scores] == [_passes(strict.policy, s) for s in scores]
+    path = tmp_path / "policy.json"
+    both.policy.save(path)
+    assert Policy.load(path) == both.policy
+
+
+@pytest.mark.parametrize(("field", "value"), [("loss", 1.0), ("n", 50), ("p_value", 0.001)])
+def test_edited_counts_of_unanswerable_questions_are_found(
+    tmp_path: Path, field: str, value: float
+) -> None:
+    records = _with_unanswerable(np.random.default_rng(3), 60, 40, easier=1.0)
+    policy = _fitted(records, risk=0.2).policy
+    stored = json.loads(policy.to_json())
+    stored["guarantee"]["risks"][1][field] = value
+    del stored["digest"]
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps(stored), encoding="utf-8")
+
+    with pytest.raises(PolicyError):
+        Policy.load(path)
+
+
+def test_topics_of_unanswerable_questions_are_the_unit() -> None:
+    rng = np.random.default_rng(0)
+    alone = _only(_with_unanswerable(rng, 60, 40, easier=1.0), "unanswerable")
+    grouped = [
+        replace(record, group=f"topic {int(record.question_id[1:]) // 4}")
+        if record.case == "unanswerable"
+        else record
+        for record in alone
+    ]
+
+    found = _guarantee(_fitted(grouped, risk=0.3).policy)
+
+    assert "the 10 topics with 40 unanswerable questions" in found.statement
+    assert sum(count for _, _, count in found.unanswerable_topics) == 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("easier", [-0.5, 0.0, 1.0])
+def test_the_promise_about_both_holds_for_each_of_them(easier: float) -> None:
+    """Over 1,000 draws either bound is broken in at most δ of them."""
+    rng, broken, draws = np.random.default_rng(7), 0, 1000
+    for _ in range(draws):
+        policy = _fitted(_with_unanswerable(rng, 40, 40, easier=easier), risk=0.2).policy
+        if policy.relevance_threshold is None:
+            continue
+        low, high = -20.0, 20.0
+        while high - low > 1e-6:
+            middle = (low + high) / 2
+            low, high = (low, middle) if _passes(policy, middle) else (middle, high)
+        broken += norm.sf(high) > 0.2 or norm.sf(high + easier) > 0.2
+
+    # δ = .1, and three standard errors of 1,000 draws.
+    assert broken / draws <= 0.1 + 3 * math.sqrt(0.1 * 0.9 / draws)

@@ -1,0 +1,184 @@
+"""The user's own unanswerable questions: measured, promised about, and reported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+
+from knowgate.calibration.risk import Leak
+from knowgate.guard import InputError, Policy
+from knowgate.offline_eval.data import QuestionRecord
+from knowgate.offline_eval.policies import CalibrationSet, calibrate_chain
+from knowgate.offline_eval.run import CaseKind, MeasuredRun
+from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
+
+TOPICS = ("train", "tram", "ferry", "plane", "bike", "bus", "canoe", "kayak", "sled", "horse")
+ITEMS = ("ticket", "seat", "meal", "bag")
+DOCUMENTS = [
+    Document(
+        f"A {item} on the {topic} costs {3 * i + j} euros.", metadata={"source": f"{topic}.md"}
+    )
+    for i, topic in enumerate(TOPICS)
+    for j, item in enumerate(ITEMS)
+]
+QUESTIONS = [
+    {
+        "id": f"{topic}-{item}",
+        "question": f"How many euros costs a {item} on the {topic}?",
+        "source": f"{topic}.md",
+    }
+    for topic in TOPICS
+    for item in ITEMS
+]
+UNANSWERABLE = [
+    {"question": f"May a {animal} sleep {place}?", "topic": animal, "note": "no page on animals"}
+    for animal in ("dog", "cat", "parrot", "snake", "goat", "hamster", "pony", "rat", "newt", "hen")
+    for place in ("on board", "near the door", "below deck")
+]
+
+
+def search(question: str, k: int = 4) -> list[Document]:
+    """Rank the documents by shared words; ties keep their order."""
+    words = set(question.lower().replace("?", "").split())
+
+    def shared(one: Document) -> int:
+        return -len(words & set(one.page_content.lower().replace(".", "").split()))
+
+    return sorted(DOCUMENTS, key=shared)[:k]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("unanswerable")
+    calibrate_chain(
+        search,
+        write_lines(folder / "q.jsonl", QUESTIONS),
+        unanswerable=write_lines(folder / "u.jsonl", UNANSWERABLE),
+        out=folder / "run",
+        settings={"scorer": "lexical"},
+    )
+    return folder / "run"
+
+
+def test_each_is_asked_once_through_the_chain_as_it_is(run: Path) -> None:
+    measured = MeasuredRun.read(run)
+    rows = [row for row in measured.rows if row.kind is CaseKind.UNANSWERABLE]
+
+    assert len(rows) == len(UNANSWERABLE)
+    assert len(measured.rows) == 2 * len(QUESTIONS) + len(UNANSWERABLE)
+    assert all(len(row.retrieved) == 4 and not row.retrieval_miss for row in rows)
+    assert measured.questions["u1"].topic == "dog"
+    assert [file.name for file in measured.manifest.inputs] == ["q.jsonl", "u.jsonl"]
+
+
+def test_the_promise_is_about_them_by_default_and_the_left_out_cases_stand_beside(
+    run: Path,
+) -> None:
+    measured = CalibrationSet.of_run(run)
+
+    own, left_out, both = (measured.about(m) for m in (None, "left_out", "both"))
+
+    assert own.missing == "unanswerable"
+    assert {record.case for record in own.records} == {"in_kb", "unanswerable"}
+    assert {record.case for record in own.beside} == {"left_out"}
+    assert {record.case for record in left_out.beside} == {"unanswerable"}
+    assert not both.beside
+    # Questions on one animal go alike: they are one piece of evidence.
+    assert len({r.unit for r in own.records if r.case == "unanswerable"}) == 10
+
+
+@pytest.mark.parametrize(
+    ("option", "stored", "kinds"),
+    [
+        ([], "unanswerable", ["unanswerable"]),
+        (["--missing", "left-out"], "left_out", ["leak"]),
+        (["--missing", "both"], "both", ["leak", "unanswerable"]),
+    ],
+)
+def test_the_command_line_says_whom_the_promise_is_about(
+    knowgate: Knowgate, run: Path, tmp_path: Path, option: list[str], stored: str, kinds: list[str]
+) -> None:
+    out = tmp_path / "policy.json"
+    outcome = knowgate(
+        "calibrate", "--run", run, "--risk", "0.6", "--out", out, "--write-anyway", *option
+    )
+
+    assert outcome.code == 0
+    guarantee = Policy.load(out).guarantee
+    assert guarantee is not None
+    assert guarantee.missing == stored
+    if guarantee.certified:
+        assert [risk.kind for risk in guarantee.risks] == kinds
+    assert "of your unanswerable ones" in outcome.out
+    assert "of left-out ones" in outcome.out
+
+
+def test_the_report_shows_them_beside_the_left_out_cases(
+    knowgate: Knowgate, run: Path, tmp_path: Path
+) -> None:
+    outcome = knowgate("report", run, "--format", "json,md", "--out", tmp_path)
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    values = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+
+    assert outcome.code == 0
+    assert "Abstention, your unanswerable questions" in text
+    assert "Unanswerable, yet most relevant" in text
+    assert values["unanswerable"]["cases"] == len(UNANSWERABLE)
+    assert values["questions"] == len(QUESTIONS)
+
+
+def test_a_run_without_them_cannot_promise_about_them(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no unanswerable questions of your own") as raised:
+        calibrate_chain(
+            search,
+            write_lines(tmp_path / "q.jsonl", QUESTIONS),
+            risk=Leak(0.2, "unanswerable"),
+            settings={"scorer": "lexical"},
+        )
+
+    assert "--unanswerable" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([], "holds no question"),
+        ([{"note": "?"}], "field 'question' is missing"),
+        ([{"question": "x", "id": "train-seat"}], "that of an answerable question"),
+        ([{"question": f" {QUESTIONS[0]['question'].upper()}"}], "one of the answerable questions"),
+        ([{"question": "x", "id": "a"}, {"question": "y", "id": "a"}], "was used before"),
+    ],
+)
+def test_a_bad_file_is_one_line_and_nothing_is_measured(
+    knowgate: Knowgate, tmp_path: Path, rows: list[dict[str, str]], said: str
+) -> None:
+    documents = tmp_path / "documents"
+    documents.mkdir()
+    (documents / "a.md").write_text("A seat on the train costs one euro.", encoding="utf-8")
+
+    outcome = knowgate(
+        "measure", "--documents", documents, "--scorer", "lexical",
+        "--questions", write_lines(tmp_path / "q.jsonl", QUESTIONS),
+        "--unanswerable", write_lines(tmp_path / "u.jsonl", rows), "--out", tmp_path / "run",
+    )  # fmt: skip
+
+    refused(outcome, said, "u.jsonl")
+    assert not (tmp_path / "run").exists()
+
+
+@given(st.lists(st.text(st.characters(categories=("L", "N")), min_size=1), min_size=1, unique=True))
+def test_questions_of_a_csv_file_come_back_in_their_order(
+    tmp_path_factory: pytest.TempPathFactory, questions: list[str]
+) -> None:
+    path = tmp_path_factory.mktemp("csv") / "u.csv"
+    path.write_text("question\n" + "".join(f'"{one}"\n' for one in questions), encoding="utf-8")
+
+    found = QuestionRecord.read_unanswerable(path)
+
+    assert [one.question for one in found] == questions
+    assert [one.question_id for one in found] == [f"u{i + 1}" for i in range(len(questions))]
