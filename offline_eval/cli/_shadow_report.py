@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ...guard.errors import InputError
-from ..policies import shadow_report
+from ..policies import shadow_report, write_labelled_questions
 from ..report import Document, ReportWriter, percent
 from ._app import app
 from ._console import err, out, print_figures, prints_figures, progress_bar
@@ -22,6 +22,11 @@ _COMPARE = typer.Option(
     help="Another log, compared on the questions that both decided. May be given more than once."
 )
 _OUT = typer.Option("--out", help="Folder for the report; without it, figures are printed only.")
+_QUESTIONS = typer.Option(
+    "--questions-out",
+    help="With --labels: write the questions that they call answerable or not into this folder, "
+    "for `knowgate measure` (--questions answerable.jsonl --unanswerable unanswerable.jsonl).",
+)
 _FAIL_IF = typer.Option(
     "--fail-if",
     metavar="EXPRESSION",
@@ -43,6 +48,7 @@ def shadow_report_command(
         str | None, typer.Option(help="Id of its policy; by default the last one.")
     ] = None,
     out_dir: Annotated[Path | None, _OUT] = None,
+    questions_out: Annotated[Path | None, _QUESTIONS] = None,
     fail_if: Annotated[list[str] | None, _FAIL_IF] = None,
 ) -> None:
     """Say what enforcing a guard would have changed, from its decisions in shadow mode.
@@ -53,6 +59,8 @@ def shadow_report_command(
 
     Example: `knowgate shadow-report decisions --labels labels.jsonl --out report`
     """
+    if questions_out is not None and labels is None:
+        raise InputError("needs labels", where="--questions-out", hint="name a file with --labels")
     with progress_bar("reading decisions") as advance:
         document = shadow_report(
             logs,
@@ -68,6 +76,9 @@ def shadow_report_command(
         out.print(line, markup=False)
     for warning in document.warnings:
         err.print(f"warning: {warning}", style="yellow", markup=False)
+    if questions_out is not None and labels is not None:
+        for line in write_labelled_questions(questions_out, labels, logs, guard, policy):
+            out.print(line, markup=False)
     for line in gates:
         err.print(f"gate failed: {line}", markup=False)
     if document.values["certified"] is False:

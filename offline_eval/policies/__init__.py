@@ -11,7 +11,7 @@ from ._fit import Calibrated, calibrate_records
 from ._records import CalibrationSet
 from ._records_file import read_records
 from ._refit import recalibrate
-from ._shadow_report import shadow_report
+from ._shadow_report import shadow_report, write_labelled_questions
 from ._writing import calibrate_run, judge_by, require_apart, write_calibrated
 
 __all__ = [
@@ -26,4 +26,5 @@ __all__ = [
     "require_apart",
     "shadow_report",
     "write_calibrated",
+    "write_labelled_questions",
 ]

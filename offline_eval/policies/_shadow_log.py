@@ -19,6 +19,7 @@ from ...guard.policy import Policy
 
 _HINT = "name files or folders that knowgate.guard.DecisionLog wrote"
 _LABELS = 'each line needs "question_id" or "question", and "answerable" or "right" (true or false)'
+_KEPT = ("answer", "passage", "source", "topic", "note")
 _Choice = TypeVar("_Choice", Route, Mode)
 
 
@@ -181,6 +182,37 @@ def read_labels(
         if all(len(values) < 2 for values in said.values())
     }
     return labels, len(there) - len(labels), len(given) - len(there)
+
+
+def labelled_questions(
+    path: str | os.PathLike[str], decisions: Sequence[LoggedDecision]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the questions whose labels say whether they are answerable, to calibrate on.
+
+    Args:
+        path: the labels, as for `read_labels`. What a line says besides, such as `source`,
+            `answer` or `topic`, is kept.
+        decisions: in whose log the text of a question is looked for where its label has none.
+
+    Returns:
+        Answerable and unanswerable questions, each once, in the order of the labels; without
+        those whose text is known nowhere, and without those whose labels contradict each other.
+    """
+    labels, _, _ = read_labels(path, decisions)
+    logged = {one.question_id: one for one in decisions if one.question_id in labels}
+    texts = read_texts(logged.values())
+    found: dict[bool, dict[str, dict[str, Any]]] = {True: {}, False: {}}
+    for _, value in read_jsonl(path):
+        given = value.get("question")
+        name = value.get("question_id") or DecisionLog.plain_question_id(str(given))
+        said = labels[name].answerable if name in labels else None
+        if said is None:
+            continue
+        question = given or texts.get(logged[name].at, {}).get("question")
+        if isinstance(question, str) and question.strip():
+            more = {key: value[key] for key in _KEPT if isinstance(value.get(key), str)}
+            found[said].setdefault(name, {"id": name, "question": question, **more})
+    return list(found[True].values()), list(found[False].values())
 
 
 def read_texts(decisions: Iterable[LoggedDecision]) -> dict[tuple[Path, int], dict[str, Any]]:

@@ -5,11 +5,14 @@ ShadowLog ─► ShadowSummary ─► shadow_report ─► a page, and the same 
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...guard.decision import Route
+from ...guard.files import write_text
 from ..report import (
     Case,
     CaseLine,
@@ -31,7 +34,14 @@ from ..report import (
     one_line,
     percent,
 )
-from ._shadow_log import Label, LoggedDecision, ShadowLog, read_labels, read_texts
+from ._shadow_log import (
+    Label,
+    LoggedDecision,
+    ShadowLog,
+    labelled_questions,
+    read_labels,
+    read_texts,
+)
 from ._shadow_summary import CHANGES, Labelled, Period, ShadowSummary
 
 if TYPE_CHECKING:
@@ -47,6 +57,39 @@ _CAPTION = (
     "Share of decisions that abstain, with 95 % intervals, by the time at which a period begins "
     "(UTC)."
 )
+
+
+def write_labelled_questions(
+    folder: Path,
+    labels: str | os.PathLike[str],
+    logs: Sequence[str | os.PathLike[str]],
+    guard: str | None = None,
+    policy_id: str | None = None,
+) -> list[str]:
+    """Write the questions that labels call answerable or not, to measure and calibrate on.
+
+    Args:
+        folder: gets `answerable.jsonl` and `unanswerable.jsonl`.
+        labels: as for `shadow_report`, like the rest.
+        logs: files, or folders with them.
+        guard: name of the guard.
+        policy_id: of its policy.
+
+    Returns:
+        A line for each file.
+
+    Raises:
+        InputError: a file cannot be read or written.
+    """
+    log = ShadowLog.read(logs, guard=guard, policy_id=policy_id)
+    found = labelled_questions(labels, log.decisions)
+    lines = []
+    for name, rows in zip(("answerable", "unanswerable"), found, strict=True):
+        path = folder / f"{name}.jsonl"
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        write_text(path, text)
+        lines.append(f"{counted(len(rows), f'{name} question')} → {path}")
+    return lines
 
 
 def shadow_report(

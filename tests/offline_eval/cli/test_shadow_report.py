@@ -14,10 +14,11 @@ from knowgate.guard.testing import FakeScorer
 from knowgate.offline_eval.policies import shadow_report
 from knowgate.offline_eval.report import Facts, Plot, Table
 from tests.calibration.monitoring.populations import GUARANTEE, calibrated_policy
-from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
+from tests.offline_eval.cli.commands import Knowgate, read_lines, refused, write_lines
 from tests.support.guards import guard_with, policy_with
 
 ASKED = {"good": ["good"], "bad": ["bad"], "none": []}
+SIDES = ("answerable", "unanswerable")
 TIMES = {"good": 6, "bad": 3, "none": 1}
 
 
@@ -353,3 +354,48 @@ def test_drift_reads_the_log_too_with_reasons_of_own_vetoes(knowgate: Knowgate, 
     outcome = knowgate("drift", "--policy", policy, "--input", lines, "--window", "100")
 
     assert (outcome.code, outcome.out.startswith("10 decisions")) == (0, True)
+
+
+def test_labelled_questions_are_written_for_calibration(
+    knowgate: Knowgate, log: Path, tmp_path: Path
+) -> None:
+    lines = [
+        {"question": "good question 0", "answerable": True, "answer": "yes", "source": "a.md"},
+        {"question": "bad question 0", "answerable": False, "topic": "badness"},
+        {"question": "good question 1", "right": True},
+        {"question": "bad question 1", "answerable": False},
+        {"question": "bad question 1", "answerable": True},
+    ]
+    labels = write_lines(tmp_path / "labels.jsonl", lines)
+
+    outcome = knowgate("shadow-report", log, "--labels", labels, "--questions-out", tmp_path / "q")
+
+    assert "1 answerable question → " in outcome.out
+    found = {name: read_lines(tmp_path / "q" / f"{name}.jsonl") for name in SIDES}
+    ids = {name: [one.pop("id") for one in rows] for name, rows in found.items()}
+    assert ids["unanswerable"] == [DecisionLog.plain_question_id("bad question 0")]
+    assert found == {
+        "answerable": [{"question": "good question 0", "answer": "yes", "source": "a.md"}],
+        "unanswerable": [{"question": "bad question 0", "topic": "badness"}],
+    }
+
+
+def test_the_text_of_a_labelled_question_may_come_from_the_log(
+    knowgate: Knowgate, tmp_path: Path
+) -> None:
+    log = DecisionLog(tmp_path / "log", text=True)
+    ask(guarded(log))
+    name = log.question_id("bad question 2")
+    labels = write_lines(tmp_path / "labels.jsonl", [{"question_id": name, "answerable": False}])
+
+    knowgate("shadow-report", log.folder, "--labels", labels, "--questions-out", tmp_path / "q")
+
+    assert read_lines(tmp_path / "q" / "unanswerable.jsonl") == [
+        {"id": name, "question": "bad question 2"}
+    ]
+
+
+def test_questions_cannot_be_written_without_labels(
+    knowgate: Knowgate, log: Path, tmp_path: Path
+) -> None:
+    refused(knowgate("shadow-report", log, "--questions-out", tmp_path / "q"), "needs labels")
