@@ -1,13 +1,21 @@
-"""The threshold of `Guard.default()`: how it was chosen, and what it does on other data.
+"""The defaults of `Guard.default()`: how they were chosen, and what they do on other data.
 
-    OMP_NUM_THREADS=1 python benchmarks/default_threshold.py choose --data ../shared/data
+    OMP_NUM_THREADS=1 python benchmarks/default_threshold.py documents --data ../shared/data
+    OMP_NUM_THREADS=1 python benchmarks/default_threshold.py answers --data ../shared/data
     OMP_NUM_THREADS=1 python benchmarks/default_threshold.py measure --data ../shared/data
 
-`choose` reads `faq_pack`: 15 sites of questions and answers, at most 80 questions each, and nine
+`documents` fits the calibrator and the threshold for retrieved chunks, on the documentations of
+`documents.py` that are there to fit on, and on articles of SQuAD 2.0: every question with the best
+one, four and eight chunks of 94 and of 150 words by the bi-encoder. Each documentation, size and
+number counts the same. It then prints what this does on the documentations that are kept back.
+`alone` says by how much one passage is scored lower than five of the same questions, from which
+the bias of the mix for one passage follows.
+
+`answers` reads `faq_pack`: 15 sites of questions and answers, at most 80 questions each, and nine
 regulations, at most 40 questions each. Every question is asked once with the best three, and once
 with the best five passages of its site or regulation by the bi-encoder; then again with its own
 passage left out. Chosen is the threshold with the highest mean over sites and regulations of
-(1 - false abstention + 1 - leak) / 2.
+(1 - false abstention + 1 - leak) / 2, as it is for documents.
 
 `measure` asks `Guard.default()` on data that the threshold was not chosen on, and to which no
 weight of the scorer was fitted: leaks are insufficient sets that it follows, false abstentions
@@ -25,10 +33,11 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
+from documents import DOCUMENTATIONS, Retrieved, prose, retrieved
 from sufficiency_cases import Builder, Case
 
 from knowgate import Guard
-from knowgate.calibration import Interval
+from knowgate.calibration import Interval, fit_platt
 from knowgate.guard import GuardOptions, Route
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_jsonl
@@ -112,8 +121,103 @@ def asked(
     return Site(np.asarray(sides[0]), np.asarray(sides[1]))
 
 
-def choose(data: Path) -> None:
-    """Print the chosen threshold, and the curve around it."""
+WORDS, COUNTS = (94, 150), (1, 4, 8)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Raw values of one documentation, cut and retrieved in one way.
+
+    Attributes:
+        name: of the documentation, with the words of a chunk and the passages retrieved.
+        sufficient: of questions whose answer was retrieved.
+        near_misses: of questions that nothing answers.
+    """
+
+    name: str
+    sufficient: np.ndarray
+    near_misses: np.ndarray
+
+    def rates(self, threshold: float) -> tuple[float, float]:
+        """False abstention and leak at a raw threshold."""
+        return (
+            float(np.mean(self.sufficient < threshold)),
+            float(np.mean(self.near_misses >= threshold)),
+        )
+
+
+def scored(name: str, cases: list[Retrieved], scorer: SufficiencyScorer) -> list[Scored]:
+    """Score the best passages of each question, for every number of passages."""
+    found = []
+    for count in COUNTS:
+        sides: tuple[list[float], list[float]] = ([], [])
+        for case in cases:
+            if case.asked.page is not None and not any(case.holds[:count]):
+                continue  # a retrieval miss says nothing about the scorer
+            joint = scorer.score_set(case.asked.question, case.passages[:count]).joint
+            sides[case.asked.page is None].append(joint)
+        found.append(Scored(f"{name}, {count}", *map(np.asarray, sides)))
+    return found
+
+
+def documents(data: Path) -> None:
+    """Print calibrator and threshold for retrieved chunks, and rates on what is kept back."""
+    retrieval, scorer = BiEncoderScorer(), SufficiencyScorer()
+    parts: dict[str, list[Scored]] = {"fit": [], "check": []}
+    for one in DOCUMENTATIONS:
+        for words in WORDS:
+            cases = retrieved(one, retrieval, words=words, most=max(COUNTS))
+            parts[one.part] += scored(f"{one.name}, {words} words", cases, scorer)
+            print(f"{one.name}, {words} words: {len(cases)} questions", flush=True)
+    parts["fit"] += scored("articles", prose(data, retrieval, most=max(COUNTS)), scorer)
+    fit = parts["fit"]
+    # Each set counts the same: as many values of each side, spread over its range.
+    levels = (np.arange(100) + 0.5) / 100
+    good = [float(v) for one in fit for v in np.quantile(one.sufficient, levels)]
+    bad = [float(v) for one in fit for v in np.quantile(one.near_misses, levels)]
+    calibrator = fit_platt(good, bad)
+    grid = np.arange(-1.5, 1.5, 0.01)
+    errors = [np.mean([sum(one.rates(t)) for one in fit]) for t in grid]
+    best = float(grid[int(np.argmin(errors))])
+    print(f"calibrator {calibrator!r}")
+    print(f"raw threshold {best:.2f}: relevance {calibrator.apply(best):.3f}")
+    for part, sets in parts.items():
+        print(f"\n{part}: false abstention / leak at the raw threshold, AUROC")
+        for one in sets:
+            lost, leak = one.rates(best)
+            above = one.sufficient[:, None] > one.near_misses[None]
+            print(f"  {one.name:40} {lost:.2f} / {leak:.2f}  {above.mean():.3f}")
+    print("\nmean over the fit sets, by raw threshold: relevance, false abstention / leak")
+    for threshold in grid[::10]:
+        lost, leak = np.mean([one.rates(threshold) for one in fit], axis=0)
+        print(f"  {threshold:+.2f}: {calibrator.apply(threshold):.2f}, {lost:.2f} / {leak:.2f}")
+
+
+def alone(data: Path) -> None:
+    """Print by how much one passage is scored lower than five, on the same questions."""
+    retrieval, scorer = BiEncoderScorer(), SufficiencyScorer()
+    sets = {
+        f"{one.name}, {words} words": retrieved(one, retrieval, words=words, most=5)
+        for one in DOCUMENTATIONS
+        if one.part == "fit"
+        for words in WORDS
+    }
+    sets["articles"] = prose(data, retrieval, most=5)
+    for name, cases in sets.items():
+        gaps: tuple[list[float], list[float]] = ([], [])
+        for case in cases:
+            if case.asked.page is not None and not case.holds[0]:
+                continue
+            one, five = (
+                scorer.score_set(case.asked.question, case.passages[:count]).joint
+                for count in (1, 5)
+            )
+            gaps[case.asked.page is None].append(five - one)
+        print(f"{name:32} answered {np.mean(gaps[0]):+.3f}, near misses {np.mean(gaps[1]):+.3f}")
+
+
+def answers(data: Path) -> None:
+    """Print the threshold for answers of FAQs, and the curve around it."""
     folder, retrieval, scorer = data / "faq_pack", BiEncoderScorer(), SufficiencyScorer()
     bases = [faq_site(folder / f"{name}.jsonl") for name in SITES]
     bases += [regulation(folder, document) for document in REGULATIONS]
@@ -198,14 +302,14 @@ def measure(data: Path, helpdesk: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["choose", "measure"])
+    parser.add_argument("what", choices=["documents", "alone", "answers", "measure"])
     parser.add_argument("--data", type=Path, required=True, help="the folder of public data")
     parser.add_argument("--helpdesk", type=Path, default=Path("examples/helpdesk"))
     options = parser.parse_args()
-    if options.what == "choose":
-        choose(options.data)
-    else:
+    if options.what == "measure":
         measure(options.data, options.helpdesk)
+    else:
+        {"documents": documents, "alone": alone, "answers": answers}[options.what](options.data)
 
 
 if __name__ == "__main__":

@@ -14,17 +14,21 @@ without a page is a near miss: on the documentation's topics, and answered nowhe
 
 from __future__ import annotations
 
+import json
+import lzma
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 from lxml import etree
 
+from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_jsonl
 from knowgate.offline_eval.data.facts import load_chunks
 
@@ -190,6 +194,98 @@ def _read(path: Path) -> Iterator[Asked]:
             row["id"], row["question"], row.get("page"), row.get("anchor", ""),
             row.get("answer", ""),
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """What the bundled bi-encoder retrieves for a question.
+
+    Attributes:
+        asked: the question.
+        passages: best first.
+        holds: whether each passage holds the answer; all False for a near miss.
+    """
+
+    asked: Asked
+    passages: tuple[str, ...]
+    holds: tuple[bool, ...]
+
+
+def retrieved(
+    one: Documentation,
+    encoder: BiEncoderScorer,
+    *,
+    words: int,
+    most: int,
+    store: Path | None = None,
+) -> list[Retrieved]:
+    """Cut the pages into chunks, and retrieve for every question.
+
+    Args:
+        one: the documentation.
+        encoder: of questions and chunks.
+        words: of a chunk, at most.
+        most: passages retrieved.
+        store: folder of the pages.
+    """
+    chunks = load_chunks(pages_of(one, store), chunk_size=words)
+    texts = [chunk.page_content for chunk in chunks]
+    pages = [str(chunk.metadata["source"]) for chunk in chunks]
+    embedded, asked = encoder.embed(texts), questions_of(one.name)
+    similar = encoder.embed([item.question for item in asked]) @ embedded.T
+    return [
+        _retrieved(item, texts, pages, np.argsort(-row, kind="stable")[:most].tolist())
+        for item, row in zip(asked, similar, strict=True)
+    ]
+
+
+def _retrieved(
+    item: Asked, texts: Sequence[str], pages: Sequence[str], order: Sequence[int]
+) -> Retrieved:
+    anchor = _plain(item.anchor)
+    holds = tuple(pages[i] == item.page and anchor in _plain(texts[i]) for i in order)
+    return Retrieved(item, tuple(texts[i] for i in order), holds)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+PROSE, PROSE_QUESTIONS = "squad2_dev", 25
+
+
+def prose(data: Path, encoder: BiEncoderScorer, *, most: int) -> list[Retrieved]:
+    """Articles of SQuAD 2.0 in the sufficiency pack that no weight was trained on.
+
+    Paragraphs of the article are retrieved for questions that one of them answers, and for
+    questions that people wrote to be unanswerable; at most 25 of each an article.
+
+    Args:
+        data: the folder of public data.
+        encoder: of questions and paragraphs.
+        most: passages retrieved.
+    """
+    with lzma.open(data / "sufficiency_pack" / "dev.jsonl.xz", "rt", encoding="utf-8") as stream:
+        rows = [row for row in map(json.loads, stream) if row["source"] == PROSE]
+    answered = {row["qid"] for row in rows if row["label"] == 1}
+    found = []
+    for article in dict.fromkeys(row["group"] for row in rows):
+        own = [row for row in rows if row["group"] == article]
+        texts = list(dict.fromkeys(row["passage"] for row in own if row["kind"] != "ablated"))
+        good = [(row["question"], row["passage"]) for row in own if row["label"] == 1]
+        bad = {row["qid"]: (row["question"], None) for row in own if row["qid"] not in answered}
+        chosen = [*good[:PROSE_QUESTIONS], *list(bad.values())[:PROSE_QUESTIONS]]
+        embedded = encoder.embed(texts)
+        for number, (question, passage) in enumerate(chosen):
+            similar = embedded @ encoder.embed([question])[0]
+            order = np.argsort(-similar, kind="stable")[:most].tolist()
+            item = Asked(f"{article}/{number}", question, passage and article, "", "")
+            found.append(
+                Retrieved(
+                    item, tuple(texts[i] for i in order), tuple(texts[i] == passage for i in order)
+                )
+            )
+    return found
 
 
 def main() -> None:
