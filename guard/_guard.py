@@ -24,7 +24,7 @@ from .contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
 from .deadlines import AllWorkersBusyError, DeadlineRunner
 from .decision import Decision, Mode, OnError, SignalName
 from .errors import InputError, KnowgateError, QuestionError
-from .policy import Policy
+from .policy import Content, Policy
 from .routing import (
     Flow,
     FlowSettings,
@@ -147,6 +147,7 @@ class Guard:
     def default(
         cls,
         *,
+        content: Content = "documents",
         options: GuardOptions | None = None,
         metrics: GuardMetrics | bool = True,
         observers: Iterable[Observer] = (),
@@ -154,16 +155,18 @@ class Guard:
         """A guard over the embedded scorer that is not calibrated on your data.
 
         It follows the context where the embedded scorer finds it more likely than not
-        that the passages suffice, and abstains otherwise. Nothing is guaranteed: the policy
+        that the passages suffice, and abstains otherwise. `content` says what passages hold:
+        chunks of `documents`, or short `answers` such as those of FAQs, where the scorer's values
+        lie higher. Nothing is guaranteed: the policy
         says so in `note`, the metric `knowgate_guards_total` in its label `calibrated`, and
         one line of the log. Calibrate with `knowgate calibrate`, then use `Guard.load`.
 
-        Arguments as for the class.
+        Other arguments as for the class.
         """
         from .signals.relevance import DEFAULT_SCORER, load_scorer
 
         scorer = load_scorer(DEFAULT_SCORER)
-        policy = Policy.for_scorer(scorer)
+        policy = Policy.for_scorer(scorer, content=content)
         _log_uncalibrated()
         return cls(policy, scorer=scorer, options=options, metrics=metrics, observers=observers)
 

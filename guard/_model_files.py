@@ -14,7 +14,7 @@ BUNDLED_SHA256 = MappingProxyType(
         "adapter_model.safetensors": (
             "e04832e0c7071e6eaa024a0a6d02951c264e42d94a13c46802e752b59d2938d0"
         ),
-        "sufficiency.json": ("e31a366e095c2e162c90b386358218adfe40842621560a34e0ba5d327d28230f"),
+        "sufficiency.json": ("d3f2a989eeb019fbbaf2aacf9d7165d8c4df7d2babe97060d8894082e7277171"),
     }
 )
 CROSS_ENCODER_SHA256 = MappingProxyType(

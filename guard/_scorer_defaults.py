@@ -7,6 +7,7 @@ a policy whose calibrator or aggregator does not fit its scorer's output is reje
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from ._cascade_rule import CASCADE
@@ -51,16 +52,39 @@ def default_aggregator(kind: str) -> str:
     return JOINT if kind in _JOINT_KINDS else "max"
 
 
-def default_threshold(fingerprint: Fingerprint) -> float | None:
-    """The threshold of `Guard.default()`, None for a scorer without a bundled one.
+# What passages hold: chunks of documents, or short answers such as those of FAQs.
+Content = Literal["documents", "answers"]
 
-    Chosen by `benchmarks/default_threshold.py` on public help pages; rates on other data
-    are in the page on `Guard.default()` of the documentation.
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """A calibrator and a threshold until calibration on one's own data gives better ones.
+
+    Attributes:
+        a: slope of the logistic curve over the scorer's raw values.
+        b: its intercept.
+        threshold: on the curve's scale.
     """
-    return DEFAULT_THRESHOLDS.get(fingerprint.kind)
+
+    a: float
+    b: float
+    threshold: float
 
 
-DEFAULT_THRESHOLDS = {"sufficiency": 0.57}
+def bundled_default(fingerprint: Fingerprint, content: Content) -> Default | None:
+    """Return what `Guard.default()` decides by; None for a scorer without a bundled default.
+
+    Chosen by `benchmarks/default_threshold.py`; rates on other data are in the page on
+    `Guard.default()` of the documentation.
+    """
+    return _DEFAULTS.get((fingerprint.kind, content))
+
+
+_DEFAULTS: dict[tuple[str, Content], Default] = {
+    # From where the context more likely than not suffices, on chunks of documentation.
+    ("sufficiency", "documents"): Default(a=0.75, b=0.25, threshold=0.5),
+    ("sufficiency", "answers"): Default(a=1.0, b=0.0, threshold=0.57),
+}
 
 
 def misfit(fingerprint: Fingerprint, aggregator: str, calibrator: str) -> str:

@@ -38,8 +38,9 @@ from ._policy_fields import (
 )
 from ._policy_file import checked, first_fault, policy_text
 from ._scorer_defaults import (
+    Content,
+    bundled_default,
     default_aggregator,
-    default_threshold,
     output_scale,
 )
 from .contracts import RelevanceScorer
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Calibrator",
     "CascadeRule",
+    "Content",
     "Fingerprint",
     "Guarantee",
     "GuaranteedRisk",
@@ -149,6 +151,7 @@ class Policy(PolicyFields):
         threshold: float | None = None,
         calibrator: Calibrator | None = None,
         aggregator: str | None = None,
+        content: Content = "documents",
     ) -> Policy:
         """A policy written by hand: it follows the context, or abstains, by a threshold.
 
@@ -158,11 +161,13 @@ class Policy(PolicyFields):
         Args:
             scorer: what the guard will measure relevance with.
             threshold: follow the context from this relevance in [0, 1] on; None for the
-                bundled threshold of the default scorer.
+                bundled threshold of the default scorer, with the calibrator that goes with it.
             calibrator: makes the scorer's raw value a probability. Needed for a scorer
                 that has no bundled one: `IdentityCalibrator()` where its scores are
                 probabilities already.
             aggregator: how passage scores become one value; the scorer's usual one by default.
+            content: of the passages, for the bundled threshold: chunks of `documents`, or short
+                `answers` such as those of FAQs, on which values lie higher.
 
         Raises:
             PolicyError: threshold or calibrator is missing, or something does not fit the
@@ -174,6 +179,10 @@ class Policy(PolicyFields):
             0.6
         """
         fingerprint = scorer.fingerprint
+        bundled = bundled_default(fingerprint, content) if threshold is None else None
+        if bundled is not None:
+            calibrator = calibrator or PlattCalibrator(a=bundled.a, b=bundled.b)
+            threshold = bundled.threshold
         given = calibrator or known_calibrator(fingerprint)
         if given is None:
             raise PolicyError(
@@ -181,8 +190,7 @@ class Policy(PolicyFields):
                 hint="pass calibrator=IdentityCalibrator() if they are; "
                 "otherwise fit one with `knowgate calibrate`",
             )
-        chosen = default_threshold(fingerprint) if threshold is None else threshold
-        if chosen is None:
+        if threshold is None:
             raise PolicyError(
                 f"a {type(scorer).__name__} has no bundled threshold", hint="pass threshold=…"
             )
@@ -192,7 +200,7 @@ class Policy(PolicyFields):
                 scorer=fingerprint,
                 aggregator=aggregator or default_aggregator(fingerprint.kind),
                 relevance_calibrator=given,
-                relevance_threshold=chosen,
+                relevance_threshold=threshold,
                 note=UNCALIBRATED,
             )
         except ValidationError as error:

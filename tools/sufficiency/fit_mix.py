@@ -26,6 +26,9 @@ from tools.sufficiency.pairs import read_pairs
 LENGTH_PENALTY = 0.06
 # Text that asks counts in full; `fit_told` fits it afterwards.
 NEUTRAL = ToldMix(bias=50.0, weights=(0.0,) * len(ToldMix.features))
+# The best retrieved chunk alone has log-odds lower by about this than five chunks for the same
+# question, answered or not (`benchmarks/default_threshold.py alone`).
+ALONE = 0.12
 _PER_SOURCE = 160
 _SMALL_TOPIC = 10
 _MOST_CANDIDATES = 400
@@ -56,8 +59,10 @@ def main() -> None:
         features=probe.features,
         length_penalty=LENGTH_PENALTY,
         told=NEUTRAL,
-        fitted_on=note,
+        fitted_on=f"{note}; the bias of one passage on retrieved chunks",
     )
+    alone = mix.single.model_copy(update={"bias": round(mix.single.bias + ALONE, 5)})
+    mix = mix.model_copy(update={"single": alone})
     mix.save(arguments.folder / "sufficiency.json")
 
 
