@@ -33,6 +33,8 @@ class QuestionRecord:
         passage: the text of the knowledge base that holds the answer, if given.
         source: where that text is from, if given.
         topic: what it is about, if given.
+        made_by: empty for people, `rules`, or `model:NAME`. What programs make from a passage is
+            easier than what people ask, so that a policy must know.
     """
 
     question_id: str
@@ -41,6 +43,7 @@ class QuestionRecord:
     passage: str | None = None
     source: str | None = None
     topic: str | None = None
+    made_by: str = ""
 
     @classmethod
     def read(
@@ -181,6 +184,7 @@ def _record(
         passage=fields.optional_text("passage"),
         source=fields.optional_text("source"),
         topic=fields.optional_text("topic"),
+        made_by=fields.text("made_by") if fields.value.get("made_by") else "",
     )
 
 
