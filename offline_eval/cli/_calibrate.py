@@ -14,6 +14,7 @@ from ...calibration.risk import Coverage, Leak, Problem, Risk, RiskTarget
 from ...guard.errors import InputError
 from ._app import app
 from ._calibration_output import (
+    AcceptGenerated,
     MaxFalseAbstention,
     MeasuredBy,
     PolicyOut,
@@ -67,6 +68,7 @@ class _Asked:
     records: Path | None
     scorer: str | None
     max_false_abstention: float
+    accept_generated: bool
     write_anyway: bool
     judge: Judge
     or_run: tuple[Path, ...]
@@ -216,19 +218,21 @@ def calibrate(
     on_judge_failure: OnFailure = None,
     report: Report = None,
     max_false_abstention: MaxFalseAbstention = Problem.MAX_FALSE_ABSTENTION,
+    accept_generated: AcceptGenerated = False,
     write_anyway: WriteAnyway = False,
 ) -> None:
     """Choose the thresholds that keep the risk below the bound, with a guarantee.
 
     All questions count, and each is reported as the others would have it. Exit code 3,
     and no policy, where no threshold meets the bound, no signal tells what can be answered,
-    too much of it would be abstained from, or the retriever misses too much.
+    too much of it would be abstained from, the retriever misses too much, or rules or a model
+    made the questions.
 
     Example: `knowgate calibrate --run run --risk 0.1 --delta 0.1 --out policy.json`
     """
     asked = _Asked(
         promise, risk, delta, share, answer_from_memory, per_route, coverage, cost, report,
-        records, scorer, max_false_abstention, write_anyway,
+        records, scorer, max_false_abstention, accept_generated, write_anyway,
         Judge(judge_run, judge_cost, abstention_cost, on_judge_failure), tuple(or_run or ()),
     )  # fmt: skip
     _calibrate(asked, run, policy_out)
@@ -260,7 +264,7 @@ def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
         counted=True,
         confidence_threshold=asked.answer_from_memory,
         max_false_abstention=asked.max_false_abstention,
-    )
+    ).accepting(generated=asked.accept_generated)
     lines = [
         *([f"chosen of {len(measured)} runs: {found.measured.source}"] if asked.or_run else []),
         *promise_lines(found),

@@ -25,6 +25,7 @@ def calibrate_chain(
     delta: float = 0.1,
     out: str | os.PathLike[str] | None = None,
     settings: dict[str, Any] | None = None,
+    accept_generated: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Calibrated:
     """Measure every question through a chain, with and without its source, and fit a policy.
@@ -40,10 +41,13 @@ def calibrate_chain(
         delta: probability δ that the bound fails, in (0, 1).
         out: run folder, resumed if it exists; None for a temporary one.
         settings: further settings of the suite `measure`, e.g. `scorer` or `source_key`.
+        accept_generated: also write a policy whose questions programs made; see
+            `Calibrated.accepting`.
         on_progress: called after every measured case.
 
     Returns:
-        The policy with its evidence; the policy always abstains where nothing qualifies.
+        The policy with its evidence; the policy always abstains where nothing qualifies. None is
+        written where programs made the questions, unless that was accepted.
 
     Raises:
         InputError: chain, questions or folder cannot be used, or there are too few questions.
@@ -59,8 +63,11 @@ def calibrate_chain(
             options=RunOptions(on_progress=on_progress),
         ).folder
         calibrated = calibrate_records(
-            records_from_ookb(folder), Leak(risk), delta=delta, counted=True
-        )
-        if out is not None:
+            records_from_ookb(folder),
+            Leak(risk),
+            delta=delta,
+            counted=True,
+        ).accepting(generated=accept_generated)
+        if out is not None and all(one.kind != "generated" for one in calibrated.problems):
             write_calibrated(calibrated, folder / "policy.json")
     return calibrated

@@ -107,6 +107,11 @@ class Calibrated:
         rates = self.rates or self.leak_rates
         return Interval() if rates is None else rates.false_abstention
 
+    def accepting(self, *, generated: bool) -> Calibrated:
+        """The same; with `generated`, questions that programs made are no problem."""
+        problems = tuple(one for one in self.problems if one.kind != "generated" or not generated)
+        return replace(self, problems=problems)
+
     def spent(self) -> list[str]:
         """Where the questions went, as phrases with numbers."""
         parts = [(self.learn, "to learn the path on"), (self.test, "held out for reporting")]
@@ -257,6 +262,7 @@ def _calibrate(measured: CalibrationSet, asked: Asked, attempt: int | None) -> C
         )
     calibrate = _calibrate_leak if isinstance(asked.risk, Leak) else _calibrate_selective
     found = calibrate(measured, asked, attempt)
+    found = replace(found, policy=measured.marked(found.policy))
     problems = Problem.find(
         found.policy,
         found.measured.records,
