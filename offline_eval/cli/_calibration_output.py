@@ -294,6 +294,7 @@ def _figures(found: Calibrated, written: Path | None) -> dict[str, Any]:
         "confidence_threshold": policy.confidence_threshold,
         "rates": found.leak_rates or found.rates,
         "generated": policy.generated,
+        "note": policy.note,
         "smallest_risk": found.smallest_risk(),
         "warnings": found.warnings,
         "problems": [{"what": one.what, "hint": one.hint} for one in found.problems],
