@@ -136,6 +136,8 @@ class Guard:
                 name,
                 ", ".join(passing),
             )
+        if self._policy.state == "generated":
+            _logger.warning("guard %s: %s", name, self._policy.note)
         if self._policy.changed:
             _logger.warning(
                 "guard %s: the policy was changed after its calibration: "

@@ -32,7 +32,7 @@ from .errors import (
 
 if TYPE_CHECKING:
     from .contracts import Confidence
-    from .policy import Policy
+    from .policy import Policy, PolicyState
 
 _logger = logging.getLogger("knowgate.guard")
 _Family = TypeVar("_Family", bound=Metric)
@@ -248,8 +248,8 @@ class MetricsOfGuard:
         self._shared.lost(error)
 
     @_quietly
-    def count_guard(self, *, calibrated: Literal["true", "false", "changed"]) -> None:
-        """Count a guard by whether its policy was calibrated, and left as it was."""
+    def count_guard(self, *, calibrated: PolicyState) -> None:
+        """Count a guard by whether its policy was calibrated, on whose questions, and left so."""
         self._shared.guards.labels(self._label, calibrated).inc()
 
     @_quietly

@@ -34,6 +34,10 @@ from .decision import Route
 from .errors import InputError, PolicyError
 
 SCHEMA_VERSION = 1
+# Of the questions of a calibration, the largest share that programs may have made without the
+# policy being called `generated`.
+MOST_GENERATED = 0.1
+PolicyState = Literal["true", "false", "changed", "generated"]
 
 
 class _Calibrator(BaseModel):
@@ -227,13 +231,15 @@ class PolicyFields(Artefact):
     changed: bool = False
     kept_margin: Annotated[FiniteFloat, Field(ge=0)] | None = None
     retrieval: Retrieval | None = None
+    generated: Probability = 0.0
 
     @model_serializer(mode="wrap")
     def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # An older knowgate rejects fields it does not know, so those that say nothing stay out.
         fields: dict[str, Any] = handler(self)
-        if not self.changed:
-            del fields["changed"]
+        for name in ("changed", "generated"):
+            if not fields[name]:
+                del fields[name]
         for name in ("vetoes", "note", "kept_margin", "retrieval"):
             if fields[name] in ((), [], "", None):
                 del fields[name]
@@ -265,9 +271,18 @@ class PolicyFields(Artefact):
         return self.guarantee is not None or self.calibration_set_sha256 is not None
 
     @property
-    def state(self) -> Literal["true", "false", "changed"]:
+    def rests_on_generated(self) -> bool:
+        """Whether programs made more than a tenth of the questions it was calibrated on."""
+        return self.generated > MOST_GENERATED
+
+    @property
+    def state(self) -> PolicyState:
         """Value of the metric label `calibrated`."""
-        return "changed" if self.changed else "true" if self.calibrated else "false"
+        if self.changed:
+            return "changed"
+        if not self.calibrated:
+            return "false"
+        return "generated" if self.rests_on_generated else "true"
 
     @property
     def may_follow(self) -> bool:

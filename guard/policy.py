@@ -27,11 +27,13 @@ from ._fingerprint import Fingerprint
 from ._model_files import EMBEDDED_SHA256
 from ._policy_fields import (
     AGGREGATOR_NAMES,
+    MOST_GENERATED,
     SCHEMA_VERSION,
     Calibrator,
     IdentityCalibrator,
     PlattCalibrator,
     PolicyFields,
+    PolicyState,
     StepCalibrator,
     TemperatureCalibrator,
     aggregator,
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 
 # Further names of this module are listed by the package.
 __all__ = [
+    "MOST_GENERATED",
     "Calibrator",
     "CascadeRule",
     "Content",
@@ -65,6 +68,7 @@ __all__ = [
     "Missing",
     "PlattCalibrator",
     "PolicyPoint",
+    "PolicyState",
     "Retrieval",
     "StepCalibrator",
     "TemperatureCalibrator",
@@ -137,6 +141,9 @@ class Policy(PolicyFields):
             passage's is left out of the prompt; None keeps all. See `Policy.kept_margin_of`.
         retrieval: what was retrieved in calibration; a guard warns where it is given other
             passages. Left out of the file when not known.
+        generated: share of the calibration questions that programs made. Such questions are
+            easier than people's, and above `MOST_GENERATED` `state` says so. Left out of the file
+            when 0.
 
     Raises:
         PolicyError: calibrator or aggregator does not fit the scorer's output, e.g. log-odds

@@ -20,10 +20,11 @@ from starlette.responses import HTMLResponse, Response
 
 from ..._version import __version__
 from ...guard import Guard, Reason
+from ...guard.policy import PolicyState
 from ...guard.prompts import Prompt
 from ..langchain import Replies
 from ._admission import Admission, ServeLimits
-from ._decide import Calibrated, decide_router
+from ._decide import decide_router
 from ._errors import JSONReply, ServeError, documented, invalid_request, reply_to
 from ._gate import Gate
 from ._http_metrics import HTTPMetrics
@@ -75,14 +76,15 @@ class Readiness(BaseModel):
 
     Attributes:
         status: `ready`.
-        calibrated: whether the policy was calibrated; `changed` if it was edited since.
+        calibrated: whether the policy was calibrated; `changed` if it was edited since,
+            `generated` if programs made the questions.
         note: what the policy promises nothing about, if anything.
         mode: `enforce` or `shadow`.
         proxy: whether there is an upstream for `/v1/chat/completions`.
     """
 
     status: str
-    calibrated: Calibrated
+    calibrated: PolicyState
     note: str
     mode: str
     proxy: bool

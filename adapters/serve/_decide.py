@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, create_model
@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from ...guard import Decision, Guard, GuardOptions, Policy
 from ...guard.errors import KnowgateError
+from ...guard.policy import PolicyState
 from ..langchain import Replies
 from ._admission import ServeLimits
 from ._errors import JSONReply, ServeError, documented, undecided
@@ -26,7 +27,6 @@ DecisionBody: Any = create_model(
     __doc__="The guard's decision; see `knowgate.guard.Decision`.",
     **_FIELDS,
 )
-Calibrated = Literal["true", "false", "changed"]
 
 
 class DecisionReply(BaseModel):
@@ -36,12 +36,13 @@ class DecisionReply(BaseModel):
         decision: route, reason, scores and which passages are kept.
         reply: what to say instead of asking a model; null where one is to be asked, and in
             shadow mode.
-        calibrated: whether the policy was calibrated; `changed` if it was edited since.
+        calibrated: whether the policy was calibrated; `changed` if it was edited since,
+            `generated` if programs made the questions.
     """
 
     decision: DecisionBody
     reply: str | None
-    calibrated: Calibrated
+    calibrated: PolicyState
 
 
 class FailedReply(BaseModel):

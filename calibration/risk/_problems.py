@@ -10,6 +10,10 @@ from ...guard.policy import Policy
 from .. import CalibrationRecord, Interval, SelectiveCurve
 
 _MOST_MISSES = 1 / 3
+_ASK_PEOPLE = (
+    "collect thirty or more questions of people (a search log, support tickets), or accept a smoke "
+    "test (--accept-generated; in Python accept_generated=True)"
+)
 _RESAMPLES = 400
 
 
@@ -23,14 +27,14 @@ class Problem:
         kind: `uncertified`: no threshold met the bound; `blind`: no signal tells questions
             that can be answered from those that cannot; `abstains`: too many answerable
             questions are abstained from; `misses`: the retriever does not find the source of
-            too many.
+            too many; `generated`: programs made more than a tenth of the questions.
         what: the reason, as a sentence.
         hint: what to do about it.
     """
 
     MAX_FALSE_ABSTENTION: ClassVar = 0.35
 
-    kind: Literal["uncertified", "blind", "abstains", "misses"]
+    kind: Literal["uncertified", "blind", "abstains", "misses", "generated"]
     what: str
     hint: str
 
@@ -55,6 +59,8 @@ class Problem:
             seed: of the resampling behind the interval of the AUROC.
         """
         found = [_misses(records), _blind(policy, records, seed)]
+        if policy.rests_on_generated:
+            found.append(cls("generated", policy.note, _ASK_PEOPLE))
         guarantee = policy.guarantee
         if guarantee is not None and not guarantee.certified:
             found.append(

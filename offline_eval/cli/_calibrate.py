@@ -15,6 +15,7 @@ from ...guard.errors import InputError
 from ...guard.policy import Missing
 from ._app import app
 from ._calibration_output import (
+    AcceptGenerated,
     MaxFalseAbstention,
     MeasuredBy,
     PolicyOut,
@@ -76,6 +77,7 @@ class _Asked:
     records: Path | None
     scorer: str | None
     max_false_abstention: float
+    accept_generated: bool
     write_anyway: bool
     judge: Judge
     or_run: tuple[Path, ...]
@@ -238,19 +240,21 @@ def calibrate(
     on_judge_failure: OnFailure = None,
     report: Report = None,
     max_false_abstention: MaxFalseAbstention = Problem.MAX_FALSE_ABSTENTION,
+    accept_generated: AcceptGenerated = False,
     write_anyway: WriteAnyway = False,
 ) -> None:
     """Choose the thresholds that keep the risk below the bound, with a guarantee.
 
     All questions count, and each is reported as the others would have it. Exit code 3,
     and no policy, where no threshold meets the bound, no signal tells what can be answered,
-    too much of it would be abstained from, or the retriever misses too much.
+    too much of it would be abstained from, the retriever misses too much, or rules or a model
+    made the questions.
 
     Example: `knowgate calibrate --run run --risk 0.1 --delta 0.1 --out policy.json`
     """
     asked = _Asked(
         promise, risk, delta, share, answer_from_memory, per_route, coverage, cost, report,
-        records, scorer, max_false_abstention, write_anyway,
+        records, scorer, max_false_abstention, accept_generated, write_anyway,
         Judge(judge_run, judge_cost, abstention_cost, on_judge_failure),
         tuple(or_run or ()), missing,
     )  # fmt: skip
@@ -283,7 +287,7 @@ def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
         counted=True,
         confidence_threshold=asked.answer_from_memory,
         max_false_abstention=asked.max_false_abstention,
-    )
+    ).accepting(generated=asked.accept_generated)
     lines = [
         *([f"chosen of {len(measured)} runs: {found.measured.source}"] if asked.or_run else []),
         *promise_lines(found),

@@ -49,6 +49,14 @@ WriteAnyway = Annotated[
     bool,
     typer.Option("--write-anyway", help="Write the policy whatever speaks against it."),
 ]
+AcceptGenerated = Annotated[
+    bool,
+    typer.Option(
+        "--accept-generated",
+        help="Also write a policy when rules or a model made more than a tenth of the questions; "
+        "it is marked, and promises nothing about people's.",
+    ),
+]
 Report = Annotated[
     Path | None,
     typer.Option(help="selective: write this page (.html), with plots, and JSON beside it."),
@@ -139,7 +147,8 @@ _MISSING = {
 def promise_lines(found: Calibrated) -> list[str]:
     """What is guaranteed, for whom, what is not, and where the thresholds are."""
     policy = found.policy
-    lines = [pair_line(found)]
+    refused = any(problem.kind == "generated" for problem in found.problems)
+    lines = [pair_line(found), *([policy.note] if policy.note and not refused else [])]
     if policy.guarantee is not None and policy.guarantee.certified:
         lines.append(policy.guarantee.statement)
     if found.learn:
@@ -296,6 +305,8 @@ def _figures(found: Calibrated, written: Path | None) -> dict[str, Any]:
         "relevance_threshold": policy.relevance_threshold,
         "confidence_threshold": policy.confidence_threshold,
         "rates": found.leak_rates or found.rates,
+        "generated": policy.generated,
+        "note": policy.note,
         "smallest_risk": found.smallest_risk(),
         "warnings": found.warnings,
         "problems": [{"what": one.what, "hint": one.hint} for one in found.problems],

@@ -12,6 +12,7 @@ import typer
 from ...guard.errors import InputError
 from ...guard.policy import Policy
 from ._app import app
+from ._calibration_output import AcceptGenerated
 from ._command_group import COMMANDS
 from ._console import collected_figures, out, print_figures, prints_figures
 from ._project_file import ProjectFile
@@ -36,6 +37,7 @@ def check(
             "an earlier check is removed from the folder."
         ),
     ] = None,
+    accept_generated: AcceptGenerated = False,
     fail_if: Annotated[
         list[str] | None,
         typer.Option("--fail-if", metavar="EXPRESSION", help="A gate, as for `knowgate report`."),
@@ -74,8 +76,9 @@ def check(
             _remove_other(path, policy)
     else:
         with _replaced(path, run / "calibration.json"):
+            accept = ["--accept-generated"] if accept_generated else []
             certified, calibrated = _run(
-                ctx, "calibrate", **_given(ctx, "risk", "delta"), run=run, out=path
+                ctx, "calibrate", *accept, **_given(ctx, "risk", "delta"), run=run, out=path
             )
         found["calibrate"], found["policy"] = calibrated, calibrated["policy"]
     gates = [part for one in _gates(ctx, fail_if or ()) for part in ("--fail-if", one)]
@@ -189,6 +192,8 @@ def _lines(found: Mapping[str, Any], *, given: bool) -> list[str]:
     else:
         statement = found["calibrate"]["statement"] or "nothing could be certified"
         lines.append(f"calibrated: {statement}")
+        if note := found["calibrate"]["note"]:
+            lines.append(f"careful: {note}")
         if found["policy"] is not None:
             lines.append(f"policy → {found['policy']}")
     lines += [_gate(one) for one in found["report"]["gates"]]

@@ -12,6 +12,7 @@ from ...guard.errors import InputError
 from ...guard.policy import Policy
 from ._app import app
 from ._calibration_output import (
+    AcceptGenerated,
     MaxFalseAbstention,
     MeasuredBy,
     PolicyOut,
@@ -49,6 +50,7 @@ def recalibrate(
     on_judge_failure: OnFailure = None,
     report: Report = None,
     max_false_abstention: MaxFalseAbstention = Problem.MAX_FALSE_ABSTENTION,
+    accept_generated: AcceptGenerated = False,
     write_anyway: WriteAnyway = False,
 ) -> None:
     """Keep a policy's promise up to date: same bound, δ, loss and routes, newer questions.
@@ -102,6 +104,7 @@ def recalibrate(
             f"{rate_text(after.coverage)}",
             f"  - of those wrong: {rate_text(before.risk)} → {rate_text(after.risk)}",
         ]
+    new = new.accepting(generated=accept_generated)
     write_or_explain(new, lines, policy_out, report, anyway=write_anyway)
 
 

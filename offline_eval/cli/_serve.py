@@ -150,7 +150,9 @@ def serve(
         )
         listens = f"[{host}]" if ":" in host else host
         line = f"serving on http://{listens}:{listening.getsockname()[1]}"
-        if served.policy.state != "true":
+        if served.policy.state == "generated":
+            line += f" — {served.policy.note}"
+        elif served.policy.state != "true":
             line += " — the policy is not calibrated: nothing is guaranteed"
         out.print(line, markup=False)
         out.file.flush()

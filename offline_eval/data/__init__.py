@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ._embedding import Encoder, embed_all
 from ._fields import Fields
+from ._generated import generated_note
 from ._questions import KnowledgeBase, PassageKind, QuestionRecord
 
 __all__ = [
@@ -13,4 +14,5 @@ __all__ = [
     "PassageKind",
     "QuestionRecord",
     "embed_all",
+    "generated_note",
 ]

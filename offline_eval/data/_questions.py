@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ class QuestionRecord:
         passage: the text of the knowledge base that holds the answer, if given.
         source: where that text is from, if given.
         topic: what it is about, if given.
+        made_by: empty for people, `rules`, or `model:NAME`. What programs make from a passage is
+            easier than what people ask, so that a policy must know.
     """
 
     question_id: str
@@ -41,6 +43,7 @@ class QuestionRecord:
     passage: str | None = None
     source: str | None = None
     topic: str | None = None
+    made_by: str = ""
 
     @classmethod
     def read(
@@ -109,7 +112,7 @@ class QuestionRecord:
                     where=os.fspath(path),
                     hint="a question is answered by the documents or not: remove one of both",
                 )
-            found.append(cls(record.question_id, record.question, answer="", topic=record.topic))
+            found.append(replace(record, answer="", passage=None, source=None))
         if not found:
             raise InputError("holds no question", where=os.fspath(path), hint=hint)
         return found
@@ -226,6 +229,7 @@ def _record(fields: Fields, default_id: str, *, need_answer: bool) -> QuestionRe
         passage=fields.optional_text("passage"),
         source=fields.optional_text("source"),
         topic=fields.optional_text("topic"),
+        made_by=fields.text("made_by") if fields.value.get("made_by") else "",
     )
 
 

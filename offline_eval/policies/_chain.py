@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,8 @@ def calibrate_chain(
     risk: float | Leak = 0.1,
     delta: float = 0.1,
     out: str | os.PathLike[str] | None = None,
-    unanswerable: str | os.PathLike[str] | None = None,
     settings: dict[str, Any] | None = None,
+    accept: Collection[str] = (),
     on_progress: OnProgress | None = None,
 ) -> Calibrated:
     """Measure every question through a chain, with and without its source, and fit a policy.
@@ -38,15 +39,17 @@ def calibrate_chain(
         questions: file of questions with what is known of their answers: `source` as in the
             metadata of the documents, `passage`, or `answer`.
         risk: bound α on the share of unanswerable questions that pass, in (0, 1); a `Leak` says
-            too which questions these are, by default those of `unanswerable` if it is given.
+            too which questions these are, by default your own unanswerable ones, if there are any.
         delta: probability δ that the bound fails, in (0, 1).
         out: run folder, resumed if it exists; None for a temporary one.
-        unanswerable: file of questions that users ask and the documents do not answer.
-        settings: further settings of the suite `measure`, e.g. `scorer` or `source_key`.
+        settings: further settings of the suite `measure`, e.g. `scorer`, `source_key`, or
+            `unanswerable`: a file of questions that users ask and the documents do not answer.
+        accept: kinds of problems that the policy is written in spite of, e.g. `generated`.
         on_progress: called after every measured case.
 
     Returns:
-        The policy with its evidence; the policy always abstains where nothing qualifies.
+        The policy with its evidence; the policy always abstains where nothing qualifies. None is
+        written where programs made the questions, unless that was accepted.
 
     Raises:
         InputError: chain, questions or folder cannot be used, or there are too few questions.
@@ -54,7 +57,6 @@ def calibrate_chain(
     served = chain if isinstance(chain, ServedChain) else ServedChain(chain)
     found = MEASURE.settings(
         questions=Path(questions),
-        unanswerable=None if unanswerable is None else Path(unanswerable),
         chain=served.name,
         **(settings or {}),
     )
@@ -72,6 +74,7 @@ def calibrate_chain(
             delta=delta,
             counted=True,
         )
-        if out is not None:
+        calibrated = calibrated.accepting(generated="generated" in accept)
+        if out is not None and all(one.kind != "generated" for one in calibrated.problems):
             write_calibrated(calibrated, folder / "policy.json")
     return calibrated

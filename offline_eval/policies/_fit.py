@@ -108,6 +108,11 @@ class Calibrated:
         rates = self.rates or self.leak_rates
         return Interval() if rates is None else rates.false_abstention
 
+    def accepting(self, *, generated: bool) -> Calibrated:
+        """The same; with `generated`, questions that programs made are no problem."""
+        problems = tuple(one for one in self.problems if one.kind != "generated" or not generated)
+        return replace(self, problems=problems)
+
     def spent(self) -> list[str]:
         """Where the questions went, as phrases with numbers."""
         parts = [(self.learn, "to learn the path on"), (self.test, "held out for reporting")]
@@ -262,6 +267,7 @@ def _calibrate(measured: CalibrationSet, asked: Asked, attempt: int | None) -> C
     if isinstance(asked.risk, Leak):
         calibrate, measured = _calibrate_leak, measured.about(asked.risk.missing)
     found = calibrate(measured, asked, attempt)
+    found = replace(found, policy=measured.marked(found.policy))
     problems = Problem.find(
         found.policy,
         found.measured.records,

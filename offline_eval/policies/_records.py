@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
@@ -16,8 +17,9 @@ from ...calibration import MISSING_CASES, CalibrationRecord
 from ...calibration.risk import Cascade
 from ...guard.contracts import ConflictBetween
 from ...guard.errors import InputError
-from ...guard.policy import Fingerprint, Missing, Retrieval, default_calibrator
+from ...guard.policy import Fingerprint, Missing, Policy, Retrieval, default_calibrator
 from ...guard.signals.relevance import default_aggregator
+from ..data import generated_note
 from ..data.diversity import words_of
 from ..run import CaseKind, Manifest, MeasuredRow, MeasuredRun, Question
 from ..suites.uniknow import uniknow_signals
@@ -50,6 +52,7 @@ class CalibrationSet:
             where there are none.
         missing: which of the records must not pass; None where nobody has chosen yet.
         beside: records that must not pass either and that the promise is not about.
+        makers: of each question that a program made, its `QuestionRecord.made_by`.
     """
 
     records: tuple[CalibrationRecord, ...]
@@ -69,6 +72,7 @@ class CalibrationSet:
     judge_source: str | None = None
     missing: Missing | None = None
     beside: tuple[CalibrationRecord, ...] = ()
+    makers: Mapping[str, str] = field(default_factory=dict)
 
     def about(self, missing: Missing | None) -> CalibrationSet:
         """Return the set with the records that a promise is about; the others stand beside them.
@@ -102,6 +106,19 @@ class CalibrationSet:
             missing=missing,
             population=population,
         )
+
+    @property
+    def generated(self) -> float:
+        """Share of the questions that programs made; 0.0 where all are people's."""
+        asked = {record.question_id for record in self.records}
+        return len(asked & self.makers.keys()) / len(asked) if asked else 0.0
+
+    def marked(self, policy: Policy) -> Policy:
+        """A policy from these records, which says if programs made some of the questions."""
+        asked = {record.question_id for record in self.records}
+        makers = Counter(maker for name, maker in self.makers.items() if name in asked)
+        note = generated_note(makers, len(asked))
+        return policy.model_copy(update={"generated": self.generated, "note": note})
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -299,6 +316,7 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
             if row.kind is CaseKind.ECHO and row.raw_relevance is not None
         ),
         contents=_contents(found, rows),
+        makers={one.question_id: one.made_by for one in found.questions.values() if one.made_by},
     )
 
 
@@ -334,6 +352,8 @@ def _kept_sets(run: MeasuredRun) -> Iterator[tuple[tuple[float, ...], tuple[int,
         if row.kind is not CaseKind.IN_KB or row.error is not None or row.retrieval_miss:
             continue
         question = run.questions[row.question_id]
+        if question.made_by:
+            continue  # its wording is the passage's, so people's lie further below the best
         pairs = zip(row.retrieved, row.scores, strict=True)
         scored = [(name, score) for name, score in pairs if score is not None]
         holding = _holding(run, question, [name for name, _ in scored])

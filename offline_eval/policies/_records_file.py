@@ -44,7 +44,8 @@ def read_records(
     `{"scorer": {…}, "estimator": {…}, "aggregator": "max", "population": "…"}`, or in
     `records.manifest.json` next to `records.jsonl`. A line may have `costly_relevance`, which
     the `costly_scorer` of the first line measured; the cases `in_kb` and `left_out` then serve
-    to calibrate a cascade. `tuned_on` of the first line lists the questions that the scorer was
+    to calibrate a cascade. `made_by` says that a program made the question. `tuned_on` of the
+    first line lists the questions that the scorer was
     tuned on.
 
     Args:
@@ -89,7 +90,12 @@ def read_records(
         raise InputError("holds no records", where=where, hint=f"one line per case: {_HINT}")
     records = tuple(case for _, case in cases.values())
     leaves_out = costly is not None and any(record.case == "left_out" for record in records)
-    return replace(made_by, records=records, leaves_out=leaves_out)
+    makers = {
+        clean_text(str(value["question_id"])): maker
+        for number, value in lines
+        if (maker := _text(value, "made_by", f"{where}:{number}"))
+    }
+    return replace(made_by, records=records, leaves_out=leaves_out, makers=makers)
 
 
 def _taken_header(lines: list[tuple[int, dict[str, Any]]], where: str) -> Mapping[str, Any]:

@@ -96,6 +96,8 @@ def _headline(found: Calibrated) -> list[str]:
     lines = ["Nothing could be certified, so this policy always abstains."]
     if guarantee is not None and guarantee.certified:
         lines = [f"Certified with confidence {percent(1 - guarantee.delta)}: {_bound(found)}."]
+    if found.policy.note:
+        lines.append(found.policy.note)
     if rates is not None and rates.coverage.value is not None:
         line = f"{_judged(found)} it lets {percent(rates.coverage.value)} of cases through"
         if rates.risk.value is not None:

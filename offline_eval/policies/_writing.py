@@ -35,6 +35,7 @@ def calibrate_run(
     delta: float,
     share: float = 1.0,
     confidence_threshold: float | None = None,
+    accept_generated: bool = False,
     write_anyway: bool = False,
 ) -> Calibrated:
     """Fit a policy to a finished run, count it, and write it unless it has a problem.
@@ -46,6 +47,7 @@ def calibrate_run(
         delta: likewise.
         share: likewise.
         confidence_threshold: likewise.
+        accept_generated: see `Calibrated.accepting`.
         write_anyway: write a policy that should not serve too.
 
     Returns:
@@ -62,7 +64,7 @@ def calibrate_run(
         share=share,
         counted=True,
         confidence_threshold=confidence_threshold,
-    )
+    ).accepting(generated=accept_generated)
     if write_anyway or not found.problems:
         write_calibrated(found, policy_out)
     return found

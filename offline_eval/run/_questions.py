@@ -109,6 +109,7 @@ class Question(Stored):
         passage_id: questions with the same passage share one; see `own_passage`.
         knowledge_base: name of the one that it belongs to; empty where there is one only.
         topic: what it is about, where the input says so.
+        made_by: who made it up: empty for people, `rules`, or `model:NAME`.
     """
 
     question_id: Identifier
@@ -119,6 +120,7 @@ class Question(Stored):
     source: str | None = None
     knowledge_base: str = ""
     topic: str | None = None
+    made_by: str = ""
 
     @property
     def own_passage(self) -> str:

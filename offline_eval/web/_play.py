@@ -194,7 +194,8 @@ def play_app(ground: Playground) -> FastAPI:
             app,
             "play.html",
             ground=ground,
-            calibrated=policy.state == "true",
+            state=policy.state,
+            note=policy.note,
             guarantee="" if policy.guarantee is None else policy.guarantee.statement,
         )
 

@@ -88,4 +88,6 @@ ADDED: tuple[str, ...] = (
     "*/files/*report.json/failed",
     "*/files/*report.json/systems/*/failed",
     "*/files/*report.json/pooled",
+    # What a question shares with its passage.
+    "ookb-signals/files/report/report.json/shared_words",
 )

@@ -101,7 +101,7 @@ class QuestionRow(Stored):
         source: the document.
         chunk: position of the chunk in its document, from 0.
         fact: the fact that is asked for.
-        origin: `model`, `cloze`, or `document` for a pair that stands there as such.
+        made_by: `rules`, `model:NAME`, or empty for a pair that stands there as such.
     """
 
     id: Name
@@ -113,7 +113,7 @@ class QuestionRow(Stored):
     topic: str | None = None
     fact: str = ""
     citations: tuple[Count, ...] = ()
-    origin: str = "model"
+    made_by: str = ""
 
 
 class FailureRow(Stored):

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -17,7 +18,14 @@ from pydantic import BaseModel, ValidationError
 from ....adapters.langchain import GuardedAnswer
 from ....guard.errors import KnowgateError
 from ._artefacts import CallRow, FactRow, FailureRow, QuestionRow, Stage
-from ._requests import BuildPrompts, QuestionReply, estimated_tokens, question_fault
+from ._requests import (
+    COPIED,
+    BuildPrompts,
+    QuestionReply,
+    copy_fault,
+    estimated_tokens,
+    question_fault,
+)
 
 _FENCED = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL | re.IGNORECASE)
 _DECODER = json.JSONDecoder()
@@ -132,10 +140,15 @@ class SchemaAsker:
         request.last, request.last_text = checked, text
         if request.best is None or _worth(checked) >= _worth(request.best):
             request.best = checked
-        if not checked.faults or request.repairs >= self._max_repairs:
+        if not checked.faults or request.repairs >= self._repairs_of(checked.faults):
             return request.row()
         request.repairs += 1
         raise ReplyFaultError(checked.faults[0][0])
+
+    def _repairs_of(self, faults: Sequence[Fault]) -> int:
+        """How often such a reply is sent back: one in the passage's words once."""
+        copied = all(type_ == COPIED for type_, _ in faults)
+        return min(1, self._max_repairs) if copied else self._max_repairs
 
     def _messages(self, request: Request) -> list[BaseMessage]:
         prompt = request.prompt
@@ -255,16 +268,17 @@ def question_request(fact: FactRow, *, model: str, prompts: BuildPrompts) -> Req
     return Request(
         question_key(fact, model=model, prompts=prompts),
         question_prompt_text(fact, prompts),
-        _check,
+        partial(_check, passage=fact.passage),
     )
 
 
-def _check(reply: QuestionReply) -> Checked:
+def _check(reply: QuestionReply, *, passage: str) -> Checked:
     found = {
         "question": " ".join(reply.question.split()),
         "answer": " ".join(reply.answer.split()),
     }
     fault = question_fault(found["question"], found["answer"])
+    fault = fault or copy_fault(found["question"], passage)
     return Checked(found) if fault is None else Checked(None, (fault,))
 
 
@@ -293,7 +307,7 @@ def questions_of(
                 topic=fact.topic,
                 fact=fact.text,
                 citations=fact.citations,
-                origin="model",
+                made_by=f"model:{model}",
             )
         )
     return questions, failures
@@ -326,7 +340,7 @@ def one_of_each(
     for row in questions:
         asked = _plain(row.question), _plain(row.answer)
         fault = None
-        if len(answers[asked[0]]) > 1 and row.origin != "document":
+        if len(answers[asked[0]]) > 1 and row.made_by:
             fault = "ambiguous_question", "the same question has another answer elsewhere"
         elif asked in seen:
             fault = "duplicate_question", "the same question with the same answer was made before"
@@ -348,84 +362,3 @@ def one_of_each(
 
 def _plain(text: str) -> str:
     return " ".join(text.lower().split()).rstrip(".?!。？！ ")
-
-
-_SUBJECT = (
-    r"(?P<subject>(?:(?:The|An?|Your)\s)?[A-Z0-9(\"“‘][^,;:]{2,70}?|(?:The|An?)\s[^,;:]{2,70}?)"
-)
-_NOT_IN_SUBJECT = re.compile(
-    r"\b(?:that|which|who|if|when|where|while|there|it|this|these|they|must|may|should|can|will|could|would|might|"
-    r"is|are|was|were|has|have|if|after|before|to|not|one|some|all|many|most|each|every|only)\b",
-    re.IGNORECASE,
-)
-_CALLED = re.compile(
-    rf"^{_SUBJECT}\s(?P<verb>is|are)\s(?:also\s)?(?P<how>called|known as)\s(?P<answer>[^,;:()]+)\.$"
-)
-_MEANS = re.compile(rf"^{_SUBJECT}\s(?P<verb>means?)\s(?P<that>that\s)?(?P<answer>[^;:]+)\.$")
-_INDICATES = re.compile(
-    rf"^{_SUBJECT}\s(?P<verb>indicates?|signifies|signify|denotes?)\s(?P<that>that\s)?"
-    r"(?P<answer>[^;:]+)\.$"
-)
-_DEFINED = re.compile(
-    rf"^{_SUBJECT}\s(?P<verb>is|are|was|were)\s(?P<answer>(?:the|an?)\s[^;:]+)\.$"
-)
-_CHINESE_IS = re.compile(
-    r"^(?P<subject>(?![它他她这那此其该])[\u3400-\u9fffA-Za-z0-9]{2,16}?)(?:就)?(?<![不也都还只仅便])是"
-    r"(?P<answer>[^，；：。]{2,40})。$"
-)
-# "The white lines": which ones was said before.
-_POINTS = re.compile(r"^The(?:\s[a-z-]+){1,2}$")
-# "Smoke and noise are a nuisance" tells what is thought of them, not what they are.
-_SEVERAL = re.compile(r"\band\b")
-_BASE = {"signifies": "signify"}
-
-
-def rewritten(sentence: str) -> tuple[str, str] | None:
-    """A question that a sentence answers, and the answer; None where no rule fits.
-
-    Example:
-        >>> rewritten("A broken white line indicates the centre of a two-way road.")
-        ('What does a broken white line indicate?', 'the centre of a two-way road')
-        >>> rewritten("Keep left.") is None
-        True
-    """
-    if found := _CHINESE_IS.match(sentence):
-        if "的是" in found.group(0):
-            return None
-        return f"{found['subject']}是什么？", found["answer"]
-    for pattern in (_CALLED, _MEANS, _INDICATES, _DEFINED):
-        found = pattern.match(sentence)
-        if found is None or _unfit(found["subject"]):
-            continue
-        if pattern in (_MEANS, _INDICATES) and _POINTS.match(found["subject"]):
-            continue
-        if pattern is _DEFINED and _SEVERAL.search(found["subject"]):
-            continue
-        subject, verb, answer = _lowered(found["subject"]), found["verb"], found["answer"].strip()
-        if len(answer.split()) > 30 or not answer:
-            continue
-        if pattern is _CALLED:
-            return f"What {verb} {subject} {found['how']}?", answer
-        if pattern is _DEFINED:
-            return f"What {verb} {subject}?", answer
-        helper = "does" if verb.endswith("s") else "do"
-        base = _BASE.get(verb) or verb.removesuffix("s")
-        return f"What {helper} {subject} {base}?", answer
-    return None
-
-
-def _unfit(subject: str) -> bool:
-    """A subject that is a clause, or that only means something where it stands."""
-    return (
-        bool(_NOT_IN_SUBJECT.search(subject))
-        or len(subject.split()) > 9
-        or subject.split(maxsplit=1)[0].endswith("ing")
-    )
-
-
-def _lowered(subject: str) -> str:
-    first, space, rest = subject.partition(" ")
-    if first in ("The", "A", "An", "Your"):
-        return f"{first.lower()}{space}{rest}"
-    # A name keeps its capital; of a common noun nobody can tell, and it reads well.
-    return subject

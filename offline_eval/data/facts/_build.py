@@ -20,6 +20,7 @@ from ...run import (
     OnProgress,
     Run,
 )
+from ..diversity import SHARED_BY_PEOPLE, mean_shared_words
 from ._artefacts import CallRow, DocumentRow, FactRow, FailureRow, QuestionRow, SentenceRow, Stage
 from ._asking import (
     ReplyFaultError,
@@ -201,6 +202,8 @@ class BuildTotals:
         facts: different ones.
         questions: written to `questions.jsonl`.
         failures: by type, all stages.
+        shared_words: mean share of the content words of a question that its passage holds; None
+            without questions.
         now: spent by this call.
         ever: spent on the folder so far.
     """
@@ -211,6 +214,7 @@ class BuildTotals:
     facts: int
     questions: int
     failures: dict[str, int]
+    shared_words: float | None
     now: Spent
     ever: Spent
 
@@ -222,6 +226,11 @@ class BuildTotals:
         if self.failures:
             types = ", ".join(f"{name} {count:,}" for name, count in self.failures.items())
             lines.append(f"failures: {types} (see failures.jsonl)")
+        if self.shared_words is not None:
+            lines.append(
+                f"words shared with the passage: {self.shared_words:.0%} of a question's; of "
+                f"questions that users put, {SHARED_BY_PEOPLE:.0%}: the more, the easier"
+            )
         if self.ever.calls:
             lines.append(f"cost: {self.ever}; this time: {self.now}")
         return "\n".join(lines)
@@ -357,6 +366,7 @@ def _finished(run: Run, base: ReadBase, made: _Made, spent: Iterable[CallRow]) -
         facts=len(made.facts),
         questions=len(questions),
         failures=dict(sorted(Counter(row.type for row in failures).items())),
+        shared_words=mean_shared_words((row.question, row.passage) for row in questions),
         now=Spent.of(spent),
         ever=Spent.of(ever),
     )
@@ -391,7 +401,6 @@ def _pairs(documents: Iterable[ReadDocument]) -> Iterable[QuestionRow]:
                 passage=pair.answer,
                 source=document.name,
                 topic=pair.topic,
-                origin="document",
             )
 
 
@@ -449,6 +458,7 @@ def _counts(totals: BuildTotals) -> dict[str, Any]:
         "facts": totals.facts,
         "questions": totals.questions,
         "failures": totals.failures,
+        "shared_words": totals.shared_words,
         "cost": {
             "calls": totals.ever.calls,
             "input_tokens": totals.ever.input_tokens,

@@ -8,15 +8,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ._artefacts import FactRow, FailureRow, QuestionRow, SentenceKind, SentenceRow, Stage
-from ._asking import rewritten
 from ._fact_requests import UniqueNames
 from ._requests import (
     answer_in_question,
     lacks_antecedent,
-    question_fault,
     refers_to_document,
     words_of,
 )
+from ._rewriting import rewritten
+from ._sections import asked_of, section_facts
 from ._sentences import language_of
 
 _SHORTEST, _LONGEST = 6, 45
@@ -29,14 +29,14 @@ _LEANS = re.compile(
     r"for (?:example|instance)|in (?:addition|this|that|these|such|other words)|as a result|"
     r"on the other hand|after that|if (?:so|not|it|they|this|you do)|e\.g|i\.e|note|see|click|"
     r"read more|please (?:see|refer|click|visit|contact)|refer to|last updated|copyright|"
-    r"means?|indicates?|be|to|should|similar to|failure to|there (?:is|are)|other|including|only|"
+    r"means?|indicates?|be|should|similar to|failure to|there (?:is|are)|other|including|only|"
     r"alternatively|remember|notice)\b",
     re.IGNORECASE,
 )
 # A clause without its main clause: "When the car in front turns."
 _SUBORDINATE = re.compile(
     r"^(?:when|if|while|before|after|as|unless|until|although|though|because|since|where|within|"
-    r"once|on|in|at|for|by|during|with|without|under)\b[^,]*$",
+    r"once|on|in|at|for|by|during|to|with|without|under)\b[^,]*$",
     re.IGNORECASE,
 )
 _POINTS = re.compile(
@@ -408,19 +408,21 @@ def cloze_facts(
 ) -> tuple[list[FactRow], list[QuestionRow], list[FailureRow]]:
     """Facts and questions by rules alone; the same sentences always give the same.
 
-    A sentence that says something by itself is its own fact. It becomes a question
-    where it defines something ("X is a Y"), or else one with a blank for its most
-    telling piece: a number, a date, a name, a phrase in quotes, a noun with its
+    A heading that names a deed ("Installing from source") asks how to do it, and the
+    beginning of its section answers. A sentence that says something by itself is its own
+    fact. It becomes a question where it defines something ("X is a Y"), says how something
+    is done ("To X, Y") or what holds in some case ("If X, Y"), or else one with a blank for
+    its most telling piece: a number, a date, a name, a phrase in quotes, a noun with its
     adjectives. Sentences that lean on their neighbours are passed over.
 
     Returns:
         The facts; the questions, of which some facts have none; and what failed.
     """
-    facts: list[FactRow] = []
-    questions: list[QuestionRow] = []
+    names = UniqueNames()
+    sections = list(section_facts(sentences, names))
+    facts, questions = [fact for fact, _ in sections], [asked for _, asked in sections]
     failures: list[FailureRow] = []
     seen: set[str] = set()
-    names = UniqueNames()
     corpus = Corpus.of(row.text for row in sentences if not row.boilerplate)
     for row in sentences:
         if row.boilerplate or row.kind not in (SentenceKind.SENTENCE, SentenceKind.TABLE_ROW):
@@ -443,19 +445,7 @@ def cloze_facts(
                 )
             )
             continue
-        questions.append(
-            QuestionRow(
-                id=fact.fact_id,
-                question=made[0],
-                answer=made[1],
-                passage=row.text,
-                source=row.document,
-                topic=row.topic,
-                fact=row.text,
-                citations=(row.index,),
-                origin="cloze",
-            )
-        )
+        questions.append(asked_of(fact, *made))
     return facts, questions, failures
 
 
@@ -473,8 +463,8 @@ def _fact(row: SentenceRow, names: UniqueNames) -> FactRow:
 
 def _question(row: SentenceRow, corpus: Corpus) -> tuple[str, str] | None:
     if row.kind is SentenceKind.SENTENCE:
-        made = rewritten(row.text)
-        if made is not None and question_fault(*made) is None:
+        made = rewritten(row.text, corpus.small)
+        if made is not None:
             return made
     table = row.kind is SentenceKind.TABLE_ROW
     found = last_cell(row.text) if table else best_blank(row.text, corpus)

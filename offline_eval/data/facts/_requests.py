@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from ....guard.errors import InputError
 from ....guard.prompts import Prompt
 from ....guard.text import clean_text
+from ..diversity import content_words, shared_words
 
 _WIDE = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]")
 
@@ -214,6 +215,29 @@ def answer_in_question(question: str, answer: str) -> bool:
     content = [word for word in told if word not in _STOP]
     # Two Chinese characters of an answer stand in many a question, out of order.
     return bool(content) and not _CHINESE.search(answer) and set(content) <= set(asked)
+
+
+COPIED = "copies_passage"
+# Of the questions that users put, one in twenty shares more with its passage. Of fewer words
+# than these most may be names.
+_MOST_SHARED, _FEWEST_WORDS = 0.75, 4
+
+
+def copy_fault(question: str, passage: str) -> tuple[str, str] | None:
+    """What is wrong with a question in the words of its passage; None if nothing.
+
+    Example:
+        >>> told = "Borg break-lock removes the lock of a repository after a crash."
+        >>> copy_fault("What removes the lock of a repository after a crash?", told)[0]
+        'copies_passage'
+        >>> copy_fault("My backup died and now everything is blocked, what next?", told) is None
+        True
+    """
+    share = shared_words(question, passage)
+    if len(content_words(question)) < _FEWEST_WORDS or share is None or share <= _MOST_SHARED:
+        return None
+    words = f"{share:.0%} of the question's words stand in the passage: say it in other words"
+    return COPIED, words
 
 
 def question_fault(question: str, answer: str) -> tuple[str, str] | None:

@@ -321,7 +321,10 @@ def _question_lines(work: Work[MeasureSettings, MeasuredCase]) -> str:
             }
         else:
             passage = {"passage": base.passages[own], "passage_id": own}
-        lines.append(json.dumps({**asdict(one.record), **passage}, ensure_ascii=False) + "\n")
+        row = {**asdict(one.record), **passage}
+        if not one.record.made_by:
+            del row["made_by"]  # as in runs of before
+        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
     return "".join(lines)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ...data.diversity import SHARED_BY_PEOPLE
 from ...report import (
     Document,
     Facts,
@@ -180,6 +181,7 @@ def _figures(summary: OokbSummary, which: str) -> Figures:
                 "question that you know to be unanswerable.",
             ),
         )
+    lines = (*lines, *_shared_words(summary))
     if summary.echo is not None:
         lines = (
             lines[0],
@@ -203,6 +205,17 @@ def _figures(summary: OokbSummary, which: str) -> Figures:
             for name, estimate, meaning in lines
         )
     )
+
+
+def _shared_words(summary: OokbSummary) -> list[tuple[str, Estimate, str]]:
+    if summary.shared_words is None:
+        return []
+    share = Estimate(value=summary.shared_words, low=None, high=None, n=summary.questions)
+    meaning = (
+        "Content words of a question that its own passage holds. The more, the easier: questions "
+        f"of people share {SHARED_BY_PEOPLE:.0%} on average. All questions."
+    )
+    return [("Words shared with the passage", share, meaning)]
 
 
 def _meaning(estimate: Estimate, meaning: str) -> str:

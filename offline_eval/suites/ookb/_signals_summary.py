@@ -15,7 +15,7 @@ from ....calibration import Interval, SelectiveCurve
 from ....guard.decision import Route
 from ....guard.policy import Policy
 from ....guard.routing import Signals, decide_route
-from ...data.diversity import words_of
+from ...data.diversity import mean_shared_words, words_of
 from ...report import Document
 from ...run import (
     CaseKind,
@@ -276,6 +276,9 @@ class OokbSummary(_Summary):
         echo: of a run with cases in which a passage repeats the question, else None.
         unanswerable: of a run with questions that the user knows to be unanswerable, else None.
         auroc_unanswerable: in-KB without retrieval misses against these; likewise.
+        shared_words: mean share of a question's content words that its own passage holds; None
+            where the passages are not stored.
+        made_by: of questions that programs made, how many by each.
     """
 
     schema_version: int = Document.SCHEMA_VERSION
@@ -299,12 +302,15 @@ class OokbSummary(_Summary):
     echo: EchoSummary | None = None
     unanswerable: LeftOutSummary | None = None
     auroc_unanswerable: Estimate | None = None
+    shared_words: float | None = None
+    made_by: dict[str, int] = {}
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
         value = self.model_dump(mode="json")
-        if self.served is None:
-            del value["served"]
+        for name in ("served", "shared_words", "made_by"):
+            if getattr(self, name) in (None, {}):
+                del value[name]
         if self.echo is None:
             del value["echo"]
         else:
@@ -362,6 +368,10 @@ def summarise(run: MeasuredRun, cases: Sequence[Case]) -> OokbSummary:
         if run.unanswerable
         else None,
         auroc_unanswerable=_auroc(unanswerable, found) if run.unanswerable else None,
+        shared_words=mean_shared_words(
+            (one.question, one.passage) for one in run.questions.values() if one.passage
+        ),
+        made_by=Counter(one.made_by for one in run.questions.values() if one.made_by),
     )
 
 

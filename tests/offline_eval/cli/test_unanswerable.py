@@ -58,9 +58,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     calibrate_chain(
         search,
         write_lines(folder / "q.jsonl", QUESTIONS),
-        unanswerable=write_lines(folder / "u.jsonl", UNANSWERABLE),
         out=folder / "run",
-        settings={"scorer": "lexical"},
+        settings={
+            "scorer": "lexical",
+            "unanswerable": write_lines(folder / "u.jsonl", UNANSWERABLE),
+        },
     )
     return folder / "run"
 

@@ -161,6 +161,41 @@ def test_a_faulty_reply_is_sent_back_with_what_was_wrong(
     assert all(len(messages) == 3 for messages in told)
 
 
+def test_a_question_in_the_words_of_its_passage_is_asked_for_again_once_and_kept_out(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.txt").write_text(
+        "Drivers give way to pedestrians at zebra crossings. "
+        "Public parking is free on Sundays and holidays. The tram runs at night."
+    )
+    told: list[str] = []
+
+    def script(messages: Sequence[BaseMessage]) -> Mapping[str, Any]:
+        prompt = messages[0].text
+        if "Fact: Drivers" in prompt:
+            return {
+                "question": "Do drivers give pedestrians at zebra crossings way?",
+                "answer": "yes",
+            }
+        if "Fact: Public" in prompt and len(messages) == 1:
+            return {"question": "Is public parking free on holidays?", "answer": "yes"}
+        if "Fact: Public" in prompt:
+            told.append(messages[2].text)
+            return {"question": "Do I pay to leave my car in town at weekends?", "answer": "no"}
+        return scripted_facts(messages)
+
+    totals = build(tmp_path / "a.txt", tmp_path / "kb", ScriptedChat(script=script))
+
+    assert totals.failures == {"copies_passage": 1}
+    # One request for facts, three for questions, of which two were sent back, once each.
+    assert totals.now.calls == 6
+    assert "say it in other words" in told[0]
+    rows = read_lines(tmp_path / "kb" / "questions.jsonl")
+    assert "Do I pay to leave my car in town at weekends?" in {row["question"] for row in rows}
+    assert {row["made_by"] for row in rows} == {"model:scripted"}
+    assert "words shared with the passage: " in str(totals)
+
+
 def test_a_reply_that_stays_faulty_is_a_typed_failure_and_its_good_part_is_kept(
     documents: Path, tmp_path: Path
 ) -> None:
@@ -326,9 +361,9 @@ def test_pairs_of_a_faq_are_taken_over_without_asking(tmp_path: Path) -> None:
     assert chat.calls == 0
     assert totals.questions == 2
     rows = read_lines(tmp_path / "kb" / "questions.jsonl")
-    assert [(row["question"], row["answer"], row["topic"], row["origin"]) for row in rows] == [
-        ("What is it?", "It.", "Fees", "document"),
-        ("Who pays?", "You.", "Fees", "document"),
+    assert [(row["question"], row["answer"], row["topic"], row["made_by"]) for row in rows] == [
+        ("What is it?", "It.", "Fees", ""),
+        ("Who pays?", "You.", "Fees", ""),
     ]
 
 

@@ -158,10 +158,10 @@ def test_the_passage_of_a_question_is_the_chunk_that_holds_its_answer(tmp_path: 
         (one.metadata["source"], one.metadata["chunk"]): one.page_content
         for one in load_chunks(folder, 20)
     }
-    assert {row["origin"] for row in rows} == {"cloze", "document"}
+    assert {row["made_by"] for row in rows} == {"rules", ""}
     for row in rows:
         assert row["passage"] == chunks[row["source"], row["chunk"]]
-        assert row["origin"] == "document" or row["answer"] in row["passage"]
+        assert not row["made_by"] or row["answer"] in row["passage"]
     assert [row["chunk"] for row in rows if row["source"] == "long.md"] == [1]
 
 

@@ -14,6 +14,7 @@ from knowgate.offline_eval.data.facts._cloze import Corpus, best_blank, cloze_fa
 from knowgate.offline_eval.data.facts._documents import ReadDocument, read_content
 from knowgate.offline_eval.data.facts._requests import answer_in_question
 from knowgate.offline_eval.data.facts._sentences import sentences_of
+from tests.offline_eval.cli.commands import read_lines
 
 
 def asked(text: str, suffix: str = ".txt") -> list[tuple[str, str]]:
@@ -161,10 +162,10 @@ def test_the_driving_handbook_gives_the_same_questions_every_time(
     for name in ("questions", "facts", "sentences", "documents", "failures"):
         one, two = (tmp_path / folder / f"{name}.jsonl" for folder in ("one", "two"))
         assert one.read_bytes() == two.read_bytes()
-    for row in QuestionRecord.read(tmp_path / "one" / "questions.jsonl"):
-        assert row.passage is not None
-        assert row.answer in row.passage
-        assert not answer_in_question(row.question, row.answer)
+    for row in read_lines(tmp_path / "one" / "questions.jsonl"):
+        # The sentences of a section may be items of a list there.
+        assert len(row["citations"]) > 1 or row["answer"] in row["passage"]
+        assert not answer_in_question(row["question"], row["answer"])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,51 @@
+"""How much of a question's wording stands in the passage that answers it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ._tokens import words_of
+
+# Words that say little about what a question is about.
+_ASIDE_TEXT = """
+    a about am an and any are as at be been but by can could did do does for from get had has have
+    he her his how i if in into is it its may me might more most must my no not of on one or our
+    out s shall she should so some t than that the their them then there these they this those to
+    up us was way we were what when where which who whom whose why will with would you your
+"""
+_ASIDE = frozenset(_ASIDE_TEXT.split())
+# Mean over 225 questions on four documentations, written by hand as users put them, and the
+# chunk of 150 words that answers each (`benchmarks/generated_questions.py`).
+SHARED_BY_PEOPLE = 0.39
+_ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|e)$")
+
+
+def shared_words(question: str, passage: str) -> float | None:
+    """Share of a question's content words that its passage holds, whatever their endings.
+
+    Questions of people share less than questions that were made from the passage, and less is
+    harder: a scorer then has to tell that other words mean the same.
+
+    Returns:
+        From 0 to 1; None for a question of function words alone.
+
+    Example:
+        >>> shared_words("How long can I try it for free?", "Trials end after 21 days.")
+        0.0
+        >>> shared_words("How many days does a trial last?", "Trials end after 21 days.")
+        0.5
+    """
+    asked, told = content_words(question), content_words(passage)
+    return len(asked & told) / len(asked) if asked else None
+
+
+def mean_shared_words(pairs: Iterable[tuple[str, str]]) -> float | None:
+    """Mean of `shared_words` over questions with their passages; None without any."""
+    found = [share for pair in pairs if (share := shared_words(*pair)) is not None]
+    return sum(found) / len(found) if found else None
+
+
+def content_words(text: str) -> set[str]:
+    """Words that say what a text is about, without their endings."""
+    return {_ENDING.sub("", word) for word in words_of(text) if word not in _ASIDE}

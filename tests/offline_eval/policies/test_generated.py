@@ -1,0 +1,132 @@
+"""Questions that programs made give no certificate unless that is accepted, and then it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from langchain_core.documents import Document
+
+from knowgate.calibration.risk import Leak
+from knowgate.guard import Policy
+from knowgate.offline_eval.policies import (
+    Calibrated,
+    CalibrationSet,
+    calibrate_chain,
+    calibrate_run,
+    read_records,
+)
+from knowgate.offline_eval.run import MeasuredRun
+from tests.offline_eval.cli.commands import read_lines, write_lines
+from tests.offline_eval.policies.measured import drawn, record_lines
+from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
+
+RunOf = Callable[[int], Path]
+
+
+@pytest.fixture
+def run_of(tmp_path: Path) -> RunOf:
+    """A run of thirty questions, of which rules made the first so many."""
+
+    def made(count: int) -> Path:
+        path = write_toy_questions(tmp_path / "kb.jsonl", 30)
+        rows = read_lines(path)
+        for row in rows[:count]:
+            row["made_by"] = "rules"
+        return run_toy(write_lines(path, rows), tmp_path / "run")
+
+    return made
+
+
+def calibrated(run: Path, *, accept: bool = False) -> Calibrated:
+    return calibrate_run(
+        run, run.parent / "policy.json", Leak(0.3), delta=0.1, accept_generated=accept
+    )
+
+
+def test_a_run_and_its_records_know_who_made_each_question(run_of: RunOf) -> None:
+    run = run_of(4)
+
+    assert [row.get("made_by") for row in read_lines(run / "questions.jsonl")[3:5]] == [
+        "rules",
+        None,
+    ]
+    assert sum(bool(one.made_by) for one in MeasuredRun.read(run).questions.values()) == 4
+    found = CalibrationSet.of_run(run)
+    assert found.generated == pytest.approx(4 / 30)
+    # The margin is learned from people's questions alone.
+    assert len(found.kept_sets) <= 26
+
+
+def test_more_than_a_tenth_of_them_is_refused_with_the_next_step(run_of: RunOf) -> None:
+    found = calibrated(run_of(4))
+
+    (problem,) = [one for one in found.problems if one.kind == "generated"]
+    assert problem.what.startswith("Rules made 13 % of the questions behind this")
+    assert "--accept-generated" in problem.hint
+    assert not Path(found.measured.source).with_name("policy.json").exists()
+
+
+def test_a_tenth_of_them_is_allowed_and_said(run_of: RunOf) -> None:
+    found = calibrated(run_of(3))
+
+    assert all(one.kind != "generated" for one in found.problems)
+    assert found.policy.note.startswith("Rules made 10 % of the questions behind this")
+    assert found.policy.state == "true"
+
+
+def test_a_policy_of_peoples_questions_says_nothing_of_it(run_of: RunOf) -> None:
+    policy = calibrated(run_of(0)).policy
+
+    assert (policy.note, policy.generated, policy.state) == ("", 0.0, "true")
+    assert "generated" not in policy.to_json()
+
+
+def test_an_accepted_one_is_marked_in_its_file(run_of: RunOf) -> None:
+    run = run_of(30)
+
+    found = calibrated(run, accept=True)
+
+    policy = Policy.load(run.with_name("policy.json"))
+    assert (policy.state, policy.generated) == ("generated", 1.0)
+    assert policy.note == found.policy.note
+    assert "no promise about people's questions" in policy.note
+    assert policy.kept_margin is None
+
+
+def test_a_chain_is_refused_alike(tmp_path: Path) -> None:
+    chunks = [Document(f"Hall{n} opens at {n}.", metadata={"source": f"p{n}"}) for n in range(40)]
+
+    def search(question: str, k: int = 3) -> list[Document]:
+        wanted = set(question.lower().split())
+        return sorted(chunks, key=lambda one: -len(wanted & set(one.page_content.lower().split())))[
+            :k
+        ]
+
+    lines = [
+        {"question": f"When does hall{n} open ?", "source": f"p{n}", "made_by": "model:m"}
+        for n in range(40)
+    ]
+    path, out = write_lines(tmp_path / "q.jsonl", lines), tmp_path / "run"
+    lexical = {"scorer": "lexical"}
+
+    refused = calibrate_chain(search, path, risk=0.2, out=out, settings=lexical)
+
+    assert [one.kind for one in refused.problems if one.kind == "generated"] == ["generated"]
+    assert refused.policy.note.startswith("A model made all of the questions behind this")
+    assert not (out / "policy.json").exists()
+
+    calibrate_chain(search, path, risk=0.2, out=out, settings=lexical, accept=("generated",))
+
+    assert Policy.load(out / "policy.json").state == "generated"
+
+
+def test_records_may_say_it_too(tmp_path: Path) -> None:
+    lines = [dict(line) for line in record_lines(drawn(10))]
+    for line in lines[1:3]:
+        line["made_by"] = "rules"
+
+    found = read_records(write_lines(tmp_path / "records.jsonl", lines))
+
+    assert found.generated == pytest.approx(0.2)
