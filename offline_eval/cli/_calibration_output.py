@@ -272,6 +272,8 @@ def write_or_explain(
 
 def _figures(found: Calibrated, written: Path | None) -> dict[str, Any]:
     """Return what `--json` prints; `written` is where the policy is, None if nowhere."""
+    from ..policies import ReviewOutlook
+
     policy, guarantee = found.policy, found.policy.guarantee
     certified = guarantee is not None and guarantee.certified
     return {
@@ -284,6 +286,7 @@ def _figures(found: Calibrated, written: Path | None) -> dict[str, Any]:
         "relevance_threshold": policy.relevance_threshold,
         "confidence_threshold": policy.confidence_threshold,
         "rates": found.leak_rates or found.rates,
+        "reviews": ReviewOutlook.of(found),
         "smallest_risk": found.smallest_risk(),
         "warnings": found.warnings,
         "problems": [{"what": one.what, "hint": one.hint} for one in found.problems],

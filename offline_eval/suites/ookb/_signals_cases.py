@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from ...report import Case as ShownCase
 from ...report import CaseLine, Cases, Passages, decimal, one_line
-from ...run import MeasuredRun
 from ._signals_summary import Case
 
 _SHOWN = 10
@@ -29,15 +28,6 @@ def least_relevant_found(cases: Sequence[Case], texts: Mapping[str, str]) -> Cas
         (case for case in cases if case.found), key=lambda case: (case.score, case.row.case_id)
     )
     return Cases(tuple(_shown(case, texts) for case in chosen[:_SHOWN]), empty=_NONE)
-
-
-def passage_texts(run: MeasuredRun) -> dict[str, str]:
-    """Return the texts that a run knows, by passage id.
-
-    A shared passage goes by the id of the first question that it answers.
-    """
-    own = {name: question.passage for name, question in run.questions.items()}
-    return {**own, **{name: passage.text for name, passage in run.passages.items()}}
 
 
 def _shown(case: Case, texts: Mapping[str, str]) -> ShownCase:

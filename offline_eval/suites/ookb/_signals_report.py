@@ -22,7 +22,7 @@ from ...report import (
 from ...run import (
     MeasuredRun,
 )
-from ._signals_cases import least_relevant_found, most_relevant_left_out, passage_texts
+from ._signals_cases import least_relevant_found, most_relevant_left_out
 from ._signals_plots import signal_plots
 from ._signals_prose import counted_questions, headline, warnings
 from ._signals_summary import (
@@ -79,7 +79,7 @@ def signals_document(run: MeasuredRun) -> Document:
 def _sections(
     run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary
 ) -> list[Section | None]:
-    plots, texts = signal_plots(run, cases, summary), passage_texts(run)
+    plots, texts = signal_plots(run, cases, summary), run.texts
     what_if = signals_what_if(run, cases)
     given = run.calibration is not None and run.calibration.given_policy
     return [
