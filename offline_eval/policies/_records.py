@@ -268,8 +268,7 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
         reviews={
             row.question_id: review.verdict
             for row in rows
-            if (review := found.reviews.get(row.case_id)) is not None
-            and review.verdict is not None
+            if (review := found.reviews.get(row.case_id)) is not None and review.verdict is not None
         },
         tuned_on=found.manifest.tuned_on,
         retrieval=_retrieval(found),

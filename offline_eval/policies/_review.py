@@ -26,11 +26,11 @@ class ReviewOutlook:
         reviewed: those with a verdict.
         answered: of these, answered by another passage: they do not count as left out.
         unsure: of these, those that nobody was sure of: they count as leaks.
-        further: unreviewed cases whose review could change the threshold; None of a
-            cascade and of another promise than a leak's, for which that is not known. If all unreviewed cases that pass now turned
-            out answered, a laxer threshold would be certified: these are the unreviewed cases at
-            or above the laxer of the two. 0 where nothing is certified: reviews take questions
-            away, and there are too few already.
+        further: unreviewed cases whose review could change the threshold. If all unreviewed cases
+            that pass now turned out answered, a laxer threshold would be certified: these are the
+            unreviewed cases at or above the laxer of the two. 0 where nothing is certified:
+            reviews take questions away, and there are too few already. None of a cascade, and of
+            another promise than a leak's, for which it is not known.
     """
 
     left_out: int
@@ -61,11 +61,13 @@ class ReviewOutlook:
 
     def lines(self, run: str) -> list[str]:
         """What `knowgate calibrate` prints; `run` is the folder that can be reviewed."""
-        lines = [
-            f"reviews: {self.reviewed} of {self.left_out} left-out questions reviewed, "
-            f"{self.answered} answered after all by another passage"
-            + (f", {self.unsure} unsure" if self.unsure else "")
-        ]
+        lines = [f"reviews: none of {self.left_out} left-out questions was reviewed"]
+        if self.reviewed:
+            unsure = f", {self.unsure} unsure" if self.unsure else ""
+            lines = [
+                f"reviews: {self.reviewed} of {self.left_out} left-out questions reviewed, "
+                f"{self.answered} answered after all by another passage{unsure}"
+            ]
         if self.further:
             verb = "review" if self.further == 1 else "reviews"
             lines.append(

@@ -34,6 +34,7 @@ from ._replies import (
 )
 from ._reply_run import RepliesAsked, RepliesRun
 from ._reviews import (
+    LONGEST_NOTE,
     Review,
     ReviewVerdict,
     require_reviewable,
@@ -44,6 +45,7 @@ from ._run import Run
 from ._table import SharedLog, Table, TableSpec
 
 __all__ = [
+    "LONGEST_NOTE",
     "CallLimits",
     "Calls",
     "CaseKind",

@@ -57,9 +57,7 @@ def review_log(folder: str | os.PathLike[str]) -> SharedLog[Review]:
 
 def reviewable(rows: Iterable[MeasuredRow]) -> dict[str, MeasuredRow]:
     """Return the cases that can be reviewed, by id: measured, with the source left out."""
-    return {
-        row.case_id: row for row in rows if row.kind is CaseKind.LEFT_OUT and row.error is None
-    }
+    return {row.case_id: row for row in rows if row.kind is CaseKind.LEFT_OUT and row.error is None}
 
 
 def require_reviewable(review: Review, cases: Mapping[str, MeasuredRow], where: str) -> None:
@@ -83,9 +81,7 @@ def require_reviewable(review: Review, cases: Mapping[str, MeasuredRow], where: 
         )
 
 
-def read_reviews(
-    folder: str | os.PathLike[str], rows: Iterable[MeasuredRow]
-) -> dict[str, Review]:
+def read_reviews(folder: str | os.PathLike[str], rows: Iterable[MeasuredRow]) -> dict[str, Review]:
     """Return the last review of each case, by case id; those that were taken back are left out.
 
     Raises:

@@ -1,8 +1,8 @@
 """Which passages probably hold an answer, in these or other words: what to review first.
 
-    answer, passage ─┬─ share of the answer's words that stand in the passage ─┐
-                     ├─ how near its words are met by words of the passage ────┴─ mean ─┐
-                     └─ share of the answer's numbers that stand in the passage ────────┴─ product
+answer, passage ─┬─ share of the answer's words that stand in the passage ─┐
+                 ├─ how near its words are met by words of the passage ────┴─ mean ─┐
+                 └─ share of the answer's numbers that stand in the passage ────────┴─ product
 """
 
 from __future__ import annotations

@@ -6,18 +6,25 @@ from collections.abc import Mapping, Sequence
 
 from ...report import Case as ShownCase
 from ...report import CaseLine, Cases, Passages, decimal, one_line
+from ...run import CaseKind, ReviewVerdict
 from ._signals_summary import Case
 
 _SHOWN = 10
 _QUESTION_LIMIT = 300
 _PASSAGE_LIMIT = 180
 _NONE = "No such case was measured."
+_REVIEWED = {
+    ReviewVerdict.ANSWERED: "another passage answers it, so it is no leak",
+    ReviewVerdict.NOT_ANSWERED: "no other passage answers it",
+    ReviewVerdict.UNSURE: "unsure, so it counts as unanswered",
+}
 
 
 def most_relevant_left_out(cases: Sequence[Case], texts: Mapping[str, str]) -> Cases:
     """Choose the left-out cases that look best covered, the best first."""
     chosen = sorted(
-        (case for case in cases if case.left_out), key=lambda case: (-case.score, case.row.case_id)
+        (case for case in cases if case.row.kind is CaseKind.LEFT_OUT),
+        key=lambda case: (-case.score, case.row.case_id),
     )
     return Cases(tuple(_shown(case, texts) for case in chosen[:_SHOWN]), empty=_NONE)
 
@@ -32,7 +39,7 @@ def least_relevant_found(cases: Sequence[Case], texts: Mapping[str, str]) -> Cas
 
 def _shown(case: Case, texts: Mapping[str, str]) -> ShownCase:
     row = case.row
-    wrong = case.passes is not None and case.passes == case.left_out
+    wrong = case.passes is not None and case.passes == case.left_out and not case.elsewhere
     outcome = {None: "", True: "let through", False: "abstained"}[case.passes]
     notes = [row.case_id]
     if case.relevance is not None:
@@ -40,8 +47,10 @@ def _shown(case: Case, texts: Mapping[str, str]) -> ShownCase:
     notes.append(f"raw score {decimal(row.raw_relevance if row.retrieved else None)}")
     if case.held_out:
         notes.append("held out")
+    if case.review is not None:
+        notes.append(f"reviewed: {_REVIEWED[case.review]}")
     parts: list[CaseLine | Passages] = []
-    if case.left_out and case.question.passage:
+    if not case.in_kb and case.question.passage:
         parts.append(CaseLine(one_line(case.question.passage, _PASSAGE_LIMIT), "Left out"))
     parts.append(_passages(case, texts) if row.retrieved else CaseLine("Nothing was retrieved."))
     return ShownCase(

@@ -24,7 +24,7 @@ from ...run import (
 )
 from ._signals_cases import least_relevant_found, most_relevant_left_out
 from ._signals_plots import signal_plots
-from ._signals_prose import counted_questions, headline, warnings
+from ._signals_prose import counted_questions, headline, review_prose, warnings
 from ._signals_summary import (
     Case,
     Estimate,
@@ -101,8 +101,10 @@ def _sections(
                     "Answer left out, yet most relevant",
                     (
                         "Where the guard is most easily misled. If a passage shown here does "
-                        "answer the question, the knowledge base holds the answer twice and the "
-                        "case does not count.",
+                        "answer the question, the knowledge base holds the answer twice, and "
+                        "letting it pass is right. It counts as a leak all the same until a "
+                        "person says so in a review.",
+                        *review_prose(summary, cases),
                         most_relevant_left_out(cases, texts),
                     ),
                 ),
