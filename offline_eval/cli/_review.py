@@ -169,8 +169,8 @@ def _import(folder: Path, run: MeasuredRun, path: Path) -> None:
 
     found = import_reviews(folder, run, path)
     out.print(
-        f"{found.stored} verdicts stored, {found.unchanged} stood there already, "
-        f"{found.without_verdict} rows without a verdict"
+        f"{found.stored} new verdict{'' if found.stored == 1 else 's'} stored; {found.unchanged} "
+        f"stood there already; {found.without_verdict} rows without a verdict"
     )
 
 

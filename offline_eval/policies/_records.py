@@ -289,8 +289,9 @@ def _population(run: MeasuredRun) -> str:
         return _POPULATION
     left_out = sum(row.kind is CaseKind.LEFT_OUT for row in run.rows)
     return (
-        f"{_POPULATION}; of {left_out} left-out questions, {answered} were found by review to be "
-        "answered by another passage and do not count"
+        f"{_POPULATION}; of {left_out} left-out questions, {answered} "
+        f"{'was' if answered == 1 else 'were'} found by review to be answered by another passage "
+        "and do not count"
     )
 
 

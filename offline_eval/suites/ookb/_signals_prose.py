@@ -167,11 +167,10 @@ def review_prose(summary: OokbSummary, cases: Sequence[Case]) -> list[str]:
     """Write what was reviewed, and the command where a review may show that a leak is none."""
     lines, found = [], summary.reviews
     if found is not None:
-        unsure = f", and of {found.unsure} nobody was sure" if found.unsure else ""
         lines.append(
-            f"{counted(found.reviewed, 'case')} of {summary.left_out.cases} were reviewed: "
-            f"{found.answered} are answered by another passage and count in no rate, "
-            f"{found.not_answered} are not{unsure}."
+            f"Reviewed: {found.reviewed} of {counted(summary.left_out.cases, 'case')}. Answered by "
+            f"another passage, so counted in no rate: {found.answered}; not answered: "
+            f"{found.not_answered}; unsure, counted as not answered: {found.unsure}."
         )
     left = [case for case in cases if case.left_out and case.review is None]
     leaks = sum(case.passes is True for case in left)
