@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Protocol, SupportsFloat, TypeGuard
+from typing import ClassVar, Protocol, SupportsFloat, TypeGuard
 
 import numpy as np
 
@@ -69,11 +69,17 @@ class CalibrationRecord:
             the unit of intervals. Empty: the question is a group of its own.
         conflict: whether the replies that the policy compares differ; None: not measured.
         weight: how common such records are in service against the others; above 0.
-        case: which case this is, unique within the question, e.g. `in_kb`, or one of
-            `MISSING_CASES`.
+        case: which case this is, unique within the question: e.g. `in_kb`, one of `MISSING_CASES`,
+            or a left-out case that a person found to be answered by another passage (`ELSEWHERE`).
         nothing_retrieved: there was no passage; calibrated relevance is then 0.
         verdict: of a costly scorer, in [0, 1], where a cascade is fitted; None where there is none.
+        ELSEWHERE: the name of a case that was measured as `left_out` and that review found to be
+            answered by another passage. It may pass: it is no leak. It is not `is_answerable`
+            either, since reviewed cases are chosen, by high relevance, and a rate that counted
+            them would look better than it is.
     """
+
+    ELSEWHERE: ClassVar = "answered_elsewhere"
 
     question_id: str
     relevance: float | None
@@ -91,6 +97,16 @@ class CalibrationRecord:
     def unit(self) -> tuple[str, str]:
         """What the record is evidence about: its group, or the question on its own."""
         return ("group", self.group) if self.group else ("question", self.question_id)
+
+    @property
+    def measured_case(self) -> str:
+        """The case as it was measured, whatever review found."""
+        return "left_out" if self.case == self.ELSEWHERE else self.case
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether its passages hold the answer: those of its source, or by review others."""
+        return self.is_answerable or (self.case == self.ELSEWHERE and self.context_right is True)
 
     @property
     def is_answerable(self) -> bool:

@@ -56,7 +56,8 @@ def fit_leak(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSett
     one question per passage does on average. All questions go into the calibrator, a
     logistic curve of the raw score. A question whose relevance could not be measured is left
     out: a guard abstains from those, so that can only lower the pass rate. A question whose
-    source the retriever missed counts as left out only, never as answerable.
+    source the retriever missed counts as left out only, never as answerable. A left-out case that
+    review found to be answered by another passage counts as one that may pass.
 
     What must not pass are the records with their source left out, or those of unanswerable
     questions. Where there are both, each population is tested at the full level and the stricter
@@ -116,7 +117,8 @@ def _of_both(
             risk.target,
             settings.level,
         )
-        found[case] = leak_guarantee(case, certificate, raw, missing, risk, settings)
+        guarantee = leak_guarantee(case, certificate, raw, missing, risk, settings)
+        found[case] = _with_reviews(case, guarantee, records)
     main, other = (found[case] for case in MISSING_CASES)
     point = main.path[0]
     more = {
@@ -149,7 +151,9 @@ def leak_policy(
         relevance_calibrator=calibrator,
         relevance_threshold=None if raw is None else calibrator.apply(raw),
         allowed_routes=(Route.FOLLOW_CONTEXT, Route.ABSTAIN),
-        guarantee=leak_guarantee(case, certificate, raw, left_out, risk, settings),
+        guarantee=_with_reviews(
+            case, leak_guarantee(case, certificate, raw, left_out, risk, settings), records
+        ),
         retrieval=settings.binding.retrieval,
         calibration_set_sha256=_sha256(records),
         histograms=_histograms(calibrator, case, in_kb, left_out.scores.tolist()),
@@ -158,7 +162,7 @@ def leak_policy(
 
 def raw_relevance(records: Sequence[CalibrationRecord]) -> tuple[list[float], LeftOut]:
     """Raw relevance of what may pass, and of what must not."""
-    in_kb = [r.relevance for r in records if r.is_answerable and r.relevance is not None]
+    in_kb = [r.relevance for r in records if r.may_pass and r.relevance is not None]
     return in_kb, LeftOut.of([r for r in records if r.is_missing and r.relevance is not None])
 
 
@@ -247,6 +251,33 @@ def leak_guarantee(
     )
 
 
+def _with_reviews(
+    case: str, guarantee: Guarantee, records: Sequence[CalibrationRecord]
+) -> Guarantee:
+    """State what review found, where it found any left-out question answered.
+
+    If all left-out questions were reviewed without error, each threshold would be tested on the
+    questions that are not answered elsewhere or do not pass, which counts leaks of
+    P(passes, not answered | not both passes and answered): that falls as the threshold rises. A
+    question that is answered, passes and was not reviewed adds an error and a question to that
+    test, and one that is answered, does not pass and was reviewed takes a question away. Both make
+    it stricter. So no threshold is certified that the whole review would not certify, whichever
+    cases were reviewed, by whatever they were chosen, and after however many calibrations.
+    """
+    answered = sum(r.case == r.ELSEWHERE and r.relevance is not None for r in records)
+    if not answered or case != "left_out":
+        return guarantee
+    statement = (
+        f"{guarantee.statement} Of {guarantee.n + answered} left-out questions, {answered} "
+        f"{'was' if answered == 1 else 'were'} found by review to be answered by another passage "
+        "and do not count; one that nobody reviewed counts as unanswered. So the share is among "
+        "new questions whose source is missing, without those that pass and are answered by another "
+        "passage. It is as good as the reviews: each wrong “answered” hides a leak."
+    )
+    loss = f"{guarantee.loss}, and review did not find it answered by another passage"
+    return guarantee.model_copy(update={"statement": statement, "loss": loss})
+
+
 def _certified(n: int, passages: int, errors: int, risk: float, settings: FitSettings) -> str:
     drawn = f"the {n} calibration questions (one per passage, taken as independent draws)"
     if passages < n:
@@ -321,7 +352,8 @@ def _sha256(records: Sequence[CalibrationRecord]) -> str:
         )
         if record.is_answerable:
             values[2] = record.relevance
-        elif record.is_missing:
+        elif record.measured_case in MISSING_CASES:
+            # The same questions, whatever review finds.
             values[3] = record.relevance
     return lines_sha256(map(json.dumps, pairs.values()))
 

@@ -262,7 +262,7 @@ def calibrate(
 
 
 def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
-    from ..policies import calibrate_records, require_apart
+    from ..policies import calibrate_records, require_apart, review_lines
 
     require_one_source(run, asked.records)
     asked.require_in_range()
@@ -296,6 +296,7 @@ def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
         *margin_lines(found),
         *echo_lines(found),
         *rate_lines(found),
+        *review_lines(found),
     ]
     write_or_explain(found, lines, policy_out, asked.report, anyway=asked.write_anyway)
     # The run's own report knows nothing of a second run.

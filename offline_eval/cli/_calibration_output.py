@@ -293,6 +293,8 @@ def write_or_explain(
 
 def _figures(found: Calibrated, written: Path | None) -> dict[str, Any]:
     """Return what `--json` prints; `written` is where the policy is, None if nowhere."""
+    from ..policies import ReviewOutlook
+
     policy, guarantee = found.policy, found.policy.guarantee
     certified = guarantee is not None and guarantee.certified
     return {
@@ -307,6 +309,7 @@ def _figures(found: Calibrated, written: Path | None) -> dict[str, Any]:
         "rates": found.leak_rates or found.rates,
         "generated": policy.generated,
         "note": policy.note,
+        "reviews": ReviewOutlook.of(found),
         "smallest_risk": found.smallest_risk(),
         "warnings": found.warnings,
         "problems": [{"what": one.what, "hint": one.hint} for one in found.problems],

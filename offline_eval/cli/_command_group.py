@@ -103,6 +103,10 @@ COMMANDS = MappingProxyType(
             ("_recalibrate",),
         ),
         "report": Entry("Write the report of a run, and check gates against it.", ("_report",)),
+        "review": Entry(
+            "Review leaks: is a question answered after all, although its source was left out?",
+            ("_review",),
+        ),
         "route": Entry("Decide from logged signals exactly as the guard would.", ("_route",)),
         "score": Entry("Score how far passages suffice to answer a question.", ("_score",)),
         "serve": Entry(

@@ -1,4 +1,4 @@
-"""Read question files that a spreadsheet wrote, and write them in the same form."""
+"""Read tables that a spreadsheet wrote, and write question files in the same form."""
 
 from __future__ import annotations
 
@@ -42,12 +42,23 @@ class CsvFile:
         return Path(path).suffix.lower() in (".csv", ".tsv")
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> CsvFile:
+    def read(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        needed: str = "question",
+        others: str = "answer, and perhaps id, passage, source, topic",
+    ) -> CsvFile:
         """Read a file with commas, semicolons or tabs between cells.
 
+        Args:
+            path: of the file.
+            needed: a column without which it is another file.
+            others: further columns, for the hint of that error.
+
         Raises:
-            InputError: it has no head, a quote is not closed, or a row has more cells than the
-                head; the message names file and line.
+            InputError: it has no such column, a quote is not closed, or a row has more cells than
+                the head; the message names file and line.
         """
         where, text = os.fspath(path), read_text(path)
         marked = Path(path).read_bytes().startswith(_BYTE_ORDER_MARK.encode())
@@ -57,6 +68,13 @@ class CsvFile:
         records = _records(text[skipped:], delimiter, where, first_line=2 if stated else 1)
         head_line, columns = next(records, (1, []))
         names = _names(columns, f"{where}:{head_line}")
+        if needed not in names:
+            found = ", ".join(name[:60] for name in names if name) or "nothing"
+            raise InputError(
+                f"there is no column {needed!r} (found: {found[:200]})",
+                where=f"{where}:{head_line}",
+                hint=f"the first line names the columns: {needed}, {others}",
+            )
         rows = tuple(
             (line, _row(names, cells, f"{where}:{line}", delimiter)) for line, cells in records
         )
@@ -120,14 +138,6 @@ def _names(columns: Iterable[str], where: str) -> list[str]:
             raise InputError(
                 f"two columns are called {name[:60]!r}", where=where, hint="rename one of them"
             )
-    if "question" not in names:
-        found = ", ".join(name[:60] for name in names if name) or "nothing"
-        raise InputError(
-            f"there is no column 'question' (found: {found[:200]})",
-            where=where,
-            hint="the first line names the columns: question, answer, and perhaps id, passage, "
-            "source, topic",
-        )
     return names
 
 

@@ -44,7 +44,7 @@ def require_candidates(sets: Sequence[CalibrationSet], risk: Risk) -> None:
 
 
 def _cases(measured: CalibrationSet) -> set[tuple[str, str, tuple[str, str]]]:
-    return {(r.question_id, r.case, r.unit) for r in measured.records}
+    return {(r.question_id, r.measured_case, r.unit) for r in measured.records}
 
 
 def best_of(found: Sequence[_Calibrated]) -> _Calibrated:

@@ -21,7 +21,7 @@ from ...guard.policy import Fingerprint, Missing, Policy, Retrieval, default_cal
 from ...guard.signals.relevance import default_aggregator
 from ..data import generated_note
 from ..data.diversity import words_of
-from ..run import CaseKind, Manifest, MeasuredRow, MeasuredRun, Question
+from ..run import CaseKind, Manifest, MeasuredRow, MeasuredRun, Question, ReviewVerdict
 from ..suites.uniknow import uniknow_signals
 
 
@@ -53,6 +53,8 @@ class CalibrationSet:
         missing: which of the records must not pass; None where nobody has chosen yet.
         beside: records that must not pass either and that the promise is not about.
         makers: of each question that a program made, its `QuestionRecord.made_by`.
+        reviews: by question, what people said of its left-out case; None where it cannot be
+            reviewed, since the records come from no run that leaves sources out.
     """
 
     records: tuple[CalibrationRecord, ...]
@@ -120,6 +122,8 @@ class CalibrationSet:
         note = generated_note(makers, len(asked))
         return policy.model_copy(update={"generated": self.generated, "note": note})
 
+    reviews: Mapping[str, ReviewVerdict] | None = None
+
     @property
     def sources(self) -> tuple[str, ...]:
         """All files or folders that the records come from."""
@@ -147,11 +151,13 @@ class CalibrationSet:
 
     @property
     def sha256(self) -> str:
-        """Hash of the records without verdicts, independent of their order.
+        """Hash of the records without verdicts and reviews, independent of their order.
 
-        With another costly scorer these are still the same questions.
+        With another costly scorer, or further reviews, these are still the same questions.
         """
-        return hash_of_texts(json.dumps(astuple(record)[:-1]) for record in self.records)
+        return hash_of_texts(
+            json.dumps(astuple(_unreviewed(record))[:-1]) for record in self.records
+        )
 
     def cascade_settings(self) -> dict[str, Any]:
         """What of a cascade decides the test, as JSON; empty without one."""
@@ -172,8 +178,8 @@ class CalibrationSet:
             InputError: it measured other cases, or what was retrieved in another way; it is the
                 same scorer, or aggregated in another way than a cascade does.
         """
-        relevance = {(one.question_id, one.case): one.relevance for one in judged.records}
-        missing = [r for r in self.records if (r.question_id, r.case) not in relevance]
+        relevance = {(r.question_id, r.measured_case): r.relevance for r in judged.records}
+        missing = [r for r in self.records if (r.question_id, r.measured_case) not in relevance]
         if missing:
             one = missing[0]
             raise InputError(
@@ -204,7 +210,7 @@ class CalibrationSet:
         verdicts = default_calibrator(judged.scorer)
         records = []
         for record in self.records:
-            raw = relevance[record.question_id, record.case]
+            raw = relevance[record.question_id, record.measured_case]
             verdict = None if raw is None else verdicts.apply(raw)
             records.append(replace(record, verdict=verdict))
         tuned_on = None
@@ -266,6 +272,13 @@ class CalibrationSet:
         return _SUITES[suite](run)
 
 
+def _unreviewed(record: CalibrationRecord) -> CalibrationRecord:
+    """The record as it was before its case was found to be answered elsewhere."""
+    if record.case == record.measured_case:
+        return record
+    return replace(record, case=record.measured_case, context_right=False)
+
+
 def hash_of_texts(lines: Iterable[str]) -> str:
     """Return one hash of all texts, independent of their order."""
     return hashlib.sha256("\n".join(sorted(lines)).encode("utf-8")).hexdigest()
@@ -282,7 +295,9 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
     """Two cases per question: with the whole knowledge base, and with its source left out.
 
     The suite judges no reply: a context counts as right where the question's own passage
-    was retrieved, and never with that passage left out. It measures no confidence.
+    was retrieved, or where a review found that another passage answers the question with its own
+    left out. A left-out case that nobody reviewed, or nobody was sure of, counts as wrong. It
+    measures no confidence.
 
     Raises:
         InputError: no finished run of this suite lies there, or it holds questions of a live
@@ -305,7 +320,12 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
         source=os.fspath(run),
         scorer=found.manifest.scorer,
         aggregator=found.manifest.settings.aggregator,
-        population=_POPULATION,
+        population=_population(found),
+        reviews={
+            row.question_id: review.verdict
+            for row in rows
+            if (review := found.reviews.get(row.case_id)) is not None and review.verdict is not None
+        },
         tuned_on=found.manifest.tuned_on,
         retrieval=_retrieval(found),
         leaves_out=True,
@@ -317,6 +337,18 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
         ),
         contents=_contents(found, rows),
         makers={one.question_id: one.made_by for one in found.questions.values() if one.made_by},
+    )
+
+
+def _population(run: MeasuredRun) -> str:
+    answered = sum(review.answered for review in run.reviews.values())
+    if not answered:
+        return _POPULATION
+    left_out = sum(row.kind is CaseKind.LEFT_OUT for row in run.rows)
+    return (
+        f"{_POPULATION}; of {left_out} left-out questions, {answered} "
+        f"{'was' if answered == 1 else 'were'} found by review to be answered by another passage "
+        "and do not count"
     )
 
 
@@ -378,7 +410,9 @@ def _holding(run: MeasuredRun, question: Question, names: Sequence[str]) -> set[
 
 
 def _ookb_record(run: MeasuredRun, row: MeasuredRow) -> CalibrationRecord:
-    failed, question = row.error is not None, run.questions[row.question_id]
+    failed, elsewhere = row.error is not None, run.answered_elsewhere(row)
+    right = row.kind is CaseKind.IN_KB and not failed and not row.retrieval_miss
+    question = run.questions[row.question_id]
     group = question.own_passage
     if row.kind is CaseKind.UNANSWERABLE:
         group = f"topic {question.topic}" if question.topic else ""
@@ -386,10 +420,10 @@ def _ookb_record(run: MeasuredRun, row: MeasuredRow) -> CalibrationRecord:
         question_id=row.question_id,
         relevance=None if failed else row.raw_relevance,
         confidence=None,
-        context_right=row.kind is CaseKind.IN_KB and not failed and not row.retrieval_miss,
+        context_right=right or elsewhere,
         closed_book_right=None,
         group=group,
-        case=row.kind.value,
+        case=CalibrationRecord.ELSEWHERE if elsewhere else row.kind.value,
         nothing_retrieved=not failed and not row.retrieved,
     )
 

@@ -23,7 +23,7 @@ from ._report import calibration_document
 
 _RUN_FILES = (
     "manifest.json", "questions.jsonl", "rows.jsonl", "cases.jsonl", "knowledge.jsonl",
-    "calibration.json", "signals.jsonl", "plan.json", HISTORY,
+    "calibration.json", "signals.jsonl", "plan.json", "reviews.jsonl", HISTORY,
 )  # fmt: skip
 
 

@@ -41,7 +41,8 @@ class WhatIfCase:
         memory_right: whether the reply from memory is right.
         conflict: whether the replies that the policy compares differ; None: not measured.
         nothing_retrieved: there was no passage.
-        missed: the retriever did not find the answer: counts in coverage alone.
+        missed: counts in coverage alone: the retriever did not find the answer, or a review
+            found it in another passage.
         weight: how much the case counts.
         context_reply: what the stored reply from the context is; None where none is stored.
         memory_reply: likewise from memory.

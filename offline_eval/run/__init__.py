@@ -33,10 +33,19 @@ from ._replies import (
     StoredPassage,
 )
 from ._reply_run import RepliesAsked, RepliesRun
+from ._reviews import (
+    LONGEST_NOTE,
+    Review,
+    ReviewVerdict,
+    require_reviewable,
+    review_log,
+    reviewable,
+)
 from ._run import Run
 from ._table import SharedLog, Table, TableSpec
 
 __all__ = [
+    "LONGEST_NOTE",
     "CallLimits",
     "Calls",
     "CaseKind",
@@ -59,6 +68,8 @@ __all__ = [
     "ReplyContext",
     "ReplyRow",
     "ReplySystem",
+    "Review",
+    "ReviewVerdict",
     "RowError",
     "Run",
     "RunTotals",
@@ -71,5 +82,8 @@ __all__ = [
     "Tally",
     "each_or_error",
     "generate_each",
+    "require_reviewable",
+    "review_log",
+    "reviewable",
     "run_interruptibly",
 ]

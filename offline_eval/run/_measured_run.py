@@ -20,6 +20,7 @@ from ._questions import (
     SourceRow,
 )
 from ._replies import StoredPassage
+from ._reviews import Review, read_reviews
 from ._table import Table, TableSpec
 
 _RUN_AGAIN = "run `knowgate measure` again into another folder"
@@ -73,6 +74,7 @@ class MeasuredRun:
         calibration: None until a policy was fitted on this run, or when not asked for.
         sources: by question; only of a run through a chain as it is served.
         passages: texts that were judged, by id; likewise.
+        reviews: what people said of left-out cases, by case id.
     """
 
     SOURCES: ClassVar = TableSpec("sources", SourceRow, "question_id", hint=_RUN_AGAIN, clean=True)
@@ -86,6 +88,7 @@ class MeasuredRun:
     calibration: RunCalibration | None
     sources: Mapping[str, SourceRow] = field(default_factory=dict)
     passages: Mapping[str, StoredPassage] = field(default_factory=dict)
+    reviews: Mapping[str, Review] = field(default_factory=dict)
 
     @property
     def live(self) -> bool:
@@ -136,7 +139,22 @@ class MeasuredRun:
         calibration = _read_calibration(root, manifest, questions) if with_calibration else None
         sources = {one.question_id: one for one in cls.SOURCES.read(root)}
         passages = {one.passage_id: one for one in cls.PASSAGES.read(root)}
-        return cls(manifest, questions, rows, calibration, sources, passages)
+        reviews = read_reviews(root, rows)
+        return cls(manifest, questions, rows, calibration, sources, passages, reviews)
+
+    def answered_elsewhere(self, row: MeasuredRow) -> bool:
+        """Whether a review found the question of a left-out case answered by another passage."""
+        review = self.reviews.get(row.case_id)
+        return review is not None and review.answered
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The texts that the run knows, by passage id.
+
+        A shared passage goes by the id of the first question that it answers.
+        """
+        own = {name: question.passage for name, question in self.questions.items()}
+        return {**own, **{name: passage.text for name, passage in self.passages.items()}}
 
 
 def _read_manifest(root: Path) -> MeasuredManifest:

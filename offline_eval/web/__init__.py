@@ -1,4 +1,5 @@
-"""Pages in the browser, in one application: runs to look through, replies to label, a chain to try.
+"""Pages in the browser, in one application: runs to look through, replies to label,
+leaks to review, a chain to try.
 
 Served on loopback only, under an address with a token; see `_gate`. Needs
 `pip install knowgate[serve]`.
@@ -13,7 +14,7 @@ from ...guard.errors import require_extra
 
 if TYPE_CHECKING:
     from ._index import open_index
-    from ._label import label_app
+    from ._label import label_app, review_app
     from ._play import Playground, play_app
     from ._server import PageServer
     from ._view import view_app
@@ -24,6 +25,7 @@ __all__ = [
     "label_app",
     "open_index",
     "play_app",
+    "review_app",
     "view_app",
 ]
 
@@ -33,6 +35,7 @@ _MODULES = {
     "label_app": "_label",
     "open_index": "_index",
     "play_app": "_play",
+    "review_app": "_label",
     "view_app": "_view",
 }
 

@@ -1,8 +1,9 @@
-"""The labelling page: one reply after the other, each label on disk before the next."""
+"""Labelling and review pages: one item after the other, each answer on disk before the next."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -10,6 +11,7 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 from pydantic import BaseModel
 
 from ..judging.labelling import LabelSession, NotAskedError
+from ..judging.reviewing import ReviewSession
 from ._pages import new_app, page
 
 PLACE = "/label/"
@@ -25,12 +27,46 @@ class _Label(_Note):
     outcome: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What a page calls what it does, the items, and those that are done."""
+
+    doing: str
+    item: str
+    items: str
+    done: str
+
+
+_LABELLING = _Words("Labelling", "reply", "replies", "labelled")
+_SETTLING = _Words("Settling disagreements", "reply", "replies", "settled")
+_REVIEWING = _Words("Reviewing leaks", "case", "cases", "reviewed")
+
+
 def label_app(session: LabelSession) -> FastAPI:
     """Return the page on which one person labels, or settles disagreements.
 
     The viewer is not part of it: it would show what judges and others said.
     """
-    app = new_app(((PLACE, "Labelling"),))
+    words = _SETTLING if session.settles else _LABELLING
+    return _app(session, words, annotator=session.annotator, settles=session.settles)
+
+
+def review_app(session: ReviewSession) -> FastAPI:
+    """Return the page on which a person says which left-out cases are answered after all."""
+    # U is a verdict: unsure.
+    return _app(session, _REVIEWING, reviews=True, undo_key="z")
+
+
+def _app(
+    session: LabelSession | ReviewSession,
+    words: _Words,
+    *,
+    annotator: str = "",
+    settles: bool = False,
+    reviews: bool = False,
+    undo_key: str = "u",
+) -> FastAPI:
+    app = new_app(((PLACE, words.doing),))
 
     @app.exception_handler(IndexError)
     def missing(_request: Request, _error: Exception) -> Response:
@@ -46,12 +82,20 @@ def label_app(session: LabelSession) -> FastAPI:
 
     @app.get(PLACE)
     def label_page() -> Response:
-        settings = {"criteria": session.asked(), "settles": session.settles}
+        settings = {
+            "criteria": session.asked(),
+            "settles": settles,
+            "reviews": reviews,
+            "undo": undo_key,
+            "words": asdict(words),
+        }
         return page(
             app,
             "label.html",
-            annotator=session.annotator,
-            settles=session.settles,
+            annotator=annotator,
+            reviews=reviews,
+            words=words,
+            undo=undo_key,
             settings=json.dumps(settings),
         )
 

@@ -20,6 +20,7 @@ from ..run import (
     MeasuredRun,
     Question,
     RepliesRun,
+    Review,
     RowError,
     Stored,
     StoredPassage,
@@ -264,7 +265,8 @@ def _measured(folder: Path) -> RunRecords:
                 _decide(record, policy, own.get(row.question_id), row.question_id in own)
             elif row.raw_relevance is not None:
                 record.signals = [Signal("raw relevance", row.raw_relevance)]
-            record.verdicts = _outcome(record, missed=row.retrieval_miss)
+            review = run.reviews.get(row.case_id)
+            record.verdicts = _outcome(record, missed=row.retrieval_miss, review=review)
             yield record
 
     return RunRecords(folder, "measure", run.manifest.cases, texts, records())
@@ -292,16 +294,21 @@ def _decide(record: Record, policy: Policy, threshold: float | None, others: boo
         record.reason = "threshold of the other questions"
 
 
-def _outcome(record: Record, *, missed: bool) -> list[Verdict]:
+_WITHOUT_ANSWER = ("left_out", "echo", "synthetic", "unanswerable")
+
+
+def _outcome(record: Record, *, missed: bool, review: Review | None) -> list[Verdict]:
     found = []
-    left_out = record.kind in ("left_out", "echo", "synthetic", "unanswerable")
+    elsewhere = review is not None and review.answered
+    left_out = record.kind in _WITHOUT_ANSWER and not elsewhere
     if missed:
         found.append("retrieval miss")
     if left_out and record.route == "follow_context":
         found.append("leak")
     if record.kind == "in_kb" and record.route == "abstain" and not missed:
         found.append("false abstention")
-    return [Verdict(label) for label in found]
+    said = [] if review is None else [Verdict(f"review: {review.verdict}", review.note)]
+    return [*(Verdict(label) for label in found), *said]
 
 
 def _suite_rows(folder: Path, suite: str) -> RunRecords:

@@ -14,6 +14,7 @@ disagreements sees the labels of those who disagree.
 from __future__ import annotations
 
 from ._agreement import Agreement
+from ._export import from_cell, is_csv_name, write_export
 from ._labels import Labels
 from ._session import LabelSession, NotAskedError
 from ._views import plain
@@ -23,5 +24,8 @@ __all__ = [
     "LabelSession",
     "Labels",
     "NotAskedError",
+    "from_cell",
+    "is_csv_name",
     "plain",
+    "write_export",
 ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 import re
 import unicodedata
@@ -15,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from ....guard.errors import InputError
-from ....guard.files import atomic_writer
 from ...run import RepliesRun, SharedLog
 from ._criteria import (
     ABSTENTION_CRITERION,
@@ -24,6 +21,7 @@ from ._criteria import (
     LabelCriterion,
     LabelSample,
 )
+from ._export import write_export
 from ._sampling import FOLDER, read_sample
 
 CONSENSUS = "_consensus"
@@ -189,22 +187,8 @@ class Labels:
         Raises:
             InputError: another suffix, or the file cannot be written.
         """
-        kind = Path(path).suffix.lower()
-        if kind not in (".csv", ".jsonl"):
-            raise InputError(
-                "is neither CSV nor JSON lines",
-                where=f"--export {os.fspath(path)}",
-                hint="end the name in .csv or .jsonl",
-            )
         rows = list(_rows(run, self))
-        with atomic_writer(path) as stream:
-            if kind == ".jsonl":
-                stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-            else:
-                columns = _columns(self)
-                writer = csv.DictWriter(stream, columns, lineterminator="\r\n")
-                writer.writeheader()
-                writer.writerows({name: _cell(text) for name, text in _flat(row)} for row in rows)
+        write_export(path, rows, _columns(self), _flat)
         return len(rows)
 
 
@@ -264,7 +248,6 @@ def checked_annotator(name: str, *, where: str) -> str:
 
 
 # A spreadsheet would take what begins with these for a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def _rows(run: RepliesRun, labels: Labels) -> Iterator[dict[str, Any]]:
@@ -311,11 +294,3 @@ def _flat(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from ((f"note: {who}", note) for who, note in value.items())
         else:
             yield name, value
-
-
-def _cell(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    # NUL ends a file for some readers of CSV.
-    text = value.replace("\x00", "\ufffd")
-    return f"'{text}" if text.startswith(_FORMULA) else text

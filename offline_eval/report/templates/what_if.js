@@ -153,7 +153,9 @@ const whatIf = (() => {
 
     // What a decision is called, and whether it is a mistake.
     function side(bits, way) {
-      if (bits & MISSED) return ["the answer was not retrieved", false];
+      if (bits & MISSED) {
+        return [bits & CONTEXT_RIGHT ? "another passage answers it" : "the answer was not retrieved", false];
+      }
       const reply = replied(data, bits, way), there = bits & (CONTEXT_RIGHT | MEMORY_RIGHT);
       if (reply === "abstained") {
         const words = there ? "false abstention" : "rightly abstained";

@@ -6,19 +6,25 @@ from collections.abc import Mapping, Sequence
 
 from ...report import Case as ShownCase
 from ...report import CaseLine, Cases, Passages, decimal, one_line
-from ...run import MeasuredRun
+from ...run import ReviewVerdict
 from ._signals_summary import Case
 
 _SHOWN = 10
 _QUESTION_LIMIT = 300
 _PASSAGE_LIMIT = 180
 _NONE = "No such case was measured."
+_REVIEWED = {
+    ReviewVerdict.ANSWERED: "another passage answers it, so it is no leak",
+    ReviewVerdict.NOT_ANSWERED: "no other passage answers it",
+    ReviewVerdict.UNSURE: "unsure, so it counts as unanswered",
+}
 
 
 def most_relevant_missing(cases: Sequence[Case], texts: Mapping[str, str]) -> Cases:
     """Choose the cases without an answer that look best covered, the best first."""
     chosen = sorted(
-        (case for case in cases if case.missing), key=lambda case: (-case.score, case.row.case_id)
+        (case for case in cases if not case.in_kb),
+        key=lambda case: (-case.score, case.row.case_id),
     )
     return Cases(tuple(_shown(case, texts) for case in chosen[:_SHOWN]), empty=_NONE)
 
@@ -31,18 +37,9 @@ def least_relevant_found(cases: Sequence[Case], texts: Mapping[str, str]) -> Cas
     return Cases(tuple(_shown(case, texts) for case in chosen[:_SHOWN]), empty=_NONE)
 
 
-def passage_texts(run: MeasuredRun) -> dict[str, str]:
-    """Return the texts that a run knows, by passage id.
-
-    A shared passage goes by the id of the first question that it answers.
-    """
-    own = {name: question.passage for name, question in run.questions.items()}
-    return {**own, **{name: passage.text for name, passage in run.passages.items()}}
-
-
 def _shown(case: Case, texts: Mapping[str, str]) -> ShownCase:
     row = case.row
-    wrong = case.passes is not None and case.passes == case.missing
+    wrong = case.passes is not None and case.passes == case.missing and not case.elsewhere
     outcome = {None: "", True: "let through", False: "abstained"}[case.passes]
     notes = [row.case_id]
     if case.relevance is not None:
@@ -50,8 +47,10 @@ def _shown(case: Case, texts: Mapping[str, str]) -> ShownCase:
     notes.append(f"raw score {decimal(row.raw_relevance if row.retrieved else None)}")
     if case.held_out:
         notes.append("held out")
+    if case.review is not None:
+        notes.append(f"reviewed: {_REVIEWED[case.review]}")
     parts: list[CaseLine | Passages] = []
-    if case.left_out and case.question.passage:
+    if not case.in_kb and case.question.passage:
         parts.append(CaseLine(one_line(case.question.passage, _PASSAGE_LIMIT), "Left out"))
     parts.append(_passages(case, texts) if row.retrieved else CaseLine("Nothing was retrieved."))
     return ShownCase(

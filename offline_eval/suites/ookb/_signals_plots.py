@@ -78,7 +78,7 @@ def _histograms(run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary) -
 
 
 def _roc(run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | None:
-    in_kb = [case for case in cases if not case.left_out]
+    in_kb = [case for case in cases if case.in_kb]
     found = [case for case in cases if case.found]
     left_out = [case for case in cases if case.left_out]
     points = _curve(in_kb, left_out)

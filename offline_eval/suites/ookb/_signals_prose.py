@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...data import generated_note
 from ...report import counted, decimal, estimate_text, percent
 from ...run import MeasuredRun
-from ._signals_summary import OokbSummary, PolicySummary
+from ._signals_summary import Case, OokbSummary, PolicySummary
 
 _FEW = 30
 
@@ -173,8 +175,30 @@ def _of_served(summary: OokbSummary) -> list[str]:
         lines.append(
             f"In {counted(served.answer_elsewhere, 'case')} with the source left out a document "
             "still contains the whole answer. The knowledge base says it twice: letting such a "
-            "question pass is right, and counts as a leak."
+            "question pass is right, and counts as a leak until it is reviewed ('knowgate review' "
+            "on this run folder)."
         )
+    return lines
+
+
+def review_prose(summary: OokbSummary, cases: Sequence[Case]) -> list[str]:
+    """Write what was reviewed, and the command where a review may show that a leak is none."""
+    lines, found = [], summary.reviews
+    if found is not None:
+        lines.append(
+            f"Reviewed: {found.reviewed} of {counted(summary.left_out.cases, 'case')}. Answered by "
+            f"another passage, so counted in no rate: {found.answered}; not answered: "
+            f"{found.not_answered}; unsure, counted as not answered: {found.unsure}."
+        )
+    left = [case for case in cases if case.left_out and case.review is None]
+    leaks = sum(case.passes is True for case in left)
+    if summary.policy is not None and leaks:
+        lines.append(
+            f"{counted(leaks, 'leak')} {'was' if leaks == 1 else 'were'} not reviewed. Next: "
+            "'knowgate review' on this run folder, and then 'knowgate calibrate' again."
+        )
+    elif summary.policy is None and left:
+        lines.append("'knowgate review' on this run folder shows them one by one, and asks.")
     return lines
 
 

@@ -21,9 +21,9 @@ from ...report import (
     percent,
 )
 from ...run import CaseKind, MeasuredRun
-from ._signals_cases import least_relevant_found, most_relevant_missing, passage_texts
+from ._signals_cases import least_relevant_found, most_relevant_missing
 from ._signals_plots import signal_plots
-from ._signals_prose import counted_questions, headline, warnings
+from ._signals_prose import counted_questions, headline, review_prose, warnings
 from ._signals_summary import (
     Case,
     Estimate,
@@ -78,7 +78,7 @@ def signals_document(run: MeasuredRun) -> Document:
 def _sections(
     run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary
 ) -> list[Section | None]:
-    plots, texts = signal_plots(run, cases, summary), passage_texts(run)
+    plots, texts = signal_plots(run, cases, summary), run.texts
     what_if = signals_what_if(run, cases)
     given = run.calibration is not None and run.calibration.given_policy
     return [
@@ -100,8 +100,10 @@ def _sections(
                     "Answer left out, yet most relevant",
                     (
                         "Where the guard is most easily misled. If a passage shown here does "
-                        "answer the question, the knowledge base holds the answer twice and the "
-                        "case does not count.",
+                        "answer the question, the knowledge base holds the answer twice, and "
+                        "letting it pass is right. It counts as a leak all the same until a "
+                        "person says so in a review.",
+                        *review_prose(summary, cases),
                         most_relevant_missing(cases, texts),
                     ),
                 ),

@@ -23,6 +23,7 @@ from ...run import (
     MeasuredRow,
     MeasuredRun,
     Question,
+    ReviewVerdict,
 )
 
 
@@ -40,6 +41,7 @@ class Case:
             the threshold that the other questions give; None without a policy.
         counted: whether the rates are about it; False without a policy.
         held_out: whether it is, and that threshold is known not to rest on the question.
+        review: what a person said of it.
     """
 
     row: MeasuredRow
@@ -49,6 +51,7 @@ class Case:
     passes: bool | None
     counted: bool = False
     held_out: bool = False
+    review: ReviewVerdict | None = None
 
     @property
     def found(self) -> bool:
@@ -62,13 +65,23 @@ class Case:
 
     @property
     def left_out(self) -> bool:
-        """Whether the own passage had been left out."""
-        return self.row.kind is CaseKind.LEFT_OUT
+        """Whether the own passage had been left out, and no review found another that answers."""
+        return self.row.kind is CaseKind.LEFT_OUT and not self.elsewhere
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether review found it answered by another passage: it counts in no rate."""
+        return self.review is ReviewVerdict.ANSWERED
+
+    @property
+    def in_kb(self) -> bool:
+        """Whether the knowledge base was whole."""
+        return self.row.kind is CaseKind.IN_KB
 
     @property
     def missing(self) -> bool:
         """Whether nothing that was retrieved should answer it, so that it must not pass."""
-        return self.row.kind in (CaseKind.LEFT_OUT, CaseKind.UNANSWERABLE)
+        return self.left_out or self.row.kind is CaseKind.UNANSWERABLE
 
 
 def measured_cases(
@@ -80,7 +93,12 @@ def measured_cases(
     lowest = min(scores, default=0.0) - 1.0
     gate = None if run.calibration is None else relevance_gate(run.calibration.policy)
     found = [_case(row, run.questions[row.question_id], gate, lowest) for row in rows]
-    return tuple(_reported(case, run) for case in found)
+    return tuple(_reported(_with_review(case, run), run) for case in found)
+
+
+def _with_review(case: Case, run: MeasuredRun) -> Case:
+    review = run.reviews.get(case.row.case_id)
+    return case if review is None else replace(case, review=review.verdict)
 
 
 def _reported(case: Case, run: MeasuredRun) -> Case:
@@ -215,6 +233,32 @@ class EchoSummary(_Summary):
     pass_rate: Estimate
 
 
+class ReviewSummary(_Summary):
+    """What people said of cases whose own passage had been left out.
+
+    Attributes:
+        reviewed: of them, how many.
+        answered: among the reviewed; another passage answers them, so they count in no rate.
+        not_answered: likewise; they count as left out.
+        unsure: likewise.
+    """
+
+    reviewed: int
+    answered: int
+    not_answered: int
+    unsure: int
+
+    @classmethod
+    def of(cls, run: MeasuredRun) -> ReviewSummary | None:
+        """Count; None where nothing was reviewed."""
+        said = Counter(review.verdict for review in run.reviews.values())
+        if not said:
+            return None
+        return cls(
+            reviewed=said.total(), **{verdict.value: said[verdict] for verdict in ReviewVerdict}
+        )
+
+
 class PolicySummary(_Summary):
     """The policy that the rates are about.
 
@@ -250,7 +294,7 @@ class ServedSummary(_Summary):
         short_contexts: left-out cases with fewer documents than are served, since the chain
             could not be asked for more; they are easier than real ones.
         answer_elsewhere: left-out cases in which a retrieved document still contains the whole
-            answer, of at least four words: they are no left-out cases.
+            answer, of at least four words, and that nobody reviewed: they count as leaks.
     """
 
     sources_found_by: dict[str, int]
@@ -279,6 +323,7 @@ class OokbSummary(_Summary):
         shared_words: mean share of a question's content words that its own passage holds; None
             where the passages are not stored.
         made_by: of questions that programs made, how many by each.
+        reviews: of a run with reviews, else None.
     """
 
     schema_version: int = Document.SCHEMA_VERSION
@@ -304,11 +349,12 @@ class OokbSummary(_Summary):
     auroc_unanswerable: Estimate | None = None
     shared_words: float | None = None
     made_by: dict[str, int] = {}
+    reviews: ReviewSummary | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
         value = self.model_dump(mode="json")
-        for name in ("served", "shared_words", "made_by"):
+        for name in ("served", "shared_words", "made_by", "reviews"):
             if getattr(self, name) in (None, {}):
                 del value[name]
         if self.echo is None:
@@ -355,7 +401,7 @@ def summarise(run: MeasuredRun, cases: Sequence[Case]) -> OokbSummary:
         cases_planned=run.manifest.cases,
         errors=len(failed),
         errors_by_type=dict(sorted(types.items(), key=lambda item: (-item[1], item[0]))),
-        auroc=_auroc(cases, [case for case in cases if not case.left_out]),
+        auroc=_auroc(cases, [case for case in cases if case.in_kb]),
         auroc_found_only=_auroc(cases, found),
         left_out=_left_out(run, cases, CaseKind.LEFT_OUT),
         in_kb=_in_kb(run, cases),
@@ -372,6 +418,7 @@ def summarise(run: MeasuredRun, cases: Sequence[Case]) -> OokbSummary:
             (one.question, one.passage) for one in run.questions.values() if one.passage
         ),
         made_by=Counter(one.made_by for one in run.questions.values() if one.made_by),
+        reviews=ReviewSummary.of(run),
     )
 
 
@@ -391,7 +438,9 @@ def _served(run: MeasuredRun) -> ServedSummary:
     return ServedSummary(
         sources_found_by=dict(found),
         short_contexts=sum(len(row.retrieved) < served.get(row.question_id, 0) for row in left_out),
-        answer_elsewhere=sum(_answer_stands_in(run, row) for row in left_out),
+        answer_elsewhere=sum(
+            row.case_id not in run.reviews and _answer_stands_in(run, row) for row in left_out
+        ),
     )
 
 
@@ -447,7 +496,7 @@ def _echo(run: MeasuredRun) -> EchoSummary | None:
 
 def _in_kb(run: MeasuredRun, cases: Sequence[Case]) -> InKbSummary:
     rows = [row for row in run.rows if row.kind is CaseKind.IN_KB]
-    measured = [case for case in cases if not case.left_out]
+    measured = [case for case in cases if case.in_kb]
     misses = sum(case.missed for case in measured)
     tested = [case for case in measured if case.found and case.counted]
     return InKbSummary(

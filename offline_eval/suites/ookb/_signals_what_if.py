@@ -67,7 +67,8 @@ def _case(case: Case) -> WhatIfCase:
         question=case.question.question,
         relevance=raw if case.relevance is None else case.relevance,
         confidence=None,
-        context_right=case.found,
+        context_right=case.found or case.elsewhere,
         nothing_retrieved=raw is None,
-        missed=case.missed,
+        # Neither a leak nor, chosen by relevance as it is, a fair sample of what can be answered.
+        missed=case.missed or case.elsewhere,
     )

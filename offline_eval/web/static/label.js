@@ -1,6 +1,7 @@
 "use strict";
 (() => {
   const settings = JSON.parse(document.body.dataset.settings);
+  const words = settings.words;
   const byId = (id) => document.getElementById(id);
   const criteria = new Map(settings.criteria.map((criterion) => [criterion.name, criterion]));
   // Longer texts are shown in part at first: the page stays quick.
@@ -66,7 +67,7 @@
     byId("bar").max = Math.max(1, statuses.length);
     byId("bar").value = done + skipped;
     byId("count").textContent =
-      `${done} of ${statuses.length} ${settings.settles ? "settled" : "labelled"}` +
+      `${done} of ${statuses.length} ${words.done}` +
       (skipped ? `, ${skipped} skipped` : "");
     byId("undo").disabled = undoable === 0;
     byId("finished-undo").disabled = undoable === 0;
@@ -102,13 +103,15 @@
     item = loaded;
     byId("finished").hidden = true;
     byId("work").hidden = false;
-    const words = { open: "", done: settings.settles ? ", settled" : ", labelled", skipped: ", skipped" };
-    byId("heading").textContent = `Reply ${position + 1} of ${statuses.length}${words[item.status]}`;
+    const said = { open: "", done: `, ${words.done}`, skipped: ", skipped" };
+    const name = words.item[0].toUpperCase() + words.item.slice(1);
+    byId("heading").textContent = `${name} ${position + 1} of ${statuses.length}${said[item.status]}`;
     byId("back").disabled = position === 0;
     byId("forward").disabled = position === statuses.length - 1;
     byId("note").value = item.note;
     if (!again) {
       showTexts();
+      await showContext();
     }
     showOpinions();
     showCriteria();
@@ -125,6 +128,9 @@
   function showTexts() {
     fill(byId("question"), item.question, "The question is empty.");
     fill(byId("expected"), item.expected, "None is known.");
+    byId("facts").hidden = !item.facts;
+    byId("facts").textContent = item.facts ?? "";
+    byId("probable").hidden = !item.probable;
     const cut = item.response.length > longest;
     fill(byId("response"), cut ? item.response.slice(0, longest) + "…" : item.response, "The reply is empty.");
     byId("response").scrollTop = 0;
@@ -134,7 +140,7 @@
     byId("citation-text").textContent = item.citation;
     const some = item.context.passages > 0;
     byId("context").hidden = !some;
-    byId("context").open = false;
+    byId("context").open = Boolean(settings.reviews);
     byId("context-words").textContent = item.context.words;
     byId("passages").replaceChildren();
     byId("no-context").hidden = some;
@@ -259,11 +265,10 @@
     const done = statuses.length - skipped;
     byId("work").hidden = true;
     byId("finished").hidden = false;
-    const verb = settings.settles ? "settled" : "labelled";
     const none = settings.settles ? "There is nothing to settle" : "There is nothing to label";
     byId("finished-heading").textContent = statuses.length ? "All done" : none;
     byId("finished-words").textContent = statuses.length
-      ? `${done} of ${statuses.length} replies ${verb}` + (skipped ? `, ${skipped} skipped.` : ".")
+      ? `${done} of ${statuses.length} ${words.items} ${words.done}` + (skipped ? `, ${skipped} skipped.` : ".")
       : "No reply has labels that differ.";
     byId("go-skipped").hidden = skipped === 0;
     byId("go-first").hidden = statuses.length === 0;
@@ -288,16 +293,30 @@
     if (shown !== position) {
       return;
     }
-    list.replaceChildren(...passages.map((passage, number) => {
-      const line = document.createElement("li");
-      const text = make("div", "text", "");
-      text.dir = "auto";
-      fill(text, passage, "The passage is empty.");
-      line.append(make("span", "", `${number + 1}.`), text);
-      return line;
-    }));
+    list.replaceChildren(...passages.map(passageLine));
     const scrolls = list.scrollHeight > list.clientHeight;
     list.tabIndex = scrolls ? 0 : -1;
+  }
+
+  // A reply's passages are texts; a case's have a name, and one may be marked.
+  function passageLine(passage, number) {
+    const line = document.createElement("li");
+    const body = document.createElement("div");
+    const text = make("div", "text", "");
+    text.dir = "auto";
+    fill(text, passage.text ?? passage, "The passage is empty.");
+    if (passage.name !== undefined) {
+      const name = make("p", "soft", passage.name);
+      name.dir = "auto";
+      body.append(name);
+    }
+    if (passage.probable) {
+      line.className = "likely";
+      body.append(make("p", "probable", "Probably answers the question."));
+    }
+    body.append(text);
+    line.append(make("span", "", `${number + 1}.`), body);
+    return line;
   }
 
   // The framed question first; then whichever question has such a key.
@@ -317,7 +336,7 @@
 
   const acts = {
     s: () => perform(skip),
-    u: () => perform(undo),
+    [settings.undo]: () => perform(undo),
     b: () => step(-1),
     arrowleft: () => step(-1),
     f: () => step(1),
@@ -344,7 +363,7 @@
     if (key === "?") {
       byId("help").showModal();
     } else if (byId("work").hidden) {
-      if (key !== "u" || byId("finished").hidden) {
+      if (key !== settings.undo || byId("finished").hidden) {
         return;
       }
       perform(undo);
@@ -364,8 +383,8 @@
   byId("back").addEventListener("click", acts.b);
   byId("forward").addEventListener("click", acts.f);
   byId("skip").addEventListener("click", acts.s);
-  byId("undo").addEventListener("click", acts.u);
-  byId("finished-undo").addEventListener("click", acts.u);
+  byId("undo").addEventListener("click", acts[settings.undo]);
+  byId("finished-undo").addEventListener("click", acts[settings.undo]);
   byId("open").addEventListener("click", acts.o);
   byId("go-first").addEventListener("click", () => perform(() => show(0)));
   byId("go-skipped").addEventListener("click", () => perform(() => show(statuses.indexOf("skipped"))));

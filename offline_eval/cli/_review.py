@@ -1,0 +1,197 @@
+"""`knowgate review`: a person says which left-out questions are answered after all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...guard.errors import InputError, require_extra
+from ._app import app
+from ._console import only_figures, out, print_figures, prints_figures, progress_bar
+from ._view import NO_BROWSER, PORT, show
+
+if TYPE_CHECKING:
+    from ..judging.reviewing import ReviewCase, ReviewSession
+    from ..run import MeasuredRun
+
+_RUN = typer.Argument(help="A run of `knowgate measure`.")
+_AGAIN = typer.Option("--again", help="Ask about cases with a verdict, too.")
+_BROWSER = typer.Option("--browser", help="Ask on a page in the browser.")
+_EXPORT = typer.Option(help="Write all left-out cases with their verdicts, .csv or .jsonl.")
+_IMPORT = typer.Option("--import", help="Store the verdicts of such a file, all or none.")
+_KEYS = "a answers it after all · n does not · u unsure · s skip · q quit"
+_VERDICTS = {"a": "answered", "n": "not_answered", "u": "unsure"}
+
+
+@app.command()
+@prints_figures
+def review(
+    run: Annotated[Path, _RUN],
+    again: Annotated[bool, _AGAIN] = False,
+    browser: Annotated[bool, _BROWSER] = False,
+    export: Annotated[Path | None, _EXPORT] = None,
+    import_from: Annotated[Path | None, _IMPORT] = None,
+    port: Annotated[int, PORT] = 0,
+    no_browser: Annotated[bool, NO_BROWSER] = False,
+) -> None:
+    """Review leaks: is a question answered after all, although its source was left out?
+
+    Shown are left-out cases, first those that another passage probably answers, then those of the
+    highest relevance. A case that is answered is no leak; one that nobody reviewed, or was sure
+    of, stays one. Every verdict is on disk before the next case is shown, and the same command
+    goes on where it was left. With --json it asks nothing and counts the verdicts.
+
+    Example: `knowgate review run`
+    """
+    _require_fitting(again=again, browser=browser, export=export, import_from=import_from)
+    from ..judging.reviewing import ReviewSession
+    from ..run import MeasuredRun
+
+    found = MeasuredRun.read(run, unfinished=True)
+    if browser:
+        require_extra("serve")
+        _serve(ReviewSession(run, _cases(found)), port, no_browser)
+    elif export is not None:
+        _export(found, export)
+        return
+    elif import_from is not None:
+        _import(run, found, import_from)
+    elif not only_figures():
+        _ask(ReviewSession(run, _cases(found)), again=again)
+    _finish(run)
+
+
+def _require_fitting(
+    *, again: bool, browser: bool, export: Path | None, import_from: Path | None
+) -> None:
+    """Reject options that do not go together.
+
+    Raises:
+        InputError: names them.
+    """
+    modes = {
+        "--again": again,
+        "--browser": browser,
+        "--export": export is not None,
+        "--import": import_from is not None,
+    }
+    given = [name for name, is_given in modes.items() if is_given]
+    if len(given) > 1:
+        raise InputError("are mutually exclusive", where=", ".join(given), hint="name one of them")
+    if only_figures() and (again or browser):
+        raise InputError(
+            f"does not go with {given[0]}", where="--json", hint="leave one of both out"
+        )
+
+
+def _cases(run: MeasuredRun) -> tuple[ReviewCase, ...]:
+    from ..judging.reviewing import review_cases
+
+    with progress_bar("Looking for likely answers") as advance:
+        return review_cases(run, on_scored=advance)
+
+
+def _ask(session: ReviewSession, *, again: bool) -> None:
+    """Ask about one case after the other until the end, `q`, Ctrl-C or the end of the input."""
+    asked = list(range(len(session))) if again else session.open_positions
+    try:
+        for place, position in enumerate(asked, start=1):
+            _show(session.cases[position], f"{place} of {len(asked)}")
+            if not _decide(session, position):
+                return
+    except (EOFError, KeyboardInterrupt):
+        out.print()
+
+
+def _show(case: ReviewCase, place: str) -> None:
+    from ..judging.labelling import plain
+    from ..judging.reviewing import facts_of, heading_of
+
+    mark = " — probably answered after all, by passage 1" if case.probable else ""
+    out.print(f"\n── case {place}{mark}", style="bold", markup=False)
+    out.print(plain(f"{case.case_id} · {facts_of(case)}"), style="dim", markup=False)
+    out.print(plain(f"question: {case.question}"), markup=False)
+    out.print(plain(f"expected: {case.answer or '(no answer is stored)'}"), markup=False)
+    if not case.passages:
+        out.print("nothing was retrieved")
+    for number, one in enumerate(case.passages, start=1):
+        likely = " (probably answers)" if one.probable and number == 1 else ""
+        heading = plain(heading_of(one.passage_id, one.source))
+        out.print(f"\npassage {number} · {heading}{likely}", style="bold", markup=False)
+        out.print(plain(one.text or "(text not stored in the run)"), markup=False)
+
+
+def _decide(session: ReviewSession, position: int) -> bool:
+    """Ask until an answer is understood; False to stop."""
+    from ..run import ReviewVerdict
+
+    passages = session.cases[position].passages
+    while True:
+        out.print(f"\n{_KEYS}", markup=False)
+        key, _, rest = input("> ").strip().lower().partition(" ")
+        if key == "q":
+            return False
+        if key == "s":
+            return True
+        number = rest.strip()
+        named = number.isascii() and number.isdigit() and 1 <= int(number[:9]) <= len(passages)
+        if key in _VERDICTS and (not number or (key == "a" and named)):
+            passage = passages[int(number) - 1].passage_id if named else None
+            session.decide(position, ReviewVerdict(_VERDICTS[key]), passage=passage)
+            return True
+        out.print("answer with one of these letters; “a 2” says that passage 2 answers it")
+
+
+def _serve(session: ReviewSession, port: int, no_browser: bool) -> None:
+    """Serve the page until Ctrl-C."""
+    from ..web import PageServer, review_app
+
+    with PageServer(review_app(session), port) as server:
+        done = len(session) - len(session.open_positions)
+        what = f"{done} of {len(session)} left-out questions reviewed"
+        show(server, what, "; every verdict is stored at once", no_browser=no_browser)
+
+
+def _export(run: MeasuredRun, path: Path) -> None:
+    from ..judging.reviewing import export_reviews
+
+    cases = _cases(run)
+    verdicts = export_reviews(run, cases, path)
+    print_figures({"left_out": len(cases), "reviewed": verdicts, "output": path})
+    out.print(f"{len(cases)} left-out cases, {verdicts} with a verdict → {path}", markup=False)
+
+
+def _import(folder: Path, run: MeasuredRun, path: Path) -> None:
+    from ..judging.reviewing import import_reviews
+
+    found = import_reviews(folder, run, path)
+    out.print(
+        f"{found.stored} new verdict{'' if found.stored == 1 else 's'} stored; {found.unchanged} "
+        f"stood there already; {found.without_verdict} rows without a verdict"
+    )
+
+
+def _finish(folder: Path) -> None:
+    """Print what there is now, and what to do next."""
+    from ..judging.reviewing import review_counts
+    from ..run import MeasuredRun
+
+    run = MeasuredRun.read(folder, unfinished=True)
+    counts = review_counts(run)
+    print_figures(counts)
+    unsure = f", {counts['unsure']} unsure" if counts["unsure"] else ""
+    out.print(
+        f"{counts['reviewed']} of {counts['left_out']} left-out questions reviewed: "
+        f"{counts['answered']} answered after all, {counts['not_answered']} not{unsure}"
+    )
+    if counts["answered"]:
+        calibrated = run.calibration
+        risk = 0.1 if calibrated is None or calibrated.risk is None else calibrated.risk
+        out.print(
+            f"next: knowgate calibrate --run {quote(str(folder))} --risk {risk:g} "
+            "--out policy.json",
+            markup=False,
+        )

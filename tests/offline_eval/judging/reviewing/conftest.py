@@ -1,0 +1,29 @@
+"""A small run, and its cases as a reviewer reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from knowgate.offline_eval.judging.reviewing import ReviewSession, review_cases
+from knowgate.offline_eval.run import MeasuredRun
+from tests.guard.engine.remembered import remembered_encoders
+from tests.offline_eval.judging.reviewing.small_run import write_small_run
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _remembered_encoders() -> Iterator[None]:
+    with remembered_encoders():
+        yield
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return write_small_run(tmp_path / "run")
+
+
+@pytest.fixture
+def session(run: Path) -> ReviewSession:
+    return ReviewSession(run, review_cases(MeasuredRun.read(run)))

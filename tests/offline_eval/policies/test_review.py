@@ -1,0 +1,189 @@
+"""Reviewed runs as calibration records, and what further reviews could change."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from knowgate.calibration import CalibrationRecord
+from knowgate.calibration.risk import Leak
+from knowgate.guard import Fingerprint
+from knowgate.offline_eval.policies import (
+    Calibrated,
+    CalibrationSet,
+    ReviewOutlook,
+    calibrate_records,
+    review_lines,
+)
+from knowgate.offline_eval.run import Review, ReviewVerdict, review_log
+from tests.offline_eval.policies.measured import SCORER
+from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
+
+ELSEWHERE = CalibrationRecord.ELSEWHERE
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("toy")
+    return run_toy(write_toy_questions(folder / "kb.jsonl", 12), folder / "run")
+
+
+@pytest.fixture
+def run(measured: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(measured, tmp_path / "run"))
+
+
+def say(run: Path, **verdicts: ReviewVerdict | None) -> None:
+    review_log(run).append(
+        Review(case_id=f"{name[1:]}-ü/left_out", verdict=said) for name, said in verdicts.items()
+    )
+
+
+def cases(found: CalibrationSet) -> dict[tuple[str, str], bool | None]:
+    return {(r.question_id, r.case): r.context_right for r in found.records}
+
+
+def test_an_answered_case_becomes_answerable_and_others_stay_leaks(run: Path) -> None:
+    say(
+        run,
+        q1=ReviewVerdict.ANSWERED,
+        q2=ReviewVerdict.UNSURE,
+        q3=ReviewVerdict.NOT_ANSWERED,
+        q4=ReviewVerdict.ANSWERED,
+    )
+    say(run, q4=None)
+    found = CalibrationSet.of_run(run)
+
+    assert cases(found)["1-ü", ELSEWHERE] is True
+    assert ("1-ü", "left_out") not in cases(found)
+    for number in (2, 3, 4, 5):
+        assert cases(found)[f"{number}-ü", "left_out"] is False
+    assert found.reviews == {
+        "1-ü": ReviewVerdict.ANSWERED,
+        "2-ü": ReviewVerdict.UNSURE,
+        "3-ü": ReviewVerdict.NOT_ANSWERED,
+    }
+    assert "of 12 left-out questions, 1 was found by review" in found.population
+
+
+def test_reviews_change_neither_the_seed_nor_which_questions_they_are(run: Path) -> None:
+    before = CalibrationSet.of_run(run)
+    say(run, q1=ReviewVerdict.ANSWERED)
+    after = CalibrationSet.of_run(run)
+
+    assert (after.seed, after.sha256) == (before.seed, before.sha256)
+    assert "review" not in before.population
+
+
+def test_a_calibration_after_further_reviews_is_no_new_attempt(run: Path) -> None:
+    for _ in range(2):
+        calibrate_records(CalibrationSet.of_run(run), Leak(0.3), delta=0.1, counted=True)
+        say(run, q1=ReviewVerdict.ANSWERED)
+    lines = (run / "calibrations.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["number"] for line in lines] == [1]
+
+
+def test_a_cascade_takes_the_verdicts_of_cases_that_were_reviewed(run: Path) -> None:
+    say(run, q1=ReviewVerdict.ANSWERED)
+    found = CalibrationSet.of_run(run)
+    judge = replace(found, scorer=Fingerprint(kind="nli_cross_encoder"), source="judge")
+    unreviewed = replace(
+        judge,
+        aggregator="noisy_or",
+        records=tuple(
+            replace(r, case=r.measured_case, context_right=r.case == "in_kb") for r in judge.records
+        ),
+    )
+    kinds = {r.case: r.verdict for r in found.with_judge(_usual(unreviewed)).records}
+    assert kinds[ELSEWHERE] is not None
+
+
+def _usual(one: CalibrationSet) -> CalibrationSet:
+    from knowgate.guard.signals.relevance import default_aggregator
+
+    assert one.scorer is not None
+    return replace(one, aggregator=default_aggregator(one.scorer.kind))
+
+
+def drawn(
+    left_out: list[float], reviews: dict[str, ReviewVerdict] | None, source: str = "run"
+) -> CalibrationSet:
+    """Sixty answerable questions of high relevance, and left-out ones as given."""
+    records = []
+    said = reviews or {}
+    for at, score in enumerate(left_out):
+        elsewhere = said.get(str(at)) is ReviewVerdict.ANSWERED
+        records += [
+            CalibrationRecord(str(at), 5.0 + at / 100, None, True, None, case="in_kb"),
+            CalibrationRecord(
+                str(at), score, None, elsewhere, None, case=ELSEWHERE if elsewhere else "left_out"
+            ),
+        ]
+    return CalibrationSet(tuple(records), source, scorer=SCORER, leaves_out=True, reviews=reviews)
+
+
+def leaks(reviews: dict[str, ReviewVerdict]) -> Calibrated:
+    scores = np.linspace(0.0, 6.0, 60).round(2).tolist()
+    return calibrate_records(drawn(scores, reviews), Leak(0.2), delta=0.1)
+
+
+def passing(found: Calibrated) -> int:
+    policy = found.policy
+    return sum(
+        policy.route(policy.relevance_calibrator.apply(r.relevance), None).value != "abstain"
+        for r in found.measured.records
+        if r.case == "left_out" and r.relevance is not None
+    )
+
+
+def test_further_reviews_are_those_down_to_the_threshold_that_they_could_reach() -> None:
+    found = leaks({})
+    outlook = ReviewOutlook.of(found)
+    assert outlook is not None
+    # With the passing ones answered, as many again could pass and be certified.
+    answered = {str(at): ReviewVerdict.ANSWERED for at in range(60 - passing(found), 60)}
+    reached = leaks(answered)
+
+    assert passing(found) > 0
+    assert outlook.further == passing(found) + passing(reached)
+    assert (outlook.left_out, outlook.reviewed) == (60, 0)
+
+
+def test_reviewed_cases_are_not_asked_for_again() -> None:
+    before = ReviewOutlook.of(leaks({}))
+    after = ReviewOutlook.of(leaks({"59": ReviewVerdict.NOT_ANSWERED, "58": ReviewVerdict.UNSURE}))
+    assert before is not None
+    assert after is not None
+    assert before.further is not None
+    assert after.further is not None
+    assert after.further < before.further
+    assert (after.reviewed, after.answered, after.unsure) == (2, 0, 1)
+
+
+def test_where_nothing_is_certified_no_review_can_help() -> None:
+    found = calibrate_records(drawn([0.1, 0.2, 0.3], {}), Leak(0.1), delta=0.1)
+    outlook = ReviewOutlook.of(found)
+    assert outlook is not None
+    assert outlook.further == 0
+    assert review_lines(found)[-1] == "no further review could change the threshold"
+
+
+def test_records_of_no_run_have_nothing_to_review() -> None:
+    found = calibrate_records(drawn([float(at) for at in range(60)], None), Leak(0.2), delta=0.1)
+    assert ReviewOutlook.of(found) is None
+    assert review_lines(found) == []
+
+
+def test_the_lines_name_the_command_with_the_run_quoted() -> None:
+    found = leaks({"59": ReviewVerdict.ANSWERED})
+    found = replace(found, measured=replace(found.measured, source="my run"))
+    first, second = review_lines(found)
+    assert first == (
+        "reviews: 1 of 60 left-out questions reviewed, 1 answered after all by another passage"
+    )
+    assert second.endswith("could change the threshold: knowgate review 'my run'")

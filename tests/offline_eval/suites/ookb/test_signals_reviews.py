@@ -1,0 +1,109 @@
+"""Reviewed cases in the report of relevance signals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from knowgate.offline_eval.report import WhatIf
+from knowgate.offline_eval.run import MeasuredRun, Review, ReviewVerdict, review_log
+from knowgate.offline_eval.suites.ookb import MEASURE
+from knowgate.offline_eval.suites.ookb._signals_report import signals_document
+from knowgate.offline_eval.suites.ookb._signals_summary import measured_cases, summarise
+from knowgate.offline_eval.suites.ookb._signals_what_if import signals_what_if
+from tests.offline_eval.suites.ookb.written_rows import WriteRun, pairs
+
+IN_KB = [0.9] * 6
+LEFT_OUT = [0.95, 0.8, 0.7, 0.2, 0.1, 0.1]
+QUESTIONS = [f"q{number}" for number in range(6)]
+
+
+@pytest.fixture
+def run(write_run: WriteRun) -> Path:
+    """Three of six left-out questions pass."""
+    return write_run(pairs(IN_KB, LEFT_OUT), test_questions=QUESTIONS)
+
+
+def read(run: Path) -> MeasuredRun:
+    return MeasuredRun.read(run, unfinished=True)
+
+
+def say(run: Path, **verdicts: ReviewVerdict) -> MeasuredRun:
+    review_log(run).append(
+        Review(case_id=f"{name}/left_out", verdict=said) for name, said in verdicts.items()
+    )
+    return read(run)
+
+
+def text_of(run: MeasuredRun) -> str:
+    return repr(signals_document(run))
+
+
+def test_an_answered_case_counts_in_no_rate(run: Path) -> None:
+    before = read(run)
+    unreviewed = summarise(before, measured_cases(before))
+    after = say(run, q0=ReviewVerdict.ANSWERED, q1=ReviewVerdict.UNSURE)
+    found = summarise(after, measured_cases(after))
+
+    assert (unreviewed.left_out.tested, unreviewed.left_out.abstained) == (6, 3)
+    assert (found.left_out.cases, found.left_out.tested, found.left_out.abstained) == (6, 5, 3)
+    assert found.in_kb == unreviewed.in_kb
+    assert unreviewed.auroc.value is not None
+    assert found.auroc.value is not None
+    assert found.auroc.value > unreviewed.auroc.value
+    assert found.reviews is not None
+    assert found.to_dict()["reviews"] == {
+        "reviewed": 2, "answered": 1, "not_answered": 0, "unsure": 1,
+    }  # fmt: skip
+    assert "reviews" not in unreviewed.to_dict()
+
+
+def test_the_report_says_what_was_reviewed_and_what_to_do_next(run: Path) -> None:
+    before = text_of(read(run))
+    after = text_of(say(run, q0=ReviewVerdict.ANSWERED, q1=ReviewVerdict.NOT_ANSWERED))
+    done = text_of(say(run, q2=ReviewVerdict.UNSURE))
+
+    assert "3 leaks were not reviewed" in before
+    assert "'knowgate review' on this run folder" in before
+    assert "does not count" not in before
+    assert "1 leak was not reviewed" in after
+    assert "Reviewed: 2 of 6 cases. Answered by another passage, so counted in no rate: 1" in after
+    assert "reviewed: another passage answers it, so it is no leak" in after
+    assert "reviewed: no other passage answers it" in after
+    assert "not reviewed" not in done
+    assert "unsure, counted as not answered: 1" in done
+
+
+def test_a_run_without_a_policy_names_the_command_too(write_run: WriteRun) -> None:
+    run = read(write_run(pairs(IN_KB, LEFT_OUT)))
+    assert "shows them one by one, and asks" in text_of(run)
+
+
+def test_an_answered_case_that_passes_is_shown_as_no_mistake(run: Path) -> None:
+    found = {case.row.case_id: case for case in measured_cases(read(run))}
+    reviewed = measured_cases(say(run, q0=ReviewVerdict.ANSWERED))
+    case = next(case for case in reviewed if case.row.case_id == "q0/left_out")
+
+    assert found["q0/left_out"].left_out
+    assert (case.left_out, case.elsewhere, case.in_kb, case.found) == (False, True, False, False)
+    assert text_of(read(run)).count("let through wrongly") == 2
+
+
+def test_other_thresholds_are_judged_by_the_same_cases_as_the_rates(run: Path) -> None:
+    reviewed = say(run, q0=ReviewVerdict.ANSWERED)
+    cases = measured_cases(reviewed)
+    what_if = signals_what_if(reviewed, cases)
+    assert isinstance(what_if, WhatIf)
+    outcomes = what_if.at(0.5, None)
+
+    assert (outcomes.leak.part, outcomes.leak.whole) == (2, 5)
+    assert (outcomes.false_abstention.part, outcomes.false_abstention.whole) == (0, 6)
+    # It passes, rightly.
+    assert (outcomes.coverage.part, outcomes.coverage.whole) == (9, 12)
+    assert outcomes.wrong.part == 2
+
+
+def test_the_suite_reports_a_reviewed_run(run: Path) -> None:
+    reviewed = say(run, q0=ReviewVerdict.ANSWERED)
+    assert MEASURE.report(reviewed).values["reviews"]["answered"] == 1
