@@ -467,7 +467,7 @@ def _auroc(cases: Iterable[Case], positives: Iterable[Case]) -> Estimate:
 
 def _left_out(run: MeasuredRun, cases: Sequence[Case], kind: CaseKind) -> LeftOutSummary:
     rows = [row for row in run.rows if row.kind is kind]
-    tested = [case for case in cases if case.row.kind is kind and case.counted]
+    tested = [case for case in cases if case.row.kind is kind and case.missing and case.counted]
     return LeftOutSummary(
         cases=len(rows),
         errors=sum(row.error is not None for row in rows),
