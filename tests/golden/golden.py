@@ -473,9 +473,7 @@ def _is_hash(value: Any) -> bool:
     return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
 
 
-def _lost_rows(
-    expected: list[Any], actual: Any, where: str, tolerance: Tolerance
-) -> Iterator[str]:
+def _lost_rows(expected: list[Any], actual: Any, where: str, tolerance: Tolerance) -> Iterator[str]:
     """Table rows whose numbers a page no longer shows; order and wording may change."""
     shown = Counter(_numbers(row) for row in actual)
     for row in expected:
