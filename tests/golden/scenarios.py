@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.golden import snippets
-from tests.golden.golden import Scenario, Step
+from tests.golden.golden import NETWORK, Scenario, Step
 
 _CHAT = "python:golden_models:chat"
 _CHAIN = "python:golden_models:chain"
@@ -101,7 +101,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         keep=("*.json", "*.jsonl", "run/*"),
         slow=True,
     ),
-    Scenario("guard", [Step(call=snippets.guards)], slow=True),
+    Scenario("guard", [Step(call=snippets.guards)], slow=True, tolerance=NETWORK),
     Scenario(
         "guard-parts",
         [
@@ -109,6 +109,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             Step(call=snippets.confidences),
             Step(call=snippets.guarded_rag),
         ],
+        tolerance=NETWORK,
     ),
     Scenario(
         "abstained",
@@ -130,6 +131,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             "noisy_or",
         ),
         keep=("*.jsonl",),
+        tolerance=NETWORK,
     ),
     Scenario(
         "ookb-signals",
@@ -156,6 +158,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             "failing/*",
         ),
         slow=True,
+        tolerance=NETWORK,
     ),
     Scenario(
         "calibrate-records",
@@ -206,6 +209,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         without=("judge_sha256",),
         slow=True,
+        tolerance=NETWORK,
     ),
     Scenario(
         "ookb-dry-runs",
@@ -279,6 +283,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             "kb filter in/similar.jsonl --out original.jsonl --keyword original --semantic off",
         ),
         keep=("*.jsonl", "kb/*"),
+        tolerance=NETWORK,
     ),
     Scenario(
         "uniknow",
@@ -291,6 +296,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         without=("passages",),
         slow=True,
         within=snippets.fewer_documents,
+        tolerance=NETWORK,
     ),
     Scenario(
         "uaqfact",
@@ -305,6 +311,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         keep=("replayed/*.json*", "counts.json", "set/**/*", "run/*"),
         slow=True,
+        tolerance=NETWORK,
     ),
     Scenario(
         "conflict",
@@ -325,6 +332,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         keep=("bias.json", "run/*", "replayed/*", "guarded/*"),
         slow=True,
+        tolerance=NETWORK,
     ),
     Scenario(
         "microworld",

@@ -84,10 +84,10 @@ async def each(call: Callable[[Any, Any], Awaitable[Decision]], cases: Any) -> l
 
 
 def up_to_the_last_bits(decision: Decision) -> dict[str, Any]:
-    """A decision that equals others whose numbers differ by at most 1e-6."""
+    """A decision that equals others whose numbers differ by at most 1e-5."""
 
     def close(number: float | None) -> Any:
-        return number if number is None else pytest.approx(number, rel=0, abs=1e-6)
+        return number if number is None else pytest.approx(number, rel=0, abs=1e-5)
 
     found = without_timings(decision)
     numbers = {name: close(found[name]) for name in ("relevance", "raw_relevance")}

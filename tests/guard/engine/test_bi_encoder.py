@@ -116,7 +116,7 @@ def test_scores_are_cosines_that_put_the_fitting_passage_first(
     assert np.abs(scores).max() <= 1.0 + 1e-6
     assert scores.argmax() == 0
     same = "the same text"
-    assert bi_encoder.score(same, [same])[0] == pytest.approx(1.0, abs=1e-6)
+    assert bi_encoder.score(same, [same])[0] == pytest.approx(1.0, abs=1e-5)
 
 
 def test_no_passages_and_no_pairs_give_no_scores(bi_encoder: BiEncoderScorer) -> None:
@@ -128,8 +128,8 @@ def test_a_score_does_not_depend_on_its_neighbours(bi_encoder: BiEncoderScorer) 
     passages = ["short", "a much longer passage " * 30, "middle " * 9]
     together = bi_encoder.score("which?", passages)
     alone = [bi_encoder.score("which?", [passage])[0] for passage in passages]
-    assert together == pytest.approx(alone, abs=1e-6)
-    assert bi_encoder.score("which?", passages[::-1]) == pytest.approx(alone[::-1], abs=1e-6)
+    assert together == pytest.approx(alone, abs=1e-5)
+    assert bi_encoder.score("which?", passages[::-1]) == pytest.approx(alone[::-1], abs=1e-5)
 
 
 def test_the_cache_keeps_the_last_used_texts_only() -> None:

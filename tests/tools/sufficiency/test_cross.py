@@ -66,7 +66,7 @@ def test_a_run_that_was_ended_goes_on_and_its_output_is_served(tmp_path: Path) -
     again = CrossEncoder(rank=2, frozen=5, seed=1)
     restored = torch.optim.AdamW(again.trained(), lr=1e-3)
     assert _restored(tmp_path, again.trained(), restored) == _Progress(1, 2, 6)
-    assert step(again, restored, batch) == pytest.approx(after, abs=1e-6)
+    assert step(again, restored, batch) == pytest.approx(after, abs=1e-5)
 
     model.save(tmp_path)
     served = CrossEncoderScorer(None, adapter=tmp_path)

@@ -207,7 +207,7 @@ class Hanging(FakeScorer):
 
 def test_a_hanging_judge_is_waited_for_twice_and_no_more() -> None:
     costly = Hanging()
-    scorer = cascade(costly, seconds=0.01, fallback=0.0)
+    scorer = cascade(costly, seconds=0.1, fallback=0.0)
     try:
         found = guard_of(scorer).decide_batch(QUESTIONS, SETS)
         alone = asyncio.run(scorer.ascore_set("q?", ["inside"]))
