@@ -15,5 +15,9 @@ class QueueFullError(AllWorkersBusyError):
     """Too many texts are waiting for the device that computes a scorer."""
 
 
+class NoTurnError(AllWorkersBusyError):
+    """The call waited for its turn as long as it may."""
+
+
 class TaskBrokeOffError(Exception):
     """The call ended with `SystemExit` or another exception that asyncio cannot carry."""

@@ -115,7 +115,11 @@ class Guard:
             self._metrics = shared.of(options.name, vetoes=own, reasons=self.veto_reasons)
         self._observers = Observers(observers, policy, options.name, self._metrics).or_none()
         self._runner = SignalRunner(
-            options.seconds(names, measured), options.max_concurrency, self._metrics
+            options.seconds(names, measured),
+            options.turns(names, measured),
+            options.max_concurrency,
+            DeadlineRunner(options.most_threads),
+            self._metrics,
         )
         if self._metrics is not None:
             self._metrics.count_guard(calibrated=policy.state)

@@ -28,6 +28,7 @@ from .errors import (
     SignalOverloadError,
     SignalTimeoutError,
     SignalValueError,
+    SignalWaitError,
 )
 
 if TYPE_CHECKING:
@@ -363,13 +364,15 @@ def _exemplar() -> dict[str, str] | None:
     return {"trace_id": f"{span.trace_id:032x}", "span_id": f"{span.span_id:016x}"}
 
 
-ERROR_KINDS = ("timeout", "overload", "value", "language_model", "missing", "other")
+ERROR_KINDS = ("timeout", "wait", "overload", "value", "language_model", "missing", "other")
 
 
 def error_kind(error: KnowgateError) -> str:
     """One of `ERROR_KINDS`: a metric label with few values."""
     if isinstance(error, SignalTimeoutError | LanguageModelTimeoutError):
         return "timeout"
+    if isinstance(error, SignalWaitError):
+        return "wait"
     if isinstance(error, SignalOverloadError):
         return "overload"
     if isinstance(error, SignalValueError):

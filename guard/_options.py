@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ._signal import Signal
+from ._turns import Turns
 from .decision import Mode, OnError
 from .errors import InputError
 from .text import InputLimits
@@ -32,7 +33,13 @@ class GuardOptions:
             be raised or abstained from. A question in a language that the scorer does not
             know counts under the name `language`; its relevance is then not measured.
         deadlines: seconds by signal name, in place of the signal's own; None waits for
-            ever and runs a sync call on the caller's own thread.
+            ever and runs a sync call on the caller's own thread. A deadline begins when the
+            measuring begins.
+        at_once: questions by signal name that are measured at the same time, while others wait
+            for their turn. By default those of a scorer that computes on this machine are as
+            many as end well within the deadline, on CPUs at most one per CPU.
+        max_wait: seconds that a question waits for its turn, after which its signal counts
+            as failed; None waits for ever.
         limits: the most that is read of a question and its passages.
         max_concurrency: language-model questions under way at once in a batch.
         name: of the guard, the value of the metrics' label `guard`; at most 40 lower-case
@@ -48,6 +55,8 @@ class GuardOptions:
     on_error: OnError | str | Mapping[str, OnError | str] = OnError.ABSTAIN
     deadlines: Mapping[str, float | None] = field(default_factory=dict)
     limits: InputLimits = field(default_factory=InputLimits)
+    at_once: Mapping[str, int] = field(default_factory=dict)
+    max_wait: float | None = 120.0
     max_concurrency: int = 8
     name: str = "default"
     trace_text: bool = False
@@ -63,12 +72,7 @@ class GuardOptions:
             object.__setattr__(self, "on_error", actions)
         else:
             raise InputError("on_error is neither an action nor a mapping from signal to action")
-        if not isinstance(self.deadlines, Mapping):
-            raise InputError("deadlines are not a mapping from signal to seconds")
-        for name, seconds in self.deadlines.items():
-            is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-            if seconds is not None and not (is_number and 0 < seconds < math.inf):
-                raise InputError(f"the deadline of {name} must be positive seconds or None")
+        self._check_times()
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise InputError(
                 "the name of a guard becomes a metric label",
@@ -79,8 +83,21 @@ class GuardOptions:
             raise InputError("limits are no InputLimits", where="limits")
         if not isinstance(self.trace_text, bool):
             raise InputError("is neither True nor False", where="trace_text")
-        if not isinstance(self.max_concurrency, int) or self.max_concurrency < 1:
+        if not _is_count(self.max_concurrency):
             raise InputError("max_concurrency must be a whole number, at least 1")
+
+    def _check_times(self) -> None:
+        """Check deadlines, and what is said of waiting."""
+        if not isinstance(self.deadlines, Mapping):
+            raise InputError("deadlines are not a mapping from signal to seconds")
+        for name, seconds in self.deadlines.items():
+            if seconds is not None and not _is_time(seconds):
+                raise InputError(f"the deadline of {name} must be positive seconds or None")
+        if self.max_wait is not None and not _is_time(self.max_wait):
+            raise InputError("must be positive seconds or None", where="max_wait")
+        if not isinstance(self.at_once, Mapping) or not all(map(_is_count, self.at_once.values())):
+            hint = "give a mapping from signal to a whole number, at least 1"
+            raise InputError("is no number of questions by signal", where="at_once", hint=hint)
 
     def actions(self, names: Iterable[str], signals: Iterable[Signal[Any]]) -> dict[str, OnError]:
         """What each failure leads to.
@@ -112,6 +129,32 @@ class GuardOptions:
         """The deadline of each signal; arguments and errors as for `actions`."""
         own = {signal.name: signal.deadline for signal in signals}
         return own | dict(_known(self.deadlines, list(names), "deadlines name"))
+
+    def turns(self, names: Iterable[str], signals: Iterable[Signal[Any]]) -> dict[str, Turns]:
+        """The turns of signals whose questions wait for each other; errors as for `actions`."""
+        given = _known(self.at_once, list(names), "at_once names")
+        seconds = self.seconds(names, signals)
+        found = {}
+        for signal in signals:
+            if signal.name in given:
+                found[signal.name] = Turns(given[signal.name], self.max_wait, fixed=True)
+            elif signal.computes_here and seconds[signal.name] is not None:
+                found[signal.name] = Turns(signal.at_once or self.most_threads, self.max_wait)
+        return found
+
+    @property
+    def most_threads(self) -> int:
+        """Threads for signals: stuck ones keep theirs, so more than a batch needs at once."""
+        return max(64, 2 * self.max_concurrency)
+
+
+def _is_time(seconds: Any) -> bool:
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    return is_number and 0 < seconds < math.inf
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def _known(given: Any, names: list[str], what: str) -> Mapping[str, Any]:

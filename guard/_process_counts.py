@@ -20,6 +20,7 @@ _LEVELS = frozenset({"queues"})
 QUEUES: Mapping[str, str] = MappingProxyType(
     {
         "rows": "rows that wait for a device",
+        "turns": "questions that wait for their turn to be measured",
         "calls": "calls that wait for a free thread",
         "overdue_calls": "calls that still hold a thread, although nobody waits for them",
     }

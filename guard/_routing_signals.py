@@ -13,6 +13,7 @@ from ._fingerprint import Fingerprint
 from ._policy_fields import IdentityCalibrator, PolicyFields, aggregator, finite_or_none
 from ._scorer_defaults import JOINT, output_scale
 from ._signal import Measured, Request, Signal, plain
+from ._turns import cpu_count
 from .contracts import (
     BatchConfidenceEstimator,
     Confidence,
@@ -111,6 +112,8 @@ class RelevanceSignal(RoutingSignal[Relevance]):
         forms = ("ascore_set", "ascore_sets") if self._joint else ("ascore", "ascore_pairs")
         self._awaited = _has(scorer, *forms)
         self.checks_deadline = _checks_deadline(scorer)
+        # Bundled scorers check theirs on a CPU, also those that need a thread of their own.
+        self.at_once = cpu_count() if getattr(scorer, "checks_deadline", False) else None
         self._aggregate = aggregator(policy.aggregator)
         self._calibrator = policy.relevance_calibrator
         # A cosine is clipped to [0, 1]; what else lies outside was never a probability.

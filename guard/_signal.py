@@ -79,6 +79,9 @@ class Signal(ABC, Generic[Measured]):
         on_error: what a failure leads to. Options override it.
         cost: relative to other vetoes; those that cost less are measured first.
         concurrent: whether questions may be measured side by side on several threads.
+        at_once: of questions that may not be measured side by side, how many threads measure one
+            each at the same time at most; None for as many as end well within the deadline.
+            Options override it.
         checks_deadline: whether `measure` calls `guard.deadlines.check_deadline` often; the
             sync forms then run it on the caller's own thread, which costs less.
     """
@@ -88,6 +91,7 @@ class Signal(ABC, Generic[Measured]):
     on_error: OnError = OnError.ABSTAIN
     cost: float = 1.0
     concurrent: bool = True
+    at_once: int | None = None
     checks_deadline: bool = False
 
     @property
@@ -131,6 +135,11 @@ class Signal(ABC, Generic[Measured]):
     def has(self, form: str) -> bool:
         """Whether the signal implements `ameasure`, `measure_many` or `ameasure_many`."""
         return getattr(type(self), form) is not getattr(Signal, form)
+
+    @property
+    def computes_here(self) -> bool:
+        """Whether it computes on this machine, so that many questions at once take longer each."""
+        return not self.concurrent and not self.has("ameasure")
 
 
 class Veto(Signal[Measured]):

@@ -14,9 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
-from ._deadline_errors import AllWorkersBusyError, DeadlineExceededError, TaskBrokeOffError
+from ._deadline_errors import (
+    AllWorkersBusyError,
+    DeadlineExceededError,
+    NoTurnError,
+    TaskBrokeOffError,
+)
 from ._metrics import MetricsOfGuard
 from ._signal import Request, Signal
+from ._turns import Turns
 from .contracts import Confidence
 from .deadlines import DeadlineRunner, asked_to_stop, call_here, within
 from .errors import (
@@ -25,12 +31,18 @@ from .errors import (
     SignalOverloadError,
     SignalTimeoutError,
     SignalValueError,
+    SignalWaitError,
     UnsupportedLanguageError,
 )
 from .routing import Failure, Need, Outcome
 
 _logger = logging.getLogger("knowgate.guard")
 _QUESTIONS_PER_CALL = 32
+# Until it is known how long a question takes.
+_QUESTIONS_PER_FIRST_CALL = 4
+# Deadlines that a joint call is meant to take, and those that it may take.
+_JOINT_CALL_TAKES = 0.5
+_JOINT_CALL_MAY_TAKE = 2
 _MOST_MISSED = 2
 _MOST_LOGGED = 300
 # Comparing more with a message would block an event loop.
@@ -39,7 +51,7 @@ _MOST_COMPARED = 64 * 2**10
 _WORD = re.compile(r"\w{4,}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Call:
     """One call of a signal.
 
@@ -50,6 +62,9 @@ class _Call:
         here: whether the sync forms make it on the caller's own thread.
         seconds: its deadline; None for no limit.
         most: for a joint call: seconds altogether; the deadline then moves with each check.
+        turns: what it waits for before its deadline begins; None for nothing.
+        joint: whether it is made for several questions.
+        done: whether it has returned a value.
     """
 
     task: Callable[[], Any]
@@ -57,14 +72,38 @@ class _Call:
     here: bool
     seconds: float | None
     most: float | None = None
+    turns: Turns | None = None
+    joint: bool = False
+    done: bool = False
+
+    def share_since(self, started: float) -> float | None:
+        """The share of its deadline that it took; None where that tells nothing of one question.
+
+        What fails or is cancelled may end at once, which tells nothing but that it is late.
+        """
+        if self.joint or self.seconds is None:
+            return None
+        share = (time.perf_counter() - started) / self.seconds
+        return share if self.done or share >= 1 else None
 
 
 class _Patience:
-    """How often one signal missed its deadline in one batch."""
+    """How often one signal missed its deadline in one batch.
+
+    Attributes:
+        joined: questions of the next joint call.
+    """
 
     def __init__(self) -> None:
         self.missed = 0
         self.logged = False
+        self.joined = _QUESTIONS_PER_FIRST_CALL
+
+    def plan(self, seconds_each: float, deadline: float | None) -> None:
+        """Let the next joint call be one that ends well within its deadline."""
+        fitting = _JOINT_CALL_TAKES * (math.inf if deadline is None else deadline)
+        least = 1 if self.missed else 2
+        self.joined = int(max(least, min(_QUESTIONS_PER_CALL, fitting / max(seconds_each, 1e-9))))
 
     @property
     def over(self) -> bool:
@@ -109,20 +148,22 @@ class SignalRunner:
 
     Args:
         deadlines: seconds by signal name; None for no limit.
+        turns: by the name of signals whose questions wait for each other.
         max_concurrency: measurements under way at once in a batch.
+        pool: threads for calls that may get stuck.
         metrics: None for none.
     """
 
     def __init__(
         self,
         deadlines: Mapping[str, float | None],
+        turns: Mapping[str, Turns],
         max_concurrency: int,
+        pool: DeadlineRunner,
         metrics: MetricsOfGuard | None,
     ) -> None:
-        self._deadlines = deadlines
-        self._max_concurrency, self._metrics = max_concurrency, metrics
-        # Stuck calls keep their threads, so there are more of them than a batch needs at once.
-        self._pool = DeadlineRunner(max(64, 2 * max_concurrency))
+        self._deadlines, self._turns = deadlines, turns
+        self._max_concurrency, self._pool, self._metrics = max_concurrency, pool, metrics
 
     def measure(self, need: Need) -> Outcome:
         """The outcome of one need."""
@@ -149,10 +190,16 @@ class SignalRunner:
                 try:
                     if isinstance(step, _Several):
                         result = self._side_by_side(step)
-                    elif step.here:
-                        result = call_here(step.task, step.seconds, most=step.most)
+                    elif step.turns is None:
+                        result = self._call(step)
                     else:
-                        result = self._pool.call(step.task, step.seconds, most=step.most)
+                        step.turns.take()
+                        started = time.perf_counter()
+                        try:
+                            result = self._call(step)
+                            step.done = True
+                        finally:
+                            step.turns.end(step.share_since(started))
                 except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - an outcome
                     step = steps.throw(error)
                 else:
@@ -169,10 +216,16 @@ class SignalRunner:
                 try:
                     if isinstance(step, _Several):
                         result = await self._aside_by_side(step)
-                    elif (native := step.native()) is not None:
-                        result = await within(native, step.seconds, most=step.most)
+                    elif step.turns is None:
+                        result = await self._acall(step)
                     else:
-                        result = await self._pool.acall(step.task, step.seconds, most=step.most)
+                        await step.turns.atake()
+                        started = time.perf_counter()
+                        try:
+                            result = await self._acall(step)
+                            step.done = True
+                        finally:
+                            step.turns.end(step.share_since(started))
                 except (Exception, asyncio.CancelledError) as error:
                     if isinstance(error, asyncio.CancelledError) and asked_to_stop():
                         raise  # the caller cancelled this decision, not the signal itself
@@ -183,6 +236,16 @@ class SignalRunner:
             return cast("_Result", stop.value)
         finally:
             steps.close()
+
+    def _call(self, step: _Call) -> Any:
+        if step.here:
+            return call_here(step.task, step.seconds, most=step.most)
+        return self._pool.call(step.task, step.seconds, most=step.most)
+
+    async def _acall(self, step: _Call) -> Any:
+        if (native := step.native()) is not None:
+            return await within(native, step.seconds, most=step.most)
+        return await self._pool.acall(step.task, step.seconds, most=step.most)
 
     def _side_by_side(self, several: _Several) -> list[Outcome]:
         if several.width == 1:
@@ -235,9 +298,10 @@ class SignalRunner:
                 lambda: native() if signal.has("ameasure") else None,
                 signal.checks_deadline,
                 self._deadlines[signal.name],
+                turns=self._turns.get(signal.name),
             )
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - all become outcomes
-            if patience is not None and isinstance(error, DeadlineExceededError):
+            if patience is not None and isinstance(error, DeadlineExceededError | NoTurnError):
                 patience.missed += 1
             value = self._failed(signal, error, request)
         if isinstance(value, Confidence):
@@ -251,6 +315,9 @@ class SignalRunner:
         outcomes: dict[int, Outcome] = {}
         for indices in _by_signal(needs):
             signal = needs[indices[0]].signal
+            if signal.computes_here:
+                outcomes |= yield from self._in_parts(needs, indices, patience[signal.name])
+                continue
             measured = yield from self._jointly(needs, indices, patience[signal.name])
             outcomes |= measured.outcomes
             if signal.concurrent:
@@ -262,6 +329,33 @@ class SignalRunner:
         if side_by_side:
             outcomes |= yield from self._singly(needs, side_by_side, self._max_concurrency)
         return [outcomes[index] for index in range(len(needs))]
+
+    def _in_parts(
+        self, needs: Sequence[Need], indices: Sequence[int], patience: _Patience
+    ) -> _Steps[dict[int, Outcome]]:
+        """Measure the needs of one signal in joint calls that end well within one deadline each.
+
+        What a call misses is measured singly, so that what was done in time is kept.
+        """
+        deadline = self._deadlines[needs[indices[0]].signal.name]
+        outcomes: dict[int, Outcome] = {}
+        start = 0
+        while start < len(indices):
+            part = indices[start : start + patience.joined]
+            asked = [needs[index] for index in part]
+            start += len(part)
+            found = None
+            if len(part) > 1 and not patience.over:
+                found = yield from self._together(asked[0].signal, asked, patience)
+            if found is None:
+                # A call that hangs does not keep the others waiting.
+                width = 2 if patience.missed else 1
+                jobs = [(index, patience) for index in part]
+                outcomes |= yield from self._singly(needs, jobs, width)
+            else:
+                outcomes.update(zip(part, found, strict=True))
+            patience.plan(max(outcomes[index][1] for index in part), deadline)
+        return outcomes
 
     def _jointly(
         self, needs: Sequence[Need], indices: Sequence[int], patience: _Patience
@@ -291,14 +385,17 @@ class SignalRunner:
     ) -> _Steps[list[Outcome] | None]:
         """Outcomes of one joint call; None where each need is to be measured singly.
 
-        The call has one deadline, whatever the number of needs. As long as it checks it,
-        it has the time that the needs would have one by one, or side by side.
+        The call has one deadline, whatever the number of needs. As long as it checks it, it has
+        two; that of a signal that waits for others has what the needs would have side by side.
         """
         if not signal.has("measure_many"):
             return None
         requests = [need.request for need in needs]
         width = self._max_concurrency if signal.concurrent else 1
-        seconds = self._deadlines[signal.name]
+        seconds, most = self._deadlines[signal.name], None
+        if seconds is not None:
+            waits = seconds * math.ceil(len(needs) / width)
+            most = seconds * _JOINT_CALL_MAY_TAKE if signal.computes_here else waits
         started, begun = time.perf_counter(), time.time_ns()
 
         def checked(values: Sequence[Any]) -> list[Any]:
@@ -317,9 +414,12 @@ class SignalRunner:
                 lambda: native() if signal.has("ameasure_many") else None,
                 signal.checks_deadline,
                 seconds,
-                None if seconds is None else seconds * math.ceil(len(needs) / width),
+                most,
+                self._turns.get(signal.name),
+                joint=True,
             )
         except AllWorkersBusyError as error:
+            patience.missed += isinstance(error, NoTurnError)
             values = [error] * len(needs)
         except DeadlineExceededError:
             patience.missed += 1
@@ -350,8 +450,11 @@ class SignalRunner:
         """The typed failure for whatever a signal raised; logged without a word of the user."""
         if isinstance(error, UnsupportedLanguageError):
             return Failure(error)  # the signal works, so this does not count as its failure
-        typed = _typed(signal.name, error)
-        _logger.warning("%s signal failed: %s", signal.name, _told(typed, request))
+        typed = self._typed(signal.name, error)
+        # Only what a signal itself says may quote the question.
+        detail = f"{type(typed).__name__}: {getattr(typed, 'detail', '')}"
+        told = _told(typed, request) if typed is error else detail
+        _logger.warning("%s signal failed: %s", signal.name, told)
         return self._counted(signal, typed)
 
     def _not_asked(self, signal: Signal[Any], patience: _Patience) -> Failure:
@@ -359,8 +462,25 @@ class SignalRunner:
         error = SignalTimeoutError(signal.name, "not asked again: it missed its deadline twice")
         if not patience.logged:
             patience.logged = True
-            _logger.warning("%s signal is not asked again in this batch: it hangs", signal.name)
+            _logger.warning(
+                "%s signal is not asked again in this batch: twice it did not end in time (%s)",
+                signal.name,
+                self._deadline_option(signal.name),
+            )
         return self._counted(signal, error)
+
+    def _typed(self, signal: str, error: BaseException) -> KnowgateError:
+        """The error of the guard for what a signal raised."""
+        if isinstance(error, DeadlineExceededError):
+            detail = f"not done by its deadline ({self._deadline_option(signal)})"
+            return SignalTimeoutError(signal, detail)
+        if isinstance(error, NoTurnError):
+            setting = f"GuardOptions(max_wait=…, at_once={{{signal!r}: …}})"
+            return SignalWaitError(signal, f"waited too long for its turn ({setting})")
+        return _typed(signal, error)
+
+    def _deadline_option(self, signal: str) -> str:
+        return f"GuardOptions(deadlines={{{signal!r}: {self._deadlines[signal]!r}}})"
 
     def _counted(self, signal: Signal[Any], error: KnowgateError) -> Failure:
         if self._metrics is not None:
@@ -383,8 +503,6 @@ def _checked(signal: Signal[Any], value: Any, request: Any) -> Any:
 
 
 def _typed(signal: str, error: BaseException) -> KnowgateError:
-    if isinstance(error, DeadlineExceededError):
-        return SignalTimeoutError(signal, "not done by its deadline")
     if isinstance(error, AllWorkersBusyError):
         return SignalOverloadError(signal, "too many earlier calls are still under way")
     if isinstance(error, KnowgateError):

@@ -46,6 +46,8 @@ class Scenario(StrEnum):
 class Reason(StrEnum):
     """Why a decision went the way it did; each abstention can have its own reply.
 
+    `other_language` stands for `insufficient_context` where the question is clearly in another
+    language than the passages: the scorer may not have understood it.
     `shadow_failed` is given where a chain in shadow mode could not decide at all.
     `small_talk` is given to messages of a conversation that the guard is not asked about.
     A veto of one's own adds two reasons, its `reason` and `<name>_failed`, as plain text.
@@ -60,6 +62,7 @@ class Reason(StrEnum):
     SIGNAL_FAILED_FOLLOWS_CONTEXT = "signal_failed_follows_context"
     NOTHING_RETRIEVED = "nothing_retrieved"
     INSUFFICIENT_CONTEXT = "insufficient_context"
+    OTHER_LANGUAGE = "other_language"
     NEITHER_KNOWS = "neither_knows"
     CONFLICT = "conflict"
     FALSE_PREMISE = "false_premise"

@@ -14,6 +14,7 @@
     ├── SignalError                    a signal could not be measured
     │   ├── SignalTimeoutError         it took longer than its deadline
     │   ├── SignalOverloadError        too many earlier calls are still stuck
+    │   │   └── SignalWaitError        the question waited too long for its turn
     │   ├── SignalValueError           it returned NaN, the wrong shape or a value off its scale
     │   └── UnsupportedLanguageError   the scorer does not know the question's language
     └── LanguageModelError             a language model did not answer
@@ -124,6 +125,10 @@ class SignalTimeoutError(SignalError):
 
 class SignalOverloadError(SignalError):
     """Too many earlier calls are still stuck, so no further one was started."""
+
+
+class SignalWaitError(SignalOverloadError):
+    """The question waited for its turn for longer than `GuardOptions(max_wait=…)` lets it."""
 
 
 class SignalValueError(SignalError):

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ._language import in_other_language
 from ._policy_fields import PolicyFields, finite_or_none
 from ._signal import Request, Signal, SignalSpans
 from .decision import Decision, Found, Mode, OnError, Reason, Route, Scenario, SignalName
@@ -306,6 +307,14 @@ class _Flow:
             return replace(self.request, closed_book_answer=answer)
         return self.request
 
+    def explained(self, verdict: Verdict) -> Verdict:
+        """The same route, with the reason that it is another language where it is."""
+        if verdict.reason is not Reason.INSUFFICIENT_CONTEXT:
+            return verdict
+        asked = self.request
+        other = in_other_language(asked.question, asked.passages)
+        return replace(verdict, reason=Reason.OTHER_LANGUAGE) if other else verdict
+
     def decision(self, verdict: Verdict) -> Decision:
         """The decision under `verdict`."""
         follows = verdict.route is Route.FOLLOW_CONTEXT
@@ -393,7 +402,7 @@ def decision_flow(
         verdict = flow.apply_signal(name, outcome)
         if verdict is not None:
             return flow.decision(verdict)
-    return flow.decision(decide_route(policy, flow.signals))
+    return flow.decision(flow.explained(decide_route(policy, flow.signals)))
 
 
 # -- reading --------------------------------------------------------------------------

@@ -42,6 +42,7 @@ _PATHS = (
     "/v1/chat/completions",
     "/v1/decide",
     "/v1/decide/batch",
+    "/v1/models",
     "/v1/score",
 )
 _PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
@@ -105,7 +106,7 @@ def create_app(
         guard: decides.
         token: that requests must bear (`Authorization: Bearer TOKEN`); without one only
             requests from this machine to this machine are answered.
-        proxy: where given, `POST /v1/chat/completions` is served too.
+        proxy: where given, `POST /v1/chat/completions` and `GET /v1/models` are served too.
         replies: said on abstention, as for `GuardedRAG`.
         limits: of requests; those of questions and passages are the guard's.
         registry: whose metrics `/metrics` shows, by default prometheus-client's own.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from starlette.responses import Response
 
 from ...guard import Decision, Guard, Mode
@@ -65,6 +65,14 @@ class GuardedCompletion(ChatCompletion):
 
     choices: list[dict[str, Any]]  # type: ignore[assignment]
     usage: dict[str, Any] | None = None  # type: ignore[assignment]
+
+
+class ModelList(BaseModel):
+    """The models of the upstream, as it lists them."""
+
+    model_config = ConfigDict(extra="allow")
+
+    data: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +218,7 @@ class ChatProxy:
 
 
 def chat_router(proxy: ChatProxy) -> APIRouter:
-    """The endpoint `/v1/chat/completions`."""
+    """The endpoints `/v1/chat/completions` and `/v1/models`."""
     router = APIRouter()
     rejected = documented(400, 401, 403, 408, 413, 422, 429, 500, 502, 503, 504)
     # One event; its data is a chunk as JSON, `[DONE]`, or an error.
@@ -225,6 +233,15 @@ def chat_router(proxy: ChatProxy) -> APIRouter:
     async def chat_completions(asked: GuardedRequest, request: Request) -> Response:
         """Answer as the upstream model does, where the guard lets it."""
         return await proxy.respond(asked, await request.json())
+
+    @router.get(
+        "/v1/models",
+        response_model=ModelList,
+        responses=documented(401, 403, 408, 413, 422, 429, 500, 502, 503, 504),
+    )
+    async def models() -> Response:
+        """List the models of the upstream."""
+        return JSONReply(await proxy.client.models())
 
     return router
 

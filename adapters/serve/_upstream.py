@@ -5,7 +5,7 @@ connection refused, reset ─► asked again ─► 502 upstream_unreachable
 other 4xx ─────────────────────────────────► 422 upstream_rejected, its own code kept
 401, 403 ──────────────────────────────────► 502 upstream_key
 too late ──────────────────────────────────► 504 upstream_timeout
-200 that is no chat completion ────────────► 502 upstream_invalid
+200 that is not what was asked for ────────► 502 upstream_invalid
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ._errors import ServeError
 from ._openai import EVENT_STREAM
 
 _logger = logging.getLogger("knowgate.serve")
-_PATH = "/chat/completions"
+_COMPLETION, _MODELS = "a chat completion", "a list of models"
 _MOST_ERROR_BYTES = 64 * 2**10
 _MOST_REPLY_BYTES = 32 * 2**20
 _MOST_WAIT = 5.0
@@ -94,7 +94,7 @@ class UpstreamClient:
 
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
-        self._url = upstream.url.rstrip("/") + _PATH
+        self._url = upstream.url.rstrip("/")
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if upstream.key is not None:
             self._headers["Authorization"] = f"Bearer {upstream.key}"
@@ -121,12 +121,21 @@ class UpstreamClient:
             ServeError: there is none; see the module.
         """
 
-        async def ask() -> dict[str, Any]:
-            async with self._sent(body) as response:
-                return _completion(await _bounded(response, _MOST_REPLY_BYTES))
+        found = await self._whole(self._request("chat/completions", body), _COMPLETION)
+        if not isinstance(found.get("choices"), list) or not found["choices"]:
+            raise _invalid(_COMPLETION)
+        return found
 
-        reply: dict[str, Any] = await self._attempts(ask)
-        return reply
+    async def models(self) -> dict[str, Any]:
+        """The models that the upstream lists.
+
+        Raises:
+            ServeError: there is no list; see the module.
+        """
+        found = await self._whole(self._request("models"), _MODELS)
+        if not isinstance(found.get("data"), list):
+            raise _invalid(_MODELS)
+        return found
 
     @asynccontextmanager
     async def stream(self, body: bytes) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -137,16 +146,37 @@ class UpstreamClient:
         """
 
         async def ask() -> httpx.Response:
-            return await self._send(body, EVENT_STREAM)
+            return await self._send(self._request("chat/completions", body, EVENT_STREAM))
 
         response = await self._attempts(ask)
         try:
             if not response.headers.get("content-type", "").startswith(EVENT_STREAM):
-                raise _invalid()
+                raise _invalid(_COMPLETION)
             yield _pieces(response)
         finally:
             with suppress(Exception):
                 await response.aclose()
+
+    def _request(
+        self, path: str, body: bytes | None = None, accept: str = "application/json"
+    ) -> httpx.Request:
+        """A request below the base; one without a body only reads."""
+        return self._client.build_request(
+            "GET" if body is None else "POST",
+            f"{self._url}/{path}",
+            content=body,
+            headers={**self._headers, "Accept": accept},
+        )
+
+    async def _whole(self, request: httpx.Request, what: str) -> dict[str, Any]:
+        """The JSON object of a whole response, asked for again after failures that may pass."""
+
+        async def ask() -> dict[str, Any]:
+            async with self._sent(request) as response:
+                return _object(await _bounded(response, _MOST_REPLY_BYTES, what), what)
+
+        found: dict[str, Any] = await self._attempts(ask)
+        return found
 
     async def _attempts(self, ask: Any) -> Any:
         """What `ask` returns, asked again after failures that may pass."""
@@ -165,8 +195,8 @@ class UpstreamClient:
             raise failure.error from None
 
     @asynccontextmanager
-    async def _sent(self, body: bytes) -> AsyncIterator[httpx.Response]:
-        response = await self._send(body, "application/json")
+    async def _sent(self, request: httpx.Request) -> AsyncIterator[httpx.Response]:
+        response = await self._send(request)
         try:
             yield response
         except httpx.TimeoutException:
@@ -177,10 +207,8 @@ class UpstreamClient:
             with suppress(Exception):
                 await response.aclose()
 
-    async def _send(self, body: bytes, accept: str) -> httpx.Response:
+    async def _send(self, request: httpx.Request) -> httpx.Response:
         """A response with status 200, of which nothing was read."""
-        headers = {**self._headers, "Accept": accept}
-        request = self._client.build_request("POST", self._url, content=body, headers=headers)
         try:
             response = await self._client.send(request, stream=True)
         except httpx.TimeoutException:
@@ -213,7 +241,7 @@ async def _pieces(response: httpx.Response) -> AsyncIterator[bytes]:
         raise _unreachable(error) from None
 
 
-async def _bounded(response: httpx.Response, most: int) -> bytes:
+async def _bounded(response: httpx.Response, most: int, what: str) -> bytes:
     """The body, read no further than `most` bytes.
 
     Raises:
@@ -223,21 +251,19 @@ async def _bounded(response: httpx.Response, most: int) -> bytes:
     async for part in response.aiter_bytes():
         size += len(part)
         if size > most:
-            raise _invalid()
+            raise _invalid(what)
         parts.append(part)
     return b"".join(parts)
 
 
-def _completion(body: bytes) -> dict[str, Any]:
+def _object(body: bytes, what: str) -> dict[str, Any]:
     try:
         found = json.loads(body, parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        raise _invalid() from None
-    choices = found.get("choices") if isinstance(found, dict) else None
-    if not isinstance(choices, list) or not choices:
-        raise _invalid()
-    reply: dict[str, Any] = found
-    return reply
+        raise _invalid(what) from None
+    if not isinstance(found, dict):
+        raise _invalid(what)
+    return found
 
 
 def _no_constant(name: str) -> None:
@@ -275,7 +301,7 @@ class _StatusError(Exception):
 async def _code(response: httpx.Response) -> str:
     """The code of an error of OpenAI's shape; empty without one."""
     with suppress(httpx.HTTPError, ServeError, ValueError, RecursionError):
-        found = json.loads(await _bounded(response, _MOST_ERROR_BYTES))
+        found = json.loads(await _bounded(response, _MOST_ERROR_BYTES, "an error"))
         error = found.get("error") if isinstance(found, dict) else None
         fields = error if isinstance(error, dict) else {}
         for name in ("code", "type"):
@@ -295,7 +321,7 @@ def _late() -> ServeError:
     return ServeError(504, "upstream_timeout", "The upstream took too long.")
 
 
-def _invalid() -> ServeError:
-    _logger.warning("the upstream answered with something else than a chat completion")
-    message = "The upstream answered with something else than a chat completion."
+def _invalid(what: str) -> ServeError:
+    _logger.warning("the upstream answered with something else than %s", what)
+    message = f"The upstream answered with something else than {what}."
     return ServeError(502, "upstream_invalid", message)

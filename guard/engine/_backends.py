@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol, TypedDict, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from .._turns import cpu_count
 from ..deadlines import check_deadline
 from ..errors import InputError
 from ..policy import Fingerprint
@@ -407,10 +408,3 @@ def _pool() -> ThreadPoolExecutor:
 # A forked process has none of the threads.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)
-
-
-def cpu_count() -> int:
-    """How many CPUs this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

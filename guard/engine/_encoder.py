@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from .._byte_cache import CACHE_BYTES, ByteCache, content_key
+from .._language import is_readable
 from .._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, EMBEDDED_SHA256
 from ..errors import ModelFolderError
 from ..files import file_sha256
@@ -42,7 +43,6 @@ from ._backends import (
     is_batched,
 )
 from ._encoded_text import EncodedText
-from ._language import is_readable
 from ._load_encoder import load_encoder
 from ._passage_store import PassageStore, PassageWriter
 from ._tokenizing import CHARACTERS_PER_TOKEN, free_tokenizer, piece_ids

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
+from .._turns import cpu_count
 from ..errors import (
     DeviceError,
     InputError,
@@ -27,7 +28,6 @@ from ._backends import (
     TOKEN_TYPE_IDS,
     LoadedEncoder,
     Runtime,
-    cpu_count,
 )
 from ._loading import require_sha256
 from ._tokenizing import TOKENIZER_FILE, Marks

@@ -182,7 +182,7 @@ def test_labels_stay_few_whatever_is_passed_in() -> None:
         "event": set(DEVICE_EVENTS),
         "signal": {"relevance", "confidence", "conflict"},
         "outcome": {"drawn", "saved"},
-        "queue": {"rows", "calls", "overdue_calls"},
+        "queue": {"rows", "turns", "calls", "overdue_calls"},
         "cache": {"embeddings", "encoded_texts", "verdicts", "word_pieces"},
         "result": {"hit", "miss"},
         "fingerprint": {guard.policy.sha256[:12]},

@@ -27,7 +27,12 @@ _MOST_CASES = 2500
 _MOST_UNKNOWN = 0.1
 # Abstentions that a threshold can change; any other reason holds at all thresholds.
 _BY_THRESHOLD = frozenset(
-    (Reason.INSUFFICIENT_CONTEXT, Reason.NEITHER_KNOWS, Reason.NOTHING_RETRIEVED)
+    (
+        Reason.INSUFFICIENT_CONTEXT,
+        Reason.OTHER_LANGUAGE,
+        Reason.NEITHER_KNOWS,
+        Reason.NOTHING_RETRIEVED,
+    )
 )
 _NO_POLICY = (
     "The run does not hold the policy of this guard, so it is not known what another threshold "

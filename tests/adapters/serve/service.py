@@ -18,6 +18,7 @@ from knowgate.guard.testing import FakeEstimator, FakeScorer
 
 GOOD = "We open at nine."
 BAD = "The lake is deep."
+MODELS = {"object": "list", "data": [{"id": "m", "object": "model", "context": 8192}]}
 
 
 def make_guard(
@@ -71,11 +72,15 @@ class Model:
         return [body["messages"][-1]["content"] for body in self.bodies]
 
     async def __call__(self, request: httpx.Request) -> httpx.Response:
-        body = json.loads(request.content)
+        body = (
+            {"path": request.url.path} if request.method == "GET" else json.loads(request.content)
+        )
         self.bodies.append(body)
         self.headers.append(request.headers)
         if (failure := self.fault(len(self.bodies))) is not None:
             return failure
+        if request.method == "GET":
+            return httpx.Response(200, json=MODELS)
         if body.get("stream"):
             return httpx.Response(
                 200, headers={"content-type": "text/event-stream"}, content=self._chunks(body)

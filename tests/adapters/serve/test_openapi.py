@@ -49,5 +49,5 @@ def test_no_request_gets_a_5xx_or_an_undocumented_response(
             case.validate_response(response)
 
         check()
-    assert len(operations) == 8
+    assert len(operations) == 9
     assert statuses <= ({200} if mode is GenerationMode.POSITIVE else {400, 422})

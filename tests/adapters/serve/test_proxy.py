@@ -20,6 +20,7 @@ from knowgate.guard.prompts import Prompt
 from tests.adapters.serve.service import (
     BAD,
     GOOD,
+    MODELS,
     Call,
     Model,
     chat,
@@ -320,7 +321,7 @@ def late(number: int) -> httpx.Response:
     raise httpx.ReadTimeout("late")
 
 
-@pytest.mark.parametrize(
+FAULTS = pytest.mark.parametrize(
     ("fault", "status", "code", "attempts"),
     [
         (lambda n: httpx.Response(500, headers={"retry-after": "0"}), 502, "upstream_failed", 2),
@@ -344,6 +345,9 @@ def late(number: int) -> httpx.Response:
         "500", "429", "401", "302", "404", "refused", "late", "html", "empty", "no choices", "deep",
     ],
 )  # fmt: skip
+
+
+@FAULTS
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 async def test_failures_of_the_upstream_are_typed_and_decided(
     monkeypatch: pytest.MonkeyPatch,
@@ -364,6 +368,51 @@ async def test_failures_of_the_upstream_are_typed_and_decided(
     assert "user" not in found.text
     if code == "upstream_rejected":
         assert "no_model" in found.json()["error"]["message"]
+
+
+async def models_of(app: Any, **options: Any) -> httpx.Response:
+    async with client_of(app, **options) as client:
+        return await client.get("/v1/models")
+
+
+async def test_the_models_are_those_that_the_upstream_lists() -> None:
+    model = Model()
+    app = make_app(model=model, upstream_key="up", upstream_model="big", token="t" * 16)
+    found = await models_of(app, headers={"authorization": "Bearer " + "t" * 16})
+    assert (found.status_code, found.json()) == (200, MODELS)
+    assert model.bodies == [{"path": "/v1/models"}]
+    assert model.headers[0]["authorization"] == "Bearer up"
+    assert (await models_of(app)).json()["error"]["code"] == "wrong_token"
+    assert len(model.bodies) == 1
+
+
+async def test_without_an_upstream_there_are_no_models() -> None:
+    found = await models_of(make_app())
+    assert (found.status_code, found.json()["error"]["code"]) == (404, "not_found")
+
+
+@FAULTS
+async def test_failures_of_the_upstream_are_typed_where_it_lists_its_models(
+    monkeypatch: pytest.MonkeyPatch, fault: Any, status: int, code: str, attempts: int
+) -> None:
+    monkeypatch.setattr("knowgate.adapters.serve._upstream._FIRST_WAIT", lambda state: 0)
+    model = Model()
+    model.fault = fault
+    found = await models_of(make_app(model=model, upstream_retries=1))
+    assert (found.status_code, found.json()["error"]["code"]) == (status, code)
+    assert len(model.bodies) == attempts
+    assert "user" not in found.text
+
+
+async def test_a_list_of_models_waits_for_its_place_as_other_requests_do() -> None:
+    model = Slow()
+    app = make_app(model=model, limits=ServeLimits(concurrency=1, queue=0))
+    call = Call(app, PATH, chat("When?", GOOD, stream=True))
+    await call.next()
+    found = await models_of(app)
+    assert (found.status_code, found.json()["error"]["code"]) == (429, "queue_full")
+    call.leave()
+    await asyncio.wait_for(call.task, 30)
 
 
 async def test_an_upstream_that_hangs_is_given_up() -> None:

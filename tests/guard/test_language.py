@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import Decision, Guard, InputError, Policy, Reason, Route
+from knowgate.guard._language import in_other_language, is_readable, language_of, latin_share
 from knowgate.guard.engine import BiEncoderScorer
-from knowgate.guard.engine._language import is_readable, latin_share
 from knowgate.guard.errors import UnsupportedLanguageError
 from knowgate.guard.signals.relevance import LexicalScorer, load_scorer
-from knowgate.guard.testing import FakeSetScorer
+from knowgate.guard.testing import FakeEstimator, FakeSetScorer
 from tests.support.guards import guard_with, policy_with
 
 CHINESE = "图书馆几点开门？"
@@ -172,3 +174,92 @@ def test_half_of_the_word_pieces_may_be_unknown() -> None:
     assert not is_readable("q", [100, 100, 1], 100, latin_only=True)
     assert is_readable("q", [100], None, latin_only=True)
     assert not is_readable("q", [], None, latin_only=True)
+
+
+# -- questions in another language than their passages ------------------------------
+
+ENGLISH = "The library is open from nine to five on weekdays, and it is closed on the first of May."
+GERMAN = "Die Bibliothek ist werktags von neun bis fünf Uhr offen und am ersten Mai geschlossen."
+OTHER_LANGUAGES = [
+    "图书馆平时几点开门？",
+    "В котором часу открывается библиотека?",
+    "في أي ساعة تفتح المكتبة أبوابها؟",
+    "Wie lange ist die Bibliothek von Montag bis Freitag offen?",
+    "À quelle heure est ouverte la bibliothèque dans la semaine?",
+    "¿A qué hora abre la biblioteca por la mañana?",
+]
+
+
+@pytest.mark.parametrize("question", OTHER_LANGUAGES)
+async def test_an_abstention_says_that_the_question_is_in_another_language(question: str) -> None:
+    guard = guard_with(policy_with(confidence_threshold=None))
+    for found in (
+        guard.decide(question, [ENGLISH, "42"]),
+        await guard.adecide(question, [ENGLISH]),
+        *guard.decide_batch([question], [[ENGLISH]]),
+    ):
+        assert (found.route, found.reason) == (Route.ABSTAIN, Reason.OTHER_LANGUAGE)
+
+
+def test_another_language_changes_no_route() -> None:
+    question = OTHER_LANGUAGES[3]
+    follows = guard_with(scorer=FakeSetScorer(default=0.9)).decide(question, [ENGLISH])
+    assert follows.reason is Reason.SUFFICIENT_CONTEXT
+    knows = guard_with(estimator=FakeEstimator(default=1.0)).decide(question, [ENGLISH])
+    assert knows.reason is Reason.CONFIDENT_MEMORY
+
+
+@pytest.mark.parametrize(
+    ("question", "passages"),
+    [
+        ("When is the library open?", [ENGLISH]),
+        ("When is the library open?", ["42", "A-7"]),  # of which nothing can be told
+        ("Wann offen?", [ENGLISH]),
+        ("opening hours library", [GERMAN]),
+        ("Who wrote Der Name der Rose and Das Boot?", [ENGLISH]),
+        ("what is the meaning of que sera sera", [ENGLISH]),
+        ("who sings la vida es un carnaval", [ENGLISH]),
+        ("Was heißt 'the library is open from nine to five'?", [ENGLISH]),
+        ("What does 图书馆 mean in English?", [ENGLISH]),
+        (OTHER_LANGUAGES[3], [GERMAN]),
+        (OTHER_LANGUAGES[3], [ENGLISH, GERMAN]),
+        ("1 + 1 = ?", [ENGLISH]),
+        ("", [ENGLISH]),
+    ],
+)
+def test_where_it_is_not_clear_it_is_no_other_language(question: str, passages: list[str]) -> None:
+    assert not in_other_language(question, passages)
+
+
+@pytest.mark.parametrize(
+    ("language", "least"), [("de", 0.75), ("es", 0.93), ("ru", 0.95), ("zh", 0.9), ("ar", 0.95)]
+)
+def test_translated_questions_are_told_from_english_passages(
+    shared_data: Path, language: str, least: float
+) -> None:
+    passages = {key: passage for key, _, passage in xquad(shared_data, "en")}
+    own = {key: passage for key, _, passage in xquad(shared_data, language)}
+    asked = [(key, question) for key, question, _ in xquad(shared_data, language)]
+    told = [in_other_language(question, [passages[key]]) for key, question in asked]
+    assert sum(told) / len(told) >= least
+    assert not any(in_other_language(question, [own[key]]) for key, question in asked)
+
+
+def test_english_questions_are_told_to_be_no_other_language(shared_data: Path) -> None:
+    lines = (shared_data / "nq_open" / "NQ-open.dev.jsonl").read_text("utf-8").splitlines()
+    asked: list[str] = [json.loads(line)["question"] for line in lines]
+    asked += [question for _, question, _ in xquad(shared_data, "en")]
+    told = [question for question in asked if language_of(question) not in (None, "english")]
+    assert len(asked) > 4000
+    assert told == []
+
+
+def xquad(folder: Path, language: str) -> list[tuple[str, str, str]]:
+    """Id, question and passage."""
+    data = json.loads((folder / f"xquad/xquad.{language}.even.json").read_text("utf-8"))["data"]
+    return [
+        (asked["id"], asked["question"], paragraph["context"])
+        for article in data
+        for paragraph in article["paragraphs"]
+        for asked in paragraph["qas"]
+    ]

@@ -1,0 +1,168 @@
+"""Take turns: how many questions are measured at once, and how long the others wait.
+
+What computes on this machine takes longer for each call, the more calls there are at once: in a
+burst every one of them would miss its deadline. So a question waits for its turn, first come,
+first served, and its deadline begins with its turn. The wait has a bound of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from ._deadline_errors import NoTurnError
+from ._process_counts import change_queue
+from .deadlines import seconds_left, when_abandoned
+
+# So that one slow question does not hold up all others.
+_FIRST_WIDTH = 2
+# Shares of its deadline that a measurement takes.
+_WELL_WITHIN = 0.25
+_CLOSE_TO = 0.5
+
+
+def cpu_count() -> int:
+    """How many CPUs this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class _Waiter:
+    """One question that waits; `wake` is called when its turn has come."""
+
+    __slots__ = ("admitted", "wake")
+
+    def __init__(self, wake: Callable[[], object]) -> None:
+        self.wake, self.admitted = wake, False
+
+
+class Turns:
+    """The turns of one signal, shared by threads and event loops.
+
+    How many are measured at once follows from how long they take: one more after each
+    measurement that ended well within its deadline while others waited, one fewer after each
+    that came close to it. So they end in time even where only one at a time is computed.
+
+    Args:
+        most: at once.
+        longest: seconds that a question waits; None for no limit.
+        fixed: whether `most` are measured at once however long they take.
+    """
+
+    def __init__(self, most: int, longest: float | None, *, fixed: bool = False) -> None:
+        self._most, self._longest, self._fixed = most, longest, fixed
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._width = self._most if self._fixed else min(_FIRST_WIDTH, self._most)
+        self._begun = 0
+        self._waiting: OrderedDict[_Waiter, None] = OrderedDict()
+
+    @property
+    def width(self) -> int:
+        """How many are measured at once, as of now."""
+        return self._width
+
+    @property
+    def begun(self) -> int:
+        """How many are measured now."""
+        return self._begun
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    def take(self) -> None:
+        """Wait for a turn.
+
+        Raises:
+            NoTurnError: it did not come in time.
+        """
+        if self._took_free():
+            return
+        come = threading.Event()
+        longest = threading.TIMEOUT_MAX if self._longest is None else self._longest
+        with self._waiter(come.set) as waiter:
+            if not waiter.admitted:
+                with when_abandoned(come.set):
+                    come.wait(min(longest, seconds_left(), threading.TIMEOUT_MAX))
+
+    async def atake(self) -> None:
+        """As `take`, without blocking the event loop."""
+        if self._took_free():
+            return
+        loop = asyncio.get_running_loop()
+        come: asyncio.Future[None] = loop.create_future()
+
+        def arrive() -> None:
+            if not come.done():
+                come.set_result(None)
+
+        with self._waiter(lambda: loop.call_soon_threadsafe(arrive)) as waiter:
+            if not waiter.admitted:
+                await asyncio.wait({come}, timeout=self._longest)
+
+    def end(self, share: float | None = None) -> None:
+        """End a turn, and let those that wait have theirs.
+
+        Args:
+            share: of its deadline that the measurement took; None where that tells nothing.
+        """
+        with self._lock:
+            self._begun = max(0, self._begun - 1)
+            if share is not None and not self._fixed:
+                if share > _CLOSE_TO:
+                    self._width = max(1, self._width - 1)
+                elif share < _WELL_WITHIN and self._waiting:
+                    self._width = min(self._most, self._width + 1)
+            self._admit()
+
+    def _took_free(self) -> bool:
+        """Begin a turn, if one is free."""
+        if self._pid != os.getpid():
+            self._begin()  # what a forked process inherits are its parent's turns
+        with self._lock:
+            free = not self._waiting and self._begun < self._width
+            self._begun += free
+            return free
+
+    @contextmanager
+    def _waiter(self, wake: Callable[[], object]) -> Iterator[_Waiter]:
+        """Wait in line within the block; after it the turn must have come."""
+        waiter = _Waiter(wake)
+        change_queue("turns", 1)
+        try:
+            with self._lock:
+                self._waiting[waiter] = None
+                self._admit()
+            yield waiter
+        except BaseException:
+            if not self._left(waiter):
+                self.end()
+            raise
+        finally:
+            change_queue("turns", -1)
+        if self._left(waiter):
+            raise NoTurnError
+
+    def _left(self, waiter: _Waiter) -> bool:
+        """Leave the line; False where the turn has come."""
+        with self._lock:
+            self._waiting.pop(waiter, None)
+            return not waiter.admitted
+
+    def _admit(self) -> None:
+        while self._waiting and self._begun < self._width:
+            waiter, _ = self._waiting.popitem(last=False)
+            # An event loop that was closed takes no turn.
+            with suppress(RuntimeError):
+                waiter.wake()
+                waiter.admitted = True
+                self._begun += 1
