@@ -53,7 +53,7 @@ from knowgate.guard.signals.relevance import register_scorer
 from knowgate.offline_eval.policies import CalibrationSet
 from knowgate.offline_eval.run import MeasuredRow, MeasuredRun
 from knowgate.offline_eval.suites import run_suite
-from knowgate.offline_eval.suites.ookb import MEASURE
+from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
 
 WORDS, TOP, PARTS, RISK, DELTA = 94, 4, 10, 0.2, 0.1
 # Of the questions that rules make; more cost time and change little.
@@ -128,7 +128,7 @@ def measured(one: Documentation, scorer: str, store: Path) -> Path:
         questions=questions, unanswerable=unanswerable, documents=pages_of(one, None),
         chunk_size=WORDS, top_k=TOP, scorer=scorer,
     )  # fmt: skip
-    return run_suite(MEASURE, settings, folder).folder
+    return run_suite(MEASURE, settings, folder, (Instruments.served(settings),)).folder
 
 
 Records = Sequence[CalibrationRecord]
@@ -256,7 +256,8 @@ def generated(one: Documentation, scorer: str, store: Path) -> Path:
         questions=kb / "some.jsonl", documents=pages_of(one), chunk_size=WORDS, top_k=TOP,
         scorer=scorer,
     )  # fmt: skip
-    return run_suite(MEASURE, settings, store / f"generated-{one.name}-{scorer}").folder
+    folder = store / f"generated-{one.name}-{scorer}"
+    return run_suite(MEASURE, settings, folder, (Instruments.served(settings),)).folder
 
 
 def knowgate(*arguments: str) -> None:
