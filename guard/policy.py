@@ -26,13 +26,11 @@ from ._fingerprint import Fingerprint
 from ._model_files import EMBEDDED_SHA256
 from ._policy_fields import (
     AGGREGATOR_NAMES,
-    MOST_GENERATED,
     SCHEMA_VERSION,
     Calibrator,
     IdentityCalibrator,
     PlattCalibrator,
     PolicyFields,
-    PolicyState,
     StepCalibrator,
     TemperatureCalibrator,
     aggregator,
@@ -54,7 +52,6 @@ if TYPE_CHECKING:
 
 # Further names of this module are listed by the package.
 __all__ = [
-    "MOST_GENERATED",
     "Calibrator",
     "CascadeRule",
     "Fingerprint",
@@ -64,7 +61,6 @@ __all__ = [
     "IdentityCalibrator",
     "PlattCalibrator",
     "PolicyPoint",
-    "PolicyState",
     "Retrieval",
     "StepCalibrator",
     "TemperatureCalibrator",
@@ -138,7 +134,7 @@ class Policy(PolicyFields):
         retrieval: what was retrieved in calibration; a guard warns where it is given other
             passages. Left out of the file when not known.
         generated: share of the calibration questions that programs made. Such questions are
-            easier than people's, and above `MOST_GENERATED` `state` says so. Left out of the file
+            easier than people's, and above a tenth `state` says so. Left out of the file
             when 0.
 
     Raises:

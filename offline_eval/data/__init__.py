@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ._embedding import Encoder, embed_all
 from ._fields import Fields
-from ._generated import generated_note
 from ._questions import KnowledgeBase, PassageKind, QuestionRecord
 
 __all__ = [
@@ -14,5 +13,4 @@ __all__ = [
     "PassageKind",
     "QuestionRecord",
     "embed_all",
-    "generated_note",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...data import generated_note
+from ...data import QuestionRecord
 from ...report import counted, decimal, estimate_text, percent
 from ...run import MeasuredRun
 from ._signals_summary import OokbSummary, PolicySummary
@@ -33,7 +33,8 @@ def headline(summary: OokbSummary) -> list[str]:
             "known of where their answers are, so nothing can be said about leak or false "
             "abstention: such a run serves to watch for drift, and not to calibrate on."
         ]
-    made = [generated_note(summary.made_by, summary.questions)] if summary.made_by else []
+    note = QuestionRecord.note_on_makers(summary.made_by, summary.questions)
+    made = [note] if note else []
     if summary.policy is None:
         return [_ranking(summary), *made, _how_to_calibrate()]
     lines = [*made, _abstained(summary), _falsely_abstained(summary), _missed(summary)]
