@@ -32,8 +32,9 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
+    from ._policy_fields import PolicyState
     from .contracts import Confidence
-    from .policy import Policy, PolicyState
+    from .policy import Policy
 
 _logger = logging.getLogger("knowgate.guard")
 _Family = TypeVar("_Family", bound=Metric)

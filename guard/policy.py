@@ -27,13 +27,11 @@ from ._fingerprint import Fingerprint
 from ._model_files import EMBEDDED_SHA256
 from ._policy_fields import (
     AGGREGATOR_NAMES,
-    MOST_GENERATED,
     SCHEMA_VERSION,
     Calibrator,
     IdentityCalibrator,
     PlattCalibrator,
     PolicyFields,
-    PolicyState,
     StepCalibrator,
     TemperatureCalibrator,
     aggregator,
@@ -56,7 +54,6 @@ if TYPE_CHECKING:
 
 # Further names of this module are listed by the package.
 __all__ = [
-    "MOST_GENERATED",
     "Calibrator",
     "CascadeRule",
     "Content",
@@ -68,7 +65,6 @@ __all__ = [
     "Missing",
     "PlattCalibrator",
     "PolicyPoint",
-    "PolicyState",
     "Retrieval",
     "StepCalibrator",
     "TemperatureCalibrator",
@@ -142,7 +138,7 @@ class Policy(PolicyFields):
         retrieval: what was retrieved in calibration; a guard warns where it is given other
             passages. Left out of the file when not known.
         generated: share of the calibration questions that programs made. Such questions are
-            easier than people's, and above `MOST_GENERATED` `state` says so. Left out of the file
+            easier than people's, and above a tenth `state` says so. Left out of the file
             when 0.
 
     Raises:

@@ -20,11 +20,10 @@ from starlette.responses import HTMLResponse, Response
 
 from ..._version import __version__
 from ...guard import Guard, Reason
-from ...guard.policy import PolicyState
 from ...guard.prompts import Prompt
 from ..langchain import Replies
 from ._admission import Admission, ServeLimits
-from ._decide import decide_router
+from ._decide import Calibrated, decide_router
 from ._errors import JSONReply, ServeError, documented, invalid_request, reply_to
 from ._gate import Gate
 from ._http_metrics import HTTPMetrics
@@ -85,7 +84,7 @@ class Readiness(BaseModel):
     """
 
     status: str
-    calibrated: PolicyState
+    calibrated: Calibrated
     note: str
     mode: str
     proxy: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, create_model
@@ -10,7 +10,6 @@ from starlette.responses import Response
 
 from ...guard import Decision, Guard, GuardOptions, Policy
 from ...guard.errors import KnowgateError
-from ...guard.policy import PolicyState
 from ..langchain import Replies
 from ._admission import ServeLimits
 from ._errors import JSONReply, ServeError, documented, undecided
@@ -27,6 +26,7 @@ DecisionBody: Any = create_model(
     __doc__="The guard's decision; see `knowgate.guard.Decision`.",
     **_FIELDS,
 )
+Calibrated = Literal["true", "false", "changed", "generated"]
 
 
 class DecisionReply(BaseModel):
@@ -42,7 +42,7 @@ class DecisionReply(BaseModel):
 
     decision: DecisionBody
     reply: str | None
-    calibrated: PolicyState
+    calibrated: Calibrated
 
 
 class FailedReply(BaseModel):

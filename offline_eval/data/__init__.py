@@ -5,7 +5,6 @@ from __future__ import annotations
 from ._csv_file import CsvFile
 from ._embedding import Encoder, embed_all
 from ._fields import Fields
-from ._generated import generated_note
 from ._questions import KnowledgeBase, PassageKind, QuestionRecord
 
 __all__ = [
@@ -16,5 +15,4 @@ __all__ = [
     "PassageKind",
     "QuestionRecord",
     "embed_all",
-    "generated_note",
 ]

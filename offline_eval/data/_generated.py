@@ -12,7 +12,7 @@ _MEASURED = (
 )
 
 
-def generated_note(makers: Mapping[str, int], questions: int) -> str:
+def note_on_makers(makers: Mapping[str, int], questions: int) -> str:
     """Say which share of the questions programs made, and what that means; empty for none.
 
     Args:
@@ -20,7 +20,7 @@ def generated_note(makers: Mapping[str, int], questions: int) -> str:
         questions: in all.
 
     Example:
-        >>> generated_note({"rules": 3}, 30)[:47]
+        >>> note_on_makers({"rules": 3}, 30)[:47]
         'Rules made 10 % of the questions behind this; p'
     """
     count = sum(makers.values())
@@ -28,7 +28,7 @@ def generated_note(makers: Mapping[str, int], questions: int) -> str:
         return ""
     kinds = sorted({name.partition(":")[0] for name in makers}, reverse=True)
     who = " and ".join("a model" if kind == "model" else kind for kind in kinds)
-    share = "all" if count >= questions else f"{100 * count / questions:.0f} %"
+    share = "all" if count >= questions else f"{min(99, round(100 * count / questions))} %"
     text = f"{who} made {share} of the questions behind this; people's are usually harder"
     if "rules" in kinds:
         text += _MEASURED

@@ -8,13 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ...guard.errors import InputError
 from ...guard.files import read_json, read_jsonl, read_text
 from ...guard.text import clean_text
 from ._csv_file import CsvFile
 from ._fields import Fields
+from ._generated import note_on_makers
+from ._shared_words import SHARED_BY_PEOPLE, mean_shared_words
 
 _DECODER = json.JSONDecoder()
 _SPACE = " \t\r\n"
@@ -33,6 +35,7 @@ class QuestionRecord:
         passage: the text of the knowledge base that holds the answer, if given.
         source: where that text is from, if given.
         topic: what it is about, if given.
+        SHARED_BY_PEOPLE: see `mean_shared_words`.
         made_by: empty for people, `rules`, or `model:NAME`. What programs make from a passage is
             easier than what people ask, so that a policy must know.
     """
@@ -44,6 +47,30 @@ class QuestionRecord:
     source: str | None = None
     topic: str | None = None
     made_by: str = ""
+
+    SHARED_BY_PEOPLE: ClassVar[float] = SHARED_BY_PEOPLE
+
+    @staticmethod
+    def mean_shared_words(pairs: Iterable[tuple[str, str]]) -> float | None:
+        """Mean share of a question's content words that its passage holds; None without any.
+
+        The more, the easier the question: `SHARED_BY_PEOPLE` is that of questions as users put
+        them.
+
+        Args:
+            pairs: questions with the passages that answer them.
+        """
+        return mean_shared_words(pairs)
+
+    @staticmethod
+    def note_on_makers(makers: Mapping[str, int], questions: int) -> str:
+        """Say which share of the questions programs made, and what that means; empty for none.
+
+        Args:
+            makers: by `made_by`, how many questions; people's are left out.
+            questions: in all.
+        """
+        return note_on_makers(makers, questions)
 
     @classmethod
     def read(

@@ -19,7 +19,7 @@ from ...guard.contracts import ConflictBetween
 from ...guard.errors import InputError
 from ...guard.policy import Fingerprint, Missing, Policy, Retrieval, default_calibrator
 from ...guard.signals.relevance import default_aggregator
-from ..data import generated_note
+from ..data import QuestionRecord
 from ..data.diversity import words_of
 from ..run import CaseKind, Manifest, MeasuredRow, MeasuredRun, Question, ReviewVerdict
 from ..suites.uniknow import uniknow_signals
@@ -119,7 +119,7 @@ class CalibrationSet:
         """A policy from these records, which says if programs made some of the questions."""
         asked = {record.question_id for record in self.records}
         makers = Counter(maker for name, maker in self.makers.items() if name in asked)
-        note = generated_note(makers, len(asked))
+        note = QuestionRecord.note_on_makers(makers, len(asked))
         return policy.model_copy(update={"generated": self.generated, "note": note})
 
     reviews: Mapping[str, ReviewVerdict] | None = None

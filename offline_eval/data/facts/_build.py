@@ -20,7 +20,7 @@ from ...run import (
     OnProgress,
     Run,
 )
-from ..diversity import SHARED_BY_PEOPLE, mean_shared_words
+from .._shared_words import SHARED_BY_PEOPLE, mean_shared_words
 from ._artefacts import CallRow, DocumentRow, FactRow, FailureRow, QuestionRow, SentenceRow, Stage
 from ._asking import (
     ReplyFaultError,

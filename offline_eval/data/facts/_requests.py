@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from ....guard.errors import InputError
 from ....guard.prompts import Prompt
 from ....guard.text import clean_text
-from ..diversity import content_words, shared_words
+from .._shared_words import content_words, shared_words
 
 _WIDE = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]")
 

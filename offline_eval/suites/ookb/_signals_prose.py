@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...data import generated_note
+from ...data import QuestionRecord
 from ...report import counted, decimal, estimate_text, percent
 from ...run import MeasuredRun
 from ._signals_summary import Case, OokbSummary, PolicySummary
@@ -35,7 +35,8 @@ def headline(summary: OokbSummary) -> list[str]:
             "known of where their answers are, so nothing can be said about leak or false "
             "abstention: such a run serves to watch for drift, and not to calibrate on."
         ]
-    made = [generated_note(summary.made_by, summary.questions)] if summary.made_by else []
+    note = QuestionRecord.note_on_makers(summary.made_by, summary.questions)
+    made = [note] if note else []
     if summary.policy is None:
         return [_ranking(summary), *made, _how_to_calibrate()]
     lines = [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ...data.diversity import SHARED_BY_PEOPLE
+from ...data import QuestionRecord
 from ...report import (
     Document,
     Facts,
@@ -215,7 +215,7 @@ def _shared_words(summary: OokbSummary) -> list[tuple[str, Estimate, str]]:
     share = Estimate(value=summary.shared_words, low=None, high=None, n=summary.questions)
     meaning = (
         "Content words of a question that its own passage holds. The more, the easier: questions "
-        f"of people share {SHARED_BY_PEOPLE:.0%} on average. All questions."
+        f"of people share {QuestionRecord.SHARED_BY_PEOPLE:.0%} on average. All questions."
     )
     return [("Words shared with the passage", share, meaning)]
 

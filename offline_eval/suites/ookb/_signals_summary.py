@@ -15,7 +15,8 @@ from ....calibration import Interval, SelectiveCurve
 from ....guard.decision import Route
 from ....guard.policy import Policy
 from ....guard.routing import Signals, decide_route
-from ...data.diversity import mean_shared_words, words_of
+from ...data import QuestionRecord
+from ...data.diversity import words_of
 from ...report import Document
 from ...run import (
     CaseKind,
@@ -414,7 +415,7 @@ def summarise(run: MeasuredRun, cases: Sequence[Case]) -> OokbSummary:
         if run.unanswerable
         else None,
         auroc_unanswerable=_auroc(unanswerable, found) if run.unanswerable else None,
-        shared_words=mean_shared_words(
+        shared_words=QuestionRecord.mean_shared_words(
             (one.question, one.passage) for one in run.questions.values() if one.passage
         ),
         made_by=Counter(one.made_by for one in run.questions.values() if one.made_by),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ._tokens import words_of
-
 # Words that say little about what a question is about.
 _ASIDE_TEXT = """
     a about am an and any are as at be been but by can could did do does for from get had has have
@@ -18,6 +16,8 @@ _ASIDE = frozenset(_ASIDE_TEXT.split())
 # Mean over 225 questions on four documentations, written by hand as users put them, and the
 # chunk of 150 words that answers each (`benchmarks/generated_questions.py`).
 SHARED_BY_PEOPLE = 0.39
+# Chinese and Japanese are written without spaces: each character is a word.
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+")
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|e)$")
 
 
@@ -48,4 +48,5 @@ def mean_shared_words(pairs: Iterable[tuple[str, str]]) -> float | None:
 
 def content_words(text: str) -> set[str]:
     """Words that say what a text is about, without their endings."""
-    return {_ENDING.sub("", word) for word in words_of(text) if word not in _ASIDE}
+    words = _WORD.findall(text.casefold())
+    return {_ENDING.sub("", word) for word in words if word not in _ASIDE}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowgate.offline_eval.data.diversity import mean_shared_words, shared_words
+from knowgate.offline_eval.data._shared_words import mean_shared_words, shared_words
 
 
 @pytest.mark.parametrize(
