@@ -17,9 +17,8 @@ import numpy as np
 
 from ....guard.engine import EncodedText, TokenEncoder
 from ....guard.signals.relevance import (
-    DEFAULT_SCORER,
+    SufficiencyScorer,
     best_cosines,
-    load_scorer,
     token_weights,
     word_piece_idf,
 )
@@ -131,7 +130,7 @@ class _Nearness:
     """How near the word pieces of answers are met by passages."""
 
     def __init__(self, sought: Sequence[Sought], encoder: TokenEncoder | None) -> None:
-        self._encoder = _embedded() if encoder is None else encoder
+        self._encoder = SufficiencyScorer().encoder if encoder is None else encoder
         idf, unknown = word_piece_idf(self._encoder), self._encoder.unknown_id
         texts = [one.answer for one in sought]
         self._answers: list[tuple[EncodedText, Any] | None] = []
@@ -156,9 +155,3 @@ class _Nearness:
         encoded, weights = found
         best = np.clip(best_cosines(encoded, windows), 0.0, 1.0)
         return float((best * weights).sum() / weights.sum())
-
-
-def _embedded() -> TokenEncoder:
-    scorer: Any = load_scorer(DEFAULT_SCORER)
-    encoder: TokenEncoder = scorer.encoder
-    return encoder

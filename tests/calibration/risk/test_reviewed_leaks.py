@@ -10,7 +10,8 @@ from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import Leak, fit_policy
 from knowgate.guard.policy import Policy
 
-Floats, Bools = NDArray[np.float64], NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 ELSEWHERE = CalibrationRecord.ELSEWHERE
 
 
