@@ -16,7 +16,7 @@ from ._metrics import GuardMetrics, MetricsOfGuard
 from ._observers import Observer, Observers
 from ._options import GuardOptions
 from ._retrieval_watch import RetrievalWatch
-from ._routing_signals import routing_signals
+from ._routing_signals import RelevanceSignal, routing_signals
 from ._signal import Request, Veto
 from ._signal_runner import BatchPatience, SignalRunner
 from ._vetoes import bound_vetoes
@@ -124,9 +124,10 @@ class Guard:
         if self._metrics is not None:
             self._metrics.count_guard(calibrated=policy.state)
             self._metrics.show_policy(policy)
-        self._watch = None
-        if policy.retrieval is not None:
-            self._watch = RetrievalWatch(policy.retrieval, self._metrics, options.name)
+        self._watch = RetrievalWatch(policy.retrieval, self._metrics, options.name)
+        relevance = signals.get(SignalName.RELEVANCE)
+        if isinstance(relevance, RelevanceSignal):
+            relevance.on_unread = self._watch.note_unread
         self._warn(options.name)
 
     def _warn(self, name: str) -> None:
@@ -421,7 +422,7 @@ class Guard:
         return [decided[index] for index in range(len(flows))]
 
     def _flow(self, request: Request | QuestionError, span: DecisionSpan | None) -> Flow:
-        if self._watch is not None and isinstance(request, Request):
+        if isinstance(request, Request):
             self._watch.look(request)
         return decision_flow(self._settings, request, span)
 

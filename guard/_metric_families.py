@@ -57,7 +57,7 @@ class MetricFamilies:
         )
         self.mismatches = _counter(
             "knowgate_retrieval_mismatches_total",
-            "Questions whose passages are not like those of the calibration.",
+            "Questions whose passages are not like those of the calibration, or not read whole.",
             ("guard", "what"),
         )
         self.turns = _counter(

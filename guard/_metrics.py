@@ -272,8 +272,8 @@ class MetricsOfGuard:
         self._series(samples, "saved").inc(confidence.samples_saved)
 
     @_quietly
-    def count_mismatch(self, what: Literal["k", "format"]) -> None:
-        """Count a question with more or much longer passages than in calibration."""
+    def count_mismatch(self, what: Literal["k", "format", "unread"]) -> None:
+        """Count a question with more or much longer passages than in calibration or are read."""
         self._shared.mismatches.labels(self._label, what).inc()
 
     @_quietly

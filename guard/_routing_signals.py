@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -92,6 +92,10 @@ class RelevanceSignal(RoutingSignal[Relevance]):
     """How far the passages suffice, by a `RelevanceScorer`.
 
     Questions are measured one after the other, or in one call of the scorer.
+
+    Attributes:
+        on_unread: called with a passage whose end the scorer does not read, once per question;
+            on the thread that measures.
     """
 
     name = SignalName.RELEVANCE.value
@@ -101,6 +105,7 @@ class RelevanceSignal(RoutingSignal[Relevance]):
     def __init__(self, policy: PolicyFields, scorer: RelevanceScorer) -> None:
         found = scorer.fingerprint
         policy.require_scorer(found.probed(scorer) if policy.scorer.is_probed else found)
+        self.on_unread: Callable[[str], None] | None = None
         self._joint = policy.aggregator == JOINT
         if self._joint and policy.may_follow and not _has(scorer, "score_set", "score_sets"):
             raise PolicyError(
@@ -138,6 +143,7 @@ class RelevanceSignal(RoutingSignal[Relevance]):
         """
         if (unsupported := self._unsupported(request)) is not None:
             raise unsupported
+        self._tell_unread(request)
         score = self._set_scorer.score_set if self._joint else self._scorer.score
         return score(request.question, request.passages)
 
@@ -147,6 +153,7 @@ class RelevanceSignal(RoutingSignal[Relevance]):
             return await super().ameasure(request)
         if (unsupported := self._unsupported(request)) is not None:
             raise unsupported
+        self._tell_unread(request)
         scorer: Any = self._scorer
         score = scorer.ascore_set if self._joint else scorer.ascore
         return await score(request.question, request.passages)
@@ -183,6 +190,8 @@ class RelevanceSignal(RoutingSignal[Relevance]):
         """An error or None for each request, and the requests without one."""
         refused = [self._unsupported(request) for request in requests]
         asked = [one for one, error in zip(requests, refused, strict=True) if error is None]
+        for one in asked:
+            self._tell_unread(one)
         return refused, asked
 
     def _parted(
@@ -235,6 +244,15 @@ class RelevanceSignal(RoutingSignal[Relevance]):
     @property
     def _set_scorer(self) -> SetRelevanceScorer:
         return cast("SetRelevanceScorer", self._scorer)
+
+    def _tell_unread(self, request: Request) -> None:
+        reads_whole = getattr(self._scorer, "reads_whole", None)
+        if reads_whole is None or self.on_unread is None:
+            return
+        for passage in request.passages:
+            if not reads_whole(passage):
+                self.on_unread(passage)
+                return
 
     def _unsupported(self, request: Request) -> UnsupportedLanguageError | None:
         supports = getattr(self._scorer, "supports", None)

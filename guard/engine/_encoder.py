@@ -22,6 +22,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
+from sys import getsizeof
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,8 @@ MAX_WINDOWS = 16
 _BYTES_PER_WINDOW = 600
 # Three quarters of a window: no stretch of a quarter window is ever cut in two.
 _STRIDE_SHARE = 0.75
+# Of what is known of long texts: whether all of them is read.
+_BYTES_ON_WHOLE_TEXTS = 2**20
 # A GPU encodes these while the next ones are tokenised.
 _TEXTS_AT_ONCE = 128
 
@@ -96,6 +99,7 @@ class TokenEncoder:
             ByteCache[bytes, list[EncodedText]], cache_bytes, _bytes_of, "encoded_texts"
         )
         self._cache = self._new_cache()
+        self._whole: ByteCache[bytes, bool] = ByteCache(_BYTES_ON_WHOLE_TEXTS, getsizeof)
         self._loaded = load_encoder(model, Runtime(backend, device, dtype), adapter)
         self._cached_for = self._loaded.backend.device
         self._max_length = self._loaded.max_length
@@ -148,6 +152,20 @@ class TokenEncoder:
         """
         pieces = self.pieces(question)
         return is_readable(question, pieces, self._unknown, latin_only=self.is_embedded)
+
+    def reads_whole(self, text: str) -> bool:
+        """Whether a text is read to its end: it fits into `MAX_WINDOWS` windows."""
+        room = self._stride * (MAX_WINDOWS - 1) + self._max_length - 2
+        if len(text) <= room:  # no word piece is shorter than a character
+            return True
+        key = content_key(text)
+        known = self._whole.get(key)
+        if known is None:
+            text = " ".join(clean_text(text).split())
+            reach = self._max_length * CHARACTERS_PER_TOKEN * MAX_WINDOWS
+            known = len(text) <= reach and len(self._ids(text)) <= room
+            self._whole.keep({key: known})
+        return known
 
     def vocabulary_sha256(self) -> str:
         """Of the word pieces in the order of their ids: tables by id are bound to it."""

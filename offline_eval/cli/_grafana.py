@@ -221,7 +221,8 @@ def _promise(limits: AlertLimits) -> list[_Panel]:
         _Panel(
             "Retrieval unlike in calibration",
             "Questions per second with more passages than in calibration (k) or much longer ones "
-            "(format), for which the policy promises nothing.",
+            "(format), for which the policy promises nothing, and with passages whose end the "
+            "scorer does not read (unread).",
             {"{{what}}": _rate("knowgate_retrieval_mismatches_total", "what")},
             "reqps",
         ),

@@ -8,6 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from knowgate.guard import Guard, GuardMetrics, GuardOptions, Policy
+from knowgate.guard.engine import TokenEncoder
 from knowgate.guard.policy import Retrieval
 from knowgate.guard.testing import FakeScorer
 from tests.guard.test_changed_policies import certified
@@ -54,6 +55,47 @@ def test_other_passages_change_no_decision() -> None:
         expected.reason,
         expected.kept,
     )
+
+
+class ShortSighted(FakeScorer):
+    """Reads ten characters."""
+
+    def reads_whole(self, passage: str) -> bool:
+        return len(passage) <= 10
+
+
+async def test_a_passage_whose_end_is_not_read_is_logged_once_and_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    registry = CollectorRegistry()
+    plain = POLICY.model_copy(update={"retrieval": None})
+    guard = Guard(plain, scorer=ShortSighted(), metrics=GuardMetrics.on(registry))
+    with caplog.at_level("WARNING", "knowgate.guard"):
+        guard.decide("q", ["a", "b"])
+        assert caplog.text == ""
+        guard.decide("q", ["a", "b" * 11, "c" * 12])
+        await guard.adecide("q", ["b" * 11])
+        guard.decide_batch(["q"] * 3, [["b" * 11], ["a"], ["b" * 11]])
+    assert counted(registry, "unread") == 4
+    assert caplog.text.count("the end of a passage of 11 characters is not read") == 1
+
+
+def test_the_embedded_model_reads_a_passage_to_its_end_up_to_sixteen_windows() -> None:
+    encoder = TokenEncoder()
+    fits = "the library opens at nine . " * 522 + "x y"  # 3,134 word pieces
+    assert len(encoder.pieces(fits)) == encoder.max_length - 2
+    for text, whole in (
+        (fits, True),
+        (fits + " z", False),
+        ("x" * 200_000, False),
+        ("short", True),
+    ):
+        assert encoder.reads_whole(text) is whole
+        assert encoder.reads_whole(text) is whole  # as it is remembered
+    [windows] = encoder.encode_pre([fits])
+    assert len(windows) == 16
+    *_, last = windows
+    assert len(last) == encoder.max_length
 
 
 def test_what_was_retrieved_is_stored() -> None:

@@ -197,6 +197,12 @@ class CascadeScorer:
         known: bool = True if supports is None else supports(question)
         return known
 
+    def reads_whole(self, passage: str) -> bool:
+        """Whether the cheap scorer reads a passage to its end."""
+        reads = getattr(self._cheap.scorer, "reads_whole", None)
+        whole: bool = True if reads is None else reads(passage)
+        return whole
+
     # -- each passage alone -----------------------------------------------------------
 
     def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:

@@ -278,6 +278,10 @@ class SufficiencyScorer:
         """Whether the question is in a script that the model knows."""
         return self._encoder.supports(question)
 
+    def reads_whole(self, passage: str) -> bool:
+        """Whether a passage is read to its end, and not beyond so many windows."""
+        return self._encoder.reads_whole(passage)
+
     def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
         """Log-odds of shape (len(passages),) that each passage alone suffices."""
         return self.score_pairs([(question, passage) for passage in passages])
