@@ -38,7 +38,7 @@ from ._statement import percent, stored_point, stored_risk
 
 Floats = NDArray[np.float64]
 _LOSS = "a question whose source was left out of the knowledge base passes as sufficiently covered"
-_METHOD = "exact test of one question per passage, averaged over all ways of drawing them"
+_METHOD = "exact test of each passage's share of questions that pass"
 
 
 def fit_leak(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSettings) -> Fit:
@@ -46,7 +46,7 @@ def fit_leak(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSett
 
     The passage is the unit: questions on one passage tend to pass together, so counting each
     as evidence of its own certifies falsely more often than `delta`. All of them count, as
-    one question per passage does on average. All questions go into the calibrator, a
+    their share of the passage does. All questions go into the calibrator, a
     logistic curve of the raw score. A question whose relevance could not be measured is left
     out: a guard abstains from those, so that can only lower the pass rate. A question whose
     source the retriever missed counts as left out only, never as answerable.
