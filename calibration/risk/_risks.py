@@ -92,7 +92,8 @@ class Leak:
     """At most this share of questions whose source was left out passes as covered.
 
     Fitted on the raw relevance of records whose `case` is `in_kb` or `left_out`. The unit is
-    the passage: one question per group counts. Such a policy never answers from memory.
+    the passage: each group counts once, by its share that passes. Such a policy never answers
+    from memory.
 
     Attributes:
         bound: in (0, 1).
