@@ -2,8 +2,9 @@
 
     python benchmarks/risk_control.py [--draws 1000] [--markdown OUT.md]
 
-Calibration sets are drawn from two known populations of questions: in one both signals are
-calibrated probabilities, in the other they are strongly distorted. Printed per number of
+Calibration sets are drawn from known populations of questions: in one both signals are
+calibrated probabilities, in one they are strongly distorted, and in one, with relevance alone,
+the highest 2 % of the scores are always wrong. Printed per number of
 questions and bound: how often a certified policy breaks its bound (at most δ = .1 is
 promised), the mean share of questions that it lets through, and the same for Holm and
 Bonferroni over a 21 × 21 grid of thresholds on the same draws, beside the oracle, which
@@ -67,6 +68,13 @@ def distorted(n: int, rng: np.random.Generator) -> Sample:
     return Sample(relevance, confidence, context, memory)
 
 
+def highest_wrong(n: int, rng: np.random.Generator) -> Sample:
+    """Relevance says much, but its highest 2 % are wrong; memory knows nothing."""
+    relevance, nothing = rng.random(n), np.zeros(n)
+    shares = np.select([relevance > 0.98, relevance > 0.45], [0.0, 0.97], 0.3)
+    return Sample(relevance, nothing, rng.random(n) < shares, nothing > 0.0)
+
+
 def oracle(truth: Sample, risk: float) -> float:
     levels = np.linspace(0.0, 1.0, 51).tolist()
     found = [truth.outcome(r, p) for r in levels for p in levels]
@@ -108,11 +116,14 @@ def measure(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--draws", type=int, default=1000)
+    parser.add_argument("--only", help="a population")
     parser.add_argument("--markdown", type=Path)
     options = parser.parse_args()
     head = ["population", "n", "α", "breaks the bound", "oracle", "knowgate", "Holm", "Bonferroni"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     settings = [(p, n, a) for p in (calibrated, distorted) for n in SIZES for a in RISKS]
+    settings += [(highest_wrong, n, 0.1) for n in (300, 1000)]
+    settings = [one for one in settings if options.only in (None, one[0].__name__)]
     with Progress() as progress:
         for population, n, risk in progress.track(settings, description="drawing"):
             lines.append("| " + " | ".join(measure(population, n, risk, options.draws)) + " |")

@@ -1,7 +1,7 @@
 """Check a stored guarantee: do its counts give its p-values, and do they certify its thresholds?
 
-The formulas are those of the calibration, computed anew without its libraries, so that a policy
-is held against its evidence wherever it is loaded.
+The formulas are those of the calibration, computed without its libraries, so that a policy is
+held against its evidence wherever it is loaded.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import math
 from collections.abc import Iterator
 
 from ._artefacts import Guarantee, GuaranteedRisk, PolicyPoint
+from ._leak_test import LeakTest
 from ._policy_fields import PolicyFields
 
 # Between two ways to sum the same tail.
 _RELATIVE, _ABSOLUTE = 1e-6, 1e-12
-# Shares of the level that the two bets of a leak are placed at, as in calibration.
-_MAIN_TAIL, _SIDE_TAIL = 0.8, 0.2
+# The test of a leak that gave way to `LeakTest`.
+_FORMER_TEST = "exact test of one question per passage, averaged over all ways of drawing them"
 # Share of the level that the first stage of a cascade is tested at by itself, likewise.
 _FIRST_STAGE, _FIRST_STAGE_SHARE = "first_stage", 0.2
 # Questions that must not pass: their source was left out, or nothing answers them.
@@ -32,6 +33,8 @@ def fault_of(policy: PolicyFields) -> str | None:
     guarantee = policy.guarantee
     if guarantee is None or not guarantee.certified:
         return None
+    if guarantee.method == _FORMER_TEST:
+        return "its leak was certified by a test that is no longer used"
     if guarantee.chosen is None or not guarantee.risks:
         return "it names no chosen point, or no counts for it"
     chosen = guarantee.path[guarantee.chosen]
@@ -120,7 +123,7 @@ def _p_value(guarantee: Guarantee, risk: GuaranteedRisk) -> float:
     if risk.loss > risk.n * (1 + 1e-12):
         return 1.0
     if passages := _counts_by_group(guarantee).get(risk.kind):
-        return _leak_p_value(passages, risk.bound, _level(guarantee, risk))
+        return _leak_p_value(passages, risk.bound)
     if risk.kind != "cost" or set((risk.losses or {}).values()) <= {0.0, 1.0}:
         return binomial_tail(_whole(risk.loss), risk.n, risk.bound)
     return hoeffding_bentkus(risk.loss, risk.n, risk.bound)
@@ -132,6 +135,15 @@ def _counts_by_group(guarantee: Guarantee) -> dict[str, tuple[tuple[int, int, in
         "unanswerable": guarantee.unanswerable_topics,
         _FIRST_STAGE: guarantee.first_stage_passages,
     }
+
+
+def _leak_p_value(passages: tuple[tuple[int, int, int], ...], bound: float) -> float:
+    number = sum(count for _, _, count in passages)
+    if number > LeakTest.MOST_PASSAGES:
+        total = math.fsum(count * passing / size for size, passing, count in passages)
+        return hoeffding_bentkus(total, number, bound)
+    test = LeakTest.of([size for size, _, count in passages for _ in range(count)], bound)
+    return float(test.p_values(test.total_of(passages))[-1])
 
 
 def _whole(loss: float) -> int:
@@ -187,45 +199,3 @@ def hoeffding_bentkus(loss: float, n: int, risk: float) -> float:
     )
     bentkus = math.e * binomial_tail(min(n, _whole(loss)), n, risk)
     return min(1.0, bentkus, math.exp(-n * max(0.0, entropy)))
-
-
-def _leak_p_value(passages: tuple[tuple[int, int, int], ...], risk: float, level: float) -> float:
-    """P-value of a leak with several questions per passage, averaged over all draws of one each.
-
-    Args:
-        passages: (questions, of those let through, how many such passages).
-        risk: the bound.
-        level: of the test, which its two bets are placed at.
-
-    Source: Vovk & Wang 2021, E-values; Dunn, Wasserman & Ramdas 2022 for the average.
-    """
-    payoffs = _payoffs(sum(count for _, _, count in passages), risk, level)
-    if not payoffs:
-        return 1.0
-    # Chances of 0, 1, … errors among the passages so far.
-    chances = [1.0] + [0.0] * (len(payoffs) - 1)
-    for size, wrong, count in passages:
-        share = wrong / size
-        for _ in range(count if wrong else 0):
-            for k in range(len(chances) - 1, 0, -1):
-                chances[k] = chances[k] * (1.0 - share) + chances[k - 1] * share
-            chances[0] *= 1.0 - share
-    evidence = math.fsum(a * b for a, b in zip(chances, payoffs, strict=True))
-    return min(1.0, 1.0 / max(evidence * (1.0 + 1e-9), 1.0))
-
-
-def _payoffs(passages: int, risk: float, level: float) -> list[float]:
-    """E-values of 0, 1, … errors among one question per passage; none where none can pay."""
-    tails: list[float] = []
-    for tail in _tails(passages, risk, passages):
-        if tail > _MAIN_TAIL * level and tails:
-            break
-        tails.append(tail)
-    if not tails or tails[0] > level:
-        return []
-    side = max(0, sum(tail <= _SIDE_TAIL * level for tail in tails) - 1)
-    weight = min(1.0, tails[-1] / level)
-    return [
-        weight / tails[-1] + ((1.0 - weight) / tails[side] if errors <= side else 0.0)
-        for errors in range(len(tails))
-    ]

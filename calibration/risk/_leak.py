@@ -45,7 +45,7 @@ _LOSSES = {
 }
 # The kind of the stored evidence, by the case that must not pass.
 _KINDS = {"left_out": "leak", "unanswerable": "unanswerable"}
-_METHOD = "exact test of one question per passage, averaged over all ways of drawing them"
+_METHOD = "exact test of each passage's share of questions that pass"
 
 
 def fit_leak(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSettings) -> Fit:
@@ -53,7 +53,7 @@ def fit_leak(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSett
 
     The passage is the unit: questions on one passage tend to pass together, so counting each
     as evidence of its own certifies falsely more often than `delta`. All of them count, as
-    one question per passage does on average. All questions go into the calibrator, a
+    their share of the passage does. All questions go into the calibrator, a
     logistic curve of the raw score. A question whose relevance could not be measured is left
     out: a guard abstains from those, so that can only lower the pass rate. A question whose
     source the retriever missed counts as left out only, never as answerable. A left-out case that

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...guard.decision import Route
-from ...guard.policy import Calibrator
+from ...guard.policy import Calibrator, LeakTest
 from .. import CalibrationRecord
+from .._statistics import errors_allowed
 from ._certificate import Certificate, PointResult, TargetResult, sequence_certificate
 from ._path import PathPoint
 from ._risks import RiskTarget
-from ._tests import binomial_p_values, subsample_e_values, subsample_p_values
+from ._tests import binomial_p_values, hoeffding_bentkus_p_values
 
 Floats = NDArray[np.float64]
 # Points of a long path that a certificate shows.
@@ -80,8 +81,8 @@ def certify_leak(
     the strictest such one, and that happens with probability δ at most. So thresholds may lie
     between the scores themselves.
 
-    With one question per passage the test is the exact binomial tail; else it averages over
-    all ways of drawing one question per passage (`subsample_p_values`).
+    With one question per passage the test is the exact binomial tail; else it is that of the
+    passages' shares (`leak_p_values`).
 
     Points after the first that fails are left out of the certificate: they would fail too.
 
@@ -129,10 +130,10 @@ def _leak_p_values(
         return np.arange(len(thresholds))[:tested], p_values[:tested]
     if not len(thresholds):
         return np.arange(0), np.zeros(0)
-    e_values = subsample_e_values(passages, bound, delta)
+    of_shares = leak_p_values(left_out.sizes, bound, delta)
 
     def p_values_at(places: NDArray[np.intp]) -> Floats:
-        return subsample_p_values(left_out.shares(thresholds[places]), e_values)
+        return of_shares(left_out.shares(thresholds[places]))
 
     passed, fails = -1, len(thresholds)
     while fails - passed > 1:
@@ -146,6 +147,29 @@ def _leak_p_values(
     steps = np.linspace(0, last, min(last + 1, _MOST_SHOWN)).astype(np.intp)
     shown = np.union1d(steps, [max(0, passed), last])[: len(thresholds)]
     return shown, p_values_at(shown)
+
+
+def leak_p_values(sizes: Floats, bound: float, delta: float) -> Callable[[Floats], Floats]:
+    """Prepare the p-values of "more than `bound` pass", from each passage's share that passes.
+
+    Args:
+        sizes: questions of each passage.
+        bound: α on the mean share.
+        delta: level of the test; p-values well above it may be given as 1.
+
+    Returns:
+        A function of shares of shape (points, passages), giving shape (points,).
+    """
+    if (sizes == 1).all():
+        count = np.full(1, len(sizes))
+        return lambda shares: binomial_p_values(shares.sum(axis=1), count, bound)
+    if len(sizes) > LeakTest.MOST_PASSAGES:
+        return lambda shares: hoeffding_bentkus_p_values(shares.sum(axis=1), len(sizes), bound)
+    test = LeakTest.of(sizes.tolist(), bound)
+    # Never more than where each passage passes as a whole or not at all, and one to be shown.
+    most = (2 + (errors_allowed(len(sizes), bound, delta) or 0)) * test.weights[-1]
+    known = np.append(test.p_values(most), 1.0)
+    return lambda shares: known[np.minimum(test.totals(shares), most + 1)]
 
 
 def thresholds_between(must_not_pass: Floats, may_pass: Sequence[float]) -> Floats:

@@ -7,7 +7,8 @@
 
 With probabilities of being right, the threshold that lets the most through at a given risk is
 the same for both routes, so one number orders the points. The path begins where the
-certificate is expected most surely and goes on to laxer points.
+certificate is expected most surely, not at the strictest point: there the few highest scores
+may be wrong. It goes on to laxer points.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ _LEVELS = 200
 # Standard errors by which a forecast from few questions may be too rosy, and a floor for them.
 _CAUTION, _LEAST_RISK = 0.5, 0.02
 # Below this chance of a certificate it matters more to see all points.
-_HOPELESS = 0.05
-# Questions that the model's forecast is worth beside those observed.
-_MODEL_WEIGHT = 40.0
+_HOPELESS = 0.005
+# Questions that the model's forecast is worth beside those observed, at most and at least.
+_MODEL_WEIGHT, _LEAST_WEIGHT = 40.0, 1.0
 # Where the laxest steps lie so close that they are one.
 _NEAR_END = 1e-4
 
@@ -303,12 +304,30 @@ def _expected_risk(
         wrong, counted = missed, (1.0 - fails) @ w
     risk = np.divide(wrong, counted, out=np.ones(len(points)), where=counted > 0.0)
     if target.kind != "false_abstention":
-        # The model only knows signals that rise with being right; what was seen corrects it.
         seen = let_through_wrongly(expected.evidence, codes)
         if target.kind != "selective":
             seen &= follow if target.kind == "follow" else answer
-        risk = (seen @ w + _MODEL_WEIGHT * risk) / (counted + _MODEL_WEIGHT)
+        risk = _corrected(risk, seen @ w, counted)
     return np.where(closed, 1.0, counted / total), np.where(closed, 0.0, risk)
+
+
+def _corrected(risk: Floats, wrong: Floats, counted: Floats) -> Floats:
+    """Correct the model's risk by point by what was seen there.
+
+    The model only knows signals that rise with being right. Where the highest go wrong it says
+    little, so it counts for less the more the questions contradict it at any point: its error
+    there, in standard errors beyond the first, is taken for its error everywhere.
+
+    Args:
+        risk: by the model, shape (points,).
+        wrong: questions let through wrongly, by weight.
+        counted: questions that count for the target, by weight.
+    """
+    inside = np.clip(risk, _LEAST_RISK, 1.0 - _LEAST_RISK)
+    errors = (wrong - counted * risk) ** 2 / (np.maximum(counted, 1.0) * inside * (1.0 - inside))
+    beyond = max(float(errors.max()) - 1.0, 1e-9)
+    weight = np.clip(counted / beyond, _LEAST_WEIGHT, _MODEL_WEIGHT)
+    return np.asarray((wrong + weight * risk) / (counted + weight))
 
 
 def _pessimistic(risk: Floats, seen: Floats) -> Floats:

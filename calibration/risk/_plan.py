@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._statistics import questions_needed
+from ._leak_certificate import leak_p_values
 from ._risks import Leak
-from ._tests import binomial_p_values, subsample_e_values, subsample_p_values
 
 Floats = NDArray[np.float64]
 Certified = Callable[[Floats], NDArray[np.bool_]]
@@ -134,17 +134,9 @@ def _scores(
 
 def _certified_by_test(scores: Floats, bound: float, delta: float) -> Certified:
     """A function from shares that pass, by draw and passage, to whether they are certified."""
-    passages = scores.shape[1]
-    if scores.shape[2] == 1:
-
-        def exact(shares: Floats) -> NDArray[np.bool_]:
-            errors = shares.sum(axis=1)
-            p_values = binomial_p_values(errors, np.full(errors.shape, passages), bound)
-            return np.asarray(p_values <= delta)
-
-        return exact
-    e_values = subsample_e_values(passages, bound, delta)
-    return lambda shares: np.asarray(subsample_p_values(shares, e_values) <= delta)
+    sizes = np.asarray((~np.isnan(scores[0])).sum(axis=1), dtype=np.float64)
+    p_values = leak_p_values(sizes, bound, delta)
+    return lambda shares: np.asarray(p_values(shares) <= delta)
 
 
 def _laxest_thresholds(scores: Floats, certified: Certified) -> Floats:

@@ -93,8 +93,8 @@ class Leak:
     """At most this share of the questions whose answer is missing passes as covered.
 
     Fitted on the raw relevance of records whose `case` is `in_kb`, or one of `MISSING_CASES`. The
-    unit is the passage or topic: one question per group counts. Such a policy never answers from
-    memory.
+    unit is the passage or topic: each group counts once, by its share that passes. Such a policy
+    never answers from memory.
 
     Attributes:
         bound: in (0, 1).

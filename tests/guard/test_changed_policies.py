@@ -181,6 +181,18 @@ def test_a_guard_with_a_changed_policy_says_so_in_its_log(
     assert "changed after its calibration" in caplog.text
 
 
+def test_a_policy_of_the_former_test_of_the_leak_asks_for_a_new_calibration() -> None:
+    fields = json.loads(certified("leak of passages").to_json())
+    fields["guarantee"]["method"] = (
+        "exact test of one question per passage, averaged over all ways of drawing them"
+    )
+
+    with pytest.raises(PolicyError, match="a test that is no longer used") as caught:
+        Policy.parse(resigned(fields), where="policy.json")
+
+    assert str(caught.value.hint).startswith("calibrate again")
+
+
 def test_a_policy_written_by_hand_needs_no_digest_and_may_be_edited() -> None:
     fields = json.loads(
         Policy(scorer=FakeScorer().fingerprint, relevance_threshold=0.5, note="by hand").to_json()

@@ -114,6 +114,13 @@ def useless(n: int, rng: np.random.Generator) -> Draw:
     return _drawn(rng.random(n), rng.random(n), shares, shares, rng)
 
 
+def highest_wrong(n: int, rng: np.random.Generator) -> Draw:
+    """Relevance says much, but its highest 2 % are wrong; memory knows nothing."""
+    relevance = rng.random(n)
+    shares = np.select([relevance > 0.98, relevance > 0.45], [0.0, 0.97], 0.3)
+    return _drawn(relevance, np.zeros(n), shares, np.zeros(n), rng)
+
+
 def _drawn(
     relevance: Floats, confidence: Floats, context: Floats, memory: Floats, rng: np.random.Generator
 ) -> Draw:

@@ -152,7 +152,7 @@ def test_all_questions_of_a_passage_count_and_the_passage_is_the_unit() -> None:
     assert policy.guarantee is not None
     assert policy.guarantee.n == 200
     assert "the 20 passages with 200 calibration questions" in policy.guarantee.statement
-    assert "averaged over all ways of drawing them" in policy.guarantee.method
+    assert "each passage's share of questions" in policy.guarantee.method
     # What cannot be certified from the passages is not certified from their questions.
     assert _fit(scores, scores, group_size=20, risk=0.1).relevance_threshold is None
 
@@ -177,7 +177,7 @@ def test_questions_that_all_go_alike_count_as_one_of_them() -> None:
 
     assert one_each is not None
     assert policy is not None
-    # The exact tail of 7 errors in 60 is .066, within the share of δ that the main bet takes.
+    # Exactly as many as where each passage has one question.
     assert (one_each.errors, policy.errors) == (7, 4 * 7)
 
 
