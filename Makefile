@@ -19,7 +19,13 @@ PIP := $(BIN)/python -m pip install --quiet --no-compile --constraint constraint
 INSTALL ?= $(PIP)
 PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
 
-.PHONY: demo smollm test test-fast attack site notebooks lint format wheel clean
+# Instructions of twenty years ago, as in tests/support/processors.py, and the golden artefacts
+# with numbers of networks.
+OLD_PROCESSOR := ATEN_CPU_CAPABILITY=default MKL_CBWR=COMPATIBLE OMP_NUM_THREADS=1 \
+	ONEDNN_MAX_CPU_ISA=SSE41 OPENBLAS_CORETYPE=Nehalem
+OF_NETWORKS := conflict guard guard-parts kb ookb-models ookb-signals score uaqfact uniknow
+
+.PHONY: demo smollm test test-fast test-old-processor attack site notebooks lint format wheel clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -48,6 +54,9 @@ test: $(VENV)/.dev  ## the whole test suite
 
 test-fast: $(VENV)/.dev  ## the tests that answer within a minute
 	$(PYTEST) -m 'not slow' --hypothesis-profile fast tests
+
+test-old-processor: $(VENV)/.dev  ## golden artefacts of networks as an old processor computes
+	$(OLD_PROCESSOR) $(BIN)/python tests/golden/golden.py check $(OF_NETWORKS)
 
 attack: $(VENV)/.dev  ## attack the guard and print what got through (10 minutes)
 	$(BIN)/python -m tools.attack.run
