@@ -6,6 +6,7 @@ run folder ─► read_measured_run ─► summarise ─► signals_document ─
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ...report import (
     Document,
@@ -24,7 +25,7 @@ from ...run import (
 )
 from ._signals_cases import least_relevant_found, most_relevant_left_out, passage_texts
 from ._signals_plots import signal_plots
-from ._signals_prose import counted_questions, headline, warnings
+from ._signals_prose import counted_questions, headline, next_steps, warnings
 from ._signals_summary import (
     Case,
     Estimate,
@@ -115,8 +116,12 @@ def _sections(
                     ),
                 ),
             ),
+            folded=True,
         ),
-        Section.of_run(summary.settings, summary.inputs, summary.run_created_by),
+        replace(
+            Section.of_run(summary.settings, summary.inputs, summary.run_created_by), folded=True
+        ),
+        Section.next_steps(next_steps(summary)),
     ]
 
 
