@@ -207,6 +207,11 @@ class Section:
         pairs.append(("report written by", f"knowgate {__version__}"))
         return cls("Settings and hashes", (Facts(tuple(pairs), code=True),))
 
+    @classmethod
+    def next_steps(cls, steps: Sequence[tuple[str, str]]) -> Section:
+        """Make the section that ends a report: what to do, and how, the most urgent first."""
+        return cls("What to do next", (Prose(tuple(steps), bullets=True),))
+
 
 Block = str | Prose | Figures | Table | Plot | Cases | Facts | WhatIf | Section
 """What a section holds."""

@@ -381,3 +381,51 @@ def _changed(found: Comparison, name: str, words: str) -> str:
         return ""
     value, interval = points(one.difference)
     return f"{words} {value} ({interval}, adjusted p{_SPACE}{p_words(one.p_adjusted)})"
+
+
+_EVAL_AGAIN = "The same 'knowgate eval ookb' again, with --retry-failed, asks for what is missing."
+
+
+def next_steps(summary: RepliesSummary) -> list[tuple[str, str]]:
+    """List what to do after reading, the most urgent first."""
+    evidence, steps = summary.evidence, []
+    if summary.missing or evidence.failed:
+        steps.append(("Complete the run", _EVAL_AGAIN))
+    if not evidence.replies:
+        return steps
+    if evidence.primary(Judgement.FACTUALITY) is None:
+        steps.append(
+            (
+                "Have the answers judged",
+                "'knowgate judge' on this run, with a language model as judge, says which are "
+                "right. Then report again.",
+            )
+        )
+    elif summary.labels is None:
+        steps.append(
+            (
+                "Check the judge",
+                "'knowgate label' lets a person label a sample of these replies; the report then "
+                "says how far the judge agrees, and corrects its rates.",
+            )
+        )
+    if all(one.system.guard == OFF for one in summary.systems):
+        steps.append(
+            (
+                "Try a guard",
+                "'knowgate measure' and 'knowgate calibrate' on the same questions make a policy; "
+                "give it as --guard beside --guard off.",
+            )
+        )
+    return [
+        *steps,
+        (
+            "Read single replies",
+            "'knowgate view' on this run shows each, and compares two systems.",
+        ),
+        (
+            "Keep what is reached",
+            "'knowgate report --fail-if' with a measure of this page ends with exit code 1 where a "
+            "release is worse.",
+        ),
+    ]

@@ -29,7 +29,7 @@ from ._replies_evidence import CriterionCounts, ReplyCounts, ReplyShape
 from ._replies_labels import label_blocks
 from ._replies_names import labels, shared_factors, varying
 from ._replies_plots import base_plots, shown_bases
-from ._replies_prose import headline, judge_words, judged_words, lead
+from ._replies_prose import headline, judge_words, judged_words, lead, next_steps
 from ._replies_summary import RepliesSummary
 from ._replies_tables import (
     comparison_tables,
@@ -49,6 +49,8 @@ from ._replies_worst import false_abstentions, wrong_answers
 _SUITE = "ookb"
 _SHOWN_ELSEWHERE = 10
 _MOST_TOPICS = 25
+# Parts of the report of a single system that are not folded.
+_OPEN = frozenset({"What was tested", "Results by system"})
 _MOST_NAMED = 3
 _KINDS = {
     CaseKind.LEFT_OUT: (
@@ -205,10 +207,12 @@ def _sections(summary: RepliesSummary, names: Mapping[str, str]) -> list[Section
         Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),
     )
     found = [section for section in sections if section is not None]
+    last = Section.next_steps(next_steps(summary))
+    # The most important part stays open; the rest is there for those who open it.
     if len(summary.systems) < 2 or not summary.evidence.replies:
-        return found
-    # One sentence, one table, one plot; the rest is there for those who open it.
-    return [_glance(summary, names), *(replace(section, folded=True) for section in found)]
+        shown = [replace(one, folded=one.title not in _OPEN) for one in found]
+        return [*shown, last]
+    return [_glance(summary, names), *(replace(one, folded=True) for one in found), last]
 
 
 def _glance(summary: RepliesSummary, names: Mapping[str, str]) -> Section:

@@ -221,3 +221,79 @@ def _policy_warnings(summary: OokbSummary) -> list[str]:
             "intervals before comparing two runs."
         )
     return lines
+
+
+_MANY_MISSES = 0.1
+
+
+def next_steps(summary: OokbSummary) -> list[tuple[str, str]]:
+    """List what to do after reading, the most urgent first."""
+    found = {} if summary.served is None else summary.served.sources_found_by
+    if summary.errors == summary.cases:
+        return [("Find out what failed", _MEASURE_AGAIN)]
+    if set(found) == {"unknown"}:
+        return [("Watch for drift", "'knowgate drift --run' compares such runs with a policy's.")]
+    steps = []
+    if summary.errors or summary.cases < summary.cases_planned:
+        steps.append(("Complete the run", _MEASURE_AGAIN))
+    misses = summary.in_kb.retrieval_miss_rate.value
+    if misses is not None and misses > _MANY_MISSES:
+        steps.append(
+            (
+                "Look at retrieval first",
+                f"{percent(misses)} of the answers were not retrieved, and no guard can fix that: "
+                "try more passages (--top-k), other chunks or another retriever.",
+            )
+        )
+    steps += _after_calibration(summary.policy)
+    read = "'knowgate view' on this run shows every case, with its passages."
+    if summary.policy is not None and summary.left_out.abstained != summary.left_out.tested:
+        read += (
+            " Where a question whose answer was left out is let through, see whether another "
+            "passage answers it after all: then it is no leak."
+        )
+    return [*steps, ("Read single cases", read)]
+
+
+_MEASURE_AGAIN = "The same 'knowgate measure' again, with --retry-failed, asks for what is missing."
+
+
+def _after_calibration(policy: PolicySummary | None) -> list[tuple[str, str]]:
+    """Say what follows from what is promised."""
+    if policy is None:
+        return [
+            (
+                "Calibrate",
+                "'knowgate calibrate' on this run chooses a threshold with a guarantee; "
+                "'knowgate plan' says beforehand what so many questions can certify. Then report "
+                "again.",
+            )
+        ]
+    if policy.threshold is None:
+        return [
+            (
+                "Make something pass",
+                "Accept a higher risk (--risk), measure more questions ('knowgate plan' says how "
+                "many), or take another scorer ('knowgate compare-scorers').",
+            )
+        ]
+    if policy.guarantee is None or not policy.guarantee["certified"]:
+        return [
+            (
+                "Get a guarantee",
+                "The threshold was chosen without one: 'knowgate plan' says how many questions "
+                "certify it, 'knowgate calibrate' does.",
+            )
+        ]
+    return [
+        (
+            "Try it without acting",
+            "Serve the policy with GuardOptions(mode=\"shadow\") or 'knowgate serve --shadow', and "
+            "read 'knowgate shadow-report' after some days.",
+        ),
+        (
+            "Keep the promise true",
+            "'knowgate drift' compares live questions with these; 'knowgate recalibrate' renews "
+            "the policy when questions or documents change.",
+        ),
+    ]

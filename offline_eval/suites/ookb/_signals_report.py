@@ -6,6 +6,7 @@ run folder ─► read_measured_run ─► summarise ─► signals_document ─
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from ...data import QuestionRecord
 from ...report import (
@@ -23,7 +24,7 @@ from ...report import (
 from ...run import CaseKind, MeasuredRun
 from ._signals_cases import least_relevant_found, most_relevant_missing
 from ._signals_plots import signal_plots
-from ._signals_prose import counted_questions, headline, review_prose, warnings
+from ._signals_prose import counted_questions, headline, next_steps, review_prose, warnings
 from ._signals_summary import (
     Case,
     Estimate,
@@ -117,8 +118,12 @@ def _sections(
                     ),
                 ),
             ),
+            folded=True,
         ),
-        Section.of_run(summary.settings, summary.inputs, summary.run_created_by),
+        replace(
+            Section.of_run(summary.settings, summary.inputs, summary.run_created_by), folded=True
+        ),
+        Section.next_steps(next_steps(summary)),
     ]
 
 

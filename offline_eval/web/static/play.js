@@ -105,6 +105,37 @@
     });
   };
 
+  // Retrieved, decided, answered; seconds tell that a slow step is still under way.
+  const STEPS = ["Retrieving passages", "Deciding", "Writing the reply"];
+  let step = 0;
+  let begun = 0;
+  let clock = null;
+  const showStep = () => {
+    const seconds = Math.floor((performance.now() - begun) / 1000);
+    find("state").textContent = `${STEPS[step]} …`;
+    find("progress").value = step + 0.5;
+    find("seconds").textContent = seconds ? `${seconds} s` : "";
+  };
+  const reach = (next) => {
+    step = next;
+    showStep();
+  };
+  const start = (anew) => {
+    begun = performance.now();
+    find("progress").hidden = false;
+    find("result").setAttribute("aria-busy", "true");
+    reach(anew ? 0 : 1);
+    clearInterval(clock);
+    clock = setInterval(showStep, 1000);
+  };
+  const stop = (text) => {
+    clearInterval(clock);
+    find("progress").hidden = true;
+    find("seconds").textContent = "";
+    find("result").removeAttribute("aria-busy");
+    find("state").textContent = text;
+  };
+
   const showMatches = async (signal) => {
     const answer = await post("/words", { question }, signal);
     if (!answer.ok) return;
@@ -118,8 +149,12 @@
     if (event.event === "passages" && anew) {
       showPassages(event.passages);
       find("result").hidden = false;
+      reach(1);
     }
-    if (event.event === "decision") showDecision(event);
+    if (event.event === "decision") {
+      showDecision(event);
+      reach(2);
+    }
     if (event.event === "text") find("reply").textContent += event.text;
     if (event.event === "abstained") find("notes").textContent += " · the reply itself abstains";
     if (event.event === "error") problem(event.message);
@@ -145,18 +180,18 @@
     const { signal } = waiting;
     problem("");
     clearDecision();
-    find("state").textContent = "Asking …";
+    start(anew);
     try {
       const answer = await post("/ask", { question, struck: anew ? null : [...struck] }, signal);
       if (!answer.ok) throw new Error((await answer.json()).error ?? "not understood");
       await read(answer, anew, () => mine === sent);
       if (mine !== sent) return;
-      find("state").textContent = struck.size
-        ? `Decided without ${struck.size} passage${struck.size > 1 ? "s" : ""}.` : "";
+      stop(struck.size
+        ? `Decided without ${struck.size} passage${struck.size > 1 ? "s" : ""}.` : "");
       if (!marked) await showMatches(signal);
     } catch (error) {
       if (mine !== sent || error.name === "AbortError") return;
-      find("state").textContent = "";
+      stop("");
       problem(error instanceof TypeError
         ? "The command that serves this page does not answer." : `Not done: ${error.message}`);
     }

@@ -387,3 +387,19 @@ def test_a_guard_is_not_praised_for_questions_that_it_was_calibrated_on(tmp_path
     assert "“guard policy” least often, 0 of 4" in text
     assert "questions known from a guard’s calibration do not count for it" in text
     assert "4 cases in both, without 4 known from calibration" in text
+
+
+def test_the_report_ends_in_what_to_do_next(tmp_path: Path) -> None:
+    judged = write_replies_run(
+        tmp_path / "judged", [*toys("yyy12"), *toys("y111", "k", kind=CaseKind.IN_KB)]
+    )
+    for run, steps in (
+        (judged, ["Check the judge", "Read single replies", "Keep what is reached"]),
+        (mixed(tmp_path / "cut", planned=40), ["Complete the run"]),
+    ):
+        write_report(run)
+        markdown = (run / "report.md").read_text(encoding="utf-8")
+        last = markdown.rpartition("\n## ")[2]
+        assert last.startswith("What to do next")
+        for step in steps:
+            assert step in last

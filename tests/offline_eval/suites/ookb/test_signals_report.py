@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +28,8 @@ from tests.offline_eval.suites.ookb.written_rows import (
     pairs,
     policy,
 )
+from tests.offline_eval.web.runs import replies_run
+from tests.support.browser import chromium, page_of, serious_findings
 from tests.support.report_page import Page
 
 EVIL = (
@@ -321,3 +324,41 @@ def test_a_run_of_a_cascade_says_why_no_other_threshold_can_be_tried(write_run: 
 
     assert isinstance(found, str)
     assert "cascade of two scorers" in found
+
+
+@pytest.mark.parametrize(
+    ("written", "step"),
+    [
+        (lambda write: write(pairs([0.9, 0.8], [0.2, 0.6])), "Calibrate"),
+        (calibrated, "Try it without acting"),
+        (lambda write: calibrated(write, calibration={"policy": policy(None)}), "Make something"),
+        (lambda write: write([failed(0, "in_kb"), failed(0, "left_out")]), "Find out what failed"),
+        (lambda write: calibrated(write, manifest={"cases": 224}), "Complete the run"),
+        (lambda write: write([missed(n, 0.3) for n in range(5)]), "Look at retrieval first"),
+    ],
+    ids=["measured", "certified", "uncertified", "failed", "cut short", "misses"],
+)
+def test_the_report_ends_in_what_to_do_next(
+    write_run: WriteRun, written: Callable[[WriteRun], Path], step: str
+) -> None:
+    markdown = write_report(written(write_run)).markdown.read_text(encoding="utf-8")
+    last = markdown.rpartition("\n## ")[2]
+    assert last.startswith("What to do next")
+    assert step in last
+
+
+@pytest.mark.slow
+def test_on_a_telephone_a_page_is_short_before_its_details(
+    write_run: WriteRun, tmp_path: Path, socket_enabled: None
+) -> None:
+    rows = pairs([0.9, 0.8, 0.4, 0.7] * 25, [0.2, 0.6, 0.1, 0.3] * 25)
+    measured = write_run(rows, test_questions=[f"q{n}" for n in range(0, 100, 2)])
+    replies = replies_run(tmp_path / "replies", questions=100)
+    with chromium() as browser, page_of(browser, viewport={"width": 400, "height": 800}) as page:
+        for run in (measured, replies):
+            page.goto(write_report(run).html.resolve().as_uri())
+            details = page.locator("details.part").first.bounding_box()
+            assert details["y"] < 12_000
+            assert page.evaluate("document.documentElement.scrollHeight") < 12_000
+            assert page.locator("h2").last.inner_text() == "What to do next"
+            assert serious_findings(page) == []
