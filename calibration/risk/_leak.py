@@ -193,9 +193,9 @@ def _with_reviews(guarantee: Guarantee, records: Sequence[CalibrationRecord]) ->
     statement = (
         f"{guarantee.statement} Of {guarantee.n + answered} left-out questions, {answered} "
         f"{'was' if answered == 1 else 'were'} found by review to be answered by another passage "
-        "and do not count; one that nobody reviewed counts as unanswered. So the share is among new "
-        "questions whose source is missing, without those that pass and are answered by another "
-        "passage. It is as good as the reviews: each wrong “answered” hides a leak."
+        "and do not count; one that nobody reviewed counts as unanswered. So the share is among "
+        "new questions whose source is missing, without those that pass and are answered by "
+        "another passage. It is as good as the reviews: each wrong “answered” hides a leak."
     )
     loss = f"{guarantee.loss}, and review did not find it answered by another passage"
     return guarantee.model_copy(update={"statement": statement, "loss": loss})

@@ -19,7 +19,7 @@ from ...guard.errors import InputError
 from ...guard.policy import Fingerprint, Retrieval, default_calibrator
 from ...guard.signals.relevance import default_aggregator
 from ..data.diversity import words_of
-from ..run import CaseKind, Manifest, MeasuredRow, MeasuredRun, Question, ReviewVerdict
+from ..run import CaseKind, Manifest, MeasuredRow, MeasuredRun, Question, Review
 from ..suites.uniknow import uniknow_signals
 
 
@@ -67,7 +67,7 @@ class CalibrationSet:
     cascade: Cascade | None = None
     contents: Mapping[tuple[str, str], str] = field(default_factory=dict)
     judge_source: str | None = None
-    reviews: Mapping[str, ReviewVerdict] | None = None
+    reviews: Mapping[str, Review.Verdict] | None = None
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp
 
-from knowgate.offline_eval.judging.labelling import LabelSession
-from knowgate.offline_eval.judging.reviewing import ReviewSession, review_cases
+from knowgate.offline_eval.judging.labelling import LabelSession, ReviewSession
 from knowgate.offline_eval.run import MeasuredRun, RepliesRun
 from knowgate.offline_eval.web import (
     PageServer,
@@ -22,10 +21,9 @@ from knowgate.offline_eval.web import (
     label_app,
     open_index,
     play_app,
-    review_app,
     view_app,
 )
-from tests.offline_eval.judging.reviewing.small_run import write_small_run
+from tests.offline_eval.judging.labelling.reviewing.small_run import write_small_run
 from tests.offline_eval.web.runs import replies_run
 from tests.offline_eval.web.test_play import TEXTS, chain_of
 from tests.support.browser import CHROMIUM, chromium, page_of, serious_findings
@@ -166,8 +164,8 @@ def test_leaks_are_reviewed_by_keyboard(tmp_path: Path, browser: Any, socket_ena
     from playwright.sync_api import expect
 
     run = write_small_run(tmp_path / "run")
-    session = ReviewSession(run, review_cases(MeasuredRun.read(run)))
-    with served(review_app(session)) as url, page_of(browser, viewport=NARROW) as page:
+    session = ReviewSession.open(run)
+    with served(label_app(session)) as url, page_of(browser, viewport=NARROW) as page:
         page.goto(url)
         expect(page.locator("#question")).to_have_text("What do I pay for an overdue book?")
         expect(page.locator("#facts")).to_have_text("relevance: raw 0.200")
