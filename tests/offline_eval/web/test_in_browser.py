@@ -174,22 +174,19 @@ def test_leaks_are_reviewed_by_keyboard(tmp_path: Path, browser: Any, socket_ena
         expect(page.locator("#passages li").first).to_contain_text("charged 20 cents")
         assert serious_findings(page) == []
         assert is_narrow_enough(page)
-        page.keyboard.press("a")
-        expect(page.locator("#count")).to_have_text("1 of 3 reviewed")
-        expect(page.locator("#question")).to_have_text("When does the boat trip begin?")
-        expect(page.locator("#probable")).to_be_hidden()
-        # A key counts once the case that it is about is shown.
-        for key, question in (
-            ("u", "May I bring my dog?"),
-            ("z", "When does the boat trip begin?"),
-        ):
+        steps = (
+            ("a", "When does the boat trip begin?", "1 of 3 reviewed"),
+            ("u", "May I bring my dog?", "2 of 3 reviewed"),
+            ("z", "When does the boat trip begin?", "1 of 3 reviewed"),
+            ("n", "May I bring my dog?", "2 of 3 reviewed"),
+        )
+        for key, question, count in steps:
+            expect(page.locator("#work")).to_have_attribute("aria-busy", "false")
             page.keyboard.press(key)
             expect(page.locator("#question")).to_have_text(question)
-            expect(page.locator("#live")).to_have_text(re.compile(r"Stored|Taken back"))
-        expect(page.locator("#count")).to_have_text("1 of 3 reviewed")
-        page.keyboard.press("n")
-        expect(page.locator("#question")).to_have_text("May I bring my dog?")
-        expect(page.locator("#passages li")).to_have_count(1)
+            expect(page.locator("#count")).to_have_text(count)
+        expect(page.locator("#probable")).to_be_hidden()
+        expect(page.locator("#work")).to_have_attribute("aria-busy", "false")
         page.keyboard.press("s")
         expect(page.locator("#finished-words")).to_have_text("2 of 3 cases reviewed, 1 skipped.")
         assert serious_findings(page) == []
