@@ -32,6 +32,7 @@ from ._calibration_output import (
     read_calibration_set,
     require_in_range,
     require_one_source,
+    review_lines,
     threshold_line,
     write_or_explain,
 )
@@ -262,7 +263,7 @@ def calibrate(
 
 
 def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
-    from ..policies import calibrate_records, require_apart, review_lines
+    from ..policies import calibrate_records, require_apart
 
     require_one_source(run, asked.records)
     asked.require_in_range()

@@ -250,6 +250,12 @@ def rate_lines(found: Calibrated) -> list[str]:
     ]
 
 
+def review_lines(found: Calibrated) -> list[str]:
+    """How many left-out questions were reviewed, and how many further reviews are worth it."""
+    outlook = found.reviews
+    return [] if outlook is None else outlook.lines(found.measured.source)
+
+
 def rate_text(rate: Interval) -> str:
     """A share with its interval."""
     if rate.value is None:
@@ -293,8 +299,6 @@ def write_or_explain(
 
 def _figures(found: Calibrated, written: Path | None) -> dict[str, Any]:
     """Return what `--json` prints; `written` is where the policy is, None if nowhere."""
-    from ..policies import ReviewOutlook
-
     policy, guarantee = found.policy, found.policy.guarantee
     certified = guarantee is not None and guarantee.certified
     return {
@@ -309,7 +313,7 @@ def _figures(found: Calibrated, written: Path | None) -> dict[str, Any]:
         "rates": found.leak_rates or found.rates,
         "generated": policy.generated,
         "note": policy.note,
-        "reviews": ReviewOutlook.of(found),
+        "reviews": found.reviews,
         "smallest_risk": found.smallest_risk(),
         "warnings": found.warnings,
         "problems": [{"what": one.what, "hint": one.hint} for one in found.problems],

@@ -14,8 +14,7 @@ from ._console import only_figures, out, print_figures, prints_figures, progress
 from ._view import NO_BROWSER, PORT, show
 
 if TYPE_CHECKING:
-    from ..judging.reviewing import ReviewCase, ReviewSession
-    from ..run import MeasuredRun
+    from ..judging.labelling import ReviewSession
 
 _RUN = typer.Argument(help="A run of `knowgate measure`.")
 _AGAIN = typer.Option("--again", help="Ask about cases with a verdict, too.")
@@ -47,20 +46,16 @@ def review(
     Example: `knowgate review run`
     """
     _require_fitting(again=again, browser=browser, export=export, import_from=import_from)
-    from ..judging.reviewing import ReviewSession
-    from ..run import MeasuredRun
-
-    found = MeasuredRun.read(run, unfinished=True)
     if browser:
         require_extra("serve")
-        _serve(ReviewSession(run, _cases(found)), port, no_browser)
+        _serve(_opened(run), port, no_browser)
     elif export is not None:
-        _export(found, export)
+        _export(_opened(run), export)
         return
     elif import_from is not None:
-        _import(run, found, import_from)
+        _import(run, import_from)
     elif not only_figures():
-        _ask(ReviewSession(run, _cases(found)), again=again)
+        _ask(_opened(run), again=again)
     _finish(run)
 
 
@@ -87,11 +82,11 @@ def _require_fitting(
         )
 
 
-def _cases(run: MeasuredRun) -> tuple[ReviewCase, ...]:
-    from ..judging.reviewing import review_cases
+def _opened(run: Path) -> ReviewSession:
+    from ..judging.labelling import ReviewSession
 
     with progress_bar("Looking for likely answers") as advance:
-        return review_cases(run, on_scored=advance)
+        return ReviewSession.open(run, on_scored=advance)
 
 
 def _ask(session: ReviewSession, *, again: bool) -> None:
@@ -99,34 +94,33 @@ def _ask(session: ReviewSession, *, again: bool) -> None:
     asked = list(range(len(session))) if again else session.open_positions
     try:
         for place, position in enumerate(asked, start=1):
-            _show(session.cases[position], f"{place} of {len(asked)}")
+            _show(session, position, f"{place} of {len(asked)}")
             if not _decide(session, position):
                 return
     except (EOFError, KeyboardInterrupt):
         out.print()
 
 
-def _show(case: ReviewCase, place: str) -> None:
+def _show(session: ReviewSession, position: int, place: str) -> None:
     from ..judging.labelling import plain
-    from ..judging.reviewing import facts_of, heading_of
 
+    case = session.cases[position]
     mark = " — probably answered after all, by passage 1" if case.probable else ""
     out.print(f"\n── case {place}{mark}", style="bold", markup=False)
-    out.print(plain(f"{case.case_id} · {facts_of(case)}"), style="dim", markup=False)
+    out.print(plain(f"{case.case_id} · {case.facts}"), style="dim", markup=False)
     out.print(plain(f"question: {case.question}"), markup=False)
     out.print(plain(f"expected: {case.answer or '(no answer is stored)'}"), markup=False)
     if not case.passages:
         out.print("nothing was retrieved")
     for number, one in enumerate(case.passages, start=1):
         likely = " (probably answers)" if one.probable and number == 1 else ""
-        heading = plain(heading_of(one.passage_id, one.source))
-        out.print(f"\npassage {number} · {heading}{likely}", style="bold", markup=False)
+        out.print(f"\npassage {number} · {plain(one.heading)}{likely}", style="bold", markup=False)
         out.print(plain(one.text or "(text not stored in the run)"), markup=False)
 
 
 def _decide(session: ReviewSession, position: int) -> bool:
     """Ask until an answer is understood; False to stop."""
-    from ..run import ReviewVerdict
+    from ..run import Review
 
     passages = session.cases[position].passages
     while True:
@@ -140,34 +134,31 @@ def _decide(session: ReviewSession, position: int) -> bool:
         named = number.isascii() and number.isdigit() and 1 <= int(number[:9]) <= len(passages)
         if key in _VERDICTS and (not number or (key == "a" and named)):
             passage = passages[int(number) - 1].passage_id if named else None
-            session.decide(position, ReviewVerdict(_VERDICTS[key]), passage=passage)
+            session.decide(position, Review.Verdict(_VERDICTS[key]), passage=passage)
             return True
         out.print("answer with one of these letters; “a 2” says that passage 2 answers it")
 
 
 def _serve(session: ReviewSession, port: int, no_browser: bool) -> None:
     """Serve the page until Ctrl-C."""
-    from ..web import PageServer, review_app
+    from ..web import PageServer, label_app
 
-    with PageServer(review_app(session), port) as server:
+    with PageServer(label_app(session), port) as server:
         done = len(session) - len(session.open_positions)
         what = f"{done} of {len(session)} left-out questions reviewed"
         show(server, what, "; every verdict is stored at once", no_browser=no_browser)
 
 
-def _export(run: MeasuredRun, path: Path) -> None:
-    from ..judging.reviewing import export_reviews
-
-    cases = _cases(run)
-    verdicts = export_reviews(run, cases, path)
-    print_figures({"left_out": len(cases), "reviewed": verdicts, "output": path})
-    out.print(f"{len(cases)} left-out cases, {verdicts} with a verdict → {path}", markup=False)
+def _export(session: ReviewSession, path: Path) -> None:
+    verdicts = session.export(path)
+    print_figures({"left_out": len(session), "reviewed": verdicts, "output": path})
+    out.print(f"{len(session)} left-out cases, {verdicts} with a verdict → {path}", markup=False)
 
 
-def _import(folder: Path, run: MeasuredRun, path: Path) -> None:
-    from ..judging.reviewing import import_reviews
+def _import(folder: Path, path: Path) -> None:
+    from ..judging.labelling import ReviewSession
 
-    found = import_reviews(folder, run, path)
+    found = ReviewSession.store_file(folder, path)
     out.print(
         f"{found.stored} new verdict{'' if found.stored == 1 else 's'} stored; {found.unchanged} "
         f"stood there already; {found.without_verdict} rows without a verdict"
@@ -176,11 +167,10 @@ def _import(folder: Path, run: MeasuredRun, path: Path) -> None:
 
 def _finish(folder: Path) -> None:
     """Print what there is now, and what to do next."""
-    from ..judging.reviewing import review_counts
     from ..run import MeasuredRun
 
     run = MeasuredRun.read(folder, unfinished=True)
-    counts = review_counts(run)
+    counts = run.review_counts()
     print_figures(counts)
     unsure = f", {counts['unsure']} unsure" if counts["unsure"] else ""
     out.print(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from ._csv_file import CsvFile
 from ._embedding import Encoder, embed_all
 from ._fields import Fields
 from ._questions import KnowledgeBase, PassageKind, QuestionRecord
 
 __all__ = [
-    "CsvFile",
     "Encoder",
     "Fields",
     "KnowledgeBase",

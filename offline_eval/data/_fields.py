@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ...guard.errors import InputError
+from ...guard.files import read_jsonl
 from ...guard.text import clean_text
+from ._csv_file import CsvFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,29 @@ class Fields:
     value: Mapping[str, Any]
     where: str
     hint: str = ""
+
+    @classmethod
+    def of_table(
+        cls, path: str | os.PathLike[str], *, needed: str, others: str
+    ) -> Iterator[Fields]:
+        """Read the rows of a CSV file, or of JSON lines.
+
+        Args:
+            path: CSV if it is named so.
+            needed: a column without which a CSV file is another one.
+            others: further columns, for the hint of that error.
+
+        Raises:
+            InputError: the file cannot be read, or a line of it is broken.
+        """
+        if CsvFile.is_named_so(path):
+            rows: Iterable[tuple[int, Mapping[str, Any]]] = CsvFile.read(
+                path, needed=needed, others=others
+            ).rows
+        else:
+            rows = read_jsonl(path)
+        for number, value in rows:
+            yield cls(value, f"{os.fspath(path)}:{number}")
 
     def text(self, name: str) -> str:
         """Return a field that must be text with something in it, cleaned.

@@ -11,14 +11,12 @@ from ._fit import Calibrated, calibrate_records
 from ._records import CalibrationSet
 from ._records_file import read_records
 from ._refit import recalibrate
-from ._review import ReviewOutlook, review_lines
 from ._shadow_report import shadow_report, write_labelled_questions
 from ._writing import calibrate_run, judge_by, require_apart, write_calibrated
 
 __all__ = [
     "Calibrated",
     "CalibrationSet",
-    "ReviewOutlook",
     "calibrate_chain",
     "calibrate_records",
     "calibrate_run",
@@ -26,7 +24,6 @@ __all__ = [
     "read_records",
     "recalibrate",
     "require_apart",
-    "review_lines",
     "shadow_report",
     "write_calibrated",
     "write_labelled_questions",

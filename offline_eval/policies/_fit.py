@@ -49,6 +49,7 @@ from ._rates import (
     rates_of,
 )
 from ._records import CalibrationSet
+from ._review import ReviewOutlook
 
 # Fewer say too little of how far below the best a passage with the answer may lie.
 _FEWEST_SETS = 20
@@ -160,6 +161,11 @@ class Calibrated:
         if threshold is None:
             return 0
         return sum(calibrator.apply(raw) >= threshold for raw in self.measured.echoes)
+
+    @property
+    def reviews(self) -> ReviewOutlook | None:
+        """How far left-out cases were reviewed; None where there are none to review."""
+        return ReviewOutlook.of(self.measured, self.policy, self.risk, self.certify)
 
     @property
     def coverage(self) -> float | None:

@@ -21,7 +21,7 @@ from ...guard.policy import Fingerprint, Missing, Policy, Retrieval, default_cal
 from ...guard.signals.relevance import default_aggregator
 from ..data import QuestionRecord
 from ..data.diversity import words_of
-from ..run import CaseKind, Manifest, MeasuredRow, MeasuredRun, Question, ReviewVerdict
+from ..run import CaseKind, Manifest, MeasuredRow, MeasuredRun, Question, Review
 from ..suites.uniknow import uniknow_signals
 
 
@@ -75,6 +75,7 @@ class CalibrationSet:
     missing: Missing | None = None
     beside: tuple[CalibrationRecord, ...] = ()
     makers: Mapping[str, str] = field(default_factory=dict)
+    reviews: Mapping[str, Review.Verdict] | None = None
 
     def about(self, missing: Missing | None) -> CalibrationSet:
         """Return the set with the records that a promise is about; the others stand beside them.
@@ -121,8 +122,6 @@ class CalibrationSet:
         makers = Counter(maker for name, maker in self.makers.items() if name in asked)
         note = QuestionRecord.note_on_makers(makers, len(asked))
         return policy.model_copy(update={"generated": self.generated, "note": note})
-
-    reviews: Mapping[str, ReviewVerdict] | None = None
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from shlex import quote
-from typing import TYPE_CHECKING
 
 from ...calibration import CalibrationRecord
-from ...calibration.risk import Leak, PolicyBinding, fit_policy
+from ...calibration.risk import Leak, PolicyBinding, Risk, fit_policy
 from ...guard.decision import Route
 from ...guard.policy import Policy
-from ..run import ReviewVerdict
-
-if TYPE_CHECKING:
-    from ._fit import Calibrated
+from ..run import Review
+from ._records import CalibrationSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +37,34 @@ class ReviewOutlook:
     further: int | None
 
     @classmethod
-    def of(cls, found: Calibrated) -> ReviewOutlook | None:
-        """Look at a calibration; None where its records come from no run that can be reviewed."""
-        reviews = found.measured.reviews
+    def of(
+        cls,
+        measured: CalibrationSet,
+        policy: Policy,
+        risk: Risk,
+        certify: Sequence[CalibrationRecord],
+    ) -> ReviewOutlook | None:
+        """Look at a calibration; None where its records come from no run that can be reviewed.
+
+        Args:
+            measured: all records.
+            policy: that was fitted.
+            risk: it was fitted to.
+            certify: records that the certificate rests on.
+        """
+        reviews = measured.reviews
         if reviews is None:
             return None
         verdicts = list(reviews.values())
+        known = isinstance(risk, Leak) and measured.cascade is None
         return cls(
             left_out=sum(
-                r.measured_case == "left_out" and r.relevance is not None
-                for r in found.measured.records
+                r.measured_case == "left_out" and r.relevance is not None for r in measured.records
             ),
             reviewed=len(verdicts),
-            answered=verdicts.count(ReviewVerdict.ANSWERED),
-            unsure=verdicts.count(ReviewVerdict.UNSURE),
-            further=_further(found, reviews)
-            if isinstance(found.risk, Leak) and found.cascade is None
-            else None,
+            answered=verdicts.count(Review.Verdict.ANSWERED),
+            unsure=verdicts.count(Review.Verdict.UNSURE),
+            further=_further(policy, risk, certify, reviews) if known else None,
         )
 
     def lines(self, run: str) -> list[str]:
@@ -79,37 +87,36 @@ class ReviewOutlook:
         return lines
 
 
-def review_lines(found: Calibrated) -> list[str]:
-    """What `knowgate calibrate` says of reviews; nothing where there is nothing to review."""
-    outlook = ReviewOutlook.of(found)
-    return [] if outlook is None else outlook.lines(found.measured.source)
-
-
-def _further(found: Calibrated, reviews: Mapping[str, ReviewVerdict]) -> int:
-    guarantee = found.policy.guarantee
+def _further(
+    policy: Policy,
+    risk: Risk,
+    certify: Sequence[CalibrationRecord],
+    reviews: Mapping[str, Review.Verdict],
+) -> int:
+    guarantee = policy.guarantee
     if guarantee is None or not guarantee.certified:
         return 0
     open_cases = [
         r
-        for r in found.certify
+        for r in certify
         if r.case == "left_out" and r.relevance is not None and r.question_id not in reviews
     ]
-    passing = _passing(found.policy, open_cases)
+    passing = _passing(policy, open_cases)
     answered = frozenset(record.question_id for record in passing)
     records = [
         replace(record, case=record.ELSEWHERE, context_right=True)
         if record.case == "left_out" and record.question_id in answered
         else record
-        for record in found.certify
+        for record in certify
     ]
     laxer = fit_policy(
         records,
-        found.risk,
+        risk,
         delta=guarantee.delta,
         attempt=guarantee.attempt,
         binding=PolicyBinding(
-            scorer=found.policy.scorer,
-            aggregator=found.policy.aggregator,
+            scorer=policy.scorer,
+            aggregator=policy.aggregator,
             candidates=guarantee.candidates,
         ),
     ).policy

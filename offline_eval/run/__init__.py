@@ -33,19 +33,11 @@ from ._replies import (
     StoredPassage,
 )
 from ._reply_run import RepliesAsked, RepliesRun
-from ._reviews import (
-    LONGEST_NOTE,
-    Review,
-    ReviewVerdict,
-    require_reviewable,
-    review_log,
-    reviewable,
-)
+from ._reviews import Review
 from ._run import Run
 from ._table import SharedLog, Table, TableSpec
 
 __all__ = [
-    "LONGEST_NOTE",
     "CallLimits",
     "Calls",
     "CaseKind",
@@ -69,7 +61,6 @@ __all__ = [
     "ReplyRow",
     "ReplySystem",
     "Review",
-    "ReviewVerdict",
     "RowError",
     "Run",
     "RunTotals",
@@ -82,8 +73,5 @@ __all__ = [
     "Tally",
     "each_or_error",
     "generate_each",
-    "require_reviewable",
-    "review_log",
-    "reviewable",
     "run_interruptibly",
 ]

@@ -20,7 +20,7 @@ from ._questions import (
     SourceRow,
 )
 from ._replies import StoredPassage
-from ._reviews import Review, read_reviews
+from ._reviews import Review, reviewable
 from ._table import Table, TableSpec
 
 _RUN_AGAIN = "run `knowgate measure` again into another folder"
@@ -139,8 +139,19 @@ class MeasuredRun:
         calibration = _read_calibration(root, manifest, questions) if with_calibration else None
         sources = {one.question_id: one for one in cls.SOURCES.read(root)}
         passages = {one.passage_id: one for one in cls.PASSAGES.read(root)}
-        reviews = read_reviews(root, rows)
+        reviews = Review.read(root, reviewable(rows))
         return cls(manifest, questions, rows, calibration, sources, passages, reviews)
+
+    @property
+    def reviewable(self) -> dict[str, MeasuredRow]:
+        """The cases that can be reviewed, by id: measured, with the source left out."""
+        return reviewable(self.rows)
+
+    def review_counts(self) -> dict[str, int]:
+        """How many left-out cases there are, and how many have which verdict."""
+        cases, said = len(self.reviewable), [one.verdict for one in self.reviews.values()]
+        verdicts = {verdict.value: said.count(verdict) for verdict in Review.Verdict}
+        return {"left_out": cases, "reviewed": len(said), **verdicts, "open": cases - len(said)}
 
     def answered_elsewhere(self, row: MeasuredRow) -> bool:
         """Whether a review found the question of a left-out case answered by another passage."""

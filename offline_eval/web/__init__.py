@@ -14,7 +14,7 @@ from ...guard.errors import require_extra
 
 if TYPE_CHECKING:
     from ._index import open_index
-    from ._label import label_app, review_app
+    from ._label import label_app
     from ._play import Playground, play_app
     from ._server import PageServer
     from ._view import view_app
@@ -25,7 +25,6 @@ __all__ = [
     "label_app",
     "open_index",
     "play_app",
-    "review_app",
     "view_app",
 ]
 
@@ -35,7 +34,6 @@ _MODULES = {
     "label_app": "_label",
     "open_index": "_index",
     "play_app": "_play",
-    "review_app": "_label",
     "view_app": "_view",
 }
 

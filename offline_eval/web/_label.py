@@ -10,8 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from pydantic import BaseModel
 
-from ..judging.labelling import LabelSession, NotAskedError
-from ..judging.reviewing import ReviewSession
+from ..judging.labelling import LabelSession, ReviewSession
 from ._pages import new_app, page
 
 PLACE = "/label/"
@@ -42,19 +41,16 @@ _SETTLING = _Words("Settling disagreements", "reply", "replies", "settled")
 _REVIEWING = _Words("Reviewing leaks", "case", "cases", "reviewed")
 
 
-def label_app(session: LabelSession) -> FastAPI:
-    """Return the page on which one person labels, or settles disagreements.
+def label_app(session: LabelSession | ReviewSession) -> FastAPI:
+    """Return the page on which one person labels, settles disagreements, or reviews leaks.
 
     The viewer is not part of it: it would show what judges and others said.
     """
+    if isinstance(session, ReviewSession):
+        # U is a verdict: unsure.
+        return _app(session, _REVIEWING, reviews=True, undo_key="z")
     words = _SETTLING if session.settles else _LABELLING
     return _app(session, words, annotator=session.annotator, settles=session.settles)
-
-
-def review_app(session: ReviewSession) -> FastAPI:
-    """Return the page on which a person says which left-out cases are answered after all."""
-    # U is a verdict: unsure.
-    return _app(session, _REVIEWING, reviews=True, undo_key="z")
 
 
 def _app(
@@ -72,7 +68,7 @@ def _app(
     def missing(_request: Request, _error: Exception) -> Response:
         return JSONResponse({"error": "no such reply"}, 404)
 
-    @app.exception_handler(NotAskedError)
+    @app.exception_handler(LabelSession.NotAskedError)
     def not_asked(_request: Request, error: Exception) -> Response:
         return JSONResponse({"error": str(error)}, 409)
 
@@ -98,6 +94,13 @@ def _app(
             undo=undo_key,
             settings=json.dumps(settings),
         )
+
+    _add_items(app, session)
+    return app
+
+
+def _add_items(app: FastAPI, session: LabelSession | ReviewSession) -> None:
+    """Add what the page's script asks."""
 
     @app.get(PLACE + "state")
     def state() -> dict[str, Any]:
@@ -127,5 +130,3 @@ def _app(
     def undo(given: _Note) -> dict[str, Any]:
         del given
         return session.undo()
-
-    return app

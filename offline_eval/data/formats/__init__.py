@@ -6,10 +6,8 @@ from ._knowornot_export import export_knowornot
 from ._knowornot_import import import_knowornot
 from ._lm_eval import import_lm_eval
 from ._replay import read_logs
-from ._run_parts import KnownBase
 
 __all__ = [
-    "KnownBase",
     "export_knowornot",
     "import_knowornot",
     "import_lm_eval",

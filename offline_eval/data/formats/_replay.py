@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ....guard.errors import InputError
@@ -16,6 +16,7 @@ from ...run import (
     ReplyRow,
     ReplySystem,
     RowError,
+    StoredPassage,
 )
 from .. import QuestionRecord
 from ._replay_log import LoggedPassage, LoggedReply, ReplayLog, read_replay_log
@@ -52,14 +53,16 @@ class LoggedRun:
 
 
 def read_logs(
-    paths: Sequence[str | os.PathLike[str]], bases: Sequence[KnownBase] = ()
+    paths: Sequence[str | os.PathLike[str]],
+    bases: Iterable[tuple[str, dict[str, Question], dict[str, StoredPassage]]] = (),
 ) -> LoggedRun:
     """Read logs of replies, and match them with the questions that they answer.
 
     Args:
         paths: of the logs, see `read_replay_log`.
-        bases: knowledge bases that the questions are from; without any, the questions and
-            expected answers in the logs are used. Texts that contexts hold are added to them.
+        bases: knowledge bases that the questions are from: name, unique in the run; questions by
+            the id in their file; passages by id. Without any, the questions and expected answers
+            in the logs are used.
 
     Raises:
         InputError: a log cannot be read, ids and texts belong to different questions, no question
@@ -67,7 +70,8 @@ def read_logs(
             was left out is in its own context.
     """
     logs = [read_replay_log(path) for path in paths]
-    return replay_rows(logs, list(bases) or list(bases_of_logs(logs)))
+    known = [KnownBase(*base) for base in bases]
+    return replay_rows(logs, known or list(bases_of_logs(logs)))
 
 
 def replay_systems(logs: Sequence[ReplayLog]) -> tuple[ReplySystem, ...]:

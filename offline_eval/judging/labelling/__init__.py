@@ -1,4 +1,4 @@
-"""Let people label replies: a sample, sessions, labels and agreement; the page is in `web`.
+"""Let people label replies, and review left-out cases; the pages are in `web`.
 
 Inside the folder of a run of replies:
 
@@ -7,25 +7,27 @@ Inside the folder of a run of replies:
     labels/NAME.jsonl         the labels of one annotator, appended one by one
     labels/_consensus.jsonl   the outcomes that settle disagreements
 
-Nobody sees what others or judges said before having labelled; only who settles
+In a run of relevance signals `reviews.jsonl` holds what people said of left-out cases:
+
+    left-out cases, the probably answered ones first ─► ReviewSession ─┬─► reviews.jsonl
+                                                   a spreadsheet and back ─┘
+
+Of labels nobody sees what others or judges said before having labelled; only who settles
 disagreements sees the labels of those who disagree.
 """
 
 from __future__ import annotations
 
 from ._agreement import Agreement
-from ._export import from_cell, is_csv_name, write_export
 from ._labels import Labels
-from ._session import LabelSession, NotAskedError
+from ._review_session import ReviewSession
+from ._session import LabelSession
 from ._views import plain
 
 __all__ = [
     "Agreement",
     "LabelSession",
     "Labels",
-    "NotAskedError",
-    "from_cell",
-    "is_csv_name",
+    "ReviewSession",
     "plain",
-    "write_export",
 ]

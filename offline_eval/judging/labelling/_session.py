@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from ....guard.errors import InputError
 from ...run import RepliesRun, SharedLog
@@ -79,7 +79,12 @@ class LabelSession:
         items: in the order in which they are shown.
         log: where labels go.
         annotator: who labels.
+
+    Attributes:
+        NotAskedError: what `label` raises of a label that does not fit.
     """
+
+    NotAskedError: ClassVar = NotAskedError
 
     def __init__(
         self,
@@ -222,7 +227,7 @@ class LabelSession:
         with self._lock:
             self._refresh()
             item = self._items[position]
-            if self._notes.get(item.reply_id, "") == _clean(note):
+            if self._notes.get(item.reply_id, "") == clean_note(note):
                 return self._state()
             steps = self._steps(item)
             said = self._said.get((item.reply_id, steps[0]["criterion"]))
@@ -297,7 +302,7 @@ class LabelSession:
             criterion=criterion,
             outcome=outcome,
             annotator=self.annotator,
-            note=self._notes.get(item.reply_id, "") if note is None else _clean(note),
+            note=self._notes.get(item.reply_id, "") if note is None else clean_note(note),
             at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             skipped=skipped,
         )
@@ -393,7 +398,8 @@ class LabelSession:
         return cls(run, found.criteria, items, _log_of(run, CONSENSUS), name)
 
 
-def _clean(note: str) -> str:
+def clean_note(note: str) -> str:
+    """A note as it is stored: bounded, and without what JSON and terminals cannot take."""
     whole = note.encode("utf-8", "replace").decode("utf-8")
     return whole.replace("\x00", "").strip()[:_LONGEST_NOTE]
 

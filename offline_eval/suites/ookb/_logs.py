@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ....guard.decision import Route
-from ...data.formats import KnownBase, read_logs
+from ...data.formats import read_logs
 from ...run import (
     Judgement,
     Question,
@@ -121,8 +121,8 @@ def given_judgements(replay: Replay, rows: Mapping[str, ReplyRow]) -> list[Judge
     return found
 
 
-def _known(base: AskedBase) -> KnownBase:
-    return KnownBase(
+def _known(base: AskedBase) -> tuple[str, dict[str, Question], dict[str, StoredPassage]]:
+    return (
         base.name,
         {
             original: base.question(record)

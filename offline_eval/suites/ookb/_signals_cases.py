@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ...report import Case as ShownCase
 from ...report import CaseLine, Cases, Passages, decimal, one_line
-from ...run import ReviewVerdict
+from ...run import Review
 from ._signals_summary import Case
 
 _SHOWN = 10
@@ -14,9 +14,9 @@ _QUESTION_LIMIT = 300
 _PASSAGE_LIMIT = 180
 _NONE = "No such case was measured."
 _REVIEWED = {
-    ReviewVerdict.ANSWERED: "another passage answers it, so it is no leak",
-    ReviewVerdict.NOT_ANSWERED: "no other passage answers it",
-    ReviewVerdict.UNSURE: "unsure, so it counts as unanswered",
+    Review.Verdict.ANSWERED: "another passage answers it, so it is no leak",
+    Review.Verdict.NOT_ANSWERED: "no other passage answers it",
+    Review.Verdict.UNSURE: "unsure, so it counts as unanswered",
 }
 
 

@@ -24,7 +24,7 @@ from ...run import (
     MeasuredRow,
     MeasuredRun,
     Question,
-    ReviewVerdict,
+    Review,
 )
 
 
@@ -52,7 +52,7 @@ class Case:
     passes: bool | None
     counted: bool = False
     held_out: bool = False
-    review: ReviewVerdict | None = None
+    review: Review.Verdict | None = None
 
     @property
     def found(self) -> bool:
@@ -72,7 +72,7 @@ class Case:
     @property
     def elsewhere(self) -> bool:
         """Whether review found it answered by another passage: it counts in no rate."""
-        return self.review is ReviewVerdict.ANSWERED
+        return self.review is Review.Verdict.ANSWERED
 
     @property
     def in_kb(self) -> bool:
@@ -256,7 +256,7 @@ class ReviewSummary(_Summary):
         if not said:
             return None
         return cls(
-            reviewed=said.total(), **{verdict.value: said[verdict] for verdict in ReviewVerdict}
+            reviewed=said.total(), **{verdict.value: said[verdict] for verdict in Review.Verdict}
         )
 
 

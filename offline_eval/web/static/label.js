@@ -42,8 +42,13 @@
     if (busy) {
       return;
     }
-    busy = true;
-    later(action).finally(() => { busy = false; });
+    setBusy(true);
+    later(action).finally(() => setBusy(false));
+  }
+
+  function setBusy(value) {
+    busy = value;
+    byId("work").ariaBusy = String(value);
   }
 
   function later(action) {

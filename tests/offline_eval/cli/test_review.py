@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.offline_eval.cli.commands import Knowgate, read_lines, refused, write_lines
-from tests.offline_eval.judging.reviewing.small_run import write_small_run
+from tests.offline_eval.judging.labelling.reviewing.small_run import write_small_run
 
 Answers = Callable[..., None]
 

@@ -16,11 +16,9 @@ from knowgate.guard import Fingerprint
 from knowgate.offline_eval.policies import (
     Calibrated,
     CalibrationSet,
-    ReviewOutlook,
     calibrate_records,
-    review_lines,
 )
-from knowgate.offline_eval.run import Review, ReviewVerdict, review_log
+from knowgate.offline_eval.run import Review
 from tests.offline_eval.policies.measured import SCORER
 from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
 
@@ -38,8 +36,8 @@ def run(measured: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(measured, tmp_path / "run"))
 
 
-def say(run: Path, **verdicts: ReviewVerdict | None) -> None:
-    review_log(run).append(
+def say(run: Path, **verdicts: Review.Verdict | None) -> None:
+    Review.log(run).append(
         Review(case_id=f"{name[1:]}-ü/left_out", verdict=said) for name, said in verdicts.items()
     )
 
@@ -51,10 +49,10 @@ def cases(found: CalibrationSet) -> dict[tuple[str, str], bool | None]:
 def test_an_answered_case_becomes_answerable_and_others_stay_leaks(run: Path) -> None:
     say(
         run,
-        q1=ReviewVerdict.ANSWERED,
-        q2=ReviewVerdict.UNSURE,
-        q3=ReviewVerdict.NOT_ANSWERED,
-        q4=ReviewVerdict.ANSWERED,
+        q1=Review.Verdict.ANSWERED,
+        q2=Review.Verdict.UNSURE,
+        q3=Review.Verdict.NOT_ANSWERED,
+        q4=Review.Verdict.ANSWERED,
     )
     say(run, q4=None)
     found = CalibrationSet.of_run(run)
@@ -64,16 +62,16 @@ def test_an_answered_case_becomes_answerable_and_others_stay_leaks(run: Path) ->
     for number in (2, 3, 4, 5):
         assert cases(found)[f"{number}-ü", "left_out"] is False
     assert found.reviews == {
-        "1-ü": ReviewVerdict.ANSWERED,
-        "2-ü": ReviewVerdict.UNSURE,
-        "3-ü": ReviewVerdict.NOT_ANSWERED,
+        "1-ü": Review.Verdict.ANSWERED,
+        "2-ü": Review.Verdict.UNSURE,
+        "3-ü": Review.Verdict.NOT_ANSWERED,
     }
     assert "of 12 left-out questions, 1 was found by review" in found.population
 
 
 def test_reviews_change_neither_the_seed_nor_which_questions_they_are(run: Path) -> None:
     before = CalibrationSet.of_run(run)
-    say(run, q1=ReviewVerdict.ANSWERED)
+    say(run, q1=Review.Verdict.ANSWERED)
     after = CalibrationSet.of_run(run)
 
     assert (after.seed, after.sha256) == (before.seed, before.sha256)
@@ -83,13 +81,13 @@ def test_reviews_change_neither_the_seed_nor_which_questions_they_are(run: Path)
 def test_a_calibration_after_further_reviews_is_no_new_attempt(run: Path) -> None:
     for _ in range(2):
         calibrate_records(CalibrationSet.of_run(run), Leak(0.3), delta=0.1, counted=True)
-        say(run, q1=ReviewVerdict.ANSWERED)
+        say(run, q1=Review.Verdict.ANSWERED)
     lines = (run / "calibrations.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["number"] for line in lines] == [1]
 
 
 def test_a_cascade_takes_the_verdicts_of_cases_that_were_reviewed(run: Path) -> None:
-    say(run, q1=ReviewVerdict.ANSWERED)
+    say(run, q1=Review.Verdict.ANSWERED)
     found = CalibrationSet.of_run(run)
     judge = replace(found, scorer=Fingerprint(kind="nli_cross_encoder"), source="judge")
     unreviewed = replace(
@@ -111,13 +109,13 @@ def _usual(one: CalibrationSet) -> CalibrationSet:
 
 
 def drawn(
-    left_out: list[float], reviews: dict[str, ReviewVerdict] | None, source: str = "run"
+    left_out: list[float], reviews: dict[str, Review.Verdict] | None, source: str = "run"
 ) -> CalibrationSet:
     """Sixty answerable questions of high relevance, and left-out ones as given."""
     records = []
     said = reviews or {}
     for at, score in enumerate(left_out):
-        elsewhere = said.get(str(at)) is ReviewVerdict.ANSWERED
+        elsewhere = said.get(str(at)) is Review.Verdict.ANSWERED
         records += [
             CalibrationRecord(str(at), 5.0 + at / 100, None, True, None, case="in_kb"),
             CalibrationRecord(
@@ -127,9 +125,14 @@ def drawn(
     return CalibrationSet(tuple(records), source, scorer=SCORER, leaves_out=True, reviews=reviews)
 
 
-def leaks(reviews: dict[str, ReviewVerdict]) -> Calibrated:
+def leaks(reviews: dict[str, Review.Verdict]) -> Calibrated:
     scores = np.linspace(0.0, 6.0, 60).round(2).tolist()
     return calibrate_records(drawn(scores, reviews), Leak(0.2), delta=0.1)
+
+
+def lines_of(found: Calibrated) -> list[str]:
+    outlook = found.reviews
+    return [] if outlook is None else outlook.lines(found.measured.source)
 
 
 def passing(found: Calibrated) -> int:
@@ -143,10 +146,10 @@ def passing(found: Calibrated) -> int:
 
 def test_further_reviews_are_those_down_to_the_threshold_that_they_could_reach() -> None:
     found = leaks({})
-    outlook = ReviewOutlook.of(found)
+    outlook = found.reviews
     assert outlook is not None
     # With the passing ones answered, as many again could pass and be certified.
-    answered = {str(at): ReviewVerdict.ANSWERED for at in range(60 - passing(found), 60)}
+    answered = {str(at): Review.Verdict.ANSWERED for at in range(60 - passing(found), 60)}
     reached = leaks(answered)
 
     assert passing(found) > 0
@@ -155,8 +158,8 @@ def test_further_reviews_are_those_down_to_the_threshold_that_they_could_reach()
 
 
 def test_reviewed_cases_are_not_asked_for_again() -> None:
-    before = ReviewOutlook.of(leaks({}))
-    after = ReviewOutlook.of(leaks({"59": ReviewVerdict.NOT_ANSWERED, "58": ReviewVerdict.UNSURE}))
+    before = leaks({}).reviews
+    after = leaks({"59": Review.Verdict.NOT_ANSWERED, "58": Review.Verdict.UNSURE}).reviews
     assert before is not None
     assert after is not None
     assert before.further is not None
@@ -167,22 +170,22 @@ def test_reviewed_cases_are_not_asked_for_again() -> None:
 
 def test_where_nothing_is_certified_no_review_can_help() -> None:
     found = calibrate_records(drawn([0.1, 0.2, 0.3], {}), Leak(0.1), delta=0.1)
-    outlook = ReviewOutlook.of(found)
+    outlook = found.reviews
     assert outlook is not None
     assert outlook.further == 0
-    assert review_lines(found)[-1] == "no further review could change the threshold"
+    assert lines_of(found)[-1] == "no further review could change the threshold"
 
 
 def test_records_of_no_run_have_nothing_to_review() -> None:
     found = calibrate_records(drawn([float(at) for at in range(60)], None), Leak(0.2), delta=0.1)
-    assert ReviewOutlook.of(found) is None
-    assert review_lines(found) == []
+    assert found.reviews is None
+    assert lines_of(found) == []
 
 
 def test_the_lines_name_the_command_with_the_run_quoted() -> None:
-    found = leaks({"59": ReviewVerdict.ANSWERED})
+    found = leaks({"59": Review.Verdict.ANSWERED})
     found = replace(found, measured=replace(found.measured, source="my run"))
-    first, second = review_lines(found)
+    first, second = lines_of(found)
     assert first == (
         "reviews: 1 of 60 left-out questions reviewed, 1 answered after all by another passage"
     )

@@ -16,8 +16,7 @@ import pytest
 from langchain_core.runnables import RunnableLambda
 from starlette.types import ASGIApp
 
-from knowgate.offline_eval.judging.labelling import LabelSession
-from knowgate.offline_eval.judging.reviewing import ReviewSession, review_cases
+from knowgate.offline_eval.judging.labelling import LabelSession, ReviewSession
 from knowgate.offline_eval.run import MeasuredRun, RepliesRun
 from knowgate.offline_eval.web import (
     PageServer,
@@ -25,11 +24,10 @@ from knowgate.offline_eval.web import (
     label_app,
     open_index,
     play_app,
-    review_app,
     view_app,
 )
 from knowgate.offline_eval.web._pages import _environment
-from tests.offline_eval.judging.reviewing.small_run import write_small_run
+from tests.offline_eval.judging.labelling.reviewing.small_run import write_small_run
 from tests.offline_eval.web.runs import replies_run
 from tests.offline_eval.web.test_play import TEXTS, chain_of
 from tests.support.browser import CHROMIUM, chromium, page_of, serious_findings
@@ -222,8 +220,8 @@ def test_leaks_are_reviewed_by_keyboard(tmp_path: Path, browser: Any, socket_ena
     from playwright.sync_api import expect
 
     run = write_small_run(tmp_path / "run")
-    session = ReviewSession(run, review_cases(MeasuredRun.read(run)))
-    with served(review_app(session)) as url, page_of(browser, viewport=NARROW) as page:
+    session = ReviewSession.open(run)
+    with served(label_app(session)) as url, page_of(browser, viewport=NARROW) as page:
         page.goto(url)
         expect(page.locator("#question")).to_have_text("What do I pay for an overdue book?")
         expect(page.locator("#facts")).to_have_text("relevance: raw 0.200")
@@ -232,22 +230,19 @@ def test_leaks_are_reviewed_by_keyboard(tmp_path: Path, browser: Any, socket_ena
         expect(page.locator("#passages li").first).to_contain_text("charged 20 cents")
         assert serious_findings(page) == []
         assert is_narrow_enough(page)
-        page.keyboard.press("a")
-        expect(page.locator("#count")).to_have_text("1 of 3 reviewed")
-        expect(page.locator("#question")).to_have_text("When does the boat trip begin?")
-        expect(page.locator("#probable")).to_be_hidden()
-        # A key counts once the case that it is about is shown.
-        for key, question in (
-            ("u", "May I bring my dog?"),
-            ("z", "When does the boat trip begin?"),
-        ):
+        steps = (
+            ("a", "When does the boat trip begin?", "1 of 3 reviewed"),
+            ("u", "May I bring my dog?", "2 of 3 reviewed"),
+            ("z", "When does the boat trip begin?", "1 of 3 reviewed"),
+            ("n", "May I bring my dog?", "2 of 3 reviewed"),
+        )
+        for key, question, count in steps:
+            expect(page.locator("#work")).to_have_attribute("aria-busy", "false")
             page.keyboard.press(key)
             expect(page.locator("#question")).to_have_text(question)
-            expect(page.locator("#live")).to_have_text(re.compile(r"Stored|Taken back"))
-        expect(page.locator("#count")).to_have_text("1 of 3 reviewed")
-        page.keyboard.press("n")
-        expect(page.locator("#question")).to_have_text("May I bring my dog?")
-        expect(page.locator("#passages li")).to_have_count(1)
+            expect(page.locator("#count")).to_have_text(count)
+        expect(page.locator("#probable")).to_be_hidden()
+        expect(page.locator("#work")).to_have_attribute("aria-busy", "false")
         page.keyboard.press("s")
         expect(page.locator("#finished-words")).to_have_text("2 of 3 cases reviewed, 1 skipped.")
         assert serious_findings(page) == []

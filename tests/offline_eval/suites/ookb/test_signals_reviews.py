@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from knowgate.offline_eval.report import WhatIf
-from knowgate.offline_eval.run import MeasuredRun, Review, ReviewVerdict, review_log
+from knowgate.offline_eval.run import MeasuredRun, Review
 from knowgate.offline_eval.suites.ookb import MEASURE
 from knowgate.offline_eval.suites.ookb._signals_report import signals_document
 from knowgate.offline_eval.suites.ookb._signals_summary import measured_cases, summarise
@@ -29,8 +29,8 @@ def read(run: Path) -> MeasuredRun:
     return MeasuredRun.read(run, unfinished=True)
 
 
-def say(run: Path, **verdicts: ReviewVerdict) -> MeasuredRun:
-    review_log(run).append(
+def say(run: Path, **verdicts: Review.Verdict) -> MeasuredRun:
+    Review.log(run).append(
         Review(case_id=f"{name}/left_out", verdict=said) for name, said in verdicts.items()
     )
     return read(run)
@@ -43,7 +43,7 @@ def text_of(run: MeasuredRun) -> str:
 def test_an_answered_case_counts_in_no_rate(run: Path) -> None:
     before = read(run)
     unreviewed = summarise(before, measured_cases(before))
-    after = say(run, q0=ReviewVerdict.ANSWERED, q1=ReviewVerdict.UNSURE)
+    after = say(run, q0=Review.Verdict.ANSWERED, q1=Review.Verdict.UNSURE)
     found = summarise(after, measured_cases(after))
 
     assert (unreviewed.left_out.tested, unreviewed.left_out.abstained) == (6, 3)
@@ -61,8 +61,8 @@ def test_an_answered_case_counts_in_no_rate(run: Path) -> None:
 
 def test_the_report_says_what_was_reviewed_and_what_to_do_next(run: Path) -> None:
     before = text_of(read(run))
-    after = text_of(say(run, q0=ReviewVerdict.ANSWERED, q1=ReviewVerdict.NOT_ANSWERED))
-    done = text_of(say(run, q2=ReviewVerdict.UNSURE))
+    after = text_of(say(run, q0=Review.Verdict.ANSWERED, q1=Review.Verdict.NOT_ANSWERED))
+    done = text_of(say(run, q2=Review.Verdict.UNSURE))
 
     assert "3 leaks were not reviewed" in before
     assert "'knowgate review' on this run folder" in before
@@ -82,7 +82,7 @@ def test_a_run_without_a_policy_names_the_command_too(write_run: WriteRun) -> No
 
 def test_an_answered_case_that_passes_is_shown_as_no_mistake(run: Path) -> None:
     found = {case.row.case_id: case for case in measured_cases(read(run))}
-    reviewed = measured_cases(say(run, q0=ReviewVerdict.ANSWERED))
+    reviewed = measured_cases(say(run, q0=Review.Verdict.ANSWERED))
     case = next(case for case in reviewed if case.row.case_id == "q0/left_out")
 
     assert found["q0/left_out"].left_out
@@ -91,7 +91,7 @@ def test_an_answered_case_that_passes_is_shown_as_no_mistake(run: Path) -> None:
 
 
 def test_other_thresholds_are_judged_by_the_same_cases_as_the_rates(run: Path) -> None:
-    reviewed = say(run, q0=ReviewVerdict.ANSWERED)
+    reviewed = say(run, q0=Review.Verdict.ANSWERED)
     cases = measured_cases(reviewed)
     what_if = signals_what_if(reviewed, cases)
     assert isinstance(what_if, WhatIf)
@@ -105,5 +105,5 @@ def test_other_thresholds_are_judged_by_the_same_cases_as_the_rates(run: Path) -
 
 
 def test_the_suite_reports_a_reviewed_run(run: Path) -> None:
-    reviewed = say(run, q0=ReviewVerdict.ANSWERED)
+    reviewed = say(run, q0=Review.Verdict.ANSWERED)
     assert MEASURE.report(reviewed).values["reviews"]["answered"] == 1

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.offline_eval.judging.reviewing import ReviewSession, review_cases
-from knowgate.offline_eval.run import MeasuredRun
+from knowgate.offline_eval.judging.labelling import ReviewSession
 from tests.guard.engine.remembered import remembered_encoders
-from tests.offline_eval.judging.reviewing.small_run import write_small_run
+from tests.offline_eval.judging.labelling.reviewing.small_run import write_small_run
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -26,4 +25,4 @@ def run(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def session(run: Path) -> ReviewSession:
-    return ReviewSession(run, review_cases(MeasuredRun.read(run)))
+    return ReviewSession.open(run)

@@ -8,26 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....guard.errors import InputError
-from ....guard.files import read_jsonl
-from ...data import CsvFile
-from ...run import (
-    MeasuredRow,
-    MeasuredRun,
-    Review,
-    ReviewVerdict,
-    require_reviewable,
-    review_log,
-    reviewable,
-)
-from ..labelling import from_cell, is_csv_name, write_export
-from ._cases import ReviewCase
+from ...data import Fields
+from ...run import MeasuredRow, MeasuredRun, Review
+from ._export import from_cell, is_csv_name, write_export
+from ._review_cases import ReviewCase
 
 _COLUMNS = (
     "case_id", "verdict", "passage", "note", "at", "question", "answer", "relevance",
     "probably_answered", "first_passage",
 )  # fmt: skip
 _FIELDS = ("verdict", "passage", "note", "at")
-_HINT = f"verdict is one of {', '.join(ReviewVerdict)}, or empty; correct the line"
+_HINT = f"verdict is one of {', '.join(Review.Verdict)}, or empty; correct the line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +85,7 @@ def import_reviews(
         InputError: a row is damaged, is about no left-out case of the run, or a case stands there
             twice; names file and line.
     """
-    cases, found = reviewable(run.rows), dict[str, Review]()
+    cases, found = run.reviewable, dict[str, Review]()
     without = 0
     for where, values in _read(path):
         review = _checked(values, cases, where)
@@ -109,21 +100,16 @@ def import_reviews(
             )
         found[review.case_id] = review
     changed = [review for name, review in found.items() if not _same(review, run.reviews.get(name))]
-    review_log(folder).append(changed)
+    Review.log(folder).append(changed)
     return Imported(len(changed), len(found) - len(changed), without)
 
 
 def _read(path: str | os.PathLike[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    name = os.fspath(path)
-    if is_csv_name(path, "--import"):
-        table = CsvFile.read(
-            path, needed="case_id", others="verdict, and perhaps passage, note, at"
-        )
-        for number, cells in table.rows:
-            yield f"{name}:{number}", {key: from_cell(text) for key, text in cells.items()}
-    else:
-        for number, values in read_jsonl(path):
-            yield f"{name}:{number}", values
+    is_csv = is_csv_name(path, "--import")
+    others = "verdict, and perhaps passage, note, at"
+    for row in Fields.of_table(path, needed="case_id", others=others):
+        texts = {key: from_cell(text) for key, text in row.value.items()} if is_csv else row.value
+        yield row.where, texts
 
 
 def _checked(values: Mapping[str, Any], cases: Mapping[str, MeasuredRow], where: str) -> Review:
@@ -134,7 +120,7 @@ def _checked(values: Mapping[str, Any], cases: Mapping[str, MeasuredRow], where:
     if isinstance(verdict, str):
         given["verdict"] = "_".join(verdict.lower().split()) or None
     review = Review.checked({"verdict": None, **given}, where=where, hint=_HINT, clean=True)
-    require_reviewable(review, cases, where)
+    review.require_of(cases, where)
     return review
 
 

@@ -11,34 +11,30 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard.errors import InputError
-from knowgate.offline_eval.judging.reviewing import (
-    ReviewSession,
-    export_reviews,
-    import_reviews,
-)
-from knowgate.offline_eval.judging.reviewing._exchange import Imported
-from knowgate.offline_eval.run import MeasuredRun, ReviewVerdict
+from knowgate.offline_eval.judging.labelling import ReviewSession
+from knowgate.offline_eval.judging.labelling._review_files import Imported
+from knowgate.offline_eval.run import MeasuredRun, Review
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_what_is_exported_can_be_filled_in_and_imported(
     session: ReviewSession, run: Path, tmp_path: Path, kind: str
 ) -> None:
-    session.decide(0, ReviewVerdict.ANSWERED, passage="news#1", note="=1+1, “yes”\nand more")
+    session.decide(0, Review.Verdict.ANSWERED, passage="news#1", note="=1+1, “yes”\nand more")
     path = tmp_path / f"reviews.{kind}"
 
-    assert export_reviews(MeasuredRun.read(run), session.cases, path) == 1
+    assert session.export(path) == 1
     (run / "reviews.jsonl").unlink()
-    assert import_reviews(run, MeasuredRun.read(run), path) == Imported(1, 0, 2)
+    assert ReviewSession.store_file(run, path) == Imported(1, 0, 2)
     found = MeasuredRun.read(run).reviews["fee/left_out"]
     assert (found.passage, found.note) == ("news#1", "=1+1, “yes”\nand more")
-    assert import_reviews(run, MeasuredRun.read(run), path) == Imported(0, 1, 2)
+    assert ReviewSession.store_file(run, path) == Imported(0, 1, 2)
 
 
 def test_the_export_is_in_the_order_of_review_with_the_marked_case_first(
     session: ReviewSession, run: Path, tmp_path: Path
 ) -> None:
-    export_reviews(MeasuredRun.read(run), session.cases, tmp_path / "all.csv")
+    session.export(tmp_path / "all.csv")
     with (tmp_path / "all.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert [(row["case_id"], row["probably_answered"]) for row in rows] == [
@@ -66,7 +62,7 @@ def test_a_bad_row_is_told_with_its_line_and_nothing_is_stored(
     path = tmp_path / "bad.jsonl"
     path.write_text(f'{{"case_id": "tour/left_out", "verdict": "Not answered"}}\n{line}\n', "utf-8")
     with pytest.raises(InputError, match=words) as told:
-        import_reviews(run, MeasuredRun.read(run), path)
+        ReviewSession.store_file(run, path)
     assert f"{path}:2" in str(told.value)
     assert not (run / "reviews.jsonl").exists()
 
@@ -75,22 +71,21 @@ def test_a_table_without_case_ids_is_rejected(run: Path, tmp_path: Path) -> None
     path = tmp_path / "bad.csv"
     path.write_text("question,verdict\nq,answered\n", encoding="utf-8")
     with pytest.raises(InputError, match="no column 'case_id'"):
-        import_reviews(run, MeasuredRun.read(run), path)
+        ReviewSession.store_file(run, path)
 
 
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
-    st.sampled_from(list(ReviewVerdict)),
+    st.sampled_from(list(Review.Verdict)),
     st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=40),
     st.sampled_from(["csv", "jsonl"]),
 )
 def test_any_verdict_and_note_come_back_as_they_were(
-    session: ReviewSession, run: Path, verdict: ReviewVerdict, note: str, kind: str
+    session: ReviewSession, run: Path, verdict: Review.Verdict, note: str, kind: str
 ) -> None:
     path = run.parent / f"reviews.{kind}"
     session.decide(2, verdict, note=note)
-    before = MeasuredRun.read(run)
-    export_reviews(before, session.cases, path)
-    assert import_reviews(run, before, path).stored == 0, json.dumps(note)
+    session.export(path)
+    assert ReviewSession.store_file(run, path).stored == 0, json.dumps(note)

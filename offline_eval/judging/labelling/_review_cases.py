@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ....guard.decision import Route
 from ....guard.engine import TokenEncoder
 from ....guard.errors import InputError
-from ...run import MeasuredRow, MeasuredRun, reviewable
-from ._likely import PROBABLE, OnScored, Sought, answer_scores
+from ...run import MeasuredRow, MeasuredRun, OnStep
+from ._likely_answers import PROBABLE, Sought, answer_scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,12 @@ class ReviewPassage:
     source: str
     relevance: float | None
     likely: float
+
+    @property
+    def heading(self) -> str:
+        """What it is called: its id, and its source where that is not in the id."""
+        told = not self.source or self.source in self.passage_id
+        return self.passage_id if told else f"{self.passage_id} · {self.source}"
 
     @property
     def probable(self) -> bool:
@@ -60,13 +66,22 @@ class ReviewCase:
     passages: tuple[ReviewPassage, ...]
 
     @property
+    def facts(self) -> str:
+        """Its relevance in words."""
+        raw = "nothing was retrieved" if self.relevance is None else f"raw {self.relevance:.3f}"
+        passes = {None: "", True: ", passes", False: ", does not pass"}[self.passes]
+        if self.calibrated is None:
+            return f"relevance: {raw}{passes}"
+        return f"relevance {self.calibrated:.3f} ({raw}){passes}"
+
+    @property
     def probable(self) -> bool:
         """Whether the question is probably answered after all: by the first passage."""
         return bool(self.passages) and self.passages[0].probable
 
 
 def review_cases(
-    run: MeasuredRun, *, encoder: TokenEncoder | None = None, on_scored: OnScored | None = None
+    run: MeasuredRun, *, encoder: TokenEncoder | None = None, on_scored: OnStep | None = None
 ) -> tuple[ReviewCase, ...]:
     """The cases that can be reviewed: the probably answered ones, then by falling relevance.
 
@@ -78,7 +93,7 @@ def review_cases(
     Raises:
         InputError: the run has no case with its source left out.
     """
-    rows = list(reviewable(run.rows).values())
+    rows = list(run.reviewable.values())
     if not rows:
         raise InputError(
             "the run holds no measured case with its source left out",

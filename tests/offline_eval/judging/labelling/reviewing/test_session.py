@@ -11,15 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowgate.guard.errors import InputError
-from knowgate.offline_eval.judging.labelling import NotAskedError
-from knowgate.offline_eval.judging.reviewing import (
+from knowgate.offline_eval.judging.labelling import LabelSession, ReviewSession
+from knowgate.offline_eval.judging.labelling._review_cases import (
     ReviewCase,
     ReviewPassage,
-    ReviewSession,
+    _place,
     review_cases,
 )
-from knowgate.offline_eval.judging.reviewing._cases import _place
-from knowgate.offline_eval.run import MeasuredRun, ReviewVerdict
+from knowgate.offline_eval.run import MeasuredRun, Review
 from tests.offline_eval.cli.commands import read_lines
 
 
@@ -76,9 +75,9 @@ def test_any_cases_have_one_order(
 def test_a_verdict_is_on_disk_at_once_and_the_last_one_counts(
     session: ReviewSession, run: Path
 ) -> None:
-    session.decide(0, ReviewVerdict.UNSURE)
+    session.decide(0, Review.Verdict.UNSURE)
     assert verdicts(run) == {"fee/left_out": "unsure"}
-    session.decide(0, ReviewVerdict.ANSWERED, passage="news#1", note="says so")
+    session.decide(0, Review.Verdict.ANSWERED, passage="news#1", note="says so")
 
     assert verdicts(run) == {"fee/left_out": "answered"}
     assert [row["verdict"] for row in read_lines(run / "reviews.jsonl")] == ["unsure", "answered"]
@@ -89,7 +88,7 @@ def test_a_verdict_is_on_disk_at_once_and_the_last_one_counts(
 
 def test_verdicts_of_another_process_are_seen(session: ReviewSession, run: Path) -> None:
     other = ReviewSession(run, session.cases)
-    other.decide(1, ReviewVerdict.NOT_ANSWERED)
+    other.decide(1, Review.Verdict.NOT_ANSWERED)
 
     assert session.open_positions == [0, 2]
     assert session.state()["statuses"] == ["open", "done", "open"]
@@ -125,7 +124,7 @@ def test_a_note_alone_is_no_verdict(session: ReviewSession, run: Path) -> None:
 def test_what_is_not_asked_is_rejected(
     session: ReviewSession, run: Path, criterion: str, outcome: str
 ) -> None:
-    with pytest.raises(NotAskedError):
+    with pytest.raises(LabelSession.NotAskedError):
         session.label(0, criterion, outcome)
     assert not (run / "reviews.jsonl").exists()
 
@@ -139,12 +138,12 @@ def test_no_position_beyond_the_cases_is_answered(session: ReviewSession) -> Non
 def test_a_half_written_verdict_is_dropped_and_the_next_one_is_whole(
     session: ReviewSession, run: Path
 ) -> None:
-    session.decide(0, ReviewVerdict.ANSWERED)
+    session.decide(0, Review.Verdict.ANSWERED)
     path = run / "reviews.jsonl"
     path.write_bytes(path.read_bytes() + b'{"case_id": "tour/left_o')
     again = ReviewSession(run, session.cases)
     assert again.open_positions == [1, 2]
-    again.decide(1, ReviewVerdict.UNSURE)
+    again.decide(1, Review.Verdict.UNSURE)
     assert verdicts(run) == {"fee/left_out": "answered", "tour/left_out": "unsure"}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,11 +23,11 @@ from ....guard.signals.relevance import (
     word_piece_idf,
 )
 from ...data.diversity import numbers_of, words_of
+from ...run import OnStep
 
 PROBABLE = 0.6
 """Score from which on a passage is said to answer probably."""
 
-OnScored = Callable[[int, int], None]
 _BATCH = 32
 # They say which answer it is only together with the question.
 _BARE = frozenset(("yes", "no", "yeah", "not"))
@@ -53,7 +53,7 @@ def answer_scores(
     texts: Mapping[str, str],
     *,
     encoder: TokenEncoder | None = None,
-    on_scored: OnScored | None = None,
+    on_scored: OnStep | None = None,
 ) -> list[tuple[float, ...]]:
     """Score how probably each passage holds each answer.
 

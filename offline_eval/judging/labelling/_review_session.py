@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...run import LONGEST_NOTE, MeasuredRun, Review, ReviewVerdict, review_log, reviewable
-from ..labelling import NotAskedError, plain
-from ._cases import ReviewCase
+from ...run import MeasuredRun, OnStep, Review
+from ._review_cases import ReviewCase, review_cases
+from ._review_files import Imported, export_reviews, import_reviews
+from ._session import NotAskedError, clean_note
+from ._views import plain
 
 CRITERION = "review"
 _KEYS = {"answered": "a", "not_answered": "n", "unsure": "u"}
@@ -38,12 +40,36 @@ class ReviewSession:
 
     def __init__(self, folder: Path, cases: Sequence[ReviewCase]) -> None:
         self.folder, self.cases = folder, tuple(cases)
-        self._log, self._lock = review_log(folder), threading.Lock()
+        self._log, self._lock = Review.log(folder), threading.Lock()
         self._undo: list[tuple[int, Review | None]] = []
         self._skipped: set[int] = set()
         self._said: dict[str, Review] = {}
         self._read_bytes = -1
         self._refresh()
+
+    @classmethod
+    def open(cls, folder: Path, *, on_scored: OnStep | None = None) -> ReviewSession:
+        """Read a run, and look for the passages that probably answer its left-out questions.
+
+        Args:
+            folder: of the run, finished or not.
+            on_scored: called with the number of passages that were looked at, and of all.
+
+        Raises:
+            InputError: there is no such run, it is damaged, or it has no left-out case.
+        """
+        return cls(
+            folder, review_cases(MeasuredRun.read(folder, unfinished=True), on_scored=on_scored)
+        )
+
+    @staticmethod
+    def store_file(folder: Path, path: Path) -> Imported:
+        """Store the verdicts of a file; see `import_reviews`."""
+        return import_reviews(folder, MeasuredRun.read(folder, unfinished=True), path)
+
+    def export(self, path: Path) -> int:
+        """Write all cases with their verdicts; see `export_reviews`."""
+        return export_reviews(MeasuredRun.read(self.folder, unfinished=True), self.cases, path)
 
     def __len__(self) -> int:
         return len(self.cases)
@@ -58,7 +84,7 @@ class ReviewSession:
     def decide(
         self,
         position: int,
-        verdict: ReviewVerdict | None,
+        verdict: Review.Verdict | None,
         *,
         passage: str | None = None,
         note: str | None = None,
@@ -112,7 +138,7 @@ class ReviewSession:
             return {
                 "question": plain(case.question),
                 "expected": plain(case.answer),
-                "facts": facts_of(case),
+                "facts": case.facts,
                 "probable": case.probable,
                 "response": "",
                 "citation": "",
@@ -131,7 +157,7 @@ class ReviewSession:
         return [
             {
                 "text": plain(one.text or ""),
-                "name": plain(heading_of(one.passage_id, one.source)),
+                "name": plain(one.heading),
                 "probable": one.probable and place == 0,
             }
             for place, one in enumerate(self.cases[position].passages)
@@ -148,7 +174,7 @@ class ReviewSession:
         """
         if criterion != CRITERION or outcome not in _TEXTS:
             raise NotAskedError
-        self.decide(position, ReviewVerdict(outcome), note=note)
+        self.decide(position, Review.Verdict(outcome), note=note)
         return self.state()
 
     def skip(self, position: int, note: str | None = None) -> dict[str, Any]:
@@ -168,7 +194,7 @@ class ReviewSession:
             self._refresh()
             case = self.cases[position]
             before = self._said.get(case.case_id)
-            if ("" if before is None else before.note) != _clean(note):
+            if ("" if before is None else before.note) != clean_note(note):
                 passage = None if before is None else before.passage
                 self._store(position, self._verdict(case), passage, note)
                 self._undo.append((position, before))
@@ -188,11 +214,11 @@ class ReviewSession:
             return {**self._state(), "position": position}
 
     def _store(
-        self, position: int, verdict: ReviewVerdict | None, passage: str | None, note: str | None
+        self, position: int, verdict: Review.Verdict | None, passage: str | None, note: str | None
     ) -> None:
         case = self.cases[position]
         before = self._said.get(case.case_id)
-        kept = ("" if before is None else before.note) if note is None else _clean(note)
+        kept = ("" if before is None else before.note) if note is None else clean_note(note)
         self._log.append(
             [Review(case_id=case.case_id, verdict=verdict, passage=passage, note=kept)]
         )
@@ -205,7 +231,7 @@ class ReviewSession:
             self._said = {review.case_id: review for _, review in self._log.places()}
             self._read_bytes = size
 
-    def _verdict(self, case: ReviewCase) -> ReviewVerdict | None:
+    def _verdict(self, case: ReviewCase) -> Review.Verdict | None:
         said = self._said.get(case.case_id)
         return None if said is None else said.verdict
 
@@ -219,35 +245,8 @@ class ReviewSession:
         return {"statuses": statuses, "undoable": len(self._undo)}
 
 
-def review_counts(run: MeasuredRun) -> dict[str, int]:
-    """How many left-out cases of a run there are, and how many have which verdict."""
-    cases = len(reviewable(run.rows))
-    said = [review.verdict for review in run.reviews.values()]
-    verdicts = {verdict.value: said.count(verdict) for verdict in ReviewVerdict}
-    return {"left_out": cases, "reviewed": len(said), **verdicts, "open": cases - len(said)}
-
-
-def facts_of(case: ReviewCase) -> str:
-    """The relevance of a case in words."""
-    raw = "nothing was retrieved" if case.relevance is None else f"raw {case.relevance:.3f}"
-    passes = {None: "", True: ", passes", False: ", does not pass"}[case.passes]
-    if case.calibrated is None:
-        return f"relevance: {raw}{passes}"
-    return f"relevance {case.calibrated:.3f} ({raw}){passes}"
-
-
-def heading_of(passage_id: str, source: str) -> str:
-    """How a passage is called: by its id, and by its source where that is not in the id."""
-    return f"{passage_id} · {source}" if source and source not in passage_id else passage_id
-
-
 def _passages(case: ReviewCase) -> str:
     number = len(case.passages)
     if not number:
         return "Nothing was retrieved."
     return f"{number}, without the source"
-
-
-def _clean(note: str) -> str:
-    whole = note.encode("utf-8", "replace").decode("utf-8")
-    return whole.replace("\x00", "").strip()[:LONGEST_NOTE]

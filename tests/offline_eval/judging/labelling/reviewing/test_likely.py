@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.judging.reviewing._likely import PROBABLE, Sought, answer_scores
+from knowgate.offline_eval.judging.labelling._likely_answers import PROBABLE, Sought, answer_scores
 from tests.guard.engine.remembered import remembered_encoders
-from tests.offline_eval.judging.reviewing.small_run import PASSAGES
+from tests.offline_eval.judging.labelling.reviewing.small_run import PASSAGES
 
 
 @pytest.fixture(scope="module", autouse=True)
