@@ -23,7 +23,6 @@ from ._artefacts import (
 )
 from ._cascade_rule import CascadeRule
 from ._fingerprint import Fingerprint
-from ._leak_test import LeakTest
 from ._model_files import EMBEDDED_SHA256
 from ._policy_fields import (
     AGGREGATOR_NAMES,
@@ -60,7 +59,6 @@ __all__ = [
     "GuaranteedRisk",
     "Histogram",
     "IdentityCalibrator",
-    "LeakTest",
     "PlattCalibrator",
     "PolicyPoint",
     "Retrieval",
