@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -16,6 +17,7 @@ from pydantic import (
 )
 
 from ._fingerprint import Fingerprint
+from ._leak_test import LeakTest
 from .decision import Route
 from .errors import FingerprintMismatchError, PolicyError, PolicyVersionError
 
@@ -237,6 +239,11 @@ class Guarantee(Artefact):
     def level(self) -> float:
         """The level of the test: δ, or this attempt's part of it, divided among the candidates."""
         return self.level_of(self.delta, self.attempt) / self.candidates
+
+    @staticmethod
+    def leak_test(sizes: Iterable[int], bound: float) -> LeakTest:
+        """Choose the test of a leak by the questions of each passage, and the bound."""
+        return LeakTest.of(sizes, bound)
 
     @staticmethod
     def level_of(delta: float, attempt: int | None) -> float:

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 # Shares above 0 that are told apart at most, and parts that a whole passage is counted in.
 _MOST_LEVELS, _WHOLE = 20, 48
-# Stake of the bets that weights come from, in standard errors of a passage that goes all one way;
-# and the largest, as a part of what would lose everything. By `benchmarks/leak_certificate.py`.
+# The stake λ that weights come from, times √(passages · α (1 − α)), and its largest part of what
+# would lose everything. Chosen by simulation: hardly a loss where the questions of a passage all
+# go alike, most of the gain where they do not (`benchmarks/leak_certificate.py`).
 _STAKE, _LARGEST_STAKE = 1.6, 0.95
 
 

@@ -24,7 +24,6 @@ from ._artefacts import (
 )
 from ._cascade_rule import CascadeRule
 from ._fingerprint import Fingerprint
-from ._leak_test import LeakTest
 from ._model_files import EMBEDDED_SHA256
 from ._policy_fields import (
     AGGREGATOR_NAMES,
@@ -63,7 +62,6 @@ __all__ = [
     "GuaranteedRisk",
     "Histogram",
     "IdentityCalibrator",
-    "LeakTest",
     "Missing",
     "PlattCalibrator",
     "PolicyPoint",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...guard.decision import Route
-from ...guard.policy import Calibrator, LeakTest
+from ...guard.policy import Calibrator, Guarantee
 from .. import CalibrationRecord
 from .._statistics import errors_allowed
 from ._certificate import Certificate, PointResult, TargetResult, sequence_certificate
@@ -163,9 +163,9 @@ def leak_p_values(sizes: Floats, bound: float, delta: float) -> Callable[[Floats
     if (sizes == 1).all():
         count = np.full(1, len(sizes))
         return lambda shares: binomial_p_values(shares.sum(axis=1), count, bound)
-    if len(sizes) > LeakTest.MOST_PASSAGES:
+    test = Guarantee.leak_test(sizes.tolist(), bound)
+    if test.passages > test.MOST_PASSAGES:
         return lambda shares: hoeffding_bentkus_p_values(shares.sum(axis=1), len(sizes), bound)
-    test = LeakTest.of(sizes.tolist(), bound)
     # Never more than where each passage passes as a whole or not at all, and one to be shown.
     most = (2 + (errors_allowed(len(sizes), bound, delta) or 0)) * test.weights[-1]
     known = np.append(test.p_values(most), 1.0)

@@ -1,11 +1,10 @@
-"""The test of each passage's share of questions: its formula, and its promise by simulation."""
+"""The certificate from each passage's share of questions: what it promises, by simulation."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from knowgate.calibration.risk import Leak, fit_policy
 from knowgate.calibration.risk._leak_certificate import leak_p_values
 from knowgate.calibration.risk._tests import hoeffding_bentkus_p_value
 from knowgate.guard import Policy
-from knowgate.guard.policy import LeakTest
+from knowgate.guard.policy import Guarantee
 
 Floats = NDArray[np.float64]
 DRAWS, DELTA = 1000, 0.1
@@ -30,20 +29,6 @@ def certified(shares: Floats, risk: float, size: int = 4) -> NDArray[np.bool_]:
     """Of each draw, whether a threshold at which these shares pass is certified."""
     sizes = np.full(shares.shape[1], float(size))
     return np.asarray(leak_p_values(sizes, risk, DELTA)(shares) <= DELTA)
-
-
-def chance(pairs: Sequence[tuple[float, float]], risk: float, most: float, of: LeakTest) -> float:
-    """P(total weight ≤ `most`) where each passage has one of two shares and mean `risk`."""
-    weight = dict(zip(of.levels, of.weights, strict=True))
-    found = 0.0
-    for highs in itertools.product([False, True], repeat=len(pairs)):
-        probability, total = 1.0, 0
-        for (a, b), high in zip(pairs, highs, strict=True):
-            share_high = (risk - a) / (b - a)
-            probability *= share_high if high else 1.0 - share_high
-            total += weight[b if high else a]
-        found += probability * (total <= most)
-    return found
 
 
 def correlated(passages: int, rate: float, rng: np.random.Generator, *, rho: float) -> Floats:
@@ -114,64 +99,6 @@ def test_counting_each_question_breaks_the_promise_too_often() -> None:
     assert certified(shares, 0.1).mean() <= LIMIT
 
 
-def test_the_weights_equal_their_formula_by_hand() -> None:
-    # λ = 1.6 / √(27 · .2 · .8) = .76980; half a passage loses log(1.15396 / .76906) = .40578,
-    # a whole one log(1.15396 / .38416) = 1.09991; 48 · .36892 = 17.7 parts, rounded up.
-    assert LeakTest.of([2] * 27, 0.2).weights == (0, 18, 48)
-
-
-def test_the_p_values_equal_those_by_hand() -> None:
-    # Two passages, means of .2: each passes with chance .2, or by half with chance .4.
-    test = LeakTest.of([2, 2], 0.2)
-    half = test.weights[1]
-
-    p_values = test.p_values(2 * half)
-
-    assert 2 * half < 48
-    assert p_values[0] == pytest.approx(0.8 * 0.8)  # both pass or not
-    assert p_values[half] == pytest.approx(1 - 0.4 * 0.4)  # both by half, not both do
-    assert p_values[2 * half] == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize(("size", "risk"), [(2, 0.2), (3, 0.2), (2, 0.6), (4, 0.3)])
-def test_no_mixture_of_passages_has_a_larger_chance_than_the_p_value(
-    size: int, risk: float
-) -> None:
-    test = LeakTest.of([size] * 5, risk)
-    below = [share for share in test.levels if share <= risk]
-    pairs = [(a, b) for a in below for b in test.levels if b > risk]
-    p_values = test.p_values(3 * 48)
-
-    for total in (0, test.weights[1], 40, 48, 70, 96, 120):
-        chances = [
-            chance(mixture, risk, total, test)
-            for mixture in itertools.combinations_with_replacement(pairs, 5)
-        ]
-        assert max(chances) <= p_values[total] + 1e-12
-        # And it is hardly larger than the worst of them.
-        assert p_values[total] <= 1.25 * max(chances)
-
-
-@pytest.mark.parametrize(("passages", "risk"), [(8, 0.3), (27, 0.2), (100, 0.1)])
-def test_with_one_question_per_passage_it_is_the_exact_binomial_tail(
-    passages: int, risk: float
-) -> None:
-    errors = np.arange(passages // 4)
-    test = LeakTest.of([1] * passages, risk)
-
-    assert test.p_values(48 * errors[-1])[::48] == pytest.approx(binom.cdf(errors, passages, risk))
-
-
-@settings(derandomize=True, deadline=None, max_examples=50)
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=40), st.floats(0.02, 0.6))
-def test_p_values_rise_from_that_of_nothing_passing(sizes: list[int], risk: float) -> None:
-    p_values = LeakTest.of(sizes, risk).p_values(100)
-
-    assert (np.diff(p_values) >= 0.0).all()
-    assert p_values[0] == pytest.approx((1.0 - risk) ** len(sizes))
-    assert p_values[-1] <= 1.0
-
-
 @settings(derandomize=True, deadline=None, max_examples=50)
 @given(st.lists(st.integers(1, 6), min_size=12, max_size=40), st.data())
 def test_a_higher_threshold_never_has_a_larger_p_value(
@@ -187,19 +114,8 @@ def test_a_higher_threshold_never_has_a_larger_p_value(
     assert (np.diff(p_values) >= 0.0).all()
 
 
-def test_a_share_between_the_levels_counts_as_the_next() -> None:
-    test = LeakTest.of(range(1, 41), 0.2)
-
-    assert len(test.levels) == 21
-    assert test.totals(np.asarray([[0.05, 0.0], [0.051, 0.0]])).tolist() == [
-        test.weights[1],
-        test.weights[2],
-    ]
-    assert test.total_of([(40, 2, 3), (7, 0, 5)]) == 3 * test.weights[1]
-
-
 def test_many_passages_are_tested_by_their_mean_share() -> None:
-    shares = np.zeros((1, LeakTest.MOST_PASSAGES + 1))
+    shares = np.zeros((1, Guarantee.leak_test([], 0.1).MOST_PASSAGES + 1))
     shares[0, :150] = 0.5
     sizes = np.full(shares.shape[1], 2.0)
 
@@ -216,15 +132,6 @@ def test_many_passages_are_tested_by_their_mean_share() -> None:
     ]
     policy = fit_policy(records, Leak(0.1), delta=DELTA).policy
     assert Policy.parse(json.loads(policy.to_json()), where="policy.json") == policy
-
-
-def test_between_no_leak_and_two_there_are_steps() -> None:
-    test = LeakTest.of([2] * 27, 0.1)
-
-    [half] = [w for share, w in zip(test.levels, test.weights, strict=True) if share == 0.5]
-
-    p_values = test.p_values(48)
-    assert p_values[0] < p_values[half] <= DELTA < p_values[48]
 
 
 @pytest.mark.parametrize("seed", range(6))
