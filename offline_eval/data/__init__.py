@@ -5,6 +5,7 @@ from __future__ import annotations
 from ._csv_file import CsvFile
 from ._embedding import Encoder, embed_all
 from ._fields import Fields
+from ._labels import Label, units
 from ._questions import KnowledgeBase, PassageKind, QuestionRecord
 
 __all__ = [
@@ -12,7 +13,9 @@ __all__ = [
     "Encoder",
     "Fields",
     "KnowledgeBase",
+    "Label",
     "PassageKind",
     "QuestionRecord",
     "embed_all",
+    "units",
 ]
