@@ -149,8 +149,7 @@ def sizes_of_units(
         if label is not None and leave_out is not LeaveOut.SOURCE:
             label = label.whole
         named.append(label or " ".join((record.passage or record.answer).split()))
-    merged: dict[Label | str, Label] = {
-        **Label.merged(one for one in named if isinstance(one, Label))
-    }
+    merged = Label.merged(one for one in named if isinstance(one, Label))
     # Of a question of which nothing is known nothing can be left out.
-    return list(Counter(merged.get(one, one) for one in named if one).values())
+    found = (merged[one] if isinstance(one, Label) else one for one in named if one)
+    return list(Counter(found).values())

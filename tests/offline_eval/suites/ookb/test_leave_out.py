@@ -167,7 +167,7 @@ def test_own_passages_go_with_their_page_or_topic(
     run = MeasuredRun.read(run_suite(MEASURE, settings, tmp_path / "run", systems).folder)
 
     (row,) = [row for row in run.rows if row.case_id == "plans.md#team/left_out"]
-    gone = {"source": "plans.md#team", "page": "plans.md", "topic": ("plans.md", "prices.md")}
+    gone = {"source": ("plans.md#team",), "page": ("plans",), "topic": ("plans", "prices")}
     assert not [name for name in row.retrieved if name.startswith(gone[leave_out])]
     planned = sizes_of_units(tmp_path / "q.jsonl", LeaveOut(leave_out), None, served=False)
     assert len(_units(tmp_path)) == len(planned) == units
