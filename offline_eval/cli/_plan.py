@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...guard.errors import InputError
-from ..data import KnowledgeBase, PassageKind, QuestionRecord
+from ..data import PassageKind, QuestionRecord
+from ..run import LeaveOut
+from ..suites.ookb import sizes_of_units
 from ._app import app
 from ._console import out, print_figures, prints_figures
 
 if TYPE_CHECKING:
     from ...calibration.risk import LeakPlan
 
+_UNITS = {LeaveOut.SOURCE: "passages", LeaveOut.PAGE: "pages", LeaveOut.TOPIC: "units"}
 _TABLE = (20, 30, 50, 75, 100, 150, 200, 300, 500, 1000)
 
 
@@ -40,13 +43,29 @@ def plan(
         PassageKind | None,
         typer.Option(
             help="What a passage holds, as for `measure`; questions that share one count "
-            "as one piece of evidence. Not used where every question names its source."
+            "as one piece of evidence. Not used with --served."
+        ),
+    ] = None,
+    leave_out: Annotated[
+        LeaveOut,
+        typer.Option(
+            help="What is left out, as for `measure`: questions count as one piece of evidence "
+            "where it is the same."
+        ),
+    ] = LeaveOut.SOURCE,
+    served: Annotated[
+        bool | None,
+        typer.Option(
+            help="The questions are for `measure` with --chain or --documents, which leaves out "
+            "what they name as source; otherwise for their own passages.  [default: served, if "
+            "every question names its source and not every one its passage]",
+            show_default=False,
         ),
     ] = None,
 ) -> None:
     """Say what can be certified with these questions, and with 20 to 1,000 like them.
 
-    What counts is how many passages (or sources) the questions are about. The numbers come
+    What counts is how many passages (or sources, pages) the questions are about. The numbers come
     from the test of the certificate; what a policy would abstain from needlessly comes from
     the same test on simulated scores. Nothing is measured and no model is asked.
 
@@ -60,11 +79,22 @@ def plan(
             raise InputError(
                 f"must be between 0 and 1, not {value:g}", where=name, hint="name one such as 0.1"
             )
-    sizes = _sizes(questions, passage)
+    records = QuestionRecord.read(questions, need_answer=False)
+    if served is None:
+        served = all(one.source for one in records) and not all(one.passage for one in records)
+    sizes = sizes_of_units(questions, leave_out, passage, served=served)
     level = Guarantee.level_of(delta, 1)
     found = LeakPlan.of(sizes, risk, delta=level)
     rows = [LeakPlan.of(_like(sizes, count), risk, delta=level) for count in _TABLE]
-    for line in [_verdict(found, risk, delta), "", *_table(found, rows)]:
+    named = served or all(one.source for one in records)
+    note = _note(questions, leave_out, len(sizes), served=served) if named else ""
+    units = _UNITS[leave_out]
+    for line in [
+        _verdict(found, risk, delta, units),
+        *filter(None, [note]),
+        "",
+        *_table(found, rows),
+    ]:
         out.print(line, markup=False)
     figures: dict[str, Any] = {"plan": found, "table": rows}
     if unanswerable is not None:
@@ -83,13 +113,18 @@ def _topics(path: Path, questions: Path) -> list[int]:
     return list(Counter(one.topic or (one.question_id,) for one in records).values())
 
 
-def _sizes(path: Path, kind: PassageKind | None) -> list[int]:
-    """Questions of each source or passage."""
-    records = QuestionRecord.read(path)
-    if kind is None and all(record.source for record in records):
-        return list(Counter(record.source for record in records).values())
-    base = KnowledgeBase.of(records, kind, where=str(path))
-    return list(Counter(base.passage_of.values()).values())
+def _note(questions: Path, leave_out: LeaveOut, count: int, *, served: bool) -> str:
+    """Say when another number of units will count, which depends on what is measured."""
+    if leave_out is LeaveOut.TOPIC:
+        on_topics = "Pages were counted: on how many topics they are is known once it is measured."
+        return on_topics if served else ""
+    documents = LeaveOut.PAGE if served else leave_out
+    other = len(sizes_of_units(questions, documents, None, served=True))
+    if other == count:
+        return ""
+    if served:
+        return f"Where the documents name no sections, whole pages are left out: {other} count."
+    return f"Asked of documents (--served), with their sources left out, {other} count."
 
 
 def _like(sizes: list[int], questions: int) -> list[int]:

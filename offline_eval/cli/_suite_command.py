@@ -31,7 +31,7 @@ from ._app import app
 from ._call_options import RAY_OPTIONS, CallOptions, EngineName
 from ._call_progress import call_stages
 from ._command_group import with_help_mode
-from ._console import aligned, err, out, print_figures, prints_figures
+from ._console import err, out, print_figures, print_table, prints_figures
 from ._project_file import item_type
 
 _SYSTEMS, _CALLS = "Systems under test", "Calls"
@@ -299,18 +299,22 @@ def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> 
     with call_stages() as advance:
         options = RunOptions(limits, given["retry_failed"], pool, advance, notes.append)
         result = run_suite(suite, settings, given["out_dir"], choice, options)
-    print_figures({**asdict(result.totals), "failed": result.failed, "run": result.folder})
+    ending = suite.ending(result)
+    totals = {**asdict(result.totals), "failed": ending.failed, "run": result.folder}
+    print_figures({**totals, **ending.values})
+    print_table(ending.columns, ending.lines)
     for note in (*notes, *_totals(suite, result.totals), f"run → {result.folder}"):
         out.print(note, markup=False)
-    if result.failed:
-        rows = f"{result.failed} of {result.totals.already + result.totals.stored}"
+    if ending.failed:
+        rows = f"{ending.failed} of {result.totals.already + result.totals.stored}"
         err.print(
             f"{rows} {suite.rows.name} failed: see `error` in {suite.rows.name}.jsonl; add "
             "--retry-failed to the same command to ask again",
             markup=False,
         )
-    out.print(f"next: {suite.next_command(result.folder)}", markup=False)
-    if result.failed:
+    for line in (f"next: {suite.next_command(result.folder)}", *ending.notes):
+        out.print(line, markup=False)
+    if ending.failed:
         raise typer.Exit(1)
 
 
@@ -324,8 +328,7 @@ def _totals(suite: AnySuite, totals: RunTotals) -> list[str]:
 
 
 def _show(found: DryRun) -> None:
-    for line in aligned(found.columns, found.lines):
-        out.print(line, markup=False, soft_wrap=True)
+    print_table(found.columns, found.lines)
     for note in found.notes:
         out.print(note, markup=False)
     print_figures(dict(found.values))

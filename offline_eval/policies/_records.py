@@ -21,7 +21,7 @@ from ...guard.policy import Fingerprint, Missing, Policy, Retrieval, default_cal
 from ...guard.signals.relevance import default_aggregator
 from ..data import QuestionRecord
 from ..data.diversity import words_of
-from ..run import CaseKind, Manifest, MeasuredRow, MeasuredRun, Question, Review
+from ..run import CaseKind, LeaveOut, Manifest, MeasuredRow, MeasuredRun, Question, Review
 from ..suites.uniknow import uniknow_signals
 
 
@@ -284,10 +284,15 @@ def hash_of_texts(lines: Iterable[str]) -> str:
 
 
 _POPULATION = (
-    "questions on this knowledge base, each asked twice: with the whole of it and with the "
-    "passage that holds the answer left out, both counting the same; a context counts as right "
-    "if that passage was retrieved"
+    "questions on this knowledge base, each asked twice: with the whole of it and with {left_out} "
+    "left out, both counting the same; a context counts as right if the passage that holds the "
+    "answer was retrieved"
 )
+_LEFT_OUT = {
+    LeaveOut.SOURCE: "the passage that holds the answer",
+    LeaveOut.PAGE: "the whole page of the passage that holds the answer",
+    LeaveOut.TOPIC: "all pages on the topic of the passage that holds the answer",
+}
 
 
 def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
@@ -305,7 +310,9 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
     found: MeasuredRun = MeasuredRun.read(run, with_calibration=False)
     # Questions whose source nobody knows are no evidence.
     kinds = (*CaseKind.twins(), CaseKind.UNANSWERABLE)
-    rows = [row for row in found.rows if row.kind in kinds]
+    rows = [
+        row for row in found.rows if row.kind in kinds and row.question_id not in found.unmatched
+    ]
     if not any(row.kind is CaseKind.IN_KB for row in rows):
         raise InputError(
             "nothing is known of where the answers of its questions are, so there is nothing to "
@@ -340,12 +347,13 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
 
 
 def _population(run: MeasuredRun) -> str:
+    population = _POPULATION.format(left_out=_LEFT_OUT[run.manifest.settings.leave_out])
     answered = sum(review.answered for review in run.reviews.values())
     if not answered:
-        return _POPULATION
+        return population
     left_out = sum(row.kind is CaseKind.LEFT_OUT for row in run.rows)
     return (
-        f"{_POPULATION}; of {left_out} left-out questions, {answered} "
+        f"{population}; of {left_out} left-out questions, {answered} "
         f"{'was' if answered == 1 else 'were'} found by review to be answered by another passage "
         "and do not count"
     )
@@ -412,7 +420,7 @@ def _ookb_record(run: MeasuredRun, row: MeasuredRow) -> CalibrationRecord:
     failed, elsewhere = row.error is not None, run.answered_elsewhere(row)
     right = row.kind is CaseKind.IN_KB and not failed and not row.retrieval_miss
     question = run.questions[row.question_id]
-    group = question.own_passage
+    group = question.evidence
     if row.kind is CaseKind.UNANSWERABLE:
         group = f"topic {question.topic}" if question.topic else ""
     return CalibrationRecord(

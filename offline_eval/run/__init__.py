@@ -16,6 +16,7 @@ from ._progress import OnProgress, OnStep, Progress, RunTotals, Tally
 from ._questions import (
     CaseKind,
     FoundBy,
+    LeaveOut,
     MeasuredManifest,
     MeasuredRow,
     Question,
@@ -44,6 +45,7 @@ __all__ = [
     "FoundBy",
     "InputFile",
     "Judgement",
+    "LeaveOut",
     "Manifest",
     "MeasuredManifest",
     "MeasuredRow",

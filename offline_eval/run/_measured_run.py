@@ -17,6 +17,7 @@ from ._questions import (
     MeasuredManifest,
     MeasuredRow,
     Question,
+    RowError,
     SourceRow,
 )
 from ._replies import StoredPassage
@@ -99,6 +100,15 @@ class MeasuredRun:
     def unanswerable(self) -> bool:
         """Whether questions were asked that somebody knows to be unanswerable."""
         return any(row.kind is CaseKind.UNANSWERABLE for row in self.rows)
+
+    @property
+    def unmatched(self) -> frozenset[str]:
+        """Ids of the questions that name a source which no document has."""
+        return frozenset(
+            row.question_id
+            for row in self.rows
+            if row.error is not None and row.error.type == RowError.UNMATCHED_SOURCE
+        )
 
     @property
     def settings(self) -> dict[str, Any]:

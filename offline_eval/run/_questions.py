@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, FiniteFloat, model_validator
 
@@ -42,6 +43,17 @@ class CaseKind(StrEnum):
         return self in (CaseKind.LEFT_OUT, CaseKind.ECHO)
 
 
+class LeaveOut(StrEnum):
+    """What a left-out case lacks: the source of its answer, its whole page, or its topic.
+
+    The topic is the page, and every page with a passage much like the one that answers.
+    """
+
+    SOURCE = "source"
+    PAGE = "page"
+    TOPIC = "topic"
+
+
 class FoundBy(StrEnum):
     """How the documents that hold the answer of a question were told from others.
 
@@ -66,6 +78,7 @@ class MeasuredSettings(Stored):
         retrieval: name of the retrieval strategy.
         top_k: passages per case.
         passage: what stands in a passage.
+        leave_out: what the left-out cases lack.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -76,6 +89,7 @@ class MeasuredSettings(Stored):
     retrieval: str
     top_k: Annotated[int, Field(gt=0)]
     passage: str
+    leave_out: LeaveOut = LeaveOut.SOURCE
 
 
 class MeasuredManifest(Manifest):
@@ -96,6 +110,14 @@ class MeasuredManifest(Manifest):
     probed_scorer: Fingerprint | None = None
     tuned_on: tuple[str, ...] = ()
 
+    @classmethod
+    def read_raw(cls, folder: str | os.PathLike[str]) -> dict[str, Any]:
+        """Read the manifest; one of a run made before sources could be widened says so."""
+        value = super().read_raw(folder)
+        if isinstance(settings := value.get("settings"), dict):
+            settings.setdefault("leave_out", LeaveOut.SOURCE.value)
+        return value
+
     @property
     def scorer(self) -> Fingerprint:
         """Of what judged relevance, with the scores of its probe."""
@@ -110,6 +132,8 @@ class Question(Stored):
         knowledge_base: name of the one that it belongs to; empty where there is one only.
         topic: what it is about, where the input says so.
         made_by: who made it up: empty for people, `rules`, or `model:NAME`.
+        unit: what the question is evidence about, where that is more than its passage: questions
+            share it if what was left out for them overlaps.
     """
 
     question_id: Identifier
@@ -121,15 +145,28 @@ class Question(Stored):
     knowledge_base: str = ""
     topic: str | None = None
     made_by: str = ""
+    unit: str = ""
 
     @property
     def own_passage(self) -> str:
         """Id of the passage that holds the answer; the question's own id where it has none."""
         return self.passage_id or self.question_id
 
+    @property
+    def evidence(self) -> str:
+        """What the question is evidence about: its unit, else its passage."""
+        return self.unit or self.own_passage
+
 
 class RowError(Stored):
-    """Why there is no result for a case."""
+    """Why there is no result for a case.
+
+    Attributes:
+        UNMATCHED_SOURCE: type of the error of a question that names a source which no document
+            has.
+    """
+
+    UNMATCHED_SOURCE: ClassVar = "UnmatchedSourceError"
 
     type: str
     detail: str

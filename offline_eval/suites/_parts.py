@@ -203,6 +203,25 @@ class DryRun:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What a command says once a run is finished.
+
+    Attributes:
+        failed: rows to be asked again; the exit code is 1 where there are some.
+        columns: headings.
+        lines: of the table, one cell per heading.
+        notes: the last lines.
+        values: for `--json`.
+    """
+
+    failed: int
+    columns: tuple[str, ...] = ()
+    lines: tuple[tuple[str, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
 def model_by_name(name: str, limits: CallLimits) -> LanguageModel:
     """Load a language model by name, to be called within limits.
 

@@ -76,8 +76,10 @@ from ._parts import (
     REPLAY,
     CaseT,
     DryRun,
+    Ending,
     ModelChoice,
     RowT,
+    RunResult,
     SettingsT,
     SummaryT,
     System,
@@ -375,6 +377,10 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         counts = {one.name: sum(self.applies(case, one) for case in cases) for one in systems}
         lines = tuple((name, str(number)) for name, number in counts.items())
         return DryRun(("system", "cases"), lines, values={"cases": counts})
+
+    def ending(self, result: RunResult) -> Ending:
+        """Return what the command says of a run that it finished; by default nothing."""
+        return Ending(result.failed)
 
     def check(self, run: SuiteRun[RowT]) -> None:
         """Check a stored run before it is scored.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from .._registry import register
 from ._instruments import Instruments
 from ._measure import MEASURE
+from ._own_passages import sizes_of_units
 from ._replayed import replayed_decisions
 from ._scorer_comparison import ScorerComparison
 from ._scorers import compare_scorers
@@ -21,6 +22,7 @@ __all__ = [
     "ScorerComparison",
     "compare_scorers",
     "replayed_decisions",
+    "sizes_of_units",
 ]
 
 register(MEASURE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from ....guard import Guard, GuardOptions
 from ....guard.contracts import RelevanceScorer
 from ....guard.decision import Decision
 from ....guard.engine import BiEncoderScorer
-from ....guard.errors import InputError, KnowgateError, SignalError
+from ....guard.errors import SignalError
 from ....guard.policy import Policy
 from ....guard.signals.relevance import (
     DEFAULT_SCORER,
@@ -30,18 +30,14 @@ from ...run import (
     CaseKind,
     FoundBy,
     MeasuredRun,
-    SourceRow,
     StoredPassage,
 )
 from ...systems import Case, PassageIndex, ServedChain
 from .._parts import System
+from ._locating import WIDE, WIDEST, SourceSearch
 from ._settings import MeasureSettings
 from ._signals_summary import SERVED
-from ._sources import Source, chunk_id, find_source, source_row
-
-# Documents retrieved to find a question's source among them, and to fill up a left-out case.
-_WIDE = 50
-_WIDEST = 1600
+from ._sources import Source, chunk_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +48,15 @@ class MeasuredCase:
         case: to be measured.
         record: the question.
         knowledge_base: that is searched; None where a chain has its own.
+        left_out: ids of the passages in it that a left-out case lacks.
+        unit: what it is evidence about, where that is more than its passage.
     """
 
     case: Case
     record: QuestionRecord
     knowledge_base: KnowledgeBase | None
+    left_out: frozenset[str] = frozenset()
+    unit: str = ""
 
     @property
     def case_id(self) -> str:
@@ -125,6 +125,7 @@ class Instruments(System):
             "retrieval": "basic_rag",
             "top_k": settings.top_k,
             "passage": base.kind.value,
+            "leave_out": settings.leave_out,
         }
 
     def found(self, asked: MeasuredCase) -> Found:
@@ -136,7 +137,7 @@ class Instruments(System):
         base, case = asked.knowledge_base, asked.case
         assert base is not None
         try:
-            ids = tuple(self._retrieved(base, case))
+            ids = tuple(self._retrieved(base, asked))
         except Exception as error:
             # One bad question is a row, not the end of the run. The message of a foreign error
             # may quote the question: only its type is kept.
@@ -145,11 +146,13 @@ class Instruments(System):
         found = Found(ids, tuple(base.passages[name] for name in ids), missed)
         return echoed(case, found) if case.kind is CaseKind.ECHO else found
 
-    def _retrieved(self, base: KnowledgeBase, case: Case) -> list[str]:
+    def _retrieved(self, base: KnowledgeBase, asked: MeasuredCase) -> list[str]:
         if self._index is None:
             self._index = PassageIndex(base, self.encoder)
-        vector = self.encoder.embed([case.question])[0]
-        return self._index.nearest_for(case, vector, self.settings.top_k)
+        gone = asked.left_out if asked.case.kind.leaves_out else frozenset()
+        k, vector = self.settings.top_k, self.encoder.embed([asked.case.question])[0]
+        nearest = self._index.nearest(vector, k + len(gone))
+        return [name for name in nearest if name not in gone][:k]
 
     def judged(self, question: str, passages: Sequence[object]) -> Decision:
         """Judge whether the passages suffice.
@@ -188,6 +191,7 @@ class Instruments(System):
             InputError: chain, documents or scorer cannot be loaded.
         """
         details: dict[str, Any] = {}
+        labels: tuple[str, ...] = ()
         if chain is None and settings.chain is not None:
             chain = ServedChain.load(settings.chain)
         guard = None if chain is None else chain.guard
@@ -195,8 +199,10 @@ class Instruments(System):
         scorer = own or load_scorer(settings.scorer or DEFAULT_SCORER)
         aggregator = guard.policy.aggregator if guard is not None and own is not None else ""
         if chain is None:
-            chain, details = over_documents(settings, scorer)
-        return ServedInstruments(scorer, chain, aggregator=aggregator, details=details)
+            chain, details, labels = over_documents(settings, scorer)
+        return ServedInstruments(
+            scorer, chain, aggregator=aggregator, details=details, labels=labels
+        )
 
 
 class ServedInstruments(Instruments):
@@ -207,10 +213,11 @@ class ServedInstruments(Instruments):
         chain: finds the documents.
         aggregator: of the chain's own guard; empty for the scorer's.
         details: what the manifest says besides, e.g. how documents were cut into chunks.
+        labels: the sources of all documents, where they are known.
 
     Attributes:
         chain: as given.
-        located: the sources that `locate` found.
+        search: for the sources of the questions; None before `locate`.
     """
 
     def __init__(
@@ -220,12 +227,12 @@ class ServedInstruments(Instruments):
         *,
         aggregator: str = "",
         details: dict[str, Any] | None = None,
+        labels: Sequence[str] = (),
     ) -> None:
         super().__init__(scorer, encoder=None)  # type: ignore[arg-type] # the chain has its own
         self.chain, self._aggregator, self._details = chain, aggregator, details or {}
-        self._served = 0
-        self._sources: dict[str, Source] = {}
-        self.located: list[SourceRow] = []
+        self._labels = labels
+        self.search: SourceSearch | None = None
 
     def aggregator(self, settings: MeasureSettings) -> str:
         """Return the aggregator: as asked for, of the chain's guard, or of the scorer."""
@@ -234,93 +241,68 @@ class ServedInstruments(Instruments):
     def described(self, settings: MeasureSettings, cases: Sequence[MeasuredCase]) -> dict[str, Any]:
         """Return what the manifest says about retrieval."""
         del cases
+        assert self.search is not None
         return {
             "retrieval": SERVED,
-            "top_k": max(1, self._served),
+            "top_k": max(1, self.search.served),
             "passage": "chunk",
             "chain": self.chain.description,
             "source_key": settings.source_key,
+            "leave_out": settings.leave_out,
             **self._details,
         }
 
-    def locate(self, cases: Sequence[MeasuredCase], key: str) -> None:
+    def locate(
+        self, cases: Sequence[MeasuredCase], settings: MeasureSettings
+    ) -> list[MeasuredCase]:
         """Ask the chain every question, to learn where its answer is and how much is served.
 
+        Returns:
+            The cases that can be measured: one of a question whose source is not known.
+
         Raises:
-            InputError: the chain fails on the first question, or the sources that the
-                questions name occur in none of the documents that it finds.
+            InputError: see `SourceSearch.find`.
         """
-        records = {
-            one.record.question_id: one.record
-            for one in cases
-            if one.case.kind is not CaseKind.UNANSWERABLE
+        self.search = SourceSearch(
+            self.chain, settings.source_key, settings.leave_out, self._labels
+        )
+        self.search.find(
+            {
+                one.record.question_id: one.record
+                for one in cases
+                if one.case.kind is not CaseKind.UNANSWERABLE
+            }
+        )
+        unknown = {
+            name for name, one in self.search.sources.items() if one.found_by is FoundBy.UNKNOWN
         }
-        labels: dict[str, None] = {}
-        for record in records.values():
-            try:
-                served = self.chain.documents(record.question)
-                wide = self.chain.documents(record.question, max(_WIDE, 4 * len(served)))
-            except KnowgateError as error:
-                if not self._sources:
-                    raise InputError(
-                        f"asked the first question, it failed: {error}", where=self.chain.name
-                    ) from error
-                continue  # its cases become rows with an error
-            self._served = max(self._served, len(served))
-            found = self._sources[record.question_id] = find_source(record, wide, key)
-            if found.found_by is not FoundBy.UNKNOWN:
-                self.located.append(source_row(record, found, wide))
-            labels.update(dict.fromkeys(str(one.metadata.get(key)) for one in wide))
-        self._require_labels(records, list(labels), key)
-
-    def _require_labels(
-        self, records: Mapping[str, QuestionRecord], labels: Sequence[str], key: str
-    ) -> None:
-        named = [name for name in self._sources if records[name].source]
-        unknown = [self._sources[name].found_by is FoundBy.UNKNOWN for name in named]
-        if named and all(unknown):
-            raise InputError(
-                f"the questions name sources such as {records[named[0]].source!r}, and no document "
-                f"that was found has it in its metadata {key!r} (there: {', '.join(labels[:3])})",
-                where=self.chain.name,
-                hint="name the field that holds the source with --source-key",
-            )
-
-    def planned(self, cases: Sequence[MeasuredCase]) -> list[MeasuredCase]:
-        """Return the cases that can be measured: one of a question whose source is not known."""
-        unknown = {name for name, one in self._sources.items() if one.found_by is FoundBy.UNKNOWN}
-        known = [one for one in cases if one.case.question_id not in unknown]
-        live = {
-            one.case.question_id: replace(
-                one,
-                case=replace(
-                    one.case,
-                    case_id=f"{one.case.question_id}/{CaseKind.LIVE}",
-                    kind=CaseKind.LIVE,
-                ),
-            )
-            for one in cases
-            if one.case.question_id in unknown
-        }
-        order = {one.case.question_id: place for place, one in enumerate(cases)}
-        return sorted([*known, *live.values()], key=lambda one: order[one.case.question_id])
+        asked = [_live(one) if one.case.question_id in unknown else one for one in cases]
+        unit = self.search.unit
+        return [
+            replace(one, unit=unit.get(one.case.question_id, ""))
+            for one in {one.case_id: one for one in asked}.values()
+        ]
 
     def found(self, asked: MeasuredCase) -> Found:
         """Retrieve for a case; where the source is left out, as many documents as are served.
 
         Raises:
             RetrievalError: the chain failed.
+            UnmatchedSourceError: no document has the source that the question names.
         """
+        assert self.search is not None
         case, record = asked.case, asked.record
-        source = self._sources.get(record.question_id)
+        source = self.search.sources.get(record.question_id)
         if source is None and case.kind is not CaseKind.UNANSWERABLE:
-            raise RetrievalError("the chain failed when it was asked where the answer is")
+            raise self.search.unmatched.get(record.question_id) or RetrievalError(
+                "the chain failed when it was asked where the answer is"
+            )
         chosen = served = self.chain.documents(record.question)
         missed = False
         if source is not None and case.kind is CaseKind.IN_KB:
             missed = not any(map(source.answers, served))
         if source is not None and case.kind.leaves_out:
-            wide = self.chain.documents(record.question, max(_WIDE, 4 * len(served)))
+            wide = self.chain.documents(record.question, max(WIDE, 4 * len(served)))
             chosen = self._without(source, record.question, served, wide)
         key = self.settings.source_key
         self._store(chosen)
@@ -335,7 +317,7 @@ class ServedInstruments(Instruments):
         if len(kept) == len(served):
             return kept
         kept, asked = _others(source, wide), len(wide)
-        while len(kept) < len(served) and asked < _WIDEST:
+        while len(kept) < len(served) and asked < WIDEST:
             more = self.chain.documents(question, 2 * max(1, asked))
             if len(more) <= asked:
                 break
@@ -356,14 +338,25 @@ class ServedInstruments(Instruments):
         )
 
 
+def _live(asked: MeasuredCase) -> MeasuredCase:
+    """The case as one of a question of which nothing is known."""
+    name = asked.case.question_id
+    case = replace(asked.case, case_id=f"{name}/{CaseKind.LIVE}", kind=CaseKind.LIVE)
+    return replace(asked, case=case)
+
+
 def _others(source: Source, documents: Iterable[Document]) -> list[Document]:
     return [one for one in documents if not source.leaves_out(one)]
 
 
 def over_documents(
     settings: MeasureSettings, scorer: RelevanceScorer
-) -> tuple[ServedChain, dict[str, Any]]:
-    """Make a chain over the chunks of a folder, searched by embeddings in memory."""
+) -> tuple[ServedChain, dict[str, Any], tuple[str, ...]]:
+    """Make a chain over the chunks of a folder, searched by embeddings in memory.
+
+    Returns:
+        The chain, what the manifest says about it, and the sources of its documents.
+    """
     assert settings.documents is not None
     size, shared = settings.chunk_size, settings.chunk_overlap
     chunks = load_chunks(settings.documents, chunk_size=size, chunk_overlap=shared)
@@ -383,4 +376,5 @@ def over_documents(
             "count": len(chunks), "sha256": digest, "chunk_size": size, "chunk_overlap": shared,
         },
     }  # fmt: skip
-    return ServedChain(search, name="documents"), details
+    labels = (str(one.metadata.get(settings.source_key, "")) for one in chunks)
+    return ServedChain(search, name="documents"), details, tuple(dict.fromkeys(labels))

@@ -29,10 +29,12 @@ from ...run import (
     TableSpec,
 )
 from ...systems import Case
-from .._parts import ModelChoice, System, Work, questions_tuned_on
+from .._parts import Ending, ModelChoice, RunResult, System, Work, questions_tuned_on
 from ..base import Suite, SuiteRun
 from ._cases import build_cases
 from ._instruments import Instruments, MeasuredCase, ServedInstruments
+from ._measured_counts import MeasuredCounts
+from ._own_passages import left_out_together
 from ._settings import MeasureSettings
 from ._signals_report import signals_document
 
@@ -104,6 +106,20 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         loaded.source = settings.scorer or DEFAULT_SCORER
         return (loaded,)
 
+    def begin(
+        self,
+        settings: MeasureSettings,
+        cases: Sequence[MeasuredCase],
+        systems: Sequence[System],
+        folder: Path,
+    ) -> Sequence[MeasuredCase]:
+        """Find what is left out for each question, and which questions are one unit by that."""
+        del folder
+        (instruments,) = systems
+        if isinstance(instruments, ServedInstruments):
+            return instruments.locate(cases, settings)
+        return left_out_together(cases, settings)
+
     def manifest(
         self,
         settings: MeasureSettings,
@@ -113,9 +129,6 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         """Name scorer and retriever by their fingerprints."""
         (instruments,) = systems
         assert isinstance(instruments, Instruments)
-        if isinstance(instruments, ServedInstruments):
-            instruments.locate(cases, settings.source_key)
-            cases = instruments.planned(cases)
         fingerprint = instruments.scorer.fingerprint
         probed = fingerprint.probed(instruments.scorer)
         return MeasuredManifest.new(
@@ -142,9 +155,8 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         (instruments,) = work.systems
         assert isinstance(instruments, Instruments)
         _require_same_scores(work.run.folder, instruments)
-        if isinstance(instruments, ServedInstruments):
-            work.cases = instruments.planned(work.cases)
-            work.run[MeasuredRun.SOURCES].extend(instruments.located)
+        if isinstance(instruments, ServedInstruments) and instruments.search is not None:
+            work.run[MeasuredRun.SOURCES].extend(instruments.search.rows)
             # Read before the first case: a damaged file is an error of the run, not of its rows.
             work.run[MeasuredRun.PASSAGES].rows()
         path, text = work.run.folder / "questions.jsonl", _question_lines(work)
@@ -190,6 +202,11 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
     def finish(self, work: Work[MeasureSettings, MeasuredCase]) -> None:
         """Put rows that were measured again in the order of the cases."""
         work.run[self.rows].sort([case.case_id for case in work.cases])
+
+    def ending(self, result: RunResult) -> Ending:
+        """Count what was measured, missed, unmatched and repeated."""
+        run = MeasuredRun.read(result.folder, with_calibration=False, unfinished=True)
+        return MeasuredCounts.of(run).ending(result.totals)
 
     def check(self, run: SuiteRun[MeasuredRow]) -> None:
         """Leave the checks to `score`, which reads the run with its questions."""
@@ -324,6 +341,8 @@ def _question_lines(work: Work[MeasureSettings, MeasuredCase]) -> str:
         row = {**asdict(one.record), **passage}
         if not one.record.made_by:
             del row["made_by"]  # as in runs of before
+        if one.unit not in ("", row["passage_id"]):
+            row["unit"] = one.unit
         lines.append(json.dumps(row, ensure_ascii=False) + "\n")
     return "".join(lines)
 

@@ -355,10 +355,10 @@ def _paired(measured: Sequence[MeasuredScorer], cases: Sequence[MeasuredRow]) ->
 
 
 def _owner(question: Question, row: MeasuredRow) -> str:
-    """What a case is evidence about: its passage, or the topic of an unanswerable question."""
+    """What a case is evidence about: its unit, or the topic of an unanswerable question."""
     if row.kind is CaseKind.UNANSWERABLE and question.topic:
         return f"topic {question.topic}"
-    return question.own_passage
+    return question.evidence
 
 
 def _score(row: MeasuredRow) -> float:

@@ -156,12 +156,14 @@ def _instruments(
         encoder = BiEncoderScorer()
         return {name: Instruments(scorer, encoder) for name, scorer in scorers.items()}
     details: dict[str, Any] = {}
+    labels: tuple[str, ...] = ()
     if settings.chain is not None:
         chain = ServedChain.load(settings.chain)
     else:
-        chain, details = over_documents(settings, BiEncoderScorer())
+        chain, details, labels = over_documents(settings, BiEncoderScorer())
     return {
-        name: ServedInstruments(scorer, chain, details=details) for name, scorer in scorers.items()
+        name: ServedInstruments(scorer, chain, details=details, labels=labels)
+        for name, scorer in scorers.items()
     }
 
 

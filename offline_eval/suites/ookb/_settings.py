@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from ....guard.signals.relevance import DEFAULT_SCORER
 from ...data import PassageKind
-from ...run import CaseKind, Judgement
+from ...run import CaseKind, Judgement, LeaveOut
 from .._parts import SuiteSettings
 from ._sources import DEFAULT_KEY
 
@@ -120,6 +120,7 @@ class MeasureSettings(SuiteSettings):
         chunk_size: of a chunk, words at most.
         chunk_overlap: words that a chunk shares with the one before it.
         source_key: field of a document's metadata that names its source.
+        leave_out: what a left-out case lacks.
         unanswerable: questions that nothing answers, see `QuestionRecord.read_unanswerable`.
     """
 
@@ -139,6 +140,12 @@ class MeasureSettings(SuiteSettings):
     chunk_overlap: int = Field(0, ge=0, description="With --documents: words shared by chunks.")
     source_key: str = Field(
         DEFAULT_KEY, description="Field of a document's metadata that names its source."
+    )
+    leave_out: LeaveOut = Field(
+        LeaveOut.SOURCE,
+        description="What is left out: the source that a question names (or its own passage), the "
+        "whole page that it is on, or its topic, which is the page and all pages with a passage "
+        "much like the one that answers",
     )
     scorer: str | None = Field(
         None,

@@ -134,16 +134,37 @@ def warnings(summary: OokbSummary) -> list[str]:
             f"count in no rate ({kinds})."
         )
     lines += _of_served(summary)
+    lines += _shared_evidence(summary)
+    return lines + _policy_warnings(summary)
+
+
+_UNITS = {"source": "passage", "page": "page", "topic": "topic"}
+
+
+def _shared_evidence(summary: OokbSummary) -> list[str]:
+    lines = []
+    if summary.unmatched:
+        lines.append(
+            f"{counted(summary.unmatched, 'question')} name a source that no document has, and "
+            "count in no rate: see `error` in rows.jsonl."
+        )
+    if summary.duplicates:
+        apart = f", yet {summary.duplicates_apart} of them count, naming another source"
+        lines.append(
+            f"{counted(summary.duplicates, 'question')} repeat an earlier one word for word, "
+            f"which is no further evidence{apart if summary.duplicates_apart else ''}."
+        )
     unknown = 0 if summary.served is None else summary.served.sources_found_by.get("unknown", 0)
-    known = summary.questions - unknown
+    known = summary.questions - unknown - summary.unmatched
     if summary.passages < known:
+        unit = _UNITS[summary.leave_out]
         lines.append(
             f"{counted(known, 'question')} have their answers in "
-            f"{counted(summary.passages, 'passage')}. Questions on one passage tend to have the "
+            f"{counted(summary.passages, unit)}. Questions on one {unit} tend to have the "
             "same outcome, and the intervals take each for independent, so they are too narrow. "
-            "The certificate takes passages for independent, not their questions."
+            f"The certificate takes {unit}s for independent, not their questions."
         )
-    return lines + _policy_warnings(summary)
+    return lines
 
 
 _FOUND_BY = {

@@ -43,8 +43,14 @@ _PASSAGES = {
     "titled": "as given, below their titles",
     "chunk": "chunks as served",
 }
+_LEFT_OUT = {
+    "source": "its own passage",
+    "page": "the whole page of its answer",
+    "topic": "everything on its topic (the page of its answer, and all pages with a passage much "
+    "like it)",
+}
 _HOW_TO_READ = (
-    "Each question was asked twice: once with the whole knowledge base, once with its own passage "
+    "Each question was asked twice: once with the whole knowledge base, once with {left_out} "
     "left out, as if the answer had never been written down. A good guard lets the first pass and "
     "abstains from the second. The relevance of the retrieved passages decides; no language model "
     "took part.",
@@ -67,7 +73,8 @@ def signals_document(run: MeasuredRun) -> Document:
         subtitle=(
             f"{counted(summary.questions, 'question')}, {counted(summary.cases, 'case')} · "
             f"retrieval {settings.retrieval}, top {settings.top_k} · passages: "
-            f"{_PASSAGES.get(settings.passage, settings.passage)} · scorer {settings.scorer.kind}"
+            f"{_PASSAGES.get(settings.passage, settings.passage)} · left out: "
+            f"{settings.leave_out} · scorer {settings.scorer.kind}"
         ),
         headline=headline(summary),
         warnings=warnings(summary),
@@ -87,7 +94,7 @@ def _sections(
         Section(
             "How to read this",
             (
-                *_HOW_TO_READ,
+                *(one.format(left_out=_LEFT_OUT[summary.leave_out]) for one in _HOW_TO_READ),
                 Prose(explained("intervals", "abstention", "leak", "retrieval_miss"), small=True),
             ),
         ),

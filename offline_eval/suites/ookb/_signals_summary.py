@@ -26,6 +26,7 @@ from ...run import (
     Question,
     Review,
 )
+from ._measured_counts import MeasuredCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,12 +309,18 @@ class OokbSummary(_Summary):
 
     Attributes:
         questions: in the run.
-        passages: number of different passages that hold their answers. Where questions
-            share a passage, the intervals are too narrow: they take questions for independent.
+        passages: number of different passages that hold their answers, or of sources, pages or
+            topics where these were left out. Where questions share one, the intervals are too
+            narrow: they take questions for independent.
         cases: stored in the run.
         cases_planned: as the manifest has it; more than `cases` in an unfinished run.
         errors: cases that could not be measured.
         errors_by_type: the same by type, most frequent first.
+        leave_out: what the left-out cases lack.
+        unmatched: questions that name a source which no document has.
+        duplicates: questions that repeat an earlier one, case and white space aside.
+        duplicates_apart: those that count as evidence of their own all the same, since they name
+            other sources.
         auroc: in-KB against left-out, retrieval misses included; all questions.
         auroc_found_only: without retrieval misses.
         settings: of the run, as stored.
@@ -337,6 +344,10 @@ class OokbSummary(_Summary):
     cases_planned: int
     errors: int
     errors_by_type: dict[str, int]
+    leave_out: str
+    unmatched: int
+    duplicates: int
+    duplicates_apart: int
     auroc: Estimate
     auroc_found_only: Estimate
     left_out: LeftOutSummary
@@ -389,7 +400,12 @@ def summarise_ookb(run_dir: str | os.PathLike[str]) -> OokbSummary:
 def summarise(run: MeasuredRun, cases: Sequence[Case]) -> OokbSummary:
     """Summarise a run; `cases` as `measured_cases` gives them."""
     failed = [row for row in run.rows if row.error is not None]
-    known = [row for row in run.rows if row.kind in CaseKind.twins()]
+    known = [
+        row
+        for row in run.rows
+        if row.kind in CaseKind.twins() and row.question_id not in run.unmatched
+    ]
+    counts = MeasuredCounts.of(run)
     found = [case for case in cases if case.found]
     unanswerable = measured_cases(run, (CaseKind.UNANSWERABLE,))
     types = Counter(row.error.type for row in failed if row.error is not None)
@@ -397,11 +413,15 @@ def summarise(run: MeasuredRun, cases: Sequence[Case]) -> OokbSummary:
         created_by=f"knowgate {__version__}",
         run_created_by=run.manifest.created_by,
         questions=len({row.question_id for row in run.rows} - _alone(run)),
-        passages=len({run.questions[row.question_id].own_passage for row in known}),
+        passages=len({run.questions[row.question_id].evidence for row in known}),
         cases=len(run.rows),
         cases_planned=run.manifest.cases,
         errors=len(failed),
         errors_by_type=dict(sorted(types.items(), key=lambda item: (-item[1], item[0]))),
+        leave_out=run.manifest.settings.leave_out,
+        unmatched=counts.unmatched,
+        duplicates=counts.duplicates,
+        duplicates_apart=counts.duplicates_apart,
         auroc=_auroc(cases, [case for case in cases if case.in_kb]),
         auroc_found_only=_auroc(cases, found),
         left_out=_left_out(run, cases, CaseKind.LEFT_OUT),

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import PurePosixPath
+from dataclasses import dataclass, replace
 
 from langchain_core.documents import Document
 
-from ...data import QuestionRecord
+from ...data import Label, QuestionRecord
 from ...data.diversity import words_of
 from ...run import FoundBy, SourceRow
 
@@ -19,7 +17,6 @@ DEFAULT_KEY = "source"
 _GRAM, _SHARED = 4, 0.5
 # An answer that stands in more of what is retrieved than this says nothing about its source.
 _EVERYWHERE = 0.5
-_LINE = re.compile(r"(?:#.*|:\d+(?:-\d+)?)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +29,7 @@ class Source:
         passage: words of the named passage; empty where there is none.
         answer: words of the answer, where some chunk of the source holds it.
         key: of the metadata.
+        pages: that are left out as a whole, besides.
     """
 
     found_by: FoundBy
@@ -39,9 +37,12 @@ class Source:
     passage: tuple[str, ...] = ()
     answer: tuple[str, ...] = ()
     key: str = DEFAULT_KEY
+    pages: frozenset[Label] = frozenset()
 
     def leaves_out(self, document: Document) -> bool:
         """Return whether a chunk goes when the source is left out."""
+        if any(page_of(document, self.key).overlaps(page) for page in self.pages):
+            return True
         if self.found_by is FoundBy.METADATA:
             # A short answer stands in other documents by chance; the passage does not.
             return self._labelled(document) or bool(self.passage and self._holds(document))
@@ -65,25 +66,45 @@ class Source:
         return same_source(document.metadata.get(self.key), self.label)
 
 
-def find_source(record: QuestionRecord, wide: Sequence[Document], key: str) -> Source:
+def same_source(label: object, named: str) -> bool:
+    """Return whether a label of a document names what a question names; see `Label.overlaps`."""
+    one, other = Label.of(label), Label.of(named)
+    return one is not None and other is not None and one.overlaps(other)
+
+
+def label_of(document: Document, key: str) -> Label | None:
+    """Return what the metadata names as the source of a chunk, None where it names nothing."""
+    return Label.of(document.metadata.get(key))
+
+
+def page_of(document: Document, key: str) -> Label:
+    """Return the page of a chunk; one without a label is a page of its own."""
+    label = label_of(document, key)
+    return Label((chunk_id(document, key),)) if label is None else label.whole
+
+
+def find_source(
+    record: QuestionRecord, wide: Sequence[Document], key: str, *, exists: bool = False
+) -> Source:
     """Return how the source of a question is known.
 
-    The label in the metadata comes first, if a retrieved document carries it; then the passage
-    that the question names; then chunks that hold the answer (see `holds_answer`), unless half of
-    what is retrieved does.
+    The label in the metadata comes first, if a document carries it; then the passage that the
+    question names; then chunks that hold the answer (see `holds_answer`), unless half of what is
+    retrieved does.
 
     Args:
         record: the question.
         wide: many documents retrieved for it.
         key: of the metadata.
+        exists: some document has the label that the question names, even if none of `wide`.
     """
     passage = tuple(words_of(record.passage)) if record.passage else ()
     answer = tuple(words_of(record.answer))
-    named = record.source or ""
-    own = [one for one in wide if same_source(one.metadata.get(key), named)]
-    if own:
+    labelled = Source(FoundBy.METADATA, record.source or "", passage, key=key)
+    own = [one for one in wide if labelled._labelled(one)]
+    if own or exists:
         stands = any(holds_answer(words_of(one.page_content), answer) for one in own)
-        return Source(FoundBy.METADATA, named, passage, answer if stands else (), key)
+        return replace(labelled, answer=answer if stands else ())
     if passage:
         return Source(FoundBy.PASSAGE, passage=passage, key=key)
     holding = sum(holds_answer(words_of(one.page_content), answer) for one in wide) if answer else 0
@@ -109,20 +130,6 @@ def chunk_id(document: Document, key: str) -> str:
     label = document.metadata.get(key)
     stem = str(label) if isinstance(label, str | int) else "chunk"
     return f"{stem}#{_digest(document.page_content)}"
-
-
-def same_source(label: object, named: str) -> bool:
-    """Return whether a label of a document is the one that a question names.
-
-    Paths are the same if one ends with the other; lines and fragments do not count.
-    """
-    if not isinstance(label, str | int) or not named:
-        return False
-    one, other = (_LINE.sub("", str(text).strip().replace("\\", "/")) for text in (label, named))
-    if one == other:
-        return True
-    shorter, longer = sorted((PurePosixPath(one).parts, PurePosixPath(other).parts), key=len)
-    return bool(shorter) and longer[-len(shorter) :] == shorter
 
 
 def overlap(one: Sequence[str], other: Sequence[str]) -> bool:

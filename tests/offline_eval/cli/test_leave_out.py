@@ -1,0 +1,156 @@
+"""`knowgate measure --leave-out`, its last table, and `plan` beside the certificate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowgate.offline_eval.policies import CalibrationSet
+from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
+
+PAGES = {
+    "plans.md": "# Team\n\nThe Team plan costs nineteen euros a month.\n",
+    "trial.md": "# Trial\n\nA trial lasts for 21 days and needs no credit card.\n",
+    "api.md": "# Limits\n\nThe interface answers 600 requests per minute.\n",
+    "files.md": "# Size\n\nAn upload may have up to 250 megabytes.\n",
+}
+QUESTIONS: list[dict[str, Any]] = [
+    {"id": "team", "question": "What does the Team plan cost?", "source": "plans.md#team"},
+    {"id": "month", "question": "How much is it a month?", "source": "plans.md#month"},
+    {"id": "trial", "question": "How long is a trial?", "source": "trial.md"},
+    {"id": "again", "question": "how long is  a trial?", "source": "trial.md"},
+    {"id": "limit", "question": "How many requests per minute?", "source": "api.md"},
+    {"id": "size", "question": "How large may an upload be?", "source": "files.md"},
+]
+WRONG = {"id": "wrong", "question": "How many files may I keep?", "source": "fils.md"}
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for name, text in PAGES.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def _measure(
+    knowgate: Knowgate, tmp_path: Path, documents: Path, *more: str, questions: Any = QUESTIONS
+) -> Any:
+    path = write_lines(tmp_path / "q.jsonl", questions)
+    return knowgate(
+        *("measure", "--questions", path, "--documents", documents, "--scorer", "lexical"),
+        *("--top-k", "2", "--out", tmp_path / "run", *more),
+    )
+
+
+def test_the_last_table_counts_what_came_of_the_questions(
+    knowgate: Knowgate, tmp_path: Path, documents: Path
+) -> None:
+    unanswerable = write_lines(tmp_path / "u.jsonl", [{"question": "May I bring a dog?"}])
+    live = {"id": "live", "question": "What about yearly?"}
+    outcome = _measure(
+        *(knowgate, tmp_path, documents, "--echo", "--unanswerable", str(unanswerable)),
+        questions=[*QUESTIONS, live, WRONG],
+    )
+
+    assert outcome.code == 0, outcome
+    assert outcome.err == ""
+    lines = outcome.out.splitlines()
+    table = dict(line.rsplit("  ", 1) for line in lines if "  " in line)
+    found = {name.strip(): number.strip() for name, number in table.items()}
+    assert found["what"] == "number"
+    assert found["cases, in_kb"] == found["cases, left_out"] == found["cases, echo"] == "7"
+    assert found["cases, unanswerable"] == found["cases, live"] == "1"
+    assert found["unmatched sources"] == "1"
+    assert found["duplicate questions"] == "1"
+    assert found["failed"] == "0"
+    assert found["time"].endswith(" s")
+    assert found["time per case"].endswith(" s")
+    assert lines[-1].startswith("1 of the questions name a source that no document has")
+
+
+def test_the_figures_of_the_table_are_json_too(
+    knowgate: Knowgate, tmp_path: Path, documents: Path
+) -> None:
+    outcome = _measure(knowgate, tmp_path, documents, "--json", questions=[*QUESTIONS, WRONG])
+
+    value = json.loads(outcome.out)
+    assert outcome.code == 0
+    assert value["cases"] == {"in_kb": 7, "left_out": 7}
+    assert (value["unmatched"], value["duplicates"], value["failed"]) == (1, 1, 0)
+    assert value["seconds_per_case"] > 0
+
+
+def test_a_run_in_which_no_source_matches_is_bad_input(
+    knowgate: Knowgate, tmp_path: Path, documents: Path
+) -> None:
+    wrong = [WRONG, {**WRONG, "id": "too", "question": "Which files?"}]
+    outcome = _measure(knowgate, tmp_path, documents, questions=wrong)
+
+    refused(outcome, "fils.md", "--source-key")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("leave_out", ["source", "page"])
+def test_plan_and_certificate_count_the_same_units(
+    knowgate: Knowgate, tmp_path: Path, documents: Path, leave_out: str
+) -> None:
+    # These documents name no sections: what is left out is the page in both cases.
+    questions = [{**one, "source": one["source"].split("#")[0]} for one in QUESTIONS]
+    _measure(knowgate, tmp_path, documents, "--leave-out", leave_out, questions=questions)
+    planned = knowgate(
+        *("plan", "--questions", tmp_path / "q.jsonl", "--leave-out", leave_out, "--json")
+    )
+
+    units = {record.unit for record in CalibrationSet.of_run(tmp_path / "run").records}
+    assert json.loads(planned.out)["plan"]["passages"] == len(units) == 4
+
+
+def test_plan_says_what_sections_count_for_where_documents_name_none(
+    knowgate: Knowgate, tmp_path: Path, documents: Path
+) -> None:
+    _measure(knowgate, tmp_path, documents)
+    planned = knowgate("plan", "--questions", tmp_path / "q.jsonl")
+
+    units = {record.unit for record in CalibrationSet.of_run(tmp_path / "run").records}
+    assert len(units) == 4
+    assert planned.out.startswith("6 questions on 5 passages")
+    assert "whole pages are left out: 4 count." in planned.out
+
+
+def test_plan_counts_passages_or_sources_as_the_questions_are_measured(
+    knowgate: Knowgate, tmp_path: Path
+) -> None:
+    rows = [
+        {
+            "id": f"q{n}",
+            "question": f"What is {n}?",
+            "answer": f"It is {n}.",
+            "passage": f"It is {n}.",
+            "source": f"page {n // 4}",
+        }
+        for n in range(12)
+    ]
+    path = write_lines(tmp_path / "q.jsonl", rows)
+    knowgate("measure", "--questions", path, "--scorer", "lexical", "--out", tmp_path / "run")
+
+    own, served = (
+        knowgate("plan", "--questions", path),
+        knowgate("plan", "--questions", path, "--served"),
+    )
+    units = {record.unit for record in CalibrationSet.of_run(tmp_path / "run").records}
+    assert own.out.startswith(f"12 questions on {len(units)} passages")
+    assert "(--served), with their sources left out, 3 count." in own.out
+    assert served.out.startswith("12 questions on 3 passages")
+
+
+def test_a_word_that_is_no_choice_is_rejected(
+    knowgate: Knowgate, tmp_path: Path, documents: Path
+) -> None:
+    outcome = _measure(knowgate, tmp_path, documents, "--leave-out", "chapter")
+
+    refused(outcome, "--leave-out", "source, page, topic")

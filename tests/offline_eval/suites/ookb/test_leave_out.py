@@ -1,0 +1,291 @@
+"""What is left out: a source, its page, or its topic; and what counts as one unit by that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.policies import CalibrationSet, calibrate_chain
+from knowgate.offline_eval.run import LeaveOut, MeasuredRun, RowError
+from knowgate.offline_eval.suites import read_suite_run, run_suite
+from knowgate.offline_eval.suites.ookb import MEASURE, Instruments, sizes_of_units
+from knowgate.offline_eval.suites.ookb._locating import UnmatchedSourceError
+from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
+from knowgate.offline_eval.systems import ServedChain
+
+# The page of plans is repeated in that of prices; nothing else is alike.
+TEXTS = {
+    "plans.md#team": "The Team plan costs nineteen euros a month for each user.",
+    "plans.md#trial": "A trial lasts for 21 days and needs no credit card.",
+    "prices.md#list": "Our Team plan costs nineteen euros per month and user.",
+    "prices.md#tax": "Value added tax is shown on every invoice.",
+    "api.md#limits": "The interface answers 600 requests per minute.",
+    "api.md#tokens": "Access tokens expire after half a year.",
+    "files.md#size": "An upload may have up to 250 megabytes.",
+    "files.md#bin": "Deleted folders are kept in the bin for 30 days.",
+}
+QUESTIONS: list[dict[str, Any]] = [
+    {"id": "team", "question": "What does the Team plan cost?", "source": "plans.md#team"},
+    {"id": "trial", "question": "How long is a trial?", "source": "plans.md#trial"},
+    {"id": "tax", "question": "Where is tax shown?", "source": "prices.md#tax"},
+    {"id": "limit", "question": "How many requests per minute?", "source": "api.md#limits"},
+    {"id": "size", "question": "How large may an upload be?", "source": "files.md#size"},
+]
+
+
+def _search(*, sections: bool) -> Any:
+    chunks = [
+        Document(text, metadata={"source": f"kb/{name if sections else name.split('#')[0]}"})
+        for name, text in TEXTS.items()
+    ]
+
+    def search(question: str, k: int = 3) -> list[Document]:
+        words = set(question.lower().strip("?").split())
+        return sorted(
+            chunks, key=lambda one: -len(words & set(one.page_content.lower().strip(".").split()))
+        )[:k]
+
+    return search
+
+
+def _file(folder: Path, questions: Sequence[dict[str, Any]] = QUESTIONS) -> Path:
+    path = folder / "q.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in questions), encoding="utf-8")
+    return path
+
+
+def _measured(
+    folder: Path,
+    leave_out: str,
+    questions: Sequence[dict[str, Any]] = QUESTIONS,
+    *,
+    sections: bool = True,
+) -> MeasuredRun:
+    settings = MeasureSettings(
+        questions=_file(folder, questions),
+        chain="kb",
+        scorer="lexical",
+        leave_out=LeaveOut(leave_out),
+    )
+    chain = ServedChain(_search(sections=sections), name="kb")
+    result = run_suite(MEASURE, settings, folder / "run", [Instruments.served(settings, chain)])
+    return MeasuredRun.read(result.folder)
+
+
+def _left(run: MeasuredRun, question: str) -> set[str]:
+    """Sections that a left-out case still found."""
+    (row,) = [row for row in run.rows if row.case_id == f"{question}/left_out"]
+    texts = {text: name for name, text in TEXTS.items()}
+    return {texts[run.passages[name].text] for name in row.retrieved}
+
+
+def _units(folder: Path) -> set[tuple[str, str]]:
+    return {record.unit for record in CalibrationSet.of_run(folder / "run").records}
+
+
+def test_source_leaves_out_the_section_where_the_documents_name_sections(tmp_path: Path) -> None:
+    run = _measured(tmp_path, "source")
+
+    assert "plans.md#team" not in _left(run, "team")
+    assert "prices.md#list" in _left(run, "team")
+    assert len(_units(tmp_path)) == len(QUESTIONS)
+    assert run.manifest.settings.leave_out is LeaveOut.SOURCE
+
+
+def test_source_leaves_out_the_page_where_the_documents_name_no_sections(tmp_path: Path) -> None:
+    run = _measured(tmp_path, "source", sections=False)
+
+    for question in ("team", "trial"):
+        assert not {"plans.md#team", "plans.md#trial"} & _left(run, question)
+    assert len(_units(tmp_path)) == len(QUESTIONS) - 1
+
+
+def test_page_leaves_out_the_whole_page_and_counts_it_once(tmp_path: Path) -> None:
+    run = _measured(tmp_path, "page")
+
+    for question in ("team", "trial"):
+        assert not {"plans.md#team", "plans.md#trial"} & _left(run, question)
+    assert "prices.md#list" in _left(run, "team")
+    assert len(_units(tmp_path)) == len(QUESTIONS) - 1
+
+
+def test_topic_leaves_out_pages_that_repeat_the_answer_and_merges_them(tmp_path: Path) -> None:
+    run = _measured(tmp_path, "topic")
+
+    left = _left(run, "team")
+    assert not {name for name in left if name.startswith(("plans.md", "prices.md"))}
+    assert len(left) == 3
+    assert len(_units(tmp_path)) == len(QUESTIONS) - 2
+
+
+def test_what_the_source_is_does_not_depend_on_what_is_left_out(tmp_path: Path) -> None:
+    in_kb = []
+    for name in LeaveOut:
+        folder = tmp_path / name
+        folder.mkdir()
+        run = _measured(folder, name)
+        in_kb.append([row for row in run.rows if row.kind == "in_kb"])
+
+    assert in_kb[0] == in_kb[1] == in_kb[2]
+
+
+def test_the_plan_counts_the_units_of_the_certificate(tmp_path: Path) -> None:
+    for name in (LeaveOut.SOURCE, LeaveOut.PAGE):
+        folder = tmp_path / name
+        folder.mkdir()
+        _measured(folder, name)
+        planned = sizes_of_units(folder / "q.jsonl", name, None, served=True)
+        assert len(planned) == len(_units(folder))
+
+
+OWN: list[dict[str, Any]] = [
+    {
+        "id": name,
+        "question": f"What is said about {name.split('#')[1]}?",
+        "answer": text,
+        "passage": text,
+        "source": name,
+    }
+    for name, text in TEXTS.items()
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("leave_out", "units"), [("source", 8), ("page", 4), ("topic", 3)])
+def test_own_passages_go_with_their_page_or_topic(
+    tmp_path: Path, leave_out: str, units: int
+) -> None:
+    settings = MeasureSettings(
+        questions=_file(tmp_path, OWN), scorer="lexical", leave_out=LeaveOut(leave_out)
+    )
+    systems = MEASURE.load(settings, None)  # type: ignore[arg-type] # no model is chosen
+    run = MeasuredRun.read(run_suite(MEASURE, settings, tmp_path / "run", systems).folder)
+
+    (row,) = [row for row in run.rows if row.case_id == "plans.md#team/left_out"]
+    gone = {"source": ("plans.md#team",), "page": ("plans",), "topic": ("plans", "prices")}
+    assert not [name for name in row.retrieved if name.startswith(gone[leave_out])]
+    planned = sizes_of_units(tmp_path / "q.jsonl", LeaveOut(leave_out), None, served=False)
+    assert len(_units(tmp_path)) == len(planned) == units
+
+
+def test_questions_that_are_all_on_one_page_are_rejected(tmp_path: Path) -> None:
+    rows = [{**one, "source": "plans.md"} for one in OWN]
+    settings = MeasureSettings(
+        questions=_file(tmp_path, rows), scorer="lexical", leave_out=LeaveOut.PAGE
+    )
+
+    with pytest.raises(InputError, match="all questions are on one page"):
+        run_suite(MEASURE, settings, tmp_path / "run", MEASURE.load(settings, None))  # type: ignore[arg-type]
+
+
+def test_a_source_that_no_document_has_is_an_error_with_the_nearest_labels(tmp_path: Path) -> None:
+    wrong = {"id": "wrong", "question": "What limits are there?", "source": "appi.md#limits"}
+    run = _measured(tmp_path, "source", [*QUESTIONS, wrong])
+
+    rows = [row for row in run.rows if row.question_id == "wrong"]
+    assert [row.kind for row in rows] == ["in_kb", "left_out"]
+    assert run.unmatched == {"wrong"}
+    for row in rows:
+        assert row.error is not None
+        assert "'appi.md#limits' is that of no document (nearest: 'kb/api.md#limits'" in str(
+            row.error
+        )
+    assert "wrong" not in {
+        one.question_id for one in CalibrationSet.of_run(tmp_path / "run").records
+    }
+    document = MEASURE.report(MEASURE.score(read_suite_run(tmp_path / "run")))
+    assert document.values["unmatched"] == 1
+    assert any("name a source that no document has" in line for line in document.warnings)
+
+
+def test_the_error_of_an_unmatched_source_goes_by_its_name() -> None:
+    assert UnmatchedSourceError.__name__ == RowError.UNMATCHED_SOURCE
+
+
+def test_a_source_that_is_far_from_its_question_is_a_retrieval_miss(tmp_path: Path) -> None:
+    far = [Document(f"Nothing about it, {n}.", metadata={"source": f"p{n}"}) for n in range(300)]
+
+    def search(question: str, k: int = 2) -> list[Document]:
+        return far[:k] if question.startswith("far") else far[2 : k + 2]
+
+    questions = [
+        {"id": "near", "question": "near?", "source": "p2"},
+        {"id": "far", "question": "far?", "source": "p250"},
+    ]
+    settings = MeasureSettings(questions=_file(tmp_path, questions), chain="kb", scorer="lexical")
+    chain = Instruments.served(settings, ServedChain(search, name="kb"))
+    run = MeasuredRun.read(run_suite(MEASURE, settings, tmp_path / "run", [chain]).folder)
+
+    rows = {row.case_id: row for row in run.rows}
+    assert rows["far/in_kb"].retrieval_miss
+    assert not rows["near/in_kb"].retrieval_miss
+    assert not run.unmatched
+
+
+def test_documents_without_labels_are_told_by_the_passage(tmp_path: Path) -> None:
+    def search(question: str, k: int = 2) -> list[Document]:
+        del question
+        return [Document(text) for text in TEXTS.values()][:k]
+
+    questions = [{"question": f"{name}?", "source": name, "passage": TEXTS[name]} for name in TEXTS]
+    settings = MeasureSettings(
+        questions=_file(tmp_path, questions), chain="kb", scorer="lexical", leave_out=LeaveOut.PAGE
+    )
+    chain = Instruments.served(settings, ServedChain(search, name="kb"))
+    run = MeasuredRun.read(run_suite(MEASURE, settings, tmp_path / "run", [chain]).folder)
+
+    assert {one.found_by for one in run.sources.values()} == {"passage"}
+    assert not run.unmatched
+
+
+def test_the_policy_and_the_report_say_what_was_left_out(tmp_path: Path) -> None:
+    found = calibrate_chain(
+        _search(sections=True),
+        _file(tmp_path),
+        risk=0.4,
+        delta=0.3,
+        out=tmp_path / "run",
+        settings={"scorer": "lexical", "leave_out": "page"},
+    )
+
+    assert found.policy.retrieval is not None
+    assert found.policy.retrieval.details["leave_out"] == "page"
+    assert found.policy.guarantee is not None
+    document = MEASURE.report(MEASURE.score(read_suite_run(tmp_path / "run")))
+    assert "left out: page" in document.subtitle
+    assert document.values["leave_out"] == "page"
+    assert document.values["passages"] == 4
+
+
+def test_a_run_made_before_the_choice_left_out_sources_and_is_continued(tmp_path: Path) -> None:
+    _measured(tmp_path, "source")
+    path = tmp_path / "run" / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    del manifest["settings"]["leave_out"]
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+
+    run = _measured(tmp_path, "source")
+
+    assert run.manifest.settings.leave_out is LeaveOut.SOURCE
+    assert "leave_out" not in json.loads(path.read_text(encoding="utf-8"))["settings"]
+
+
+def test_repeated_questions_are_counted_and_told_apart_by_source(tmp_path: Path) -> None:
+    twice = [
+        {"id": "again", "question": "what does the  TEAM plan cost?", "source": "plans.md#team"},
+        {"id": "other", "question": "How long is a trial?", "source": "api.md#tokens"},
+    ]
+    _measured(tmp_path, "source", [*QUESTIONS, *twice])
+
+    document = MEASURE.report(MEASURE.score(read_suite_run(tmp_path / "run")))
+    assert document.values["duplicates"] == 2
+    assert any(
+        line.startswith("2 questions repeat an earlier one") and "yet 1 of them count" in line
+        for line in document.warnings
+    )
+    assert len(_units(tmp_path)) == len(QUESTIONS) + 1
