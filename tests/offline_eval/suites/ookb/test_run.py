@@ -187,6 +187,7 @@ def test_the_manifest_says_what_was_run(tmp_path: Path) -> None:
         "retrieval": "basic_rag",
         "top_k": 2,
         "passage": "answer",
+        "leave_out": "source",
     }
     assert (run.manifest.questions, run.manifest.cases) == (8, 16)
     assert run.manifest.inputs[0].name == "kb.jsonl"
