@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ._signal import Signal
@@ -36,7 +38,8 @@ class GuardOptions:
         limits: the most that is read of a question and its passages.
         max_concurrency: language-model questions under way at once in a batch.
         name: of the guard, the value of the metrics' label `guard`; at most 40 lower-case
-            letters, digits, hyphens and underscores.
+            letters, digits, hyphens and underscores. None for the name of the policy's file
+            (`Guard.load("faq.json")`: `faq`), and `default` where there is no file.
         trace_text: whether spans for OpenTelemetry hold question, passages and closed-book
             answer, in place of numbers alone.
 
@@ -49,7 +52,7 @@ class GuardOptions:
     deadlines: Mapping[str, float | None] = field(default_factory=dict)
     limits: InputLimits = field(default_factory=InputLimits)
     max_concurrency: int = 8
-    name: str = "default"
+    name: str | None = None
     trace_text: bool = False
 
     def __post_init__(self) -> None:
@@ -69,7 +72,9 @@ class GuardOptions:
             is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
             if seconds is not None and not (is_number and 0 < seconds < math.inf):
                 raise InputError(f"the deadline of {name} must be positive seconds or None")
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+        if self.name is not None and not (
+            isinstance(self.name, str) and _NAME.fullmatch(self.name)
+        ):
             raise InputError(
                 "the name of a guard becomes a metric label",
                 where="name",
@@ -81,6 +86,17 @@ class GuardOptions:
             raise InputError("is neither True nor False", where="trace_text")
         if not isinstance(self.max_concurrency, int) or self.max_concurrency < 1:
             raise InputError("max_concurrency must be a whole number, at least 1")
+
+    def named_after(self, policy: str | os.PathLike[str]) -> GuardOptions:
+        """These options with the name of a policy's file, unless they have a name.
+
+        Example:
+            >>> GuardOptions().named_after("policies/FAQ v2.json").name
+            'faq-v2'
+        """
+        words = re.sub(r"[^a-z0-9_-]+", "-", Path(policy).stem.lower())
+        found = re.sub(r"^[^a-z]+", "", words)[:40].rstrip("-")
+        return replace(self, name=found) if self.name is None and found else self
 
     def actions(self, names: Iterable[str], signals: Iterable[Signal[Any]]) -> dict[str, OnError]:
         """What each failure leads to.

@@ -265,9 +265,13 @@ class PolicyFields(Artefact):
         return self.guarantee is not None or self.calibration_set_sha256 is not None
 
     @property
-    def state(self) -> Literal["true", "false", "changed"]:
-        """Value of the metric label `calibrated`."""
-        return "changed" if self.changed else "true" if self.calibrated else "false"
+    def state(self) -> Literal["true", "false", "changed", "costs"]:
+        """Value of the metric label `calibrated`; `costs`: fitted, and nothing is guaranteed."""
+        if self.changed:
+            return "changed"
+        if self.guarantee is None and self.calibrated:
+            return "costs"
+        return "true" if self.calibrated else "false"
 
     @property
     def may_follow(self) -> bool:

@@ -294,7 +294,7 @@ def _state_alerts(limits: AlertLimits) -> list[_Alert]:
             "15m",
             "info",
             "Guard {{ $labels.guard }} serves by a policy without a guarantee.",
-            "The policy was written by hand, or changed after its calibration "
+            "The policy was written by hand, chosen for costs, or changed after its calibration "
             "(calibrated={{ $labels.calibrated }}). `knowgate calibrate` makes one.",
         ),
         _Alert(

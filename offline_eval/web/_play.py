@@ -195,6 +195,7 @@ def play_app(ground: Playground) -> FastAPI:
             "play.html",
             ground=ground,
             calibrated=policy.state == "true",
+            note=policy.note if policy.state == "costs" else "",
             guarantee="" if policy.guarantee is None else policy.guarantee.statement,
         )
 
