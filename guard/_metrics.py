@@ -248,7 +248,7 @@ class MetricsOfGuard:
         self._shared.lost(error)
 
     @_quietly
-    def count_guard(self, *, calibrated: Literal["true", "false", "changed"]) -> None:
+    def count_guard(self, *, calibrated: Literal["true", "false", "changed", "costs"]) -> None:
         """Count a guard by whether its policy was calibrated, and left as it was."""
         self._shared.guards.labels(self._label, calibrated).inc()
 

@@ -33,7 +33,6 @@ from ._risks import (
     MaxAbstention,
     Risk,
     RiskTarget,
-    Uncertified,
 )
 
 __all__ = [
@@ -54,7 +53,6 @@ __all__ = [
     "Problem",
     "Risk",
     "RiskTarget",
-    "Uncertified",
     "certify",
     "fit_policy",
     "learn_path",

@@ -304,12 +304,12 @@ def _uncertified(case: str, n: int, passages: int, risk: float, settings: FitSet
     unit, units = ("passage", "passages") if case == "left_out" else ("topic", "topics")
     if case != "left_out" and passages == n:
         unit, units = "question", "questions"
-    smallest = Leak.smallest(passages, settings.level)
-    supported = (
-        ""
-        if smallest is None
-        else f" The smallest bound that these {units} can certify is {smallest:g}."
-    )
+    supported = ""
+    # Of several attempts, only who counts them knows at what level the next one is tested.
+    if settings.attempt is None:
+        smallest = Leak.smallest(passages, settings.level)
+        if smallest is not None:
+            supported = f" The smallest bound that these {units} can certify is {smallest:g}."
     return (
         f"No threshold certifies a pass rate of at most {percent(Decimal(str(risk)))} with "
         f"{settings.confidence}, so this policy always abstains. "

@@ -58,10 +58,11 @@ class LeakFold:
         units = sorted({record.unit for record in fit.records})
         dealt = np.random.default_rng(seed).permutation(len(units)) % min(_MOST_FOLDS, len(units))
         fold_of = dict(zip(units, dealt.tolist(), strict=True))
+        placed = [(fold_of[record.unit], record) for record in fit.records]
         found = []
         for number in range(int(dealt.max(initial=0)) + 1):
-            inside = tuple(r for r in fit.records if fold_of[r.unit] == number)
-            others = [r for r in fit.records if fold_of[r.unit] != number]
+            inside = tuple(record for fold, record in placed if fold == number)
+            others = [record for fold, record in placed if fold != number]
             found.append(cls(inside, choose(others)))
         return tuple(found)
 

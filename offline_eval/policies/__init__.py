@@ -12,7 +12,12 @@ from ._records import CalibrationSet
 from ._records_file import read_records
 from ._refit import recalibrate
 from ._shadow_report import shadow_report
-from ._writing import calibrate_run, judge_by, require_apart, write_calibrated
+from ._writing import (
+    calibrate_run,
+    judge_by,
+    require_apart,
+    write_calibrated,
+)
 
 __all__ = [
     "Calibrated",

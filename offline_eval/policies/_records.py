@@ -249,6 +249,23 @@ class CalibrationSet:
         return _SUITES[suite](run)
 
 
+def require_both_kinds(records: Iterable[CalibrationRecord], where: str) -> None:
+    """Reject records that errors cannot be weighed on.
+
+    Raises:
+        InputError: no answerable question was measured, or none whose answer is missing.
+    """
+    measured = [record for record in records if record.relevance is not None]
+    answerable = any(record.is_answerable for record in measured)
+    if not answerable or not any(record.is_missing for record in measured):
+        kind = "missing" if answerable else "retrieved"
+        raise InputError(
+            f"no question whose answer is {kind} was measured, so errors cannot be weighed",
+            where=where,
+            hint="measure questions of both kinds",
+        )
+
+
 def hash_of_texts(lines: Iterable[str]) -> str:
     """Return one hash of all texts, independent of their order."""
     return hashlib.sha256("\n".join(sorted(lines)).encode("utf-8")).hexdigest()

@@ -17,6 +17,7 @@ from ._questions import (
     MeasuredManifest,
     MeasuredRow,
     Question,
+    RefusalFile,
     SourceRow,
 )
 from ._replies import StoredPassage
@@ -73,6 +74,8 @@ class MeasuredRun:
         calibration: None until a policy was fitted on this run, or when not asked for.
         sources: by question; only of a run through a chain as it is served.
         passages: texts that were judged, by id; likewise.
+        refusal: why the latest calibration wrote no policy; None where it wrote one, where there
+            was none, or when not asked for.
     """
 
     SOURCES: ClassVar = TableSpec("sources", SourceRow, "question_id", hint=_RUN_AGAIN, clean=True)
@@ -86,6 +89,7 @@ class MeasuredRun:
     calibration: RunCalibration | None
     sources: Mapping[str, SourceRow] = field(default_factory=dict)
     passages: Mapping[str, StoredPassage] = field(default_factory=dict)
+    refusal: RefusalFile | None = None
 
     @property
     def live(self) -> bool:
@@ -114,8 +118,8 @@ class MeasuredRun:
 
         Args:
             folder: of the run.
-            with_calibration: False leaves `calibration.json` unread, so that a broken
-                one can be replaced.
+            with_calibration: False leaves `calibration.json` and `refusal.json` unread, so that a
+                broken one can be replaced.
             unfinished: True also reads a run of which only some rows are there, as long
                 as the last one is whole: enough to show it, not to certify on it.
 
@@ -136,7 +140,8 @@ class MeasuredRun:
         calibration = _read_calibration(root, manifest, questions) if with_calibration else None
         sources = {one.question_id: one for one in cls.SOURCES.read(root)}
         passages = {one.passage_id: one for one in cls.PASSAGES.read(root)}
-        return cls(manifest, questions, rows, calibration, sources, passages)
+        refusal = _read_refusal(root) if with_calibration else None
+        return cls(manifest, questions, rows, calibration, sources, passages, refusal)
 
 
 def _read_manifest(root: Path) -> MeasuredManifest:
@@ -294,3 +299,11 @@ def _read_calibration(
             hint=_CALIBRATE_AGAIN,
         )
     return RunCalibration(policy, file.risk, fitted, held_out, thresholds, file.given_policy)
+
+
+def _read_refusal(root: Path) -> RefusalFile | None:
+    path = root / "refusal.json"
+    if not path.exists():
+        return None
+    value = Manifest.read_versioned(path, hint=_CALIBRATE_AGAIN)
+    return RefusalFile.checked(value, where=str(path), hint=_CALIBRATE_AGAIN, clean=True)

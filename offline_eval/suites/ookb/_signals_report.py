@@ -91,6 +91,7 @@ def _sections(
                 Prose(explained("intervals", "abstention", "leak", "retrieval_miss"), small=True),
             ),
         ),
+        _refusal(summary),
         Section("Scores and thresholds", tuple(plots)) if plots else None,
         Section("What if the threshold were another?", (what_if,)) if what_if else None,
         Section("The policy and its guarantee", _policy(summary.policy, given=given)),
@@ -118,6 +119,18 @@ def _sections(
         ),
         Section.of_run(summary.settings, summary.inputs, summary.run_created_by),
     ]
+
+
+def _refusal(summary: OokbSummary) -> Section | None:
+    if summary.refusal is None:
+        return None
+    return Section(
+        "Refused: what would work",
+        (
+            "The latest calibration wrote no policy. Of the questions of this run:",
+            Prose(summary.refusal.advice, bullets=True),
+        ),
+    )
 
 
 def _figures(summary: OokbSummary, which: str) -> Figures:

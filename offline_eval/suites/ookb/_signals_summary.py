@@ -232,6 +232,18 @@ class PolicySummary(_Summary):
     measures_more: bool
 
 
+class RefusalSummary(_Summary):
+    """Why the latest calibration wrote no policy.
+
+    Attributes:
+        problems: that it has, as sentences.
+        advice: what would work, as phrases.
+    """
+
+    problems: tuple[str, ...]
+    advice: tuple[str, ...]
+
+
 class ServedSummary(_Summary):
     """How a run asked a chain as it is served.
 
@@ -266,6 +278,7 @@ class OokbSummary(_Summary):
         settings: of the run, as stored.
         served: of a run through a chain as it is served, else None.
         echo: of a run with cases in which a passage repeats the question, else None.
+        refusal: where the latest calibration wrote no policy, else None.
     """
 
     schema_version: int = Document.SCHEMA_VERSION
@@ -287,12 +300,14 @@ class OokbSummary(_Summary):
     inputs: tuple[InputFile, ...]
     served: ServedSummary | None = None
     echo: EchoSummary | None = None
+    refusal: RefusalSummary | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
         value = self.model_dump(mode="json")
-        if self.served is None:
-            del value["served"]
+        for name in ("served", "refusal"):
+            if value[name] is None:
+                del value[name]
         if self.echo is None:
             del value["echo"]
         else:
@@ -338,7 +353,15 @@ def summarise(run: MeasuredRun, cases: Sequence[Case]) -> OokbSummary:
         inputs=run.manifest.inputs,
         served=_served(run) if run.manifest.settings.retrieval == SERVED else None,
         echo=_echo(run),
+        refusal=_refusal(run),
     )
+
+
+def _refusal(run: MeasuredRun) -> RefusalSummary | None:
+    refusal = run.refusal
+    if refusal is None:
+        return None
+    return RefusalSummary(problems=refusal.problems, advice=refusal.advice)
 
 
 def _served(run: MeasuredRun) -> ServedSummary:
@@ -460,6 +483,6 @@ def _policy(run: MeasuredRun) -> PolicySummary | None:
 def _words(policy: Policy) -> str:
     if policy.guarantee is not None:
         return policy.guarantee.statement
-    return (
-        policy.note if policy.changed else "This policy was written by hand: nothing is guaranteed."
-    )
+    if policy.calibrated or policy.changed:
+        return policy.note
+    return "This policy was written by hand: nothing is guaranteed."

@@ -20,7 +20,6 @@ from knowgate.calibration.risk import (
     LeakFold,
     MaxAbstention,
     PolicyBinding,
-    Uncertified,
     fit_policy,
 )
 from knowgate.guard import Fingerprint, Policy
@@ -43,7 +42,7 @@ def _records(
     return found
 
 
-def _fitted(records: list[CalibrationRecord], risk: Uncertified) -> Fit:
+def _fitted(records: list[CalibrationRecord], risk: Costs | MaxAbstention) -> Fit:
     binding = PolicyBinding(scorer=Fingerprint(kind="fake"))
     return fit_policy(records, risk, delta=0.1, binding=binding)
 
@@ -189,7 +188,7 @@ def test_costs_and_shares_out_of_range_are_refused(make: object) -> None:
 @pytest.mark.parametrize("questions", [40, 100])
 @pytest.mark.parametrize("risk", [Costs(2.0), MaxAbstention(0.25)])
 def test_the_rates_of_the_folds_are_those_of_new_questions(
-    questions: int, risk: Uncertified
+    questions: int, risk: Costs | MaxAbstention
 ) -> None:
     """Answerable scores are normal around 1.5, left-out ones around 0."""
     reported, true = [], []
