@@ -112,6 +112,18 @@ class Interval:
         """The four fields, as reports store them."""
         return asdict(self)
 
+    def complement(self) -> Interval:
+        """The interval of what a share leaves over.
+
+        Example:
+            >>> Interval(0.25, 0.125, 0.5, 9).complement()
+            Interval(value=0.75, low=0.5, high=0.875, n=9)
+        """
+        value, low, high = (
+            None if end is None else 1.0 - end for end in (self.value, self.high, self.low)
+        )
+        return Interval(value, low, high, self.n)
+
     @classmethod
     def wilson(cls, successes: int, n: int, confidence: float = 0.95) -> Interval:
         """Wilson score interval of a proportion.

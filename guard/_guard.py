@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("knowgate.guard")
 _MOST_READERS = 16
+_UNNAMED = "default"
 
 
 class _Parts(TypedDict, total=False):
@@ -106,14 +107,15 @@ class Guard:
             policy, signals, bound, options.actions(names, measured), Mode(options.mode)
         )
         self._limits = options.limits
-        self._name, self._traces_text = options.name, options.trace_text
+        name = options.name or _UNNAMED
+        self._name, self._traces_text = name, options.trace_text
         self._readers = DeadlineRunner(_MOST_READERS)
         shared = GuardMetrics.on() if metrics is True else metrics or None
         self._metrics = None
         if shared is not None:
             own = {one.veto.name: str(one.reason) for one in bound}
-            self._metrics = shared.of(options.name, vetoes=own, reasons=self.veto_reasons)
-        self._observers = Observers(observers, policy, options.name, self._metrics).or_none()
+            self._metrics = shared.of(name, vetoes=own, reasons=self.veto_reasons)
+        self._observers = Observers(observers, policy, name, self._metrics).or_none()
         self._runner = SignalRunner(
             options.seconds(names, measured),
             options.turns(names, measured),
@@ -124,11 +126,11 @@ class Guard:
         if self._metrics is not None:
             self._metrics.count_guard(calibrated=policy.state)
             self._metrics.show_policy(policy)
-        self._watch = RetrievalWatch(policy.retrieval, self._metrics, options.name)
+        self._watch = RetrievalWatch(policy.retrieval, self._metrics, name)
         relevance = signals.get(SignalName.RELEVANCE)
         if isinstance(relevance, RelevanceSignal):
             relevance.on_unread = self._watch.note_unread
-        self._warn(options.name)
+        self._warn(name)
 
     def _warn(self, name: str) -> None:
         """Log what the policy's promise does not cover."""
@@ -149,6 +151,8 @@ class Guard:
                 "nothing is guaranteed; calibrate again",
                 name,
             )
+        if self._policy.state == "costs":
+            _logger.warning("guard %s: %s", name, self._policy.note or "nothing is guaranteed")
 
     @classmethod
     def default(
@@ -192,7 +196,8 @@ class Guard:
         as for the class; a `scorer` given here takes the place of the one that would be
         loaded, if it has the same fingerprint. For the policy of a cascade it may be the costly
         scorer alone. `passages` is a folder that `knowgate index`
-        wrote: the passages in it are not encoded again, others are.
+        wrote: the passages in it are not encoded again, others are. Options without a name take
+        that of the file.
 
         Raises:
             InputError: the policy cannot be read or used (see `Policy.load`), or both `scorer`
@@ -217,6 +222,8 @@ class Guard:
             from .signals.relevance import CascadeScorer
 
             scorer = CascadeScorer.completing(loaded.scorer, scorer)
+        if not isinstance(policy, Policy):
+            parts["options"] = (parts.get("options") or GuardOptions()).named_after(policy)
         guard = cls(loaded, scorer=scorer, **parts)
         if guard.metrics is not None and not isinstance(policy, Policy):
             guard.metrics.show_policy_file(policy)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ._signal import Signal
@@ -43,7 +45,8 @@ class GuardOptions:
         limits: the most that is read of a question and its passages.
         max_concurrency: language-model questions under way at once in a batch.
         name: of the guard, the value of the metrics' label `guard`; at most 40 lower-case
-            letters, digits, hyphens and underscores.
+            letters, digits, hyphens and underscores. None for the name of the policy's file
+            (`Guard.load("faq.json")`: `faq`), and `default` where there is no file.
         trace_text: whether spans for OpenTelemetry hold question, passages and closed-book
             answer, in place of numbers alone.
 
@@ -58,7 +61,7 @@ class GuardOptions:
     at_once: Mapping[str, int] = field(default_factory=dict)
     max_wait: float | None = 120.0
     max_concurrency: int = 8
-    name: str = "default"
+    name: str | None = None
     trace_text: bool = False
 
     def __post_init__(self) -> None:
@@ -73,7 +76,9 @@ class GuardOptions:
         else:
             raise InputError("on_error is neither an action nor a mapping from signal to action")
         self._check_times()
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+        if self.name is not None and not (
+            isinstance(self.name, str) and _NAME.fullmatch(self.name)
+        ):
             raise InputError(
                 "the name of a guard becomes a metric label",
                 where="name",
@@ -98,6 +103,17 @@ class GuardOptions:
         if not isinstance(self.at_once, Mapping) or not all(map(_is_count, self.at_once.values())):
             hint = "give a mapping from signal to a whole number, at least 1"
             raise InputError("is no number of questions by signal", where="at_once", hint=hint)
+
+    def named_after(self, policy: str | os.PathLike[str]) -> GuardOptions:
+        """These options with the name of a policy's file, unless they have a name.
+
+        Example:
+            >>> GuardOptions().named_after("policies/FAQ v2.json").name
+            'faq-v2'
+        """
+        words = re.sub(r"[^a-z0-9_-]+", "-", Path(policy).stem.lower())
+        found = re.sub(r"^[^a-z]+", "", words)[:40].rstrip("-")
+        return replace(self, name=found) if self.name is None and found else self
 
     def actions(self, names: Iterable[str], signals: Iterable[Signal[Any]]) -> dict[str, OnError]:
         """What each failure leads to.

@@ -37,7 +37,7 @@ SCHEMA_VERSION = 1
 # Of the questions of a calibration, the largest share that programs may have made without the
 # policy being called `generated`.
 MOST_GENERATED = 0.1
-PolicyState = Literal["true", "false", "changed", "generated"]
+PolicyState = Literal["true", "false", "changed", "costs", "generated"]
 
 
 class _Calibrator(BaseModel):
@@ -277,12 +277,14 @@ class PolicyFields(Artefact):
 
     @property
     def state(self) -> PolicyState:
-        """Value of the metric label `calibrated`."""
+        """Value of the metric label `calibrated`; `costs`: fitted, and nothing is guaranteed."""
         if self.changed:
             return "changed"
         if not self.calibrated:
             return "false"
-        return "generated" if self.rests_on_generated else "true"
+        if self.rests_on_generated:
+            return "generated"
+        return "costs" if self.guarantee is None else "true"
 
     @property
     def may_follow(self) -> bool:

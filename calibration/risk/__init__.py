@@ -7,6 +7,7 @@
     0.1, RiskTarget(…), [RiskTarget(…), …]   wrong answers let through, or their cost
     Coverage(0.7)                            a share that must be let through
     Leak(0.1)                                unanswerable questions that pass
+    Costs(5), MaxAbstention(0.25)            no promise: the threshold that costs least
 
 `certify`, `learn_path` and `PathPoint.grid` are its parts, for procedures of your own.
 """
@@ -23,12 +24,22 @@ from ._path import PathPoint
 from ._plan import LeakPlan
 from ._policy_fit import fit_policy
 from ._problems import Problem
-from ._risks import LEARN_CALIBRATORS, Coverage, Leak, LossTable, Risk, RiskTarget
+from ._risks import (
+    LEARN_CALIBRATORS,
+    Costs,
+    Coverage,
+    Leak,
+    LossTable,
+    MaxAbstention,
+    Risk,
+    RiskTarget,
+)
 
 __all__ = [
     "LEARN_CALIBRATORS",
     "Cascade",
     "CascadeBand",
+    "Costs",
     "Coverage",
     "Evidence",
     "Fit",
@@ -36,6 +47,7 @@ __all__ = [
     "LeakFold",
     "LeakPlan",
     "LossTable",
+    "MaxAbstention",
     "PathPoint",
     "PolicyBinding",
     "Problem",

@@ -25,7 +25,7 @@ from ._cascade_settings import Cascade, CascadeBand
 from ._certificate import Certificate
 from ._path import PathPoint
 from ._problems import Problem
-from ._risks import Leak, Risk
+from ._risks import Leak, Risk, Uncertified
 from ._statement import percent
 
 _UNNAMED = Fingerprint(kind="unnamed")
@@ -154,7 +154,7 @@ class Fit:
         Args:
             max_false_abstention: share of the answerable questions that it may abstain from.
         """
-        raw, policy = isinstance(self.risk, Leak), self.policy
+        raw, policy = isinstance(self.risk, Leak | Uncertified), self.policy
         routes = []
         for record in self.records:
             right = record.is_answerable if raw else record.context_right
@@ -164,6 +164,8 @@ class Fit:
                     relevance = policy.relevance_calibrator.apply(relevance)
                 routes.append(policy.route(relevance, record.confidence, record.conflict))
         abstained = routes.count(Route.ABSTAIN) / len(routes) if routes else None
+        if isinstance(self.risk, Uncertified):
+            abstained = None  # is what the costs make of it
         return Problem.find(
             policy, self.records, abstained, max_false_abstention=max_false_abstention
         )

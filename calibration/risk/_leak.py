@@ -142,8 +142,24 @@ def leak_policy(
     settings: FitSettings,
 ) -> Policy:
     """Make the policy with this raw threshold; None: it always abstains."""
-    in_kb, left_out = raw_relevance(records)
     case = populations_of(records)[0]
+    left_out = raw_relevance(records)[1]
+    guarantee = _with_reviews(
+        case, leak_guarantee(case, certificate, raw, left_out, risk, settings), records
+    )
+    policy = threshold_policy(records, calibrator, raw, settings)
+    return policy.model_copy(update={"guarantee": guarantee})
+
+
+def threshold_policy(
+    records: Sequence[CalibrationRecord],
+    calibrator: Calibrator,
+    raw: float | None,
+    settings: FitSettings,
+) -> Policy:
+    """Make the policy with this raw threshold, without a guarantee."""
+    case = populations_of(records)[0]
+    in_kb, missing = raw_relevance([r for r in records if not r.is_missing or r.case == case])
     return Policy(
         created_by=settings.binding.created_by,
         scorer=settings.binding.scorer,
@@ -151,12 +167,9 @@ def leak_policy(
         relevance_calibrator=calibrator,
         relevance_threshold=None if raw is None else calibrator.apply(raw),
         allowed_routes=(Route.FOLLOW_CONTEXT, Route.ABSTAIN),
-        guarantee=_with_reviews(
-            case, leak_guarantee(case, certificate, raw, left_out, risk, settings), records
-        ),
         retrieval=settings.binding.retrieval,
         calibration_set_sha256=_sha256(records),
-        histograms=_histograms(calibrator, case, in_kb, left_out.scores.tolist()),
+        histograms=_histograms(calibrator, case, in_kb, missing.scores.tolist()),
     )
 
 
@@ -177,20 +190,22 @@ def certified_calibrator(
     calibrator = fit_platt(in_kb, left_out.scores.tolist())
     certificate, raw = certify_leak(left_out, thresholds, calibrator, risk.target, level)
     if raw is not None:
-        kept = _order_keeping(calibrator, raw, [*in_kb, *left_out.scores.tolist()])
+        kept = order_keeping(calibrator, raw, [*in_kb, *left_out.scores.tolist()])
         if kept is not calibrator:
             calibrator = kept
             certificate, raw = certify_leak(left_out, thresholds, kept, risk.target, level)
     return calibrator, certificate, raw
 
 
-def _order_keeping(calibrator: Calibrator, threshold: float, scores: Sequence[float]) -> Calibrator:
-    """`calibrator`, unless it merges the threshold with the score beneath it.
+def order_keeping(calibrator: Calibrator, threshold: float, scores: Sequence[float]) -> Calibrator:
+    """`calibrator`, unless it merges the threshold with the score beneath it, if there is one.
 
     A curve that is too steep or too flat for floating point, or one that clips,
     would let scores pass that the certificate counts as abstained from.
     """
-    beneath = max(score for score in scores if score < threshold)
+    beneath = max((score for score in scores if score < threshold), default=None)
+    if beneath is None:
+        return calibrator
     for candidate in (calibrator, _gentle_curve(min(scores), max(*scores, threshold))):
         if candidate is not None and candidate.apply(beneath) < candidate.apply(threshold):
             return candidate
@@ -320,12 +335,12 @@ def _uncertified(case: str, n: int, passages: int, risk: float, settings: FitSet
     unit, units = ("passage", "passages") if case == "left_out" else ("topic", "topics")
     if case != "left_out" and passages == n:
         unit, units = "question", "questions"
-    smallest = Leak.smallest(passages, settings.level)
-    supported = (
-        ""
-        if smallest is None
-        else f" The smallest bound that these {units} can certify is {smallest:g}."
-    )
+    supported = ""
+    # Of several attempts, only who counts them knows at what level the next one is tested.
+    if settings.attempt is None:
+        smallest = Leak.smallest(passages, settings.level)
+        if smallest is not None:
+            supported = f" The smallest bound that these {units} can certify is {smallest:g}."
     return (
         f"No threshold certifies a pass rate of at most {percent(Decimal(str(risk)))} with "
         f"{settings.confidence}, so this policy always abstains. "

@@ -50,6 +50,11 @@ class LeftOut:
             np.bincount(passages).astype(np.float64),
         )
 
+    @property
+    def weights(self) -> Floats:
+        """Of each question, such that every passage counts once; their sum is 1."""
+        return np.asarray(1.0 / self.sizes[self.passages] / len(self.sizes))
+
     def shares(self, thresholds: Floats) -> Floats:
         """Share of each passage's questions that pass, shape (thresholds, passages)."""
         found = [

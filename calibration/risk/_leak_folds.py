@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import CalibrationRecord
+from ._costs import best_threshold
 from ._fit import Fit
 from ._leak import populations_of
 from ._leak_certificate import LeftOut, thresholds_between
+from ._risks import Uncertified
 
-Floats = NDArray[np.float64]
 _MOST_FOLDS = 20
 _ROUNDING = 1e-9
 
@@ -32,31 +33,37 @@ class LeakFold:
 
     @classmethod
     def deal(cls, fit: Fit, *, seed: int = 0) -> tuple[LeakFold, ...]:
-        """Deal the passages of a `Leak` fit to folds, with a threshold for each from the others.
+        """Deal the passages of a fit to folds, with a threshold for each from the others.
 
         A policy judged on the questions that chose its threshold looks better than it is. So each
-        fold's threshold lets the same share of the other folds' left-out questions pass, each
-        passage counting once, as the policy's does of all.
+        fold's threshold is chosen on the other folds. For a `Leak` it lets the same share of
+        their left-out questions pass, each passage counting once, as the policy's does of all.
 
         Args:
-            fit: to a `Leak`.
+            fit: to a `Leak`, to `Costs` or to `MaxAbstention`.
             seed: of the deal.
 
         Returns:
             At most 20 folds, fewer of fewer passages; one without a threshold where nothing was
             certified.
         """
-        if fit.certificate.chosen is None:
+        choose: Callable[[Sequence[CalibrationRecord]], float | None]
+        if isinstance(fit.risk, Uncertified):
+            choose = partial(best_threshold, risk=fit.risk)
+        elif fit.certificate.chosen is None:
             return (cls(fit.records, None),)
-        shares = {case: _share_passing(fit, case) for case in populations_of(fit.records)}
+        else:
+            shares = {case: _share_passing(fit, case) for case in populations_of(fit.records)}
+            choose = partial(_threshold_for, shares=shares)
         units = sorted({record.unit for record in fit.records})
         dealt = np.random.default_rng(seed).permutation(len(units)) % min(_MOST_FOLDS, len(units))
         fold_of = dict(zip(units, dealt.tolist(), strict=True))
+        placed = [(fold_of[record.unit], record) for record in fit.records]
         found = []
         for number in range(int(dealt.max(initial=0)) + 1):
-            inside = tuple(r for r in fit.records if fold_of[r.unit] == number)
-            others = [r for r in fit.records if fold_of[r.unit] != number]
-            found.append(cls(inside, _threshold_for(others, shares)))
+            inside = tuple(record for fold, record in placed if fold == number)
+            others = [record for fold, record in placed if fold != number]
+            found.append(cls(inside, choose(others)))
         return tuple(found)
 
     @staticmethod
@@ -95,7 +102,7 @@ def _share_passing(fit: Fit, case: str) -> float:
     assert threshold is not None
     measured = [r for r in fit.records if r.case == case and r.relevance is not None]
     passing = [calibrator.apply(r.relevance or 0.0) >= threshold for r in measured]
-    return float(_weights(LeftOut.of(measured))[passing].sum())
+    return float(LeftOut.of(measured).weights[passing].sum())
 
 
 def _threshold_for(
@@ -110,11 +117,6 @@ def _threshold_for(
     return max(known) if len(known) == len(found) else None
 
 
-def _weights(left_out: LeftOut) -> Floats:
-    """Of each question, such that every passage counts once; their sum is 1."""
-    return np.asarray(1.0 / left_out.sizes[left_out.passages] / len(left_out.sizes))
-
-
 def threshold_for_share(records: Sequence[CalibrationRecord], share: float) -> float | None:
     """The laxest threshold at which no more than `share` of what must not pass does."""
     measured = [r for r in records if r.is_missing and r.relevance is not None]
@@ -124,7 +126,7 @@ def threshold_for_share(records: Sequence[CalibrationRecord], share: float) -> f
     in_kb = [r.relevance for r in records if r.is_answerable and r.relevance is not None]
     thresholds = thresholds_between(left_out.scores, [*in_kb, *left_out.scores.tolist()])
     order = np.argsort(-left_out.scores, kind="stable")
-    passing = np.concatenate([[0.0], np.cumsum(_weights(left_out)[order])])
+    passing = np.concatenate([[0.0], np.cumsum(left_out.weights[order])])
     passing = passing[len(order) - np.searchsorted(left_out.scores[order[::-1]], thresholds)]
     allowed = np.flatnonzero(passing <= share + _ROUNDING)
     return float(thresholds[allowed[-1]]) if len(allowed) else None

@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from .._statistics import questions_needed
 from ._leak_certificate import leak_p_values
 from ._risks import Leak
+from ._tests import binomial_p_values
 
 Floats = NDArray[np.float64]
 Certified = Callable[[Floats], NDArray[np.bool_]]
 # Correlation of the scores of two questions on one passage, in the simulation.
 CORRELATION = 0.5
 _SEPARATIONS = (0.85, 0.9, 0.95)
+_MOST_UNITS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,29 @@ class LeakPlan:
                 shift = math.sqrt(2.0) * float(ndtri(auroc))
                 rates[auroc] = float(ndtr(thresholds - shift).mean())
         return cls(sum(sizes), len(sizes), needed, Leak.smallest(len(sizes), delta), rates)
+
+    @staticmethod
+    def units_for(leak: float, bound: float, *, delta: float) -> int | None:
+        """About how many passages with one question each certify a bound, if they go like these.
+
+        Args:
+            leak: share of the passages that leaks at the wanted threshold.
+            bound: on the leak, in (0, 1).
+            delta: probability that the promise fails by bad luck.
+
+        Returns:
+            None where no number that anybody could measure would do.
+
+        Example:
+            >>> LeakPlan.units_for(0.0, 0.1, delta=0.1), LeakPlan.units_for(0.2, 0.1, delta=0.1)
+            (22, None)
+        """
+        if leak >= bound:
+            return None
+        counts = np.arange(1, _MOST_UNITS + 1)
+        p_values = binomial_p_values(np.ceil(leak * counts - 1e-9), counts, bound)
+        enough = np.flatnonzero(p_values <= delta)
+        return int(counts[enough[0]]) if len(enough) else None
 
     @staticmethod
     def simulate(

@@ -17,13 +17,14 @@ from .. import CalibrationRecord
 from .._records import CalibrationEvidence, as_calibration_records
 from ._cascade import fit_cascade
 from ._certificate import Certificate, Evidence, certify
+from ._costs import fit_by_costs
 from ._coverage import fit_coverage
 from ._fit import ALL_ROUTES, Fit, FitSettings, PolicyBinding, policy_at
 from ._leak import fit_leak
 from ._learned_path import learn_path
 from ._outlook import most_promising, outlook
 from ._path import PathPoint, Point, as_path
-from ._risks import LEARN_PATH, Coverage, Leak, Risk, RiskTarget, as_targets
+from ._risks import LEARN_PATH, Coverage, Leak, Risk, RiskTarget, Uncertified, as_targets
 from ._statement import (
     NOT_COVERED,
     POPULATION,
@@ -59,6 +60,7 @@ def fit_policy(
         records: of any kind that has the attributes of `CalibrationRecord`.
         risk: bound α in (0, 1) on the share of wrong answers among those let through; one or
             several `RiskTarget`s that must all hold; `Coverage(share)`; or `Leak(bound)`.
+            `Costs(leak)` and `MaxAbstention(share)` give a policy without any guarantee.
         delta: probability δ that the promise fails by bad luck, in (0, 1).
         path: operating points from strict to lax, chosen without these records; all of
             them then take part in the test. None: a path is learned on a part of the
@@ -91,10 +93,12 @@ def fit_policy(
         raise ValueError("a cascade is fitted to a Leak")
     if bound.candidates > 1 and not isinstance(risk, Leak):
         raise ValueError("one of several scorers is chosen for a Leak")
-    found = as_calibration_records(records, raw=isinstance(risk, Leak))
-    if isinstance(risk, Leak | Coverage):
+    found = as_calibration_records(records, raw=isinstance(risk, Leak | Uncertified))
+    if isinstance(risk, Leak | Coverage | Uncertified):
         if path is not None:
             raise ValueError("path does not go with Coverage or Leak, which declare their own")
+        if isinstance(risk, Uncertified):
+            return fit_by_costs(found, risk, settings)
         if isinstance(risk, Leak):
             fit = fit_leak if bound.cascade is None else fit_cascade
             return fit(found, risk, settings)

@@ -108,10 +108,7 @@ class Leak:
 
     def __post_init__(self) -> None:
         _ = self.target
-        if self.missing not in (None, *get_args(Missing)):
-            raise ValueError(
-                f"missing must be one of {', '.join(get_args(Missing))}, not {self.missing!r}"
-            )
+        _require_missing(self.missing)
 
     @property
     def target(self) -> RiskTarget:
@@ -157,7 +154,88 @@ class Coverage:
         return RiskTarget("abstention", 1.0 - self.share)
 
 
-Risk = float | RiskTarget | Sequence[RiskTarget] | Leak | Coverage
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What errors cost against each other: the threshold that costs least, without a guarantee.
+
+    Fitted on the same records as a `Leak`.
+
+    Attributes:
+        leak: cost of a question whose answer is missing and that passes, above 0.
+        abstention: cost of abstaining from a question whose source was retrieved, above 0.
+        missing_share: share of the questions in service whose answer is missing, in (0, 1).
+        missing: as for `Leak`; of both kinds each counts the same.
+    """
+
+    leak: float
+    abstention: float = 1.0
+    missing_share: float = 0.5
+    missing: Missing | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("leak", "abstention"):
+            if not 0.0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must cost more than 0, not {getattr(self, name)}")
+        if not 0.0 < self.missing_share < 1.0:
+            raise ValueError(f"missing_share must be between 0 and 1, not {self.missing_share}")
+        _require_missing(self.missing)
+
+    def of(self, leak: float, false_abstention: float) -> float:
+        """Mean cost per question at these rates.
+
+        Example:
+            >>> Costs(leak=20, missing_share=0.1).of(0.1, 0.2)
+            0.38
+        """
+        of_leak, of_abstention = self.weights
+        return of_leak * leak + of_abstention * false_abstention
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        """What a leak and a false abstention of every question would cost."""
+        return self.missing_share * self.leak, (1.0 - self.missing_share) * self.abstention
+
+    @property
+    def words(self) -> str:
+        """What a threshold was chosen for."""
+        share = self.missing_share
+        mixed = "" if share == 0.5 else f", {share:.3g} of the questions without an answer"
+        return f"for costs (a leak costs {self.leak:g}, an abstention {self.abstention:g}{mixed})"
+
+
+@dataclass(frozen=True, slots=True)
+class MaxAbstention:
+    """The strictest threshold that abstains from no more than a share, without a guarantee.
+
+    Fitted on the same records as a `Leak`.
+
+    Attributes:
+        share: of new questions whose source is retrieved, in (0, 1).
+        missing: as for `Leak`.
+    """
+
+    share: float
+    missing: Missing | None = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.share < 1.0:
+            raise ValueError(f"share must be between 0 and 1, not {self.share}")
+        _require_missing(self.missing)
+
+    @property
+    def words(self) -> str:
+        """What a threshold was chosen for."""
+        return f"to abstain from at most {100 * self.share:.3g}% of answerable questions"
+
+
+def _require_missing(missing: object) -> None:
+    if missing not in (None, *get_args(Missing)):
+        raise ValueError(f"missing must be one of {', '.join(get_args(Missing))}, not {missing!r}")
+
+
+Uncertified = Costs | MaxAbstention
+"""How a threshold is chosen that nothing is guaranteed about."""
+Risk = float | RiskTarget | Sequence[RiskTarget] | Leak | Coverage | Uncertified
 """What a policy is fitted to; a number bounds the share of wrong answers let through."""
 
 

@@ -294,9 +294,9 @@ def _state_alerts(limits: AlertLimits) -> list[_Alert]:
             "15m",
             "info",
             "Guard {{ $labels.guard }} serves by a policy without a guarantee.",
-            "The policy was written by hand, changed after its calibration, or calibrated on "
-            "questions that programs made (calibrated={{ $labels.calibrated }}). `knowgate "
-            "calibrate` on questions of people makes one.",
+            "The policy was written by hand, chosen for costs, changed after its calibration, or "
+            "calibrated on questions that programs made (calibrated={{ $labels.calibrated }}). "
+            "`knowgate calibrate` on questions of people makes one.",
         ),
         _Alert(
             "KnowgateDeviceLost",

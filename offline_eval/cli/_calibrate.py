@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from shlex import quote
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...calibration.risk import Coverage, Leak, Problem, Risk, RiskTarget
+from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention, Problem, Risk, RiskTarget
 from ...guard.errors import InputError
 from ...guard.policy import Missing
 from ._app import app
@@ -37,6 +37,7 @@ from ._calibration_output import (
     write_or_explain,
 )
 from ._console import out, prints_figures
+from ._cost_options import CostAbstention, CostLeak, CostOptions, MissingShare, MostAbstained
 from ._judge_options import AbstentionCost, Judge, JudgeCost, JudgeRun, OnFailure
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class _Asked:
     judge: Judge
     or_run: tuple[Path, ...]
     missing: MissingAnswers | None = None
+    costs: CostOptions = field(default_factory=CostOptions)
 
     def measured(self, run: Path | None) -> list[CalibrationSet]:
         """The records of the run or file, and those of the other runs to choose from.
@@ -130,6 +132,10 @@ class _Asked:
         """
         from ._costs import parse_costs
 
+        chosen = self.costs.risk(_CASES[self.missing])
+        if chosen is not None:
+            self._reject_promise()
+            return chosen
         promise = self.promise or (Promise.LEAK if leaves_out else Promise.SELECTIVE)
         risk = _DEFAULT_RISK if self.risk is None else self.risk
         if promise is Promise.LEAK:
@@ -152,6 +158,16 @@ class _Asked:
                     hint="leave one of both out",
                 )
         return Coverage(self.coverage)
+
+    def _reject_promise(self) -> None:
+        for name in ("risk", "promise", "coverage", "cost", "per_route", "answer_from_memory",
+                     "report"):  # fmt: skip
+            if getattr(self, name) not in (None, False):
+                raise InputError(
+                    "does not go with --cost-leak or --max-abstention, which promise nothing",
+                    where=f"--{name.replace('_', '-')}",
+                    hint="leave one of both out",
+                )
 
     def _reject(self, *names: str, promise: Promise) -> None:
         other = Promise.LEAK if promise is Promise.SELECTIVE else Promise.SELECTIVE
@@ -243,13 +259,18 @@ def calibrate(
     max_false_abstention: MaxFalseAbstention = Problem.MAX_FALSE_ABSTENTION,
     accept_generated: AcceptGenerated = False,
     write_anyway: WriteAnyway = False,
+    cost_leak: CostLeak = None,
+    cost_abstention: CostAbstention = None,
+    missing_share: MissingShare = None,
+    max_abstention: MostAbstained = None,
 ) -> None:
     """Choose the thresholds that keep the risk below the bound, with a guarantee.
 
     All questions count, and each is reported as the others would have it. Exit code 3,
     and no policy, where no threshold meets the bound, no signal tells what can be answered,
     too much of it would be abstained from, the retriever misses too much, or rules or a model
-    made the questions.
+    made the questions; it then says what would work. Where nothing useful can be promised,
+    `--cost-leak 5` or `--max-abstention 0.3` chooses a threshold without a guarantee.
 
     Example: `knowgate calibrate --run run --risk 0.1 --delta 0.1 --out policy.json`
     """
@@ -258,6 +279,7 @@ def calibrate(
         records, scorer, max_false_abstention, accept_generated, write_anyway,
         Judge(judge_run, judge_cost, abstention_cost, on_judge_failure),
         tuple(or_run or ()), missing,
+        CostOptions(cost_leak, cost_abstention, missing_share, max_abstention),
     )  # fmt: skip
     _calibrate(asked, run, policy_out)
 
@@ -288,7 +310,7 @@ def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
         counted=True,
         confidence_threshold=asked.answer_from_memory,
         max_false_abstention=asked.max_false_abstention,
-    ).accepting(generated=asked.accept_generated)
+    ).accepting(*["generated"] * asked.accept_generated)
     lines = [
         *([f"chosen of {len(measured)} runs: {found.measured.source}"] if asked.or_run else []),
         *promise_lines(found),
@@ -301,5 +323,9 @@ def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
     ]
     write_or_explain(found, lines, policy_out, asked.report, anyway=asked.write_anyway)
     # The run's own report knows nothing of a second run.
-    if run is not None and isinstance(found.risk, Leak) and asked.judge.run is None:
+    if (
+        run is not None
+        and isinstance(found.risk, Leak | Costs | MaxAbstention)
+        and asked.judge.run is None
+    ):
         out.print(f"next: knowgate report {quote(found.measured.source)}", markup=False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...calibration import Interval
+from ...calibration.risk import Costs, MaxAbstention
 from ...guard.errors import InputError
 from ...guard.signals.relevance import load_scorer
 from ._console import err, out, print_figures
@@ -118,6 +119,8 @@ def require_in_range(share: float, max_false_abstention: float) -> None:
 def pair_line(found: Calibrated) -> str:
     """What is let through of what is missing, and abstained from of what is there."""
     guarantee = found.policy.guarantee
+    if isinstance(found.risk, Costs | MaxAbstention):
+        return _chosen_line(found)
     if guarantee is None or not guarantee.certified:
         return "abstains from everything: nothing could be certified"
     sure = f"(confidence {100 * (1 - guarantee.delta):g}%)"
@@ -136,6 +139,18 @@ def pair_line(found: Calibrated) -> str:
     )
 
 
+def _chosen_line(found: Calibrated) -> str:
+    """What a threshold without a guarantee lets through, abstains from and costs."""
+    leaks = [f"{rate_text(rate)} of {_MISSING_KIND[case]}" for case, rate in found.leaks.items()]
+    cost = found.cost
+    price = "" if cost is None else f", which costs about {cost:.3g} per question"
+    return (
+        f"lets through about {' and '.join(leaks)}; abstains from about "
+        f"{rate_text(found.false_abstention)} of what is there{price}; nothing is guaranteed"
+    )
+
+
+_MISSING_KIND = {"left_out": "left-out questions", "unanswerable": "your unanswerable ones"}
 _MISSING = {
     None: "what is missing",
     "left_out": "what is missing",
@@ -151,6 +166,8 @@ def promise_lines(found: Calibrated) -> list[str]:
     lines = [pair_line(found), *([policy.note] if policy.note and not refused else [])]
     if policy.guarantee is not None and policy.guarantee.certified:
         lines.append(policy.guarantee.statement)
+    if isinstance(found.risk, Costs | MaxAbstention):
+        lines.append(policy.note)
     if found.learn:
         lines.append(
             f"population: {found.measured.population or 'questions like those of the records'}"
@@ -273,23 +290,21 @@ def _counted(n: int, noun: str) -> str:
 def write_or_explain(
     found: Calibrated, lines: list[str], policy_out: Path, report: Path | None, *, anyway: bool
 ) -> None:
-    """Write the policy and print the lines, or say why it should not serve.
+    """Write the policy and print the lines, or say why it should not serve and what would work.
 
     Raises:
         typer.Exit: with code 3, if the policy has a problem and `anyway` is False.
     """
     from ..policies import write_calibrated
 
-    if not found.problems or anyway:
-        write_calibrated(found, policy_out, report)
-    print_figures(_figures(found, policy_out if anyway or not found.problems else None))
+    written = write_calibrated(found, policy_out, report, anyway=anyway)
+    print_figures(_figures(found, policy_out if written else None))
     out.print("\n".join(lines), markup=False)
     for problem in found.problems:
         err.print(f"problem: {problem.what}", markup=False)
-        err.print(f"  next: {problem.hint}", markup=False)
-    if found.problems and not anyway:
-        for line in _shortfall_lines(found):
-            err.print(line, markup=False)
+    for line in (*_shortfall_lines(found), *(f"  next: {one}" for one in found.advice)):
+        err.print(line, markup=False)
+    if not written:
         err.print(f"{policy_out} was not written (--write-anyway writes it).", markup=False)
         raise typer.Exit(3)
     out.print(f"policy → {policy_out}", markup=False)
@@ -312,21 +327,19 @@ def _figures(found: Calibrated, written: Path | None) -> dict[str, Any]:
         "confidence_threshold": policy.confidence_threshold,
         "rates": found.leak_rates or found.rates,
         "generated": policy.generated,
-        "note": policy.note,
+        "note": policy.note or None,
+        "cost": found.cost,
         "reviews": found.reviews,
         "smallest_risk": found.smallest_risk(),
         "warnings": found.warnings,
         "problems": [{"what": one.what, "hint": one.hint} for one in found.problems],
+        "advice": found.advice,
     }
 
 
 def _shortfall_lines(found: Calibrated) -> list[str]:
-    """Where the questions went, and the smallest bound that they support."""
+    """Where the questions went, where they did not suffice."""
     guarantee = found.policy.guarantee
     if guarantee is None or guarantee.certified:
         return []
-    lines = [f"  questions: {', '.join(found.spent())}"]
-    smallest = found.smallest_risk()
-    if smallest is not None:
-        lines.append(f"  with these questions: --risk {smallest:g} or more")
-    return lines
+    return [f"  questions: {', '.join(found.spent())}"]

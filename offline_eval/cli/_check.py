@@ -11,8 +11,10 @@ import typer
 
 from ...guard.errors import InputError
 from ...guard.policy import Policy
+from ...guard.signals.relevance import default_aggregator, scorer_name
 from ._app import app
-from ._calibration_output import AcceptGenerated
+from ._calibrate import MissingAnswers
+from ._calibration_output import AcceptGenerated, WriteAnyway
 from ._command_group import COMMANDS
 from ._console import collected_figures, out, print_figures, prints_figures
 from ._project_file import ProjectFile
@@ -27,9 +29,18 @@ def check(
     ] = None,
     chain: Annotated[str | None, typer.Option(help="module:attribute of what is served.")] = None,
     documents: Annotated[Path | None, typer.Option(help="A folder of documents.")] = None,
-    scorer: Annotated[str | None, typer.Option(help="Scorer by name or folder.")] = None,
-    risk: Annotated[float | None, typer.Option(help="As for `knowgate calibrate`.")] = None,
-    delta: Annotated[float | None, typer.Option(help="As for `knowgate calibrate`.")] = None,
+    scorer: Annotated[
+        str | None,
+        typer.Option(help="Scorer by name or folder.  [default: that of --policy, if it is given]"),
+    ] = None,
+    unanswerable: Annotated[
+        Path | None, typer.Option(help="As for `knowgate measure`, too.")
+    ] = None,
+    missing: Annotated[
+        MissingAnswers | None, typer.Option(help="As for `knowgate calibrate`, like the next two.")
+    ] = None,
+    risk: Annotated[float | None, typer.Option(help="Bound α of the promise.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Probability δ that it fails.")] = None,
     policy: Annotated[
         Path | None,
         typer.Option(
@@ -45,6 +56,7 @@ def check(
     formats: Annotated[
         str | None, typer.Option("--format", help="As for `knowgate report`.")
     ] = None,
+    write_anyway: WriteAnyway = False,
     out_dir: Annotated[
         Path, typer.Option("--out", help="Folder for run, policy and report; continued.")
     ] = Path("knowgate-check"),
@@ -53,12 +65,12 @@ def check(
 
     Does what `knowgate measure`, `calibrate` and `report` do, with the options and sections that
     knowgate.toml has for them; options given to `check` win. Exit code 1 where a gate fails, 3
-    where nothing can be certified; the report is written all the same. A check that is killed
-    continues when it is started again.
+    where no policy is written; the report is written all the same, and says why. A check that is
+    killed continues when it is started again.
 
     Example: `knowgate init --questions kb.csv && knowgate check`
     """
-    measuring = _given(ctx, "questions", "chain", "documents", "scorer")
+    measuring = _given(ctx, "questions", "chain", "documents", "scorer", "unanswerable")
     if questions is None and "questions" not in _section(ctx, "measure"):
         raise InputError(
             "is missing", where="--questions", hint="name a file, or write one with `knowgate init`"
@@ -66,6 +78,8 @@ def check(
     run, report, path = out_dir / "run", out_dir / "report", out_dir / "policy.json"
     taken = None if policy is None else Policy.load(policy)
     found: dict[str, Any] = {}
+    if taken is not None and scorer is None and "scorer" not in _section(ctx, "measure"):
+        measuring |= _as_measured(taken)
     _, found["measure"] = _run(ctx, "measure", **measuring, out=run)
     if taken is not None:
         from ..policies import judge_by
@@ -75,11 +89,10 @@ def check(
         if policy is not None:
             _remove_other(path, policy)
     else:
-        with _replaced(path, run / "calibration.json"):
-            accept = ["--accept-generated"] if accept_generated else []
-            certified, calibrated = _run(
-                ctx, "calibrate", *accept, **_given(ctx, "risk", "delta"), run=run, out=path
-            )
+        promised = _given(ctx, "risk", "delta", "missing", "write-anyway")
+        accept = ["--accept-generated"] if accept_generated else []
+        with _replaced(path, run / "calibration.json", run / "refusal.json"):
+            certified, calibrated = _run(ctx, "calibrate", *accept, **promised, run=run, out=path)
         found["calibrate"], found["policy"] = calibrated, calibrated["policy"]
     gates = [part for one in _gates(ctx, fail_if or ()) for part in ("--fail-if", one)]
     asked = _given(ctx, "format")
@@ -88,6 +101,18 @@ def check(
     out.print("\n".join(_lines(found, given=taken is not None)), markup=False)
     if certified or failed:
         raise typer.Exit(certified or failed)
+
+
+def _as_measured(policy: Policy) -> dict[str, str]:
+    """The options of `measure` that measure what a policy judges by.
+
+    Raises:
+        InputError: its scorer has no name.
+    """
+    found = {"scorer": scorer_name(policy.scorer)}
+    if policy.aggregator != default_aggregator(policy.scorer.kind):
+        found["aggregator"] = policy.aggregator
+    return found
 
 
 def _remove_other(path: Path, judged: Path) -> None:
@@ -129,7 +154,7 @@ def _given(ctx: typer.Context, *options: str) -> dict[str, Any]:
     section = _section(ctx, "check")
     found = {}
     for option in options:
-        name = "formats" if option == "format" else option
+        name = "formats" if option == "format" else option.replace("-", "_")
         if _on_command_line(ctx, name) or option in section:
             found[option] = ctx.params[name]
     return found
@@ -164,8 +189,8 @@ def _run(ctx: typer.Context, name: str, *arguments: str, **options: object) -> t
         *(
             part
             for option, value in options.items()
-            if value is not None
-            for part in (f"--{option}", str(value))
+            if value is not None and value is not False
+            for part in ([f"--{option}"] if value is True else [f"--{option}", str(value)])
         ),
     ]
     root: Any = ctx.parent
@@ -190,15 +215,20 @@ def _lines(found: Mapping[str, Any], *, given: bool) -> list[str]:
             "rates come out a little too good"
         )
     else:
-        statement = found["calibrate"]["statement"] or "nothing could be certified"
-        lines.append(f"calibrated: {statement}")
-        if note := found["calibrate"]["note"]:
-            lines.append(f"careful: {note}")
-        if found["policy"] is not None:
-            lines.append(f"policy → {found['policy']}")
+        lines += _calibrated(found["calibrate"])
     lines += [_gate(one) for one in found["report"]["gates"]]
     pages: Sequence[Path] = found["report"]["written"]
     return [*lines, *(f"report → {page}" for page in reversed(pages))]
+
+
+def _calibrated(found: Mapping[str, Any]) -> list[str]:
+    """What the policy that was written promises, or why there is none."""
+    problems = [problem["what"] for problem in found["problems"]]
+    if found["policy"] is None:
+        return [*(f"refused: {what}" for what in problems), "no policy was written"]
+    words = found["statement"] or found["note"] or "nothing could be certified"
+    careful = [f"problem, and written anyway: {what}" for what in problems]
+    return [f"calibrated: {words}", *careful, f"policy → {found['policy']}"]
 
 
 def _gate(gate: Mapping[str, Any]) -> str:

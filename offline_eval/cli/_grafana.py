@@ -104,8 +104,8 @@ def _decisions() -> list[_Panel]:
         _Panel(
             "Policy",
             "The policy that each guard serves by: the first digits of the digest of its file, "
-            "whether it is calibrated (or was changed since), and the promised bound α at error "
-            "probability δ.",
+            "whether it is calibrated (or chosen for costs, or changed since), and the promised "
+            "bound α at error probability δ.",
             {
                 "": "max by (guard, fingerprint, calibrated, alpha, delta) "
                 f"(knowgate_policy_info{{{_GUARD}}}) == 1"

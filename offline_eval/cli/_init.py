@@ -21,6 +21,9 @@ _TEMPLATE = """\
 # What your users ask, with answers: .jsonl, .json or .csv.
 questions = {questions}
 
+# What they ask and your documents do not answer: the promise is then about these.
+{unanswerable}
+
 # Your chain or retriever, module:attribute: measured as it is served. Without it the passages
 # of the questions are indexed; with documents = "docs" a folder of documents is.
 {chain}
@@ -51,6 +54,7 @@ out = "knowgate-check"
 
 [calibrate]
 # max-false-abstention = 0.9
+# cost-leak = 5  # in place of risk: the threshold that costs least, without a guarantee
 
 [report]
 # format = "html,md,json,junit"
@@ -64,6 +68,9 @@ def init(
         str | None, typer.Option(help="module:attribute of your chain or retriever.")
     ] = None,
     scorer: Annotated[str | None, typer.Option(help="Scorer, as for `knowgate measure`.")] = None,
+    unanswerable: Annotated[
+        Path | None, typer.Option(help="File of questions that your documents do not answer.")
+    ] = None,
     risk: Annotated[float, typer.Option(help="Bound α on the leak.")] = 0.1,
     file: Annotated[Path, typer.Option("--out", help="File to write; it must not exist.")] = Path(
         FILE_NAME
@@ -83,6 +90,11 @@ def init(
         questions=_text(str(questions)),
         chain=_line("chain", chain, "my_app:chain"),
         scorer=_line("scorer", scorer, "sufficiency"),
+        unanswerable=_line(
+            "unanswerable",
+            None if unanswerable is None else str(unanswerable),
+            "unanswerable.jsonl",
+        ),
         risk=repr(risk),
     )
     write_text(file, text)

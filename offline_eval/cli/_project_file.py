@@ -31,9 +31,11 @@ _TAKEN_BY: Mapping[str, Sequence[str]] = MappingProxyType(
         "questions": (*_MEASURING, "plan"),
         "chain": _MEASURING,
         "documents": _MEASURING,
+        "unanswerable": ("check", "measure"),
         "scorer": ("check", "measure", "score", "index"),
         "risk": ("check", "calibrate", "plan", "compare-scorers"),
         "delta": ("check", "calibrate", "plan"),
+        "missing": ("check", "calibrate"),
         "policy": ("check", *_DECIDING),
         "gates": ("check", "report"),
         "out": ("check",),
@@ -57,12 +59,16 @@ _EXCLUDED_BY = {
     "documents": ("chain",),
     "run": ("records",),
     "records": ("run",),
-    "risk": ("coverage",),
-    "coverage": ("risk",),
+    "risk": ("coverage", "cost-leak", "max-abstention"),
+    "coverage": ("risk", "cost-leak", "max-abstention"),
+    "cost-leak": ("risk", "coverage", "max-abstention"),
+    "cost-abstention": ("risk", "coverage", "max-abstention"),
+    "missing-share": ("risk", "coverage", "max-abstention"),
+    "max-abstention": ("risk", "coverage", "cost-leak"),
     "scorer": ("policy",),
     "policy": ("guard", "uncalibrated"),
 }
-_PATHS = ("questions", "documents", "policy", "out")
+_PATHS = ("questions", "documents", "unanswerable", "policy", "out")
 _HUB = "hf:"  # before a folder, too
 _NUMBERS = ("risk", "delta")
 _AT_LINE = re.compile(r" \(at line (\d+), column \d+\)| \(at end of document\)")

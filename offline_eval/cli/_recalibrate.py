@@ -104,7 +104,7 @@ def recalibrate(
             f"{rate_text(after.coverage)}",
             f"  - of those wrong: {rate_text(before.risk)} → {rate_text(after.risk)}",
         ]
-    new = new.accepting(generated=accept_generated)
+    new = new.accepting(*["generated"] * accept_generated)
     write_or_explain(new, lines, policy_out, report, anyway=write_anyway)
 
 

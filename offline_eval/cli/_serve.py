@@ -150,10 +150,9 @@ def serve(
         )
         listens = f"[{host}]" if ":" in host else host
         line = f"serving on http://{listens}:{listening.getsockname()[1]}"
-        if served.policy.state == "generated":
-            line += f" — {served.policy.note}"
-        elif served.policy.state != "true":
-            line += " — the policy is not calibrated: nothing is guaranteed"
+        if served.policy.state != "true":
+            note = served.policy.note if served.policy.state in ("costs", "generated") else ""
+            line += f" — {note or 'the policy is not calibrated: nothing is guaranteed'}"
         out.print(line, markup=False)
         out.file.flush()
         http.serve(
@@ -215,7 +214,8 @@ def _guard(
 
         loaded = load_scorer(scorer)
     observers = watching.observers(policy)
-    guard = Guard.load(policy, scorer=loaded, options=watching.options, observers=observers)
+    options = watching.options.named_after(path)
+    guard = Guard.load(policy, scorer=loaded, options=options, observers=observers)
     if guard.metrics is not None:
         guard.metrics.show_policy_file(path)
     return guard

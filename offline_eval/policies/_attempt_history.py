@@ -57,6 +57,14 @@ class AttemptHistory:
             for path in sorted({path.parent.resolve() / path.name for path in paths})
         ]
 
+    def next_number(self) -> int:
+        """Return which attempt one would be that was not made before, from 1.
+
+        Raises:
+            InputError: as `number`.
+        """
+        return max(_number_in(_numbers(spec.read(folder)), "") for folder, spec in self._files)
+
     def number(self, data_sha256: str, settings: dict[str, Any]) -> int:
         """Return which attempt this is, from 1, without recording it.
 

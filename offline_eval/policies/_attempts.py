@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...calibration.risk import Coverage, Leak, Risk, RiskTarget
+from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention, Risk, RiskTarget
 from ...guard.decision import Route
 from ...guard.errors import InputError
 from ._attempt_history import AttemptHistory
@@ -45,8 +45,9 @@ class Asked:
 
 
 def _as_json(risk: Risk) -> Any:
-    if isinstance(risk, Leak | Coverage | RiskTarget):
-        known = {name: value for name, value in asdict(risk).items() if value is not None}
+    if isinstance(risk, Leak | Coverage | RiskTarget | Costs | MaxAbstention):
+        # Which questions must not pass is left out where there are no others than left-out ones.
+        known = {k: v for k, v in asdict(risk).items() if v not in (None, "left_out")}
         return {"promise": type(risk).__name__.lower(), **known}
     return [_as_json(one) for one in risk] if isinstance(risk, Sequence) else float(risk)
 
@@ -61,7 +62,7 @@ def counted(sets: Sequence[CalibrationSet], asked: Asked, fit: Callable[[int], _
         InputError: a history cannot be read or written; or as `fit`, which then counts for
             nothing.
     """
-    history = AttemptHistory(*(_history_of(source) for one in sets for source in one.sources))
+    history = _history(sets)
     # Which run is named first changes nothing that is tested.
     data = hash_of_texts([one.sha256 for one in sets]) if len(sets) > 1 else sets[0].sha256
     settings = {**asked.settings(), **sets[0].cascade_settings()}
@@ -70,6 +71,19 @@ def counted(sets: Sequence[CalibrationSet], asked: Asked, fit: Callable[[int], _
         found = fit(number)
         if history.record(data, settings, number):
             return found
+
+
+def next_attempt(sets: Sequence[CalibrationSet]) -> int:
+    """Which attempt on this data another calibration would be; counts nothing.
+
+    Raises:
+        InputError: a history cannot be read.
+    """
+    return _history(sets).next_number()
+
+
+def _history(sets: Sequence[CalibrationSet]) -> AttemptHistory:
+    return AttemptHistory(*(_history_of(source) for one in sets for source in one.sources))
 
 
 def _history_of(source: str) -> Path:

@@ -18,10 +18,12 @@ from ...calibration import CalibrationRecord, CalibratorChoice, Interval
 from ...calibration.risk import (
     LEARN_CALIBRATORS,
     CascadeBand,
+    Costs,
     Coverage,
     Fit,
     Leak,
     LeakFold,
+    MaxAbstention,
     PolicyBinding,
     Problem,
     Risk,
@@ -32,13 +34,14 @@ from ...calibration.risk import (
 from ...guard.decision import Route
 from ...guard.errors import InputError
 from ...guard.policy import Guarantee, Policy
-from ._attempts import Asked
+from ._advice import advice_for
+from ._attempts import Asked, next_attempt
 from ._attempts import counted as as_counted
 from ._calibrators import calibrated_records, calibrator_of, choose_calibrators
 from ._cautions import cautions, limits
 from ._choice import best_of, require_candidates
 from ._cross_fit import cross_fitted
-from ._promise import next_level, smallest_selective
+from ._promise import smallest_selective
 from ._quality import PathStep, steps_of
 from ._rates import (
     LeakRates,
@@ -48,7 +51,7 @@ from ._rates import (
     outcomes_under,
     rates_of,
 )
-from ._records import CalibrationSet
+from ._records import CalibrationSet, require_both_kinds
 from ._review import ReviewOutlook
 
 # Fewer say too little of how far below the best a passage with the answer may lie.
@@ -61,7 +64,7 @@ class Calibrated:
     """A fitted policy with its evidence.
 
     Attributes:
-        policy: certified, or one that always abstains and says so.
+        policy: certified, or one that always abstains and says so; or chosen for costs.
         measured: all records, with what measured them.
         risk: what the policy was fitted to.
         learn: records that calibrators and path were fitted on; empty for a leak.
@@ -72,13 +75,16 @@ class Calibrated:
         choices: signal name → its calibrator and why that one; empty for a leak.
         steps: the declared path as it was tested.
         rates: how the policy did on `test`; where nothing was held out, cross-fitted. None
-            for a leak.
-        leak_rates: likewise for a leak; None for any other risk.
+            for a leak and for costs.
+        leak_rates: likewise for a leak and for costs; None for any other risk.
         problems: why the policy should not serve; empty where nothing speaks against it.
         cascade: of two scorers, the band that was chosen; None for one.
         seed: of the split and of all resampling; it follows from the questions.
         warnings: what to know before trusting the promise; often nothing.
         not_promised: what the guarantee does not cover, as phrases.
+        next_attempt: which attempt another calibration on this data would be; None where they
+            are not counted.
+        advice: where there are problems, what would work, with figures of these questions.
     """
 
     policy: Policy
@@ -97,6 +103,8 @@ class Calibrated:
     warnings: tuple[str, ...]
     not_promised: tuple[str, ...]
     cascade: CascadeBand | None = None
+    next_attempt: int | None = None
+    advice: tuple[str, ...] = ()
 
     @property
     def unseen(self) -> tuple[CalibrationRecord, ...]:
@@ -109,10 +117,31 @@ class Calibrated:
         rates = self.rates or self.leak_rates
         return Interval() if rates is None else rates.false_abstention
 
-    def accepting(self, *, generated: bool) -> Calibrated:
-        """The same; with `generated`, questions that programs made are no problem."""
-        problems = tuple(one for one in self.problems if one.kind != "generated" or not generated)
-        return replace(self, problems=problems)
+    def accepting(self, *kinds: str) -> Calibrated:
+        """The same, without the problems of these kinds, e.g. `generated`."""
+        kept = tuple(one for one in self.problems if one.kind not in kinds)
+        return replace(self, problems=kept)
+
+    @property
+    def leaks(self) -> dict[str, Interval]:
+        """For a leak and for costs: by kind of missing answers, the share that passes."""
+        rates = self.leak_rates
+        if rates is None:
+            return {}
+        abstained = {
+            "left_out": rates.left_out_abstention,
+            "unanswerable": rates.unanswerable_abstention,
+        }
+        return {case: abstained[case].complement() for case in populations_of(self.certify)}
+
+    @property
+    def cost(self) -> float | None:
+        """For `Costs` the mean cost per question, where it could be measured; else None."""
+        leaks = [leak.value for leak in self.leaks.values() if leak.value is not None]
+        abstained = self.false_abstention.value
+        if not isinstance(self.risk, Costs) or not leaks or abstained is None:
+            return None
+        return self.risk.of(sum(leaks) / len(leaks), abstained)
 
     def spent(self) -> list[str]:
         """Where the questions went, as phrases with numbers."""
@@ -132,18 +161,19 @@ class Calibrated:
         return phrases
 
     def smallest_risk(self) -> float | None:
-        """About the smallest bound that these questions could certify; None: none at all."""
+        """About the smallest bound that the next attempt could certify; None: none at all."""
         guarantee = self.policy.guarantee
         if guarantee is None or self.coverage is not None:
             return None
+        level = Guarantee.level_of(guarantee.delta, self.next_attempt) / guarantee.candidates
         if isinstance(self.risk, Leak):
             units = {
                 case: {r.unit for r in self.certify if r.case == case and r.relevance is not None}
                 for case in populations_of(self.certify)
             }
             fewest = min(map(len, units.values()))
-            return Leak.smallest(fewest, next_level(guarantee))
-        return smallest_selective(guarantee)
+            return Leak.smallest(fewest, level)
+        return smallest_selective(guarantee, level)
 
     def left_out_of_prompts(self) -> float | None:
         """Share of the retrieved passages of answerable questions that the policy drops.
@@ -184,7 +214,7 @@ def calibrate_records(
     measured: CalibrationSet | Sequence[CalibrationSet],
     risk: Risk,
     *,
-    delta: float,
+    delta: float = 0.1,
     share: float = 1.0,
     counted: bool = False,
     allowed_routes: Sequence[Route] = _ALL_ROUTES,
@@ -200,7 +230,8 @@ def calibrate_records(
             be several, of the same questions, each measured by another scorer: all are
             calibrated, each at its part of `delta`, and the one that lets most answerable
             questions pass is kept, so that the promise covers the choice.
-        risk: as for `fit_policy`.
+        risk: as for `fit_policy`. `Costs` and `MaxAbstention` promise nothing: the policy says
+            so in its note, and no attempt is counted.
         delta: probability δ that the promise fails by bad luck, in (0, 1).
         share: of the questions to fit on, in (0, 1]; the rest is held out for reporting.
             By default all are fitted on, and the reported rates are cross-fitted.
@@ -225,6 +256,9 @@ def calibrate_records(
     if confidence_threshold is not None and not isinstance(risk, Leak):
         raise ValueError("confidence_threshold is for a leak; other risks certify their own")
     sets = (measured,) if isinstance(measured, CalibrationSet) else tuple(measured)
+    if isinstance(risk, Leak):
+        # The same promise is the same attempt, whether it was named or is the default.
+        risk = replace(risk, missing=sets[0].about(risk.missing).missing)
     for one in sets:
         _require_not_tuned_on(one)
     require_candidates(sets, risk)
@@ -236,7 +270,22 @@ def calibrate_records(
     def fit(attempt: int | None) -> Calibrated:
         return best_of([_calibrate(one, asked, attempt) for one in sets])
 
-    return as_counted(sets, asked, fit) if counted else fit(None)
+    if counted and not isinstance(risk, Costs | MaxAbstention):
+        found = as_counted(sets, asked, fit)
+        found = replace(found, next_attempt=next_attempt(sets))
+    else:
+        found = fit(None)
+    found = replace(found, problems=_problems(found, asked))
+
+    def trial(other: Risk) -> Calibrated:
+        """As a further calibration would be, which is not counted."""
+        if isinstance(other, Leak):
+            again = replace(asked, risk=other)
+            return best_of([_calibrate(one, again, found.next_attempt) for one in sets])
+        [chosen] = [one for one in sets if one.source == found.measured.source][:1]
+        return _calibrate(chosen, replace(asked, risk=other, candidates=()), None)
+
+    return replace(found, advice=advice_for(found, asked, trial)) if found.problems else found
 
 
 def _require_not_tuned_on(measured: CalibrationSet) -> None:
@@ -270,19 +319,23 @@ def _calibrate(measured: CalibrationSet, asked: Asked, attempt: int | None) -> C
             hint="promise a leak, or leave the costly scorer out",
         )
     calibrate = _calibrate_selective
-    if isinstance(asked.risk, Leak):
+    if isinstance(asked.risk, Leak | Costs | MaxAbstention):
         calibrate, measured = _calibrate_leak, measured.about(asked.risk.missing)
     found = calibrate(measured, asked, attempt)
-    found = replace(found, policy=measured.marked(found.policy))
-    problems = Problem.find(
+    return replace(found, policy=measured.marked(found.policy))
+
+
+def _problems(found: Calibrated, asked: Asked) -> tuple[Problem, ...]:
+    return Problem.find(
         found.policy,
         found.measured.records,
-        # Whoever asks for a coverage has said how much may be abstained from.
-        None if found.coverage is not None else found.false_abstention.value,
+        # Whoever asks for a coverage, or has costs, has said how much may be abstained from.
+        None
+        if isinstance(asked.risk, Coverage | Costs | MaxAbstention)
+        else found.false_abstention.value,
         max_false_abstention=asked.max_false_abstention,
         seed=found.seed,
     )
-    return replace(found, problems=problems)
 
 
 def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | None) -> Calibrated:
@@ -334,7 +387,7 @@ def _fit(
         retrieval=measured.retrieval,
     )
     records, path = calibrated_records(parts.certify, binding), None
-    if not isinstance(risk, Coverage | Leak):
+    if not isinstance(risk, Coverage | Leak | Costs | MaxAbstention):
         path = learn_path(
             calibrated_records(parts.learn, binding),
             risk,
@@ -366,6 +419,8 @@ def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None)
         cascade=measured.cascade,
         candidates=max(1, len(asked.candidates)),
     )
+    if isinstance(asked.risk, Costs | MaxAbstention):
+        require_both_kinds(parts.certify, measured.source)
     fit = fit_policy(parts.certify, asked.risk, delta=asked.delta, attempt=attempt, binding=binding)
     policy, folds = _with_margin(fit.policy, measured), LeakFold.deal(fit, seed=seed)
     folds = () if parts.test else folds

@@ -52,15 +52,12 @@ def _target(risk: GuaranteedRisk) -> RiskTarget:
     return RiskTarget(kind, risk.bound, LossTable(**(risk.losses or {})))
 
 
-def next_level(guarantee: Guarantee) -> float:
-    """The level that a further calibration like this one would be tested at on the same data."""
-    attempt = guarantee.attempt
-    level = Guarantee.level_of(guarantee.delta, None if attempt is None else attempt + 1)
-    return level / guarantee.candidates
-
-
-def smallest_selective(guarantee: Guarantee) -> float | None:
+def smallest_selective(guarantee: Guarantee, level: float) -> float | None:
     """About the smallest bound on wrong answers that some point of the path could certify.
+
+    Args:
+        guarantee: with the tested path.
+        level: of the test.
 
     Returns:
         Rounded up to two digits; None for other bounds, and where no point could.
@@ -71,11 +68,7 @@ def smallest_selective(guarantee: Guarantee) -> float | None:
         return None
     bounds = [
         # One question fewer: the test passes over points that only just could be certified.
-        float(
-            beta.ppf(
-                1.0 - next_level(guarantee), point.errors + 1, point.let_through - 1 - point.errors
-            )
-        )
+        float(beta.ppf(1.0 - level, point.errors + 1, point.let_through - 1 - point.errors))
         for point in guarantee.path
         if point.let_through - 1 > point.errors
     ]

@@ -121,7 +121,8 @@ class CalibrationSet:
         asked = {record.question_id for record in self.records}
         makers = Counter(maker for name, maker in self.makers.items() if name in asked)
         note = QuestionRecord.note_on_makers(makers, len(asked))
-        return policy.model_copy(update={"generated": self.generated, "note": note})
+        notes = " ".join(one for one in (policy.note, note) if one)
+        return policy.model_copy(update={"generated": self.generated, "note": notes})
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -276,6 +277,23 @@ def _unreviewed(record: CalibrationRecord) -> CalibrationRecord:
     if record.case == record.measured_case:
         return record
     return replace(record, case=record.measured_case, context_right=False)
+
+
+def require_both_kinds(records: Iterable[CalibrationRecord], where: str) -> None:
+    """Reject records that errors cannot be weighed on.
+
+    Raises:
+        InputError: no answerable question was measured, or none whose answer is missing.
+    """
+    measured = [record for record in records if record.relevance is not None]
+    answerable = any(record.is_answerable for record in measured)
+    if not answerable or not any(record.is_missing for record in measured):
+        kind = "missing" if answerable else "retrieved"
+        raise InputError(
+            f"no question whose answer is {kind} was measured, so errors cannot be weighed",
+            where=where,
+            hint="measure questions of both kinds",
+        )
 
 
 def hash_of_texts(lines: Iterable[str]) -> str:

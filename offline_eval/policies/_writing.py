@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ...calibration.risk import Leak, Risk
+from ...calibration.risk import Costs, Leak, MaxAbstention, Risk
 from ...guard.errors import InputError
 from ...guard.files import atomic_writer, write_json
 from ...guard.policy import Policy
@@ -21,9 +21,10 @@ from ._fit import Calibrated, calibrate_records
 from ._records import CalibrationSet
 from ._report import calibration_document
 
+_REFUSAL = "refusal.json"
 _RUN_FILES = (
     "manifest.json", "questions.jsonl", "rows.jsonl", "cases.jsonl", "knowledge.jsonl",
-    "calibration.json", "signals.jsonl", "plan.json", "reviews.jsonl", HISTORY,
+    "calibration.json", _REFUSAL, "signals.jsonl", "plan.json", "reviews.jsonl", HISTORY,
 )  # fmt: skip
 
 
@@ -32,7 +33,7 @@ def calibrate_run(
     policy_out: str | os.PathLike[str],
     risk: Risk,
     *,
-    delta: float,
+    delta: float = 0.1,
     share: float = 1.0,
     confidence_threshold: float | None = None,
     accept_generated: bool = False,
@@ -41,7 +42,7 @@ def calibrate_run(
     """Fit a policy to a finished run, count it, and write it unless it has a problem.
 
     Args:
-        run: folder; for a `Leak` `calibration.json` is written into it, for the run's report.
+        run: folder; see `write_calibrated`.
         policy_out: where `policy.json` goes.
         risk: as for `calibrate_records`, like all further arguments.
         delta: likewise.
@@ -51,7 +52,8 @@ def calibrate_run(
         write_anyway: write a policy that should not serve too.
 
     Returns:
-        The policy with its evidence; `problems` says why nothing was written.
+        The policy with its evidence; `problems` says why nothing was written, `advice` what
+        would work.
 
     Raises:
         InputError: the run cannot be used, or `policy_out` is one of its files.
@@ -64,9 +66,8 @@ def calibrate_run(
         share=share,
         counted=True,
         confidence_threshold=confidence_threshold,
-    ).accepting(generated=accept_generated)
-    if write_anyway or not found.problems:
-        write_calibrated(found, policy_out)
+    ).accepting(*["generated"] * accept_generated)
+    write_calibrated(found, policy_out, anyway=write_anyway)
     return found
 
 
@@ -74,12 +75,28 @@ def write_calibrated(
     found: Calibrated,
     policy_out: str | os.PathLike[str],
     report: str | os.PathLike[str] | None = None,
-) -> None:
-    """Write the policy, its report where one is asked for, and a leak's note in its run.
+    *,
+    anyway: bool = True,
+) -> bool:
+    """Write a calibrated policy, its report where one is asked for, and a note in its run.
+
+    Args:
+        found: the policy with its evidence.
+        policy_out: where `policy.json` goes.
+        report: a page.
+        anyway: False writes no policy that has problems: the report of its run then says which,
+            and what would work.
+
+    Returns:
+        Whether the policy was written.
 
     Raises:
         InputError: a file cannot be written; then none is.
     """
+    if found.problems and not anyway:
+        if _reported_by_run(found):
+            write_json(Path(found.measured.source) / _REFUSAL, _refusal(found))
+        return False
     with _signals_held(), atomic_writer(policy_out) as stream:
         stream.write(found.policy.to_json())
         stream.flush()  # a full disk shows before the other files are there
@@ -87,11 +104,19 @@ def write_calibrated(
             page = Path(report)
             writer = ReportWriter(page.parent, ("json", "html"), page=page.name)
             writer.write(calibration_document(found))
-        # A run's report judges its rows by its own scorer alone.
-        if isinstance(found.risk, Leak) and found.measured.cascade is None:
-            with atomic_writer(Path(found.measured.source) / "calibration.json") as note:
+        if _reported_by_run(found):
+            run = Path(found.measured.source)
+            with atomic_writer(run / "calibration.json") as note:
                 text = json.dumps(_note(found), ensure_ascii=False, indent=2, allow_nan=False)
                 note.write(text + "\n")
+            (run / _REFUSAL).unlink(missing_ok=True)
+    return True
+
+
+def _reported_by_run(found: Calibrated) -> bool:
+    """Whether the report of the measured run is about this policy."""
+    # It judges its rows by its own scorer alone.
+    return isinstance(found.risk, Leak | Costs | MaxAbstention) and found.measured.cascade is None
 
 
 def judge_by(run: str | os.PathLike[str], policy: Policy) -> None:
@@ -122,6 +147,16 @@ def judge_by(run: str | os.PathLike[str], policy: Policy) -> None:
         "given_policy": True,
     }
     write_json(root / "calibration.json", note)
+    (root / _REFUSAL).unlink(missing_ok=True)
+
+
+def _refusal(found: Calibrated) -> dict[str, Any]:
+    """Content of `refusal.json` in a run folder."""
+    return {
+        "schema_version": Manifest.SCHEMA_VERSION,
+        "problems": [problem.what for problem in found.problems],
+        "advice": list(found.advice),
+    }
 
 
 def _note(found: Calibrated) -> dict[str, Any]:

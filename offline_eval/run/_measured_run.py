@@ -17,6 +17,7 @@ from ._questions import (
     MeasuredManifest,
     MeasuredRow,
     Question,
+    RefusalFile,
     RowError,
     SourceRow,
 )
@@ -76,6 +77,8 @@ class MeasuredRun:
         sources: by question; only of a run through a chain as it is served.
         passages: texts that were judged, by id; likewise.
         reviews: what people said of left-out cases, by case id.
+        refusal: why the latest calibration wrote no policy; None where it wrote one, where there
+            was none, or when not asked for.
     """
 
     SOURCES: ClassVar = TableSpec("sources", SourceRow, "question_id", hint=_RUN_AGAIN, clean=True)
@@ -90,6 +93,7 @@ class MeasuredRun:
     sources: Mapping[str, SourceRow] = field(default_factory=dict)
     passages: Mapping[str, StoredPassage] = field(default_factory=dict)
     reviews: Mapping[str, Review] = field(default_factory=dict)
+    refusal: RefusalFile | None = None
 
     @property
     def live(self) -> bool:
@@ -127,8 +131,8 @@ class MeasuredRun:
 
         Args:
             folder: of the run.
-            with_calibration: False leaves `calibration.json` unread, so that a broken
-                one can be replaced.
+            with_calibration: False leaves `calibration.json` and `refusal.json` unread, so that a
+                broken one can be replaced.
             unfinished: True also reads a run of which only some rows are there, as long
                 as the last one is whole: enough to show it, not to certify on it.
 
@@ -150,7 +154,8 @@ class MeasuredRun:
         sources = {one.question_id: one for one in cls.SOURCES.read(root)}
         passages = {one.passage_id: one for one in cls.PASSAGES.read(root)}
         reviews = Review.read(root, reviewable(rows))
-        return cls(manifest, questions, rows, calibration, sources, passages, reviews)
+        refusal = _read_refusal(root) if with_calibration else None
+        return cls(manifest, questions, rows, calibration, sources, passages, reviews, refusal)
 
     @property
     def reviewable(self) -> dict[str, MeasuredRow]:
@@ -333,3 +338,11 @@ def _read_calibration(
             hint=_CALIBRATE_AGAIN,
         )
     return RunCalibration(policy, file.risk, fitted, held_out, thresholds, file.given_policy)
+
+
+def _read_refusal(root: Path) -> RefusalFile | None:
+    path = root / "refusal.json"
+    if not path.exists():
+        return None
+    value = Manifest.read_versioned(path, hint=_CALIBRATE_AGAIN)
+    return RefusalFile.checked(value, where=str(path), hint=_CALIBRATE_AGAIN, clean=True)

@@ -261,3 +261,15 @@ class CalibrationFile(Stored):
     test_questions: tuple[str, ...]
     folds: tuple[CalibrationFold, ...] = ()
     given_policy: bool = False
+
+
+class RefusalFile(Stored):
+    """`refusal.json`: why the latest calibration wrote no policy.
+
+    Attributes:
+        problems: that the policy has, as sentences.
+        advice: what would work, as phrases.
+    """
+
+    problems: tuple[str, ...]
+    advice: tuple[str, ...]

@@ -193,6 +193,24 @@ def test_a_policy_of_the_former_test_of_the_leak_asks_for_a_new_calibration() ->
     assert str(caught.value.hint).startswith("calibrate again")
 
 
+def test_a_guard_whose_threshold_was_chosen_for_costs_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    policy = Policy(
+        scorer=FakeScorer().fingerprint,
+        relevance_threshold=0.5,
+        calibration_set_sha256="a" * 64,
+        note="Threshold chosen for costs; nothing is guaranteed.",
+    )
+    registry = CollectorRegistry()
+    with caplog.at_level("WARNING", "knowgate.guard"):
+        Guard(policy, scorer=FakeScorer(), metrics=GuardMetrics.on(registry))
+
+    assert "guard default: Threshold chosen for costs; nothing is guaranteed." in caplog.text
+    labels = {"guard": "default", "calibrated": "costs"}
+    assert registry.get_sample_value("knowgate_guards_total", labels) == 1
+
+
 def test_a_policy_written_by_hand_needs_no_digest_and_may_be_edited() -> None:
     fields = json.loads(
         Policy(scorer=FakeScorer().fingerprint, relevance_threshold=0.5, note="by hand").to_json()

@@ -124,11 +124,11 @@ def test_the_policy_that_serves_is_shown_and_the_one_before_is_not(tmp_path: Pat
         Guard.load(path, scorer=scorer, metrics=GuardMetrics.on(registry))
 
     assert shown(registry, "knowgate_policy_info") == {
-        ("default", first.sha256[:12], "false", "", ""): 0,
-        ("default", second.sha256[:12], "false", "", ""): 1,
+        ("policy", first.sha256[:12], "false", "", ""): 0,
+        ("policy", second.sha256[:12], "false", "", ""): 1,
     }
     written = shown(registry, "knowgate_policy_written_timestamp_seconds")
-    assert written == {("default",): 2000}
+    assert written == {("policy",): 2000}
 
 
 def test_policies_without_end_share_a_label() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import weakref
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ from knowgate.guard._device_events import DEVICE_EVENTS
 from knowgate.guard._metrics import ERROR_KINDS, error_kind
 from knowgate.guard.errors import LanguageModelTimeoutError, SignalValueError
 from knowgate.guard.testing import FailingScorer, FakeEstimator, FakeScorer
-from tests.support.guards import guard_with
+from tests.support.guards import guard_with, policy_with
 from tests.support.hostile import hostile_inputs
 
 MARKER = "Xylophone-4711"
@@ -98,6 +99,32 @@ def test_the_names_of_guards_are_few() -> None:
     assert sample(registry, count, stage="total", guard="guard-31") == 1
     assert sample(registry, count, stage="total", guard="guard-32") is None
     assert sample(registry, count, stage="total", guard="other") == 8
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "label"),
+    [
+        ("faq.json", None, "faq"),
+        ("FAQ v2.json", None, "faq-v2"),
+        ("7.json", None, "default"),
+        ("faq.json", "mine", "mine"),
+    ],
+)
+def test_a_guard_is_named_after_the_file_of_its_policy_unless_it_has_a_name(
+    tmp_path: Path, file: str, name: str | None, label: str
+) -> None:
+    policy_with().save(tmp_path / file)
+    registry = CollectorRegistry()
+
+    Guard.load(
+        tmp_path / file,
+        scorer=FakeScorer(),
+        estimator=FakeEstimator(),
+        metrics=GuardMetrics.on(registry),
+        options=None if name is None else GuardOptions(name=name),
+    )
+
+    assert sample(registry, "knowgate_guards_total", guard=label, calibrated="false") == 1
 
 
 @pytest.mark.parametrize("name", ["", "Default", "a b", "x" * 41, 7, "ä"])

@@ -20,6 +20,7 @@ from ._registry import (
     DEFAULT_SCORER,
     load_scorer,
     register_scorer,
+    scorer_name,
     scorer_names,
 )
 from ._sufficiency import BUNDLED_FOLDER, SufficiencyScorer
@@ -41,6 +42,7 @@ __all__ = [
     "index_passages",
     "load_scorer",
     "register_scorer",
+    "scorer_name",
     "scorer_names",
     "token_weights",
     "word_piece_idf",

@@ -161,7 +161,32 @@ def _require_none(options: Mapping[str, object], name: str) -> None:
         raise InputError(f"the scorer {name!r} takes no options", where=next(iter(options)))
 
 
+def scorer_name(wanted: Fingerprint) -> str:
+    """What `load_scorer` and `--scorer` call the scorer of a policy.
+
+    Raises:
+        InputError: it has no name: it lies in a folder, or asks a model.
+
+    Example:
+        >>> scorer_name(Fingerprint(kind="lexical"))
+        'lexical'
+    """
+    options = _options_of(wanted)
+    return ",".join([wanted.kind, *(f"{name}={value}" for name, value in options.items())])
+
+
 def _registered(wanted: Fingerprint, options: _LoadOptions) -> RelevanceScorer:
+    given = _options_of(wanted)
+    given.update(options)
+    return load_scorer(wanted.kind, **given)
+
+
+def _options_of(wanted: Fingerprint) -> _LoadOptions:
+    """The options of a registered scorer.
+
+    Raises:
+        InputError: none is registered under its kind.
+    """
     if wanted.kind == CASCADE:
         raise InputError(
             "the policy is of a cascade, whose costly scorer has to be given",
@@ -180,10 +205,10 @@ def _registered(wanted: Fingerprint, options: _LoadOptions) -> RelevanceScorer:
             f"register it; known: {', '.join(scorer_names())}",
         )
     if wanted.backend == "torch" and wanted.dtype in {"bfloat16", "float16"}:
-        options = {"dtype": cast(DtypeName, wanted.dtype), **options}
+        return {"dtype": cast(DtypeName, wanted.dtype)}
     if wanted.backend == "onnxruntime" and wanted.kind in _ENCODER_SCORERS:
-        options = {"backend": "onnx", **options}
-    return load_scorer(wanted.kind, **options)
+        return {"backend": "onnx"}
+    return {}
 
 
 def _in_folder(name: str, options: ScorerOptions) -> RelevanceScorer:

@@ -36,9 +36,10 @@ def headline(summary: OokbSummary) -> list[str]:
             "abstention: such a run serves to watch for drift, and not to calibrate on."
         ]
     note = QuestionRecord.note_on_makers(summary.made_by, summary.questions)
-    made = [note] if note else []
+    made, refused = [note] if note else [], _refused(summary)
     if summary.policy is None:
-        return [_ranking(summary), *made, _how_to_calibrate()]
+        rest = [] if refused else [_how_to_calibrate()]
+        return [*refused, _ranking(summary), *made, *rest]
     lines = [
         *made,
         _abstained_from_own(summary),
@@ -46,9 +47,23 @@ def headline(summary: OokbSummary) -> list[str]:
         _falsely_abstained(summary),
         _missed(summary),
     ]
+    if summary.policy.guarantee is None:
+        lines.insert(0, summary.policy.words)
     if summary.policy.threshold is None:
         lines.insert(0, _nothing_passes(summary.policy))
-    return [line for line in lines if line]
+    return [*refused, *(line for line in lines if line)]
+
+
+def _refused(summary: OokbSummary) -> list[str]:
+    """Why the latest calibration wrote no policy, and the first thing that would work."""
+    refusal = summary.refusal
+    if refusal is None:
+        return []
+    lines = [f"Refused: {problem}" for problem in refusal.problems]
+    lines += [f"Next: {advice}." for advice in refusal.advice[:1]]
+    if summary.policy is not None:
+        lines.append("The figures are those of the policy before, which was written.")
+    return lines
 
 
 def _nothing_passes(policy: PolicySummary) -> str:

@@ -98,6 +98,7 @@ def _sections(
                 Prose(explained("intervals", "abstention", "leak", "retrieval_miss"), small=True),
             ),
         ),
+        _refusal(summary),
         Section("Scores and thresholds", tuple(plots)) if plots else None,
         Section("What if the threshold were another?", (what_if,)) if what_if else None,
         Section("The policy and its guarantee", _policy(summary.policy, given=given)),
@@ -144,6 +145,18 @@ def _unanswerable_cases(run: MeasuredRun, texts: Mapping[str, str]) -> Iterator[
                 most_relevant_missing(measured_cases(run, (CaseKind.UNANSWERABLE,)), texts),
             ),
         )
+
+
+def _refusal(summary: OokbSummary) -> Section | None:
+    if summary.refusal is None:
+        return None
+    return Section(
+        "Refused: what would work",
+        (
+            "The latest calibration wrote no policy. Of the questions of this run:",
+            Prose(summary.refusal.advice, bullets=True),
+        ),
+    )
 
 
 def _figures(summary: OokbSummary, which: str) -> Figures:

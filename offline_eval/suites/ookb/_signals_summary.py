@@ -286,6 +286,18 @@ class PolicySummary(_Summary):
     measures_more: bool
 
 
+class RefusalSummary(_Summary):
+    """Why the latest calibration wrote no policy.
+
+    Attributes:
+        problems: that it has, as sentences.
+        advice: what would work, as phrases.
+    """
+
+    problems: tuple[str, ...]
+    advice: tuple[str, ...]
+
+
 class ServedSummary(_Summary):
     """How a run asked a chain as it is served.
 
@@ -332,6 +344,7 @@ class OokbSummary(_Summary):
             where the passages are not stored.
         made_by: of questions that programs made, how many by each.
         reviews: of a run with reviews, else None.
+        refusal: where the latest calibration wrote no policy, else None.
     """
 
     schema_version: int = Document.SCHEMA_VERSION
@@ -362,11 +375,12 @@ class OokbSummary(_Summary):
     shared_words: float | None = None
     made_by: dict[str, int] = {}
     reviews: ReviewSummary | None = None
+    refusal: RefusalSummary | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
         value = self.model_dump(mode="json")
-        for name in ("served", "shared_words", "made_by", "reviews"):
+        for name in ("served", "shared_words", "made_by", "reviews", "refusal"):
             if getattr(self, name) in (None, {}):
                 del value[name]
         if self.echo is None:
@@ -440,12 +454,20 @@ def summarise(run: MeasuredRun, cases: Sequence[Case]) -> OokbSummary:
         ),
         made_by=Counter(one.made_by for one in run.questions.values() if one.made_by),
         reviews=ReviewSummary.of(run),
+        refusal=_refusal(run),
     )
 
 
 def _alone(run: MeasuredRun) -> set[str]:
     """Ids of the unanswerable questions."""
     return {row.question_id for row in run.rows if row.kind is CaseKind.UNANSWERABLE}
+
+
+def _refusal(run: MeasuredRun) -> RefusalSummary | None:
+    refusal = run.refusal
+    if refusal is None:
+        return None
+    return RefusalSummary(problems=refusal.problems, advice=refusal.advice)
 
 
 def _served(run: MeasuredRun) -> ServedSummary:
@@ -569,6 +591,6 @@ def _policy(run: MeasuredRun) -> PolicySummary | None:
 def _words(policy: Policy) -> str:
     if policy.guarantee is not None:
         return policy.guarantee.statement
-    return (
-        policy.note if policy.changed else "This policy was written by hand: nothing is guaranteed."
-    )
+    if policy.calibrated or policy.changed:
+        return policy.note
+    return "This policy was written by hand: nothing is guaranteed."

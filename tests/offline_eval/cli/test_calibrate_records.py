@@ -143,7 +143,7 @@ def test_nothing_that_qualifies_is_exit_code_3_with_what_is_missing_and_no_polic
         "ore questions",
         "  next: measure more questions",
         "questions: 40 in all, 16 to learn the path on, 24 on",
-        "with these questions: --risk 0.",
+        "  next: --risk 0.",
         "was not written (--write-anyway writes it)",
     ):
         assert words in outcome.err

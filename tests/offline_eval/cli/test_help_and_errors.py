@@ -291,7 +291,7 @@ def test_calibrate_without_a_threshold_is_exit_code_3_with_what_is_missing(
     # The second calibration of this run, which has an eighth of δ.
     assert "attempt 2 on this data" in outcome.err
     assert "takes questions on 437 different passages" in outcome.err
-    assert "with these questions: --risk 0.0" in outcome.err
+    assert "  next: --risk 0.0" in outcome.err
     assert not out.exists()
 
     again = knowgate(

@@ -240,7 +240,8 @@ def test_nothing_certified_is_exit_code_3_with_a_report_without_the_policy_of_an
 
     assert said.code == 3
     assert "problem: " in said.err
-    assert "calibrated: nothing could be certified" in said.out
+    assert "refused: No threshold certifies" in said.out
+    assert "calibrated" not in said.out
     assert not (measured / "out" / "policy.json").exists()
     report = json.loads((measured / "out" / "report" / "report.json").read_text())
     assert report["policy"] is None

@@ -35,7 +35,7 @@ def test_the_scorer_that_lets_most_through_is_taken_and_shares_delta() -> None:
     found = calibrate_records([weak, strong], RISK, delta=DELTA)
 
     guarantee = found.policy.guarantee
-    assert found.measured.source == strong.source
+    assert found.measured.scorer == strong.scorer
     assert found.policy.scorer.kind == "strong"
     assert guarantee is not None
     assert guarantee.certified
@@ -45,7 +45,7 @@ def test_the_scorer_that_lets_most_through_is_taken_and_shares_delta() -> None:
     alone = fit_policy(strong.records, RISK, delta=DELTA / 2)
     assert found.policy.relevance_threshold == alone.policy.relevance_threshold
     # Which is named first decides only between equals.
-    assert calibrate_records([strong, weak], RISK, delta=DELTA).measured.source == strong.source
+    assert calibrate_records([strong, weak], RISK, delta=DELTA).measured.scorer == strong.scorer
     same = replace(strong, source="same")
     assert calibrate_records([same, strong], RISK, delta=DELTA).measured.source == "same"
 
@@ -71,9 +71,9 @@ def test_a_scorer_that_certifies_nothing_is_not_taken() -> None:
     useless, strong = measured("useless", -9.0), measured("strong", 3.0)
     few = [measured("a", 3.0, questions=4), measured("b", 3.0, seed=1, questions=4)]
 
-    assert calibrate_records([useless, strong], RISK, delta=DELTA).measured.source == strong.source
+    assert calibrate_records([useless, strong], RISK, delta=DELTA).measured.scorer == strong.scorer
     found = calibrate_records(few, RISK, delta=DELTA)
-    assert found.measured.source == few[0].source
+    assert found.measured.scorer == few[0].scorer
     assert found.problems
     assert found.policy.guarantee is not None
     assert not found.policy.guarantee.certified

@@ -1,0 +1,214 @@
+"""What would work where a calibration is refused, with figures of the questions at hand.
+
+refused ─► other bounds, as the next attempt would test them ─┐
+           more questions, reviews, another scorer ───────────┼─► lines
+           a threshold without a promise, cross-validated ────┘
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...calibration import Interval
+from ...calibration.risk import Leak, LeakPlan, MaxAbstention, Risk, populations_of
+from ...guard.decision import Route
+from ...guard.policy import Guarantee
+from ._attempts import Asked
+
+if TYPE_CHECKING:
+    from ._fit import Calibrated
+
+    Trial = Callable[[Risk], Calibrated]
+
+_LARGEST = 0.99
+_BETTER_SCORER = "sufficiency_cross"
+
+
+def advice_for(found: Calibrated, asked: Asked, trial: Trial) -> tuple[str, ...]:
+    """Say what would work where a policy has problems, the cause before its effects.
+
+    Args:
+        found: with problems.
+        asked: what it was calibrated for.
+        trial: calibrates for another risk as the next attempt, without counting it.
+    """
+    hints = [one.hint for one in found.problems if one.kind in ("blind", "misses")]
+    if hints:
+        return tuple(hints)
+    if not isinstance(found.risk, Leak):
+        return (*(one.hint for one in found.problems), *_selective(found))
+    return tuple(_of_leak(found, found.risk, asked, trial))
+
+
+def _selective(found: Calibrated) -> Iterator[str]:
+    smallest = found.smallest_risk()
+    if smallest is not None:
+        yield f"--risk {smallest:g} is about the smallest bound that can be certified{_at(found)}"
+
+
+def _of_leak(found: Calibrated, risk: Leak, asked: Asked, trial: Trial) -> Iterator[str]:
+    limit = asked.max_false_abstention
+    measured = [record for record in found.certify if record.relevance is not None]
+    if not any(r.is_answerable for r in measured) or not any(r.is_missing for r in measured):
+        yield from (one.hint for one in found.problems)
+        return
+    yield from _bounds(found, risk, limit, trial)
+    limited = None
+    # Costs are weighed for one scorer, and somebody has to want less than all abstained from.
+    if found.measured.cascade is None and limit < 1.0:
+        limited = trial(MaxAbstention(limit, risk.missing))
+    yield from _more_questions(found, risk, asked, limited)
+    yield from _reviews(found, limited)
+    yield _another_scorer(found)
+    if limited is not None:
+        yield _without_promise(limited, limit)
+
+
+# -- other bounds ---------------------------------------------------------------------
+
+
+def _bounds(found: Calibrated, risk: Leak, limit: float, trial: Trial) -> Iterator[str]:
+    """The smallest bound of all, and the smallest one under which little is abstained from."""
+    smallest = found.smallest_risk()
+    if smallest is None:
+        return
+
+    def tried(bound: float) -> Calibrated:
+        return trial(Leak(bound, risk.missing))
+
+    usable = None
+    # A cascade chooses its band anew for each bound, which takes long.
+    if found.measured.cascade is None:
+        steps = [n / 100 for n in range(1, 100) if smallest < n / 100 <= _LARGEST]
+        usable = _first_usable([smallest, *steps], limit, tried)
+    if not found.policy.may_follow and (usable is None or usable[0] > smallest):
+        abstains = _percent(tried(smallest).false_abstention)
+        yield (
+            f"--risk {smallest:g} is the smallest bound that can be certified{_at(found)}, and "
+            f"abstains from {abstains} of what could be answered"
+        )
+    if usable is not None:
+        bound, abstains = usable[0], _percent(usable[1].false_abstention)
+        yield (
+            f"--risk {bound:g} abstains from {abstains}, the smallest bound with no more than "
+            f"{limit:.0%}{_at(found)}"
+        )
+    elif found.measured.cascade is None:
+        yield f"no bound keeps false abstention within {limit:.0%}{_at(found)}"
+
+
+def _first_usable(
+    bounds: Sequence[float], limit: float, tried: Callable[[float], Calibrated]
+) -> tuple[float, Calibrated] | None:
+    """The smallest bound whose policy abstains from no more than `limit`; laxer ones do, too."""
+    best, low, high = None, 0, len(bounds) - 1
+    while low <= high:
+        # The laxest first, which says whether there is any.
+        middle = high if best is None else (low + high) // 2
+        one = tried(bounds[middle])
+        share = one.false_abstention.value
+        if one.policy.may_follow and share is not None and share <= limit:
+            best, high = (bounds[middle], one), middle - 1
+        elif best is None:
+            return None
+        else:
+            low = middle + 1
+    return best
+
+
+def _at(found: Calibrated) -> str:
+    """At which level this would be tested; the same for all figures of one message."""
+    if found.next_attempt is None:
+        return ""
+    return f" (tested as attempt {found.next_attempt} on this data)"
+
+
+# -- more evidence --------------------------------------------------------------------
+
+
+def _more_questions(
+    found: Calibrated, risk: Leak, asked: Asked, limited: Calibrated | None
+) -> Iterator[str]:
+    """How many units would certify the bound with little abstention, in a run of their own."""
+    leak = 0.0 if limited is None else max(one.value or 0.0 for one in limited.leaks.values())
+    first = None if found.next_attempt is None else 1
+    level = Guarantee.level_of(asked.delta, first) / max(1, len(asked.candidates))
+    needed = LeakPlan.units_for(leak, risk.bound, delta=level)
+    wanted = (
+        ""
+        if limited is None
+        else f" and abstain from no more than {asked.max_false_abstention:.0%}"
+    )
+    if needed is None:
+        yield (
+            f"more questions alone will not do: at that abstention {leak:.0%} leak, and the bound "
+            f"is {risk.bound:g}"
+        )
+        return
+    here, units = min(_units(found))
+    if needed > here:
+        yield (
+            f"about {needed - here} more {units}, {needed} in all, would certify {risk.bound:g}"
+            f"{wanted} if they go like these: measured into a new run, as its first attempt"
+        )
+
+
+def _units(found: Calibrated) -> Iterator[tuple[int, str]]:
+    """Of each kind that must not pass, how many there are, and what they are called."""
+    for case in populations_of(found.certify):
+        records = [r for r in found.certify if r.case == case and r.relevance is not None]
+        units = {record.unit for record in records}
+        names = {"group": "topics", "question": "unanswerable questions"}
+        name = "passages with questions"
+        if case == "unanswerable":
+            name = names[max((kind for kind, _ in units), default="question")]
+        yield len(units), name
+
+
+def _reviews(found: Calibrated, limited: Calibrated | None) -> Iterator[str]:
+    """How many left-out cases pass where abstention is bearable."""
+    if limited is None or not Path(found.measured.source).is_dir():
+        return
+    policy = limited.policy
+    passing = [
+        record
+        for record in found.certify
+        if record.case == "left_out"
+        and record.relevance is not None
+        and policy.route(policy.relevance_calibrator.apply(record.relevance), None)
+        is Route.FOLLOW_CONTEXT
+    ]
+    if passing:
+        yield (
+            f"`knowgate review {found.measured.source}`: {len(passing)} left-out cases lie above "
+            "the threshold that abstains so little; one that another passage answers is no leak"
+        )
+
+
+def _another_scorer(found: Calibrated) -> str:
+    scorer = found.measured.scorer
+    better = "" if scorer is None or scorer.kind == _BETTER_SCORER else f", e.g. {_BETTER_SCORER}"
+    return (
+        f"a scorer that tells the cases apart better{better}: `knowgate compare-scorers` tries "
+        "several on your questions"
+    )
+
+
+# -- costs in place of a promise ------------------------------------------------------
+
+
+def _without_promise(limited: Calibrated, limit: float) -> str:
+    leaks = " and ".join(
+        f"{_percent(leak)} of {case.replace('_', '-')}" for case, leak in limited.leaks.items()
+    )
+    return (
+        f"without any guarantee, --max-abstention {limit:g} lets through about {leaks} questions "
+        f"and abstains from about {_percent(limited.false_abstention)} of what could be answered; "
+        "--cost-leak weighs both by your own costs"
+    )
+
+
+def _percent(rate: Interval) -> str:
+    return "an unknown share" if rate.value is None else f"{rate.value:.0%}"

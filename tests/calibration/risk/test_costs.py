@@ -1,0 +1,214 @@
+"""Thresholds chosen by cost: the best ones, reported honestly, and never with a guarantee."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtr
+
+from knowgate.calibration import CalibrationRecord
+from knowgate.calibration.risk import (
+    Costs,
+    Fit,
+    LeakFold,
+    MaxAbstention,
+    PolicyBinding,
+    fit_policy,
+)
+from knowgate.guard import Fingerprint, Policy
+from knowgate.guard.errors import PolicyError
+
+_SCORES = st.lists(st.integers(0, 9).map(float), min_size=1, max_size=12)
+
+
+def _records(
+    in_kb: Sequence[float], left_out: Sequence[float], *, group_size: int = 1
+) -> list[CalibrationRecord]:
+    found = []
+    for case, scores in (("in_kb", in_kb), ("left_out", left_out)):
+        for i, score in enumerate(scores):
+            group = f"p{i // group_size}"
+            right = case == "in_kb"
+            found.append(
+                CalibrationRecord(f"q{i}", score, None, right, None, group=group, case=case)
+            )
+    return found
+
+
+def _fitted(records: list[CalibrationRecord], risk: Costs | MaxAbstention) -> Fit:
+    binding = PolicyBinding(scorer=Fingerprint(kind="fake"))
+    return fit_policy(records, risk, delta=0.1, binding=binding)
+
+
+def _passes(policy: Policy, raw: float) -> bool:
+    threshold = policy.relevance_threshold
+    return threshold is not None and policy.relevance_calibrator.apply(raw) >= threshold
+
+
+def _rates(policy: Policy, in_kb: Sequence[float], left_out: Sequence[float]) -> tuple[float, ...]:
+    """Leak and false abstention."""
+    leak = sum(_passes(policy, raw) for raw in left_out) / len(left_out)
+    return leak, 1.0 - sum(_passes(policy, raw) for raw in in_kb) / len(in_kb)
+
+
+@pytest.mark.parametrize(
+    ("leak", "abstention", "passing"),
+    [
+        # Above 3: one of four abstained from, none passes. Above 1: none and two of four.
+        (1.0, 1.0, [4, 5, 6]),
+        (1.0, 3.0, [2, 3, 4, 5, 6]),
+        (0.001, 1.0, [2, 3, 4, 5, 6]),
+    ],
+)
+def test_the_cheapest_threshold_by_hand(leak: float, abstention: float, passing: list[int]) -> None:
+    records = _records([2, 4, 5, 6], [0, 1, 2, 3])
+
+    policy = _fitted(records, Costs(leak, abstention)).policy
+
+    assert [raw for raw in range(7) if _passes(policy, raw)] == passing
+
+
+def test_a_larger_share_of_missing_answers_weighs_leaks_more() -> None:
+    records = _records([2, 4, 5, 6], [0, 1, 2, 3])
+    many = _fitted(records, Costs(1, 3, missing_share=0.9)).policy
+
+    assert not _passes(many, 3)
+    assert "0.9 of the questions without an answer" in many.note
+
+
+def test_where_everything_leaks_it_is_cheapest_to_let_nothing_pass() -> None:
+    policy = _fitted(_records([0.0, 1.0], [2.0, 3.0]), Costs(9)).policy
+
+    assert policy.relevance_threshold is None
+
+
+@settings(max_examples=150, deadline=None)
+@given(_SCORES, _SCORES, st.floats(0.05, 20), st.floats(0.05, 0.95))
+def test_no_other_threshold_costs_less_on_the_same_questions(
+    in_kb: list[float], left_out: list[float], leak: float, share: float
+) -> None:
+    costs = Costs(leak, missing_share=share)
+    policy = _fitted(_records(in_kb, left_out), costs).policy
+
+    found = costs.of(*_rates(policy, in_kb, left_out))
+
+    for threshold in (*range(10), math.inf):
+        other = (
+            sum(s >= threshold for s in left_out) / len(left_out),
+            sum(s < threshold for s in in_kb) / len(in_kb),
+        )
+        assert found <= costs.of(*other) + 1e-9
+
+
+def test_each_passage_counts_once_in_the_leak() -> None:
+    # Three questions of one passage pass at 5, one of another at 3.
+    records = _records([4.0, 4.0], [])
+    records += _records([], [5.0, 5.0, 5.0, 0.0], group_size=3)
+    lax = _fitted(records, Costs(1.5)).policy  # half leaks: .75 against 1 for abstaining
+
+    assert _passes(lax, 4.0)
+
+
+def test_of_two_kinds_of_missing_answers_each_counts_the_same() -> None:
+    mine = CalibrationRecord("mine", 5.0, None, False, None, case="unanswerable")
+    records = [*_records([4.0, 6.0], [0.0, 0.0, 0.0, 0.0]), mine]
+
+    # At 4 half of the leak is there; at 6 none, and half is abstained from.
+    assert _passes(_fitted(records, Costs(0.9)).policy, 4.0)
+    assert not _passes(_fitted(records, Costs(1.1)).policy, 4.0)
+
+
+@pytest.mark.parametrize(("share", "abstained"), [(0.001, 0), (0.25, 2), (0.5, 4), (0.9, 8)])
+def test_the_strictest_threshold_that_keeps_abstention_within_a_share(
+    share: float, abstained: int
+) -> None:
+    in_kb = [float(n) for n in range(9)]  # k of 9 below it abstain from (k + .5)/10 of new ones
+    policy = _fitted(_records(in_kb, [20.0]), MaxAbstention(share)).policy
+
+    assert sum(not _passes(policy, raw) for raw in in_kb) == abstained
+
+
+def test_a_policy_chosen_for_costs_says_that_nothing_is_guaranteed(tmp_path: Path) -> None:
+    fit = _fitted(_records([2, 4, 5, 6], [0, 1, 2, 3]), Costs(5))
+    path = tmp_path / "policy.json"
+    fit.policy.save(path)
+    loaded = Policy.load(path)
+
+    assert loaded.guarantee is None
+    assert loaded.state == "costs"
+    assert loaded.note == (
+        "Threshold chosen for costs (a leak costs 5, an abstention 1) on 4 questions; "
+        "nothing is guaranteed."
+    )
+    changed = json.loads(path.read_text()) | {"note": "certified"}
+    path.write_text(json.dumps(changed))
+    with pytest.raises(PolicyError, match="not as it was calibrated"):
+        Policy.load(path)
+
+
+def test_only_blindness_and_misses_speak_against_a_threshold_chosen_for_costs() -> None:
+    rng = np.random.default_rng(0)
+    sharp = _records(rng.normal(3, 1, 60).tolist(), rng.normal(0, 1, 60).tolist())
+    blind = _records(rng.normal(0, 1, 60).tolist(), rng.normal(0, 1, 60).tolist())
+
+    assert _fitted(sharp, Costs(1e6)).problems() == ()  # although it abstains from much
+    assert [one.kind for one in _fitted(blind, Costs(5)).problems()] == ["blind"]
+
+
+@pytest.mark.parametrize(("in_kb", "left_out"), [([], [1.0]), ([1.0], [])])
+def test_one_kind_of_question_alone_weighs_nothing(
+    in_kb: list[float], left_out: list[float]
+) -> None:
+    with pytest.raises(ValueError, match="was measured, so that errors cannot be weighed"):
+        _fitted(_records(in_kb, left_out), Costs(5))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Costs(0.0),
+        lambda: Costs(math.inf),
+        lambda: Costs(1.0, missing_share=1.0),
+        lambda: MaxAbstention(0.0),
+        lambda: MaxAbstention(0.2, missing="all"),  # type: ignore[arg-type]
+    ],
+)
+def test_costs_and_shares_out_of_range_are_refused(make: object) -> None:
+    with pytest.raises(ValueError, match="must"):
+        make()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("questions", [40, 100])
+@pytest.mark.parametrize("risk", [Costs(2.0), MaxAbstention(0.25)])
+def test_the_rates_of_the_folds_are_those_of_new_questions(
+    questions: int, risk: Costs | MaxAbstention
+) -> None:
+    """Answerable scores are normal around 1.5, left-out ones around 0."""
+    reported, true = [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        records = _records(
+            rng.normal(1.5, 1, questions).tolist(), rng.normal(0, 1, questions).tolist()
+        )
+        fit = _fitted(records, risk)
+        passing = {"in_kb": 0, "left_out": 0}
+        for fold in LeakFold.deal(fit, seed=seed):
+            threshold = math.inf if fold.threshold is None else fold.threshold
+            for record in fold.records:
+                passing[record.case] += (record.relevance or 0.0) >= threshold
+        reported.append((passing["left_out"] / questions, 1 - passing["in_kb"] / questions))
+        grid = np.linspace(-4, 6, 2001)
+        at = next(raw for raw in grid.tolist() if _passes(fit.policy, raw))
+        true.append((1 - ndtr(at), ndtr(at - 1.5)))
+    off = np.asarray(reported) - np.asarray(true)
+
+    error = off.std(axis=0) / math.sqrt(len(off))
+    # Folds are a twentieth smaller than the whole, which costs up to a point.
+    assert (np.abs(off.mean(axis=0)) < 3 * error + 0.01).all()
