@@ -288,7 +288,8 @@ def shown(count: int, of: int) -> str:
 def measure(data: Path, helpdesk: Path) -> None:
     """Print a Markdown table of leaks and false abstentions."""
     # No deadline: how busy the machine is must not decide what counts as an abstention.
-    guard = Guard.default(options=GuardOptions(deadlines={"relevance": None}), metrics=False)
+    options = GuardOptions(deadlines={"relevance": None})
+    guard = Guard.default(content="answers", options=options, metrics=False)
     print(f"threshold {guard.policy.relevance_threshold}\n")
     print("| set | sufficient / not | leak | false abstention |\n|---|---|---|---|")
     for name, good, bad in measured_sets(data, helpdesk):
