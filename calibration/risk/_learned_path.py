@@ -35,6 +35,9 @@ _CAUTION, _LEAST_RISK = 0.5, 0.02
 _HOPELESS = 0.005
 # Questions that the model's forecast is worth beside those observed, at most and at least.
 _MODEL_WEIGHT, _LEAST_WEIGHT = 40.0, 1.0
+# Squared standard errors from which on the questions contradict the model, and the least variance
+# of a count: one wrong answer at the strict end contradicts nothing.
+_CONTRADICTED, _LEAST_VARIANCE = 6.0, 0.25
 # Where the laxest steps lie so close that they are one.
 _NEAR_END = 1e-4
 
@@ -315,8 +318,8 @@ def _corrected(risk: Floats, wrong: Floats, counted: Floats) -> Floats:
     """Correct the model's risk by point by what was seen there.
 
     The model only knows signals that rise with being right. Where the highest go wrong it says
-    little, so it counts for less the more the questions contradict it at any point: its error
-    there, in standard errors beyond the first, is taken for its error everywhere.
+    little, so once the questions contradict it at any point it counts for less everywhere: its
+    error there, in standard errors, is taken for its error elsewhere.
 
     Args:
         risk: by the model, shape (points,).
@@ -324,9 +327,11 @@ def _corrected(risk: Floats, wrong: Floats, counted: Floats) -> Floats:
         counted: questions that count for the target, by weight.
     """
     inside = np.clip(risk, _LEAST_RISK, 1.0 - _LEAST_RISK)
-    errors = (wrong - counted * risk) ** 2 / (np.maximum(counted, 1.0) * inside * (1.0 - inside))
-    beyond = max(float(errors.max()) - 1.0, 1e-9)
-    weight = np.clip(counted / beyond, _LEAST_WEIGHT, _MODEL_WEIGHT)
+    variance = np.maximum(counted * inside * (1.0 - inside), _LEAST_VARIANCE)
+    most = float(((wrong - counted * risk) ** 2 / variance).max())
+    weight = np.full_like(risk, _MODEL_WEIGHT)
+    if most > _CONTRADICTED:
+        weight = np.clip(counted / most, _LEAST_WEIGHT, _MODEL_WEIGHT)
     return np.asarray((wrong + weight * risk) / (counted + weight))
 
 

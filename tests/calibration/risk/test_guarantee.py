@@ -121,13 +121,13 @@ def test_where_the_highest_scores_are_wrong_the_path_begins_at_laxer_points() ->
 def test_a_forecast_gives_way_to_what_contradicts_it() -> None:
     risk, counted = np.asarray([0.1, 0.1]), np.asarray([100.0, 400.0])
 
-    as_forecast = _corrected(risk, 0.1 * counted, counted)
-    # 22 wrong of 100 are (22 − 10)² / (100 · .1 · .9) = 16 squared standard errors: the model
-    # counts for 100 / 15 and 400 / 15 questions.
+    # 16 wrong of 100 are (16 − 10)² / (100 · .1 · .9) = 4 squared standard errors: by chance.
+    by_chance = _corrected(risk, np.asarray([16.0, 40.0]), counted)
+    # 22 are 16: the model counts for 100 / 16 and 400 / 16 questions.
     contradicted = _corrected(risk, np.asarray([22.0, 40.0]), counted)
 
-    assert as_forecast == pytest.approx([0.1, 0.1])
-    assert contradicted == pytest.approx([(22 + 10 / 15) / (100 + 100 / 15), 0.1])
+    assert by_chance == pytest.approx([(16 + 4) / (100 + 40), 0.1])
+    assert contradicted == pytest.approx([(22 + 0.625) / (100 + 6.25), 0.1])
 
 
 def test_a_given_path_is_tested_on_all_questions_and_keeps_the_bound() -> None:
