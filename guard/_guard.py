@@ -126,10 +126,11 @@ class Guard:
         if self._metrics is not None:
             self._metrics.count_guard(calibrated=policy.state)
             self._metrics.show_policy(policy)
-        self._watch = RetrievalWatch(policy.retrieval, self._metrics, name)
+        watch = RetrievalWatch(policy.retrieval, self._metrics, name)
+        self._watch = None if policy.retrieval is None else watch
         relevance = signals.get(SignalName.RELEVANCE)
         if isinstance(relevance, RelevanceSignal):
-            relevance.on_unread = self._watch.note_unread
+            relevance.on_unread = watch.note_unread
         self._warn(name)
 
     def _warn(self, name: str) -> None:
@@ -429,7 +430,7 @@ class Guard:
         return [decided[index] for index in range(len(flows))]
 
     def _flow(self, request: Request | QuestionError, span: DecisionSpan | None) -> Flow:
-        if isinstance(request, Request):
+        if self._watch is not None and isinstance(request, Request):
             self._watch.look(request)
         return decision_flow(self._settings, request, span)
 

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from ._deadline_errors import (
@@ -51,7 +52,7 @@ _MOST_COMPARED = 64 * 2**10
 _WORD = re.compile(r"\w{4,}")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Call:
     """One call of a signal.
 
@@ -64,7 +65,6 @@ class _Call:
         most: for a joint call: seconds altogether; the deadline then moves with each check.
         turns: what it waits for before its deadline begins; None for nothing.
         joint: whether it is made for several questions.
-        done: whether it has returned a value.
     """
 
     task: Callable[[], Any]
@@ -74,17 +74,11 @@ class _Call:
     most: float | None = None
     turns: Turns | None = None
     joint: bool = False
-    done: bool = False
 
-    def share_since(self, started: float) -> float | None:
-        """The share of its deadline that it took; None where that tells nothing of one question.
-
-        What fails or is cancelled may end at once, which tells nothing but that it is late.
-        """
-        if self.joint or self.seconds is None:
-            return None
-        share = (time.perf_counter() - started) / self.seconds
-        return share if self.done or share >= 1 else None
+    @property
+    def seconds_of_one(self) -> float | None:
+        """The deadline, where it is that of one question."""
+        return None if self.joint else self.seconds
 
 
 class _Patience:
@@ -190,16 +184,8 @@ class SignalRunner:
                 try:
                     if isinstance(step, _Several):
                         result = self._side_by_side(step)
-                    elif step.turns is None:
-                        result = self._call(step)
                     else:
-                        step.turns.take()
-                        started = time.perf_counter()
-                        try:
-                            result = self._call(step)
-                            step.done = True
-                        finally:
-                            step.turns.end(step.share_since(started))
+                        result = self._call(step)
                 except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - an outcome
                     step = steps.throw(error)
                 else:
@@ -219,13 +205,8 @@ class SignalRunner:
                     elif step.turns is None:
                         result = await self._acall(step)
                     else:
-                        await step.turns.atake()
-                        started = time.perf_counter()
-                        try:
-                            result = await self._acall(step)
-                            step.done = True
-                        finally:
-                            step.turns.end(step.share_since(started))
+                        acall = partial(self._acall, step)
+                        result = await step.turns.acall(acall, step.seconds_of_one)
                 except (Exception, asyncio.CancelledError) as error:
                     if isinstance(error, asyncio.CancelledError) and asked_to_stop():
                         raise  # the caller cancelled this decision, not the signal itself
@@ -238,9 +219,9 @@ class SignalRunner:
             steps.close()
 
     def _call(self, step: _Call) -> Any:
-        if step.here:
-            return call_here(step.task, step.seconds, most=step.most)
-        return self._pool.call(step.task, step.seconds, most=step.most)
+        by = call_here if step.here else self._pool.call
+        call = partial(by, step.task, step.seconds, most=step.most)
+        return call() if step.turns is None else step.turns.call(call, step.seconds_of_one)
 
     async def _acall(self, step: _Call) -> Any:
         if (native := step.native()) is not None:

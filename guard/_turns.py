@@ -10,13 +10,17 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import TypeVar
 
-from ._deadline_errors import NoTurnError
+from ._deadline_errors import DeadlineExceededError, NoTurnError
 from ._process_counts import change_queue
 from .deadlines import seconds_left, when_abandoned
+
+T = TypeVar("T")
 
 # So that one slow question does not hold up all others.
 _FIRST_WIDTH = 2
@@ -79,6 +83,42 @@ class Turns:
         """How many wait."""
         return len(self._waiting)
 
+    def call(self, run: Callable[[], T], deadline: float | None) -> T:
+        """What `run` returns, once its turn has come.
+
+        Args:
+            run: measures; no longer than its deadline.
+            deadline: seconds for one question; None where it tells nothing.
+
+        Raises:
+            NoTurnError: its turn did not come in time.
+        """
+        self.take()
+        started, share = time.perf_counter(), None
+        try:
+            result = run()
+            share = _share(started, deadline)
+        except DeadlineExceededError:
+            share = _share(started, deadline)
+            raise
+        finally:
+            self.end(share)
+        return result
+
+    async def acall(self, run: Callable[[], Awaitable[T]], deadline: float | None) -> T:
+        """As `call`, without blocking the event loop."""
+        await self.atake()
+        started, share = time.perf_counter(), None
+        try:
+            result = await run()
+            share = _share(started, deadline)
+        except DeadlineExceededError:
+            share = _share(started, deadline)
+            raise
+        finally:
+            self.end(share)
+        return result
+
     def take(self) -> None:
         """Wait for a turn.
 
@@ -113,7 +153,8 @@ class Turns:
         """End a turn, and let those that wait have theirs.
 
         Args:
-            share: of its deadline that the measurement took; None where that tells nothing.
+            share: of its deadline that the measurement took; None where that tells nothing, as
+                of what failed or was cancelled.
         """
         with self._lock:
             self._begun = max(0, self._begun - 1)
@@ -166,3 +207,7 @@ class Turns:
                 waiter.wake()
                 waiter.admitted = True
                 self._begun += 1
+
+
+def _share(started: float, deadline: float | None) -> float | None:
+    return None if deadline is None else (time.perf_counter() - started) / deadline

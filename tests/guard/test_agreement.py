@@ -171,4 +171,4 @@ def test_more_questions_than_one_scoring_call_takes_stay_in_order() -> None:
     guard = guard_with(policy_with(allowed_routes=(Route.FOLLOW_CONTEXT,)), scorer=scorer)
     decisions = guard.decide_batch(["q"] * 150, [[f"p{i} "] for i in range(150)])
     assert [d.relevance for d in decisions] == [i / 200 for i in range(150)]
-    assert scorer.calls == 5
+    assert scorer.calls == 6

@@ -45,7 +45,11 @@ class QueuedScorer(FakeScorer):
 async def test_two_hundred_calls_with_room_for_five_end_in_a_route(asynchronous: bool) -> None:
     scorer, registry = QueuedScorer(), CollectorRegistry()
     guard = guard_with(
-        scorer=scorer, metrics=True, registry=registry, deadlines={"relevance": 60.0}
+        scorer=scorer,
+        metrics=True,
+        registry=registry,
+        deadlines={"relevance": 60.0},
+        at_once={"relevance": CALLS},
     )
     with ThreadPoolExecutor(CALLS) as threads:
 
