@@ -47,7 +47,7 @@ def test_the_scorer_that_lets_most_through_is_taken_and_shares_delta() -> None:
     # Which is named first decides only between equals.
     assert calibrate_records([strong, weak], RISK, delta=DELTA).measured.scorer == strong.scorer
     same = replace(strong, source="same")
-    assert calibrate_records([same, strong], RISK, delta=DELTA).measured is same
+    assert calibrate_records([same, strong], RISK, delta=DELTA).measured.source == "same"
 
 
 def test_the_reported_rates_repeat_the_choice() -> None:
