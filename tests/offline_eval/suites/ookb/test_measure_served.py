@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 
-from knowgate.guard import InputError
+from knowgate.calibration.risk import Costs
+from knowgate.guard import InputError, Policy
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.policies import CalibrationSet, calibrate_chain
+from knowgate.offline_eval.policies import Calibrated, CalibrationSet, calibrate_chain
 from knowgate.offline_eval.run import (
     CaseKind,
     FoundBy,
@@ -215,6 +216,19 @@ def test_a_policy_is_fitted_in_one_call(tmp_path: Path) -> None:
     assert found.policy.guarantee is not None
     assert found.policy.guarantee.certified
     assert found.policy.scorer == LexicalScorer().fingerprint
+
+    def calibrated(risk: float | Costs) -> Calibrated:
+        settings = {"scorer": "lexical"}
+        return calibrate_chain(search, path, risk=risk, out=tmp_path / "run", settings=settings)
+
+    # What the command refuses is not written here either.
+    refused = calibrated(0.001)
+    assert [one.kind for one in refused.problems] == ["uncertified"]
+    assert refused.advice
+    assert not (tmp_path / "run" / "policy.json").exists()
+    assert MeasuredRun.read(tmp_path / "run").refusal is not None
+    assert calibrated(Costs(5)).problems == ()
+    assert Policy.load(tmp_path / "run" / "policy.json").state == "costs"
 
 
 @given(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=30))

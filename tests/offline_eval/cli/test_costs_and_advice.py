@@ -1,0 +1,287 @@
+"""A threshold without a promise, and refusals that say what would work."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from knowgate.guard import Guard, Policy
+from knowgate.offline_eval.run import MeasuredRun
+from tests.offline_eval.cli.commands import Knowgate, read_lines, refused, write_lines
+
+_NUMBER = r"(\d+(?:\.\d+)?)"
+
+
+@pytest.fixture
+def blurred(workplace: Path) -> Path:
+    """A run of 60 questions whose relevance tells the cases apart, but not well."""
+    rng = np.random.default_rng(3)
+    (workplace / "policy.json").unlink()
+    run = workplace / "run"
+    for name in ("calibration.json", "calibrations.jsonl"):
+        (run / name).unlink()
+    rows = read_lines(run / "rows.jsonl")
+    for row in rows:
+        raw = float(rng.normal(1.5 if row["kind"] == "in_kb" else 0.0, 1.0))
+        row |= {"raw_relevance": raw, "scores": [raw for _ in row["scores"]]}
+    write_lines(run / "rows.jsonl", rows)
+    return workplace
+
+
+def _calibrate(knowgate: Knowgate, folder: Path, *options: str) -> Any:
+    return knowgate("calibrate", "--run", folder / "run", "--out", folder / "new.json", *options)
+
+
+def _report(knowgate: Knowgate, folder: Path) -> tuple[str, dict[str, Any]]:
+    assert knowgate("report", folder / "run", "--out", folder / "rep").code == 0
+    text = (folder / "rep" / "report.md").read_text(encoding="utf-8").replace("\u00a0", " ")
+    return text, json.loads((folder / "rep" / "report.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("options", "chosen"),
+    [
+        (("--cost-leak", "5"), "for costs (a leak costs 5, an abstention 1)"),
+        (
+            ("--cost-leak", "5", "--cost-abstention", "2", "--missing-share", "0.3"),
+            "for costs (a leak costs 5, an abstention 2, 0.3 of the questions without an answer)",
+        ),
+        (("--max-abstention", "0.25"), "to abstain from at most 25% of answerable questions"),
+    ],
+)
+def test_costs_write_a_policy_that_says_everywhere_that_nothing_is_guaranteed(
+    knowgate: Knowgate, blurred: Path, options: tuple[str, ...], chosen: str
+) -> None:
+    said = _calibrate(knowgate, blurred, *options)
+    text, figures = _report(knowgate, blurred)
+
+    assert (said.code, said.err) == (0, "")
+    note = f"Threshold chosen {chosen} on 60 questions; nothing is guaranteed."
+    assert said.out.startswith("lets through about ")
+    assert "; nothing is guaranteed\n" in said.out
+    assert note in said.out
+    assert "onfidence 90%" not in said.out
+    policy = Policy.load(blurred / "new.json")
+    assert (policy.guarantee, policy.note, policy.state) == (None, note, "costs")
+    assert Guard.load(blurred / "new.json", metrics=False).policy == policy
+    assert not (blurred / "run" / "calibrations.jsonl").exists()  # no attempt
+    assert note in text.replace("\\", "")
+    assert figures["policy"]["guarantee"] is None
+    # The report judges each question by the same threshold as the printed rates.
+    shown = re.search(rf"abstains from about {_NUMBER}%", said.out)
+    assert shown is not None
+    value = figures["in_kb"]["false_abstention_rate"]["value"]
+    assert float(shown[1]) == pytest.approx(100 * value, abs=0.06)
+
+
+def test_the_figures_of_costs_are_there_as_json(knowgate: Knowgate, blurred: Path) -> None:
+    found = json.loads(_calibrate(knowgate, blurred, "--cost-leak", "5", "--json").out)
+
+    leak = 1 - found["rates"]["left_out_abstention"]["value"]
+    abstained = found["rates"]["false_abstention"]["value"]
+    assert (found["certified"], found["statement"], found["risk"]) == (False, None, None)
+    assert "nothing is guaranteed" in found["note"]
+    assert found["cost"] == pytest.approx(0.5 * 5 * leak + 0.5 * abstained)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--cost-abstention", "2"), ("--cost-abstention", "--cost-leak")),
+        (("--cost-leak", "5", "--max-abstention", "0.2"), ("mutually exclusive",)),
+        (("--cost-leak", "5", "--risk", "0.1"), ("--risk", "promise nothing")),
+        (("--max-abstention", "0.2", "--promise", "leak"), ("--promise", "promise nothing")),
+        (("--cost-leak", "-1"), ("--cost-leak", "more than 0")),
+        (("--max-abstention", "1.5"), ("--max-abstention", "between 0 and 1")),
+        (("--cost-leak", "5", "--missing-share", "1"), ("--missing-share", "between 0 and 1")),
+        (("--cost-leak", "5", "--missing", "unanswerable"), ("holds no unanswerable",)),
+    ],
+)
+def test_options_that_do_not_go_with_costs_are_one_line(
+    knowgate: Knowgate, blurred: Path, options: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    refused(_calibrate(knowgate, blurred, *options), *words)
+    assert not (blurred / "new.json").exists()
+
+
+@pytest.mark.parametrize("risk", ["0.01", "0.1"])  # uncertified; abstains from too much
+def test_a_refusal_names_bounds_that_are_those_of_the_next_attempt(
+    knowgate: Knowgate, blurred: Path, risk: str
+) -> None:
+    said = _calibrate(knowgate, blurred, "--risk", risk)
+    assert said.code == 3
+    lines = re.findall(r"  next: (.+)", said.err)
+    history = (blurred / "run" / "calibrations.jsonl").read_text(encoding="utf-8")
+    assert history.count("\n") == 1  # what was tried for the advice counts as nothing
+
+    smallest = re.findall(rf"--risk {_NUMBER} is the smallest bound that can be", said.err)
+    assert len(smallest) == (risk == "0.01")
+    assert len(re.findall(r"smallest bound that (?:can|these)", said.err)) == len(smallest)
+    [(bound, share)] = re.findall(rf"--risk {_NUMBER} abstains from (\d+)%", said.err)
+    assert float(bound) > float(smallest[0] if smallest else risk)
+    assert set(re.findall(r"attempt (\d+) on this data\)", said.err)) == {"2"}
+    assert any("compare-scorers" in line for line in lines)
+    assert any(line.startswith("`knowgate review ") for line in lines)
+    assert any("more questions" in line or "more passages" in line for line in lines)
+
+    # They hold what they say.
+    taken = _calibrate(knowgate, blurred, "--risk", bound, "--json")
+    found = json.loads(taken.out)
+    assert (taken.code, found["certified"]) == (0, True)
+    assert f"{found['rates']['false_abstention']['value']:.0%}" == f"{share}%"
+    assert "attempt 2 on this data" in found["statement"]
+    [(limit, passing, abstained)] = re.findall(
+        rf"--max-abstention {_NUMBER} lets through about (\d+)% of left-out questions and abstains "
+        r"from about (\d+)%",
+        said.err,
+    )
+    rates = json.loads(_calibrate(knowgate, blurred, "--max-abstention", limit, "--json").out)
+    assert f"{1 - rates['rates']['left_out_abstention']['value']:.0%}" == f"{passing}%"
+    assert f"{rates['rates']['false_abstention']['value']:.0%}" == f"{abstained}%"
+
+
+def test_the_smallest_bound_is_one_number_in_all_outputs(knowgate: Knowgate, blurred: Path) -> None:
+    for risk in ("0.3", "0.4"):
+        _calibrate(knowgate, blurred, "--risk", risk)
+    said = _calibrate(knowgate, blurred, "--risk", "0.01")
+    again = _calibrate(knowgate, blurred, "--risk", "0.01", "--json")
+    text, _ = _report(knowgate, blurred)
+
+    everything = said.err + again.out + text.replace("\\", "")
+    numbers = re.findall(rf"--risk {_NUMBER} is the smallest bound that can", everything)
+    numbers.append(str(json.loads(again.out)["smallest_risk"]))
+    assert len(numbers) >= 4
+    assert len(set(numbers)) == 1
+
+
+def test_the_report_after_a_refusal_says_what_was_refused_and_what_is_next(
+    knowgate: Knowgate, blurred: Path
+) -> None:
+    said = _calibrate(knowgate, blurred, "--risk", "0.01")
+    text, figures = _report(knowgate, blurred)
+
+    assert "Refused: No threshold certifies" in text
+    assert "Next: --risk" in text.replace("\\", "")
+    assert "There is no threshold yet" not in text
+    assert figures["policy"] is None
+    assert figures["refusal"]["problems"][0] in said.err
+    assert all(f"next: {line}" in said.err for line in figures["refusal"]["advice"])
+
+    assert _calibrate(knowgate, blurred, "--max-abstention", "0.3").code == 0
+    text, figures = _report(knowgate, blurred)
+    assert "Refused" not in text
+    assert "refusal" not in figures
+
+    # A policy that was written before stays reported, beside the refusal.
+    assert _calibrate(knowgate, blurred, "--risk", "0.01").code == 3
+    text, figures = _report(knowgate, blurred)
+    assert "The figures are those of the policy before" in text
+    assert figures["policy"] is not None
+    assert MeasuredRun.read(blurred / "run", with_calibration=False).refusal is None
+
+
+def test_a_broken_note_of_a_refusal_is_one_line(knowgate: Knowgate, blurred: Path) -> None:
+    (blurred / "run" / "refusal.json").write_text('{"schema_version": 1}', encoding="utf-8")
+
+    refused(knowgate("report", blurred / "run", "--out", blurred / "rep"), "refusal.json")
+    assert _calibrate(knowgate, blurred, "--cost-leak", "2").code == 0  # and can be replaced
+
+
+def test_where_the_cause_is_the_retriever_nothing_else_is_advised(
+    knowgate: Knowgate, blurred: Path
+) -> None:
+    rows = read_lines(blurred / "run" / "rows.jsonl")
+    for row in rows[: len(rows) // 2]:
+        if row["kind"] == "in_kb":
+            row |= {"retrieval_miss": True, "retrieved": ["other" for _ in row["retrieved"]]}
+    write_lines(blurred / "run" / "rows.jsonl", rows)
+
+    said = _calibrate(knowgate, blurred, "--cost-leak", "5")
+
+    assert said.code == 3
+    assert "does not find the source" in said.err
+    assert re.findall(r"  next: (.+)", said.err) == [
+        "check that the passages are chunks of the documents, and repair the retriever first"
+    ]
+
+
+# -- check ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def checked(blurred: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same run as that of a check."""
+    monkeypatch.chdir(blurred)
+    shutil.move(blurred / "run", blurred / "knowgate-check" / "run")
+    return blurred
+
+
+def test_check_shows_no_certificate_of_a_policy_that_it_does_not_write(
+    knowgate: Knowgate, checked: Path
+) -> None:
+    options = ("--questions", "kb.jsonl", "--scorer", "lexical", "--risk", "0.1")
+    said = knowgate("check", *options, "--format", "md")
+
+    assert said.code == 3
+    assert "refused: It would abstain from" in said.out
+    assert "onfidence 90%" not in said.out
+    assert not (checked / "knowgate-check" / "policy.json").exists()
+    report = checked / "knowgate-check" / "report" / "report.md"
+    assert "Refused: It would abstain from" in report.read_text(encoding="utf-8")
+
+    written = knowgate("check", *options, "--format", "md", "--write-anyway")
+
+    assert written.code == 0
+    assert "calibrated: With confidence 90%" in written.out
+    assert "problem, and written anyway: It would abstain from" in written.out
+    assert (checked / "knowgate-check" / "policy.json").is_file()
+    assert "Refused" not in report.read_text(encoding="utf-8")
+
+
+def test_check_takes_costs_from_the_project_file(knowgate: Knowgate, checked: Path) -> None:
+    (checked / "knowgate.toml").write_text(
+        'questions = "kb.jsonl"\nscorer = "lexical"\nrisk = 0.1\n[calibrate]\ncost-leak = 5\n',
+        encoding="utf-8",
+    )
+    said = knowgate("check")
+
+    assert said.code == 0
+    assert "calibrated: Threshold chosen for costs (a leak costs 5, an abstention 1)" in said.out
+
+
+def test_check_measures_with_the_scorer_of_the_policy_that_it_judges_by(
+    knowgate: Knowgate, finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(finished_run / "kb.jsonl", tmp_path)
+    policy = finished_run / "policy.json"  # of the lexical scorer, which is not the default
+
+    said = knowgate("check", "--questions", "kb.jsonl", "--policy", policy)
+
+    assert said.code == 0, said.err
+    manifest = json.loads((tmp_path / "knowgate-check" / "run" / "manifest.json").read_text())
+    assert manifest["settings"]["scorer"]["kind"] == "lexical"
+
+
+def test_check_passes_unanswerable_questions_on(
+    knowgate: Knowgate, finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(finished_run / "kb.jsonl", tmp_path)
+    mine = write_lines(
+        tmp_path / "mine.jsonl", [{"question": f"Who painted number {n}?"} for n in range(12)]
+    )
+    options = ("--questions", "kb.jsonl", "--scorer", "lexical", "--unanswerable", mine)
+
+    said = knowgate("check", *options, "--missing", "both", "--write-anyway", "--json")
+
+    assert json.loads(said.out)["measure"]["total"] == 132
+    policy = Policy.load(tmp_path / "knowgate-check" / "policy.json")
+    assert policy.guarantee is not None
+    assert policy.guarantee.missing == "both"
