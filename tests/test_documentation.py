@@ -518,7 +518,9 @@ def check_command(line: str, where: str) -> None:
         unknown = [word for word in rest if word.startswith("--") and word not in source]
         assert rest[0] == "-m" or not unknown, where
     else:
-        assert program in ("curl", "cp", "docker", "uvicorn", "gunicorn"), f"{where}: {program}"
+        assert program in ("curl", "cp", "docker", "gunicorn", "jq", "uvicorn"), (
+            f"{where}: {program}"
+        )
         for path in re.findall(r"/v1/[\w/]+", line):
             sources = "".join(p.read_text("utf-8") for p in (ROOT / "adapters/serve").glob("*.py"))
             assert path in sources, f"{where}: {path}"

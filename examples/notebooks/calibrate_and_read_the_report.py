@@ -25,7 +25,7 @@ import pandas as pd
 from langchain_core.documents import Document
 
 from knowgate import Guard
-from knowgate.offline_eval.policies import calibrate_chain
+from knowgate.offline_eval.policies import calibrate_chain, write_calibrated
 from knowgate.offline_eval.suites import read_suite_run, write_report
 from knowgate.offline_eval.testbed import sample_knowledge_base_path
 
@@ -70,6 +70,14 @@ found = calibrate_chain(
     search, path, risk=0.2, out="run", settings={"scorer": "lexical", "limit": 90}
 )
 found.policy.guarantee
+
+# %% [markdown]
+# `found.problems` says what speaks against serving it, and then no policy is written: this scorer
+# abstains from too much. Here it is written all the same, to read the report.
+
+# %%
+write_calibrated(found, "run/policy.json")
+found.problems
 
 # %% [markdown]
 # Had no threshold kept the promise, `found.policy` would abstain from everything and say so.

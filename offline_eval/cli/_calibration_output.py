@@ -302,6 +302,8 @@ def write_or_explain(
     out.print("\n".join(lines), markup=False)
     for problem in found.problems:
         err.print(f"problem: {problem.what}", markup=False)
+        if problem.kind == "generated":
+            err.print(f"  next: {problem.hint}", markup=False)
     for line in (*_shortfall_lines(found), *(f"  next: {one}" for one in found.advice)):
         err.print(line, markup=False)
     if not written:

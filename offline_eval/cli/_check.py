@@ -228,6 +228,8 @@ def _calibrated(found: Mapping[str, Any]) -> list[str]:
         return [*(f"refused: {what}" for what in problems), "no policy was written"]
     words = found["statement"] or found["note"] or "nothing could be certified"
     careful = [f"problem, and written anyway: {what}" for what in problems]
+    if found["statement"] and found["note"]:
+        careful.insert(0, f"careful: {found['note']}")
     return [f"calibrated: {words}", *careful, f"policy → {found['policy']}"]
 
 

@@ -76,7 +76,7 @@ def test_the_note_is_kept_in_the_policy_file(tmp_path: Path) -> None:
     assert "not calibrated on your data" in Policy.load(path).note
 
 
-def test_a_guard_with_a_calibrated_policy_is_counted_as_such() -> None:
+def test_a_guard_with_a_fitted_policy_without_a_guarantee_is_counted_as_such() -> None:
     registry = CollectorRegistry()
     scorer = FakeScorer()
     policy = Policy(
@@ -86,7 +86,7 @@ def test_a_guard_with_a_calibrated_policy_is_counted_as_such() -> None:
 
     assert (
         registry.get_sample_value(
-            "knowgate_guards_total", {"guard": "default", "calibrated": "true"}
+            "knowgate_guards_total", {"guard": "default", "calibrated": "costs"}
         )
         == 1
     )

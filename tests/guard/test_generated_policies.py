@@ -25,7 +25,7 @@ def policy(generated: float, **fields: Any) -> Policy:
 
 
 @pytest.mark.parametrize(
-    ("share", "state"), [(0.0, "true"), (0.1, "true"), (0.11, "generated"), (1.0, "generated")]
+    ("share", "state"), [(0.0, "costs"), (0.1, "costs"), (0.11, "generated"), (1.0, "generated")]
 )
 def test_more_than_a_tenth_of_them_makes_another_state(share: float, state: str) -> None:
     assert policy(share).state == state

@@ -160,8 +160,26 @@ def _refusal(summary: OokbSummary) -> Section | None:
 
 
 def _figures(summary: OokbSummary, which: str) -> Figures:
+    lines = _figure_lines(summary, which)
+    return Figures(
+        tuple(
+            Figure(
+                name,
+                estimate,
+                _meaning(estimate, meaning),
+                decimal if name.startswith("AUROC") else percent,
+            )
+            for name, estimate, meaning in lines
+        )
+    )
+
+
+_Line = tuple[str, Estimate, str]
+
+
+def _figure_lines(summary: OokbSummary, which: str) -> tuple[_Line, ...]:
     left_out, in_kb = summary.left_out, summary.in_kb
-    lines: tuple[tuple[str, Estimate, str], ...] = (
+    lines: tuple[_Line, ...] = (
         (
             "Abstention, answer left out",
             left_out.abstention_rate,
@@ -192,6 +210,11 @@ def _figures(summary: OokbSummary, which: str) -> Figures:
             "The same without retrieval misses.",
         ),
     )
+    return _with_further(lines, summary, which)
+
+
+def _with_further(lines: tuple[_Line, ...], summary: OokbSummary, which: str) -> tuple[_Line, ...]:
+    """Add what only some runs have."""
     if summary.unanswerable is not None and summary.auroc_unanswerable is not None:
         lines = (
             (
@@ -221,17 +244,7 @@ def _figures(summary: OokbSummary, which: str) -> Figures:
             ),
             *lines[1:],
         )
-    return Figures(
-        tuple(
-            Figure(
-                name,
-                estimate,
-                _meaning(estimate, meaning),
-                decimal if name.startswith("AUROC") else percent,
-            )
-            for name, estimate, meaning in lines
-        )
-    )
+    return lines
 
 
 def _shared_words(summary: OokbSummary) -> list[tuple[str, Estimate, str]]:

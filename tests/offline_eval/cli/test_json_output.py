@@ -69,6 +69,7 @@ _ELSEWHERE = {
     "check": "test_project_file.py",
     "compare-scorers": "test_compare_scorers.py",
     "kg generate": "test_kg.py",
+    "review": "test_review.py",
     "shadow-report": "test_shadow_report.py",
 }
 _PRINTED: dict[str, dict[str, Any]] = {
