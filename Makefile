@@ -1,6 +1,8 @@
 # The two commands of a fresh machine are `make demo` and `make test`.
 PYTHON ?= python3
 VENV := .venv
+# Where `make release` installs the wheel.
+EMPTY := build/empty
 BIN := $(VENV)/bin
 # Processes that run the tests; each takes about a gigabyte.
 TEST_WORKERS ?= 2
@@ -13,8 +15,10 @@ export OMP_WAIT_POLICY := passive
 # Tests start many commands; without stored bytecode each would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Bytecode is written when a module is first imported; writing all of it takes longer.
-PIP := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
+# Bytecode is written when a module is first imported; writing all of it takes longer. Errors are
+# printed; warnings, which come of how a machine is set up (root, folders of wheels), are not.
+PIP_INSTALL := -m pip install -qq --no-compile --constraint constraints.txt
+PIP := $(BIN)/python $(PIP_INSTALL)
 # What installs all but torch; `.ci/run` gives a faster one.
 INSTALL ?= $(PIP)
 PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
@@ -25,7 +29,7 @@ OLD_PROCESSOR := ATEN_CPU_CAPABILITY=default MKL_CBWR=COMPATIBLE OMP_NUM_THREADS
 	ONEDNN_MAX_CPU_ISA=SSE41 OPENBLAS_CORETYPE=Nehalem
 OF_NETWORKS := conflict guard guard-parts kb ookb-models ookb-signals score uaqfact uniknow
 
-.PHONY: demo smollm test test-fast test-old-processor attack site notebooks lint format wheel clean
+.PHONY: demo smollm test test-fast test-old-processor attack site notebooks lint format wheel release clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -85,8 +89,20 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-wheel: $(VENV)/.dev
+wheel: $(VENV)/.dev  ## the wheel, in dist/
 	$(BIN)/python -m build --wheel
+
+# Nothing is uploaded. The chain is guarded by the wheel and what it requires alone.
+release: $(VENV)/.dev  ## wheel and source archive in dist/, checked and tried
+	$(PIP) twine
+	rm -rf dist $(EMPTY)
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+	$(PYTHON) -m venv $(EMPTY)
+	$(EMPTY)/bin/python $(PIP_INSTALL) torch
+	$(EMPTY)/bin/python $(PIP_INSTALL) dist/*.whl
+	cp examples/rag.py $(EMPTY)
+	cd $(EMPTY) && bin/python -I rag.py
 
 clean:
 	rm -rf $(VENV) build dist site notebooks *.egg-info .mypy_cache .ruff_cache .pytest_cache

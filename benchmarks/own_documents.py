@@ -164,6 +164,8 @@ def valued(records: Records, known: Features, learn: Records) -> list[Calibratio
     mix = make_pipeline(StandardScaler(), LogisticRegression(class_weight="balanced"))
     mix.fit([_known(known, r) for r in kept], [r.is_answerable for r in kept])
     there = [r for r in records if _known(known, r)]
+    if not there:
+        return []
     values = mix.decision_function([_known(known, r) for r in there])
     return [replace(r, relevance=float(v)) for r, v in zip(there, values, strict=True)]
 

@@ -508,7 +508,7 @@ def check_command(line: str, where: str) -> None:
     elif program == "make":
         assert f"\n{rest[0]}:" in (ROOT / "Makefile").read_text(encoding="utf-8"), where
     elif program == "pip":
-        [extras] = re.findall(r"(?:knowgate|\.)\[([\w,-]+)\]", line)
+        [extras] = re.findall(r"(?:knowgate|\.|x)\[([\w,-]+)\]", line)
         assert set(extras.split(",")) <= PYPROJECT["project"]["optional-dependencies"].keys(), where
     elif program == "python":
         script = ROOT / (rest[1].replace(".", "/") + ".py" if rest[0] == "-m" else rest[0])

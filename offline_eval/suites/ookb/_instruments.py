@@ -17,11 +17,10 @@ from ....guard.contracts import RelevanceScorer
 from ....guard.decision import Decision
 from ....guard.engine import BiEncoderScorer
 from ....guard.errors import SignalError
-from ....guard.policy import Policy
+from ....guard.policy import PlattCalibrator, Policy, known_calibrator
 from ....guard.signals.relevance import (
     DEFAULT_SCORER,
     default_aggregator,
-    default_calibrator,
     load_scorer,
 )
 from ...data import Encoder, KnowledgeBase, QuestionRecord
@@ -169,10 +168,12 @@ class Instruments(System):
     @cached_property
     def measuring(self) -> Guard:
         """The guard that measures: the same that serves, but failures become rows."""
+        # Only raw values are kept; a scorer of one's own may give others than probabilities.
+        calibrator = known_calibrator(self.scorer.fingerprint) or PlattCalibrator(a=1.0, b=0.0)
         policy = Policy(
             scorer=self.scorer.fingerprint,
             aggregator=self.aggregator(self.settings),
-            relevance_calibrator=default_calibrator(self.scorer.fingerprint),
+            relevance_calibrator=calibrator,
             relevance_threshold=1.0,
         )
         # No deadline: how busy the machine is must not decide which cases count as failed.

@@ -9,8 +9,7 @@ from ....guard import Guard, GuardOptions
 from ....guard.contracts import Confidence, ConfidenceEstimator, RelevanceScorer
 from ....guard.decision import Decision, Route
 from ....guard.errors import KnowgateError, SignalValueError
-from ....guard.policy import Policy
-from ....guard.signals.relevance import default_calibrator
+from ....guard.policy import PlattCalibrator, Policy, known_calibrator
 from ...run import (
     RowError,
     each_or_error,
@@ -45,10 +44,12 @@ class SignalMeter:
         self.aggregator = aggregator
         self._naive = naive
         # No deadline: how busy the machine is must not decide which cases count as failed.
+        # Only raw values are kept; a scorer of one's own may give others than probabilities.
         policy = Policy(
             scorer=scorer.fingerprint,
             aggregator=aggregator,
-            relevance_calibrator=default_calibrator(scorer.fingerprint),
+            relevance_calibrator=known_calibrator(scorer.fingerprint)
+            or PlattCalibrator(a=1.0, b=0.0),
             relevance_threshold=1.0,
             allowed_routes=(Route.FOLLOW_CONTEXT, Route.ABSTAIN),
         )

@@ -157,7 +157,7 @@ def test_whole_fits_keep_the_bound_and_variants_do_not_count_as_evidence_twice(
 @pytest.mark.slow
 @pytest.mark.parametrize("population", [calibrated, distorted])
 def test_coverage_is_near_the_oracle_and_above_holm_and_bonferroni(population: Population) -> None:
-    risk, n, draws = 0.2, 1000, 100
+    risk, n, draws = 0.2, 1000, 40
     truth = _truth(population)
     coverages, true_risks = truth.outcomes(np.linspace(0.0, 1.0, 41))
     oracle = float(coverages[true_risks <= risk].max())

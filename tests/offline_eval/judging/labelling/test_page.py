@@ -308,10 +308,13 @@ def test_a_server_that_went_away_is_said_and_nothing_is_claimed(
         page.goto(server.url)
         at(page, "Reply 1 of 4")
         page.route("**/*", lambda route: route.abort())
+        # A page goes on by its old way for a moment, so that a request may still get through.
+        page.wait_for_function("() => fetch('state').then(() => false, () => true)")
         page.keyboard.press("y")
         expect(page.get_by_role("alert")).to_contain_text("does not answer")
         expect(page.get_by_text("0 of 4 labelled")).to_be_visible()
         page.unroute_all()
+        page.wait_for_function("() => fetch('state').then(() => true, () => false)")
         page.keyboard.press("y")
         at(page, "Reply 2 of 4")
         expect(page.get_by_role("alert")).to_be_hidden()

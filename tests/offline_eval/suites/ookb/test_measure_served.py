@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
+from numpy.typing import NDArray
 
 from knowgate.calibration.risk import Costs
-from knowgate.guard import InputError, Policy
-from knowgate.guard.signals.relevance import LexicalScorer
+from knowgate.guard import Fingerprint, InputError, Policy
+from knowgate.guard.signals.relevance import LexicalScorer, register_scorer
 from knowgate.offline_eval.policies import Calibrated, CalibrationSet, calibrate_chain
 from knowgate.offline_eval.run import (
     CaseKind,
@@ -58,9 +60,30 @@ def _search(question: str, k: int = 2) -> list[Document]:
 def _measured(folder: Path, questions: Sequence[dict[str, Any]] = QUESTIONS, **more: Any) -> Any:
     path = folder / "q.jsonl"
     path.write_text("".join(json.dumps(one) + "\n" for one in questions), encoding="utf-8")
-    settings = MeasureSettings(questions=path, chain="kb", scorer="lexical", **more)
+    settings = MeasureSettings(questions=path, chain="kb", **{"scorer": "lexical", **more})
     instruments = Instruments.served(settings, ServedChain(more.pop("search", _search), name="kb"))
     return MeasuredRun.read(run_suite(MEASURE, settings, folder / "run", [instruments]).folder)
+
+
+class _LogOdds(LexicalScorer):
+    """A scorer of one's own, whose scores are no probabilities."""
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        return Fingerprint(kind="own_log_odds")
+
+    def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
+        return np.asarray(40.0 * super().score(question, passages) - 20.0)
+
+
+register_scorer("own_log_odds", _LogOdds)
+
+
+def test_scores_of_any_scale_are_measured(tmp_path: Path) -> None:
+    run = _measured(tmp_path, scorer="own_log_odds")
+
+    assert [row.error for row in run.rows] == [None] * len(run.rows)
+    assert min(row.raw_relevance or 0.0 for row in run.rows) < 0.0
 
 
 def test_each_way_to_find_the_source_leaves_it_out(tmp_path: Path) -> None:
