@@ -231,7 +231,9 @@ def require_new_folder(folder: str | os.PathLike[str]) -> None:
         raise InputError(
             "exists and is not an empty folder", where=str(path), hint="name a new folder"
         )
-    there = next(place for place in (path, *path.absolute().parents) if place.exists())
+    there = path.absolute()
+    while not there.exists():
+        there = there.parent
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         what = "cannot be written to" if there.is_dir() else "is a file, not a folder"
         raise InputError(what, where=str(there), hint="choose another place")

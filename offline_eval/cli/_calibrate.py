@@ -313,7 +313,7 @@ def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
     ).accepting(*["generated"] * asked.accept_generated)
     lines = [
         *([f"chosen of {len(measured)} runs: {found.measured.source}"] if asked.or_run else []),
-        *promise_lines(found),
+        *promise_lines(found, anyway=asked.write_anyway),
         threshold_line(found),
         *cascade_lines(found),
         *margin_lines(found),

@@ -116,13 +116,18 @@ def require_in_range(share: float, max_false_abstention: float) -> None:
             )
 
 
-def pair_line(found: Calibrated) -> str:
+def pair_line(found: Calibrated, *, refused: bool) -> str:
     """What is let through of what is missing, and abstained from of what is there."""
     guarantee = found.policy.guarantee
     if isinstance(found.risk, Costs | MaxAbstention):
         return _chosen_line(found)
     if guarantee is None or not guarantee.certified:
         return "abstains from everything: nothing could be certified"
+    if refused:
+        return (
+            f"nothing is promised: a policy at {100 * guarantee.risk:.3g}% would abstain from about "
+            f"{rate_text(found.false_abstention)} of what it could answer"
+        )
     sure = f"(confidence {100 * (1 - guarantee.delta):g}%)"
     abstains = f"abstains from about {rate_text(found.false_abstention)}"
     if found.leak_rates is not None:
@@ -159,16 +164,22 @@ _MISSING = {
 }
 
 
-def promise_lines(found: Calibrated) -> list[str]:
-    """What is guaranteed, for whom, what is not, and where the thresholds are."""
+def promise_lines(found: Calibrated, *, anyway: bool) -> list[str]:
+    """What is guaranteed, for whom, and what is not.
+
+    Args:
+        found: by a calibration.
+        anyway: whether it is written whatever speaks against it; else one with a problem is not,
+            and promises nothing.
+    """
     policy = found.policy
-    refused = any(problem.kind == "generated" for problem in found.problems)
-    lines = [pair_line(found), *([policy.note] if policy.note and not refused else [])]
-    if policy.guarantee is not None and policy.guarantee.certified:
-        lines.append(policy.guarantee.statement)
-    if isinstance(found.risk, Costs | MaxAbstention):
+    refused = bool(found.problems) and not anyway
+    lines = [pair_line(found, refused=refused)]
+    if policy.note and not refused:
         lines.append(policy.note)
-    if found.learn:
+    if policy.guarantee is not None and policy.guarantee.certified and not refused:
+        lines.append(policy.guarantee.statement)
+    if found.learn and not refused:
         lines.append(
             f"population: {found.measured.population or 'questions like those of the records'}"
         )
@@ -321,7 +332,7 @@ def _figures(found: Calibrated, written: Path | None) -> dict[str, Any]:
     return {
         "policy": written,
         "certified": certified,
-        "statement": guarantee.statement if guarantee is not None and certified else None,
+        "statement": guarantee.statement if guarantee and certified and written else None,
         "risk": None if guarantee is None else guarantee.risk,
         "delta": None if guarantee is None else guarantee.delta,
         "questions": found.measured.questions,

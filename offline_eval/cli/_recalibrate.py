@@ -89,9 +89,9 @@ def recalibrate(
             where="--report",
             hint="leave it out, and run `knowgate report` on the run",
         )
-    new = found.new
+    new = found.new.accepting(*["generated"] * accept_generated)
     lines = [
-        *promise_lines(new),
+        *promise_lines(new, anyway=write_anyway),
         threshold_line(new),
         *cascade_lines(new),
         *rate_lines(new),
@@ -104,7 +104,6 @@ def recalibrate(
             f"{rate_text(after.coverage)}",
             f"  - of those wrong: {rate_text(before.risk)} → {rate_text(after.risk)}",
         ]
-    new = new.accepting(*["generated"] * accept_generated)
     write_or_explain(new, lines, policy_out, report, anyway=write_anyway)
 
 

@@ -69,6 +69,8 @@ class ReviewOutlook:
 
     def lines(self, run: str) -> list[str]:
         """What `knowgate calibrate` prints; `run` is the folder that can be reviewed."""
+        if not self.left_out:
+            return []  # the promise is not about left-out questions
         lines = [f"reviews: none of {self.left_out} left-out questions was reviewed"]
         if self.reviewed:
             unsure = f", {self.unsure} unsure" if self.unsure else ""

@@ -288,7 +288,9 @@ def _interrupted_at(moment: int, work: Callable[[], None]) -> bool:
         nonlocal count
         if frame.f_code.co_filename not in (files.__file__, contextlib.__file__):
             return None
-        frame.f_trace_opcodes = True
+        if not frame.f_trace_opcodes:
+            frame.f_trace_opcodes = True
+            sys.settrace(trace)  # from Python 3.12 on, what is traced is decided here
         if event == "opcode":
             count += 1
             if count == moment:

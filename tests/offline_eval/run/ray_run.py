@@ -30,7 +30,9 @@ from tests.adapters.ray.cluster import local_cluster
 from tests.support import ray_pool
 from tests.support.any_rows import any_rows, any_table
 
-_ITEMS = 300
+_ITEMS, _WORKERS = 300, 2
+# Items that wait until a worker has taken the place of the killed one.
+_LATE = 250
 
 
 class _CannotTravelError(Exception):
@@ -48,6 +50,12 @@ def _factory(folder: Path) -> Callable[[int], Awaitable[dict[str, Any]]]:
         os.write(asked, f"{item}\n".encode())
         again = (folder / "asked").read_text(encoding="utf-8").split("\n").count(str(item)) > 1
         await asyncio.sleep(0.01)
+        (folder / f"worker-{os.getpid()}").touch()
+        # A worker that starts slowly finds something to do, too.
+        for _ in range(20 if item >= _LATE else 0):
+            if len(list(folder.glob("worker-*"))) > _WORKERS:
+                break
+            await asyncio.sleep(0.1)
         if item == 10:
             raise KeyError(item)
         if item == 20 and not again:
@@ -91,7 +99,7 @@ async def _killed_run(folder: Path) -> dict[str, Any]:
     with any_table(folder / "rows") as store:
         limits = CallLimits(timeout=5.0, max_attempts=2, first_wait=0.01)
         calls = Calls[int](str, _failed, limits, kill_one)
-        pool = RayPool(PoolSize(workers=2, in_flight=4, cpus_per_worker=0.05))
+        pool = RayPool(PoolSize(workers=_WORKERS, in_flight=4, cpus_per_worker=0.05))
         totals = await pool.run(calls, range(_ITEMS), partial(_factory, folder), store)
         again = await RayPool().run(
             Calls[int](str, _failed), range(_ITEMS), partial(_factory, folder), store
