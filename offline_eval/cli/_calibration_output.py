@@ -125,8 +125,8 @@ def pair_line(found: Calibrated, *, refused: bool) -> str:
         return "abstains from everything: nothing could be certified"
     if refused:
         return (
-            f"nothing is promised: a policy at {100 * guarantee.risk:.3g}% would abstain from about "
-            f"{rate_text(found.false_abstention)} of what it could answer"
+            f"nothing is promised: a policy at {100 * guarantee.risk:.3g}% would abstain from "
+            f"about {rate_text(found.false_abstention)} of what it could answer"
         )
     sure = f"(confidence {100 * (1 - guarantee.delta):g}%)"
     abstains = f"abstains from about {rate_text(found.false_abstention)}"
