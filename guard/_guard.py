@@ -133,6 +133,25 @@ class Guard:
             relevance.on_unread = watch.note_unread
         self._warn(name)
 
+    def __copy__(self) -> Guard:
+        """Return the guard itself: it never changes, and serves many threads at once."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Guard:
+        """Return the guard itself; see `__copy__`."""
+        return self
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        """Reject being pickled.
+
+        Raises:
+            InputError: always; threads, metrics and models do not travel.
+        """
+        raise InputError(
+            "a guard cannot be pickled",
+            hint="send the path of its policy, and call Guard.load(path) in the other process",
+        )
+
     def _warn(self, name: str) -> None:
         """Log what the policy's promise does not cover."""
         guarantee = self._policy.guarantee

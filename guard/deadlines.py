@@ -349,6 +349,10 @@ class DeadlineRunner:
         self._max_workers = max_workers
         self._begin()
 
+    def __reduce__(self) -> tuple[type[DeadlineRunner], tuple[int]]:
+        """Copy or pickle as a runner of as many threads, none of them started."""
+        return DeadlineRunner, (self._max_workers,)
+
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._pool = _Pool(self._max_workers)
