@@ -22,11 +22,15 @@ from .decision import Route
 from .errors import FingerprintMismatchError, PolicyError, PolicyVersionError
 
 Probability = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(ge=0)]
+# Of questions; what a stored policy claims is computed anew, which must not take long.
+MOST_QUESTIONS = 1_000_000
+Count = Annotated[int, Field(ge=0, le=MOST_QUESTIONS)]
+# `(questions, of those let through, how many such passages)`.
+Groups = Annotated[tuple[tuple[Count, Count, Count], ...], Field(max_length=10_000)]
 
 # Of a guarantee: left out of the file where they say nothing.
 LATER_FIELDS = frozenset(
-    {"method", "questions", "routes", "risks", "path", "chosen"}
+    {"method", "questions", "routes", "risks", "path", "chosen", "measured_by"}
     | {"population", "not_covered", "more_questions", "attempt", "passages", "candidates"}
 )
 # The share of δ that a first attempt is tested at; the rest is divided among all later ones.
@@ -159,7 +163,7 @@ class GuaranteedRisk(Artefact):
     kind: str
     bound: Annotated[float, Field(gt=0, lt=1)]
     n: Count
-    loss: Annotated[float, Field(ge=0)]
+    loss: Annotated[FiniteFloat, Field(ge=0, le=MOST_QUESTIONS)]
     p_value: Probability
     losses: dict[str, Probability] | None = None
 
@@ -201,6 +205,8 @@ class Guarantee(Artefact):
             in those written before it was noted, which are about the first.
         candidates: scorers that were calibrated on these questions together, of which this is the
             chosen one.
+        measured_by: digest of the scorer, estimator, aggregator and calibrators whose thresholds
+            were certified; a policy with others promises nothing.
     """
 
     statement: str
@@ -214,18 +220,19 @@ class Guarantee(Artefact):
     method: str = ""
     questions: Count | None = None
     routes: dict[Route, Count] = Field(default_factory=dict)
-    risks: tuple[GuaranteedRisk, ...] = ()
+    risks: Annotated[tuple[GuaranteedRisk, ...], Field(max_length=20)] = ()
     path: tuple[PolicyPoint, ...] = ()
     chosen: Count | None = None
     population: str = ""
     not_covered: tuple[str, ...] = ()
     more_questions: Count | None = None
     attempt: Annotated[int, Field(ge=1)] | None = None
-    passages: tuple[tuple[Count, Count, Count], ...] = ()
-    first_stage_passages: tuple[tuple[Count, Count, Count], ...] = ()
-    unanswerable_topics: tuple[tuple[Count, Count, Count], ...] = ()
+    passages: Groups = ()
+    first_stage_passages: Groups = ()
+    unanswerable_topics: Groups = ()
     missing: Missing | None = None
     candidates: Annotated[int, Field(ge=1)] = 1
+    measured_by: str = ""
 
     @model_serializer(mode="wrap")
     def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -276,6 +283,9 @@ class Guarantee(Artefact):
             raise ValueError("errors must not exceed n")
         if self.chosen is not None and self.chosen >= len(self.path):
             raise ValueError("chosen must be an index of path")
+        for groups in (self.passages, self.first_stage_passages, self.unanswerable_topics):
+            if sum(size * count for size, _, count in groups) > MOST_QUESTIONS:
+                raise ValueError(f"more than {MOST_QUESTIONS:,} questions")
         return self
 
 
@@ -288,7 +298,7 @@ class Histogram(Artefact):
     """
 
     edges: tuple[FiniteFloat, ...]
-    counts: tuple[Annotated[int, Field(ge=0)], ...]
+    counts: tuple[Count, ...]
 
     @model_validator(mode="after")
     def _shape(self) -> Histogram:

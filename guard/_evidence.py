@@ -6,8 +6,12 @@ held against its evidence wherever it is loaded.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Iterator
+
+from pydantic import BaseModel
 
 from ._artefacts import Guarantee, GuaranteedRisk, PolicyPoint
 from ._leak_test import LeakTest
@@ -25,6 +29,20 @@ _LEAKS = ("leak", "unanswerable")
 _NO_BOUND = 1.0 - 1e-6
 
 
+_MEASURING = ("scorer", "estimator", "aggregator", "relevance_calibrator", "confidence_calibrator")
+
+
+def measured_by(policy: PolicyFields) -> str:
+    """Digest of what gives the numbers that a policy's thresholds are compared with."""
+    parts = {name: getattr(policy, name) for name in _MEASURING}
+    fields = {
+        name: part.model_dump(mode="json") if isinstance(part, BaseModel) else part
+        for name, part in parts.items()
+    }
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
 def fault_of(policy: PolicyFields) -> str | None:
     """Name what the evidence of a policy's guarantee does not bear out; None where it holds.
 
@@ -37,6 +55,8 @@ def fault_of(policy: PolicyFields) -> str | None:
         return "its leak was certified by a test that is no longer used"
     if guarantee.chosen is None or not guarantee.risks:
         return "it names no chosen point, or no counts for it"
+    if guarantee.measured_by != measured_by(policy):
+        return "its scorer, aggregator or calibrators are not those that were certified"
     chosen = guarantee.path[guarantee.chosen]
     if not _serves(policy, chosen):
         return "the thresholds are not those of the chosen point of its path"
@@ -139,10 +159,12 @@ def _counts_by_group(guarantee: Guarantee) -> dict[str, tuple[tuple[int, int, in
 
 def _leak_p_value(passages: tuple[tuple[int, int, int], ...], bound: float) -> float:
     number = sum(count for _, _, count in passages)
-    if number > LeakTest.MOST_PASSAGES:
-        total = math.fsum(count * passing / size for size, passing, count in passages)
-        return hoeffding_bentkus(total, number, bound)
+    total = math.fsum(count * passing / size for size, passing, count in passages)
+    if total > bound * number:
+        return 1.0  # more than the bound passed, which certifies nothing
     test = LeakTest.of([size for size, _, count in passages for _ in range(count)], bound)
+    if test.takes_long:
+        return hoeffding_bentkus(total, number, bound)
     return float(test.p_values(test.total_of(passages))[-1])
 
 
@@ -155,17 +177,6 @@ def _same(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=_RELATIVE, abs_tol=_ABSOLUTE)
 
 
-def _tails(n: int, risk: float, last: int) -> Iterator[float]:
-    """P(Bin(n, risk) ≤ k) for k = 0, …, `last`; in logarithms, so that no term is lost."""
-    odds = math.log(risk) - math.log1p(-risk)
-    term, total = n * math.log1p(-risk), 0.0
-    for k in range(last + 1):
-        total += math.exp(term)
-        yield min(1.0, total)
-        if k < n:
-            term += math.log(n - k) - math.log(k + 1) + odds
-
-
 def binomial_tail(errors: int, n: int, risk: float) -> float:
     """P(Bin(n, risk) ≤ errors): the exact p-value of so many errors; 1.0 where `n` is 0.
 
@@ -173,11 +184,15 @@ def binomial_tail(errors: int, n: int, risk: float) -> float:
         >>> round(binomial_tail(5, 100, 0.1), 4)
         0.0576
     """
-    found = 1.0
-    if n and errors < n:
-        for found in _tails(n, risk, errors):  # noqa: B007 - the last one is asked for
-            pass
-    return found
+    import numpy as np
+
+    if not n or errors >= n:
+        return 1.0
+    k = np.arange(errors, dtype=np.float64)
+    # Logarithms of the chances of 0, 1, … errors, so that no term is lost.
+    steps = np.log((n - k) / (k + 1.0)) + (math.log(risk) - math.log1p(-risk))
+    terms = n * math.log1p(-risk) + np.append(0.0, np.cumsum(steps))
+    return min(1.0, float(np.exp(terms).sum()))
 
 
 def hoeffding_bentkus(loss: float, n: int, risk: float) -> float:

@@ -39,8 +39,9 @@ class LeakTest:
     ones when it suits him. Where shares are 0 or 1 only the test is the exact binomial tail.
 
     Attributes:
-        MOST_PASSAGES: beyond which the computation takes long, and Hoeffding and Bentkus' bound
-            on the mean share certifies nearly as much.
+        MOST_STEPS: of a computation that ends in some tenths of a second. Beyond, Hoeffding and
+            Bentkus' bound on the mean share takes its place: it certifies nearly as much, since
+            there are many passages.
         passages: independent ones, each with a question.
         bound: α on the mean share, in (0, 1).
         levels: shares that are told apart, ascending from 0 to 1; another counts as the next.
@@ -58,7 +59,7 @@ class LeakTest:
         [0.0024, 0.0032, 0.0187, 0.0718]
     """
 
-    MOST_PASSAGES: ClassVar = 1000
+    MOST_STEPS: ClassVar = 40_000_000
 
     passages: int
     bound: float
@@ -69,7 +70,9 @@ class LeakTest:
     def of(cls, sizes: Iterable[int], bound: float) -> LeakTest:
         """Choose the test by the questions of each passage, at least 1, and the bound."""
         given = [int(size) for size in sizes]
-        levels = sorted({part / size for size in {1, *given} for part in range(size + 1)})
+        # One passage of more questions than that alone has too many shares.
+        sizes = {1, *(min(size, _MOST_LEVELS + 1) for size in given)}
+        levels = sorted({part / size for size in sizes for part in range(size + 1)})
         if len(levels) > _MOST_LEVELS + 1:
             levels = [part / _MOST_LEVELS for part in range(_MOST_LEVELS + 1)]
         spread = math.sqrt(bound * (1.0 - bound) * max(1, len(given)))
@@ -77,6 +80,14 @@ class LeakTest:
         losses = [math.log1p(stake * bound) - math.log1p(stake * (bound - s)) for s in levels]
         weights = [math.ceil(_WHOLE * loss / losses[-1] - 1e-9) for loss in losses]
         return cls(len(given), bound, tuple(levels), tuple(weights))
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether p-values up to the bound take more steps than `MOST_STEPS`."""
+        rows = int(self.bound * self.passages) + 1
+        whole = self.weights[-1]
+        steps = len(self._pairs()) * (rows * whole + 2000) + rows * rows * whole // 8
+        return self.passages * steps > self.MOST_STEPS
 
     def totals(self, shares: Floats) -> Counts:
         """Weight of all passages, of shares of shape (…, passages)."""

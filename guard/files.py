@@ -35,14 +35,22 @@ __all__ = [
 _STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 
 
-def read_text(path: str | os.PathLike[str]) -> str:
+def read_text(path: str | os.PathLike[str], *, most_bytes: int | None = None) -> str:
     """Read the UTF-8 text of a file, without a byte order mark.
 
+    Args:
+        path: of the file.
+        most_bytes: reject a larger file without reading it; None reads any.
+
     Raises:
-        InputError: the file is missing, a folder, unreadable or not UTF-8.
+        InputError: the file is missing, a folder, unreadable, too large or not UTF-8.
     """
     where = os.fspath(path)
     try:
+        if most_bytes is not None and Path(path).stat().st_size > most_bytes:
+            raise InputError(
+                f"has more than {most_bytes:,} bytes", where=where, hint="check the path"
+            )
         return Path(path).read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise InputError("no such file", where=where, hint="check the path") from None
@@ -63,17 +71,20 @@ def read_text(path: str | os.PathLike[str]) -> str:
         raise InputError("no such path", where=repr(where), hint="check the path") from None
 
 
-def read_json(path: str | os.PathLike[str], *, unique: bool = False) -> Any:
+def read_json(
+    path: str | os.PathLike[str], *, unique: bool = False, most_bytes: int | None = None
+) -> Any:
     """Read a JSON file.
 
     Args:
         path: of the file.
         unique: reject objects in which a key stands twice; otherwise the last one counts.
+        most_bytes: reject a larger file without reading it; None reads any.
 
     Raises:
         InputError: as `read_text`, or the content is not JSON (with the line).
     """
-    text = read_text(path)
+    text = read_text(path, most_bytes=most_bytes)
     if not text.strip():
         raise InputError("the file is empty", where=os.fspath(path), hint="expected JSON")
     try:

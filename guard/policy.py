@@ -23,6 +23,7 @@ from ._artefacts import (
     require_schema_version,
 )
 from ._cascade_rule import CascadeRule
+from ._evidence import measured_by
 from ._fingerprint import Fingerprint
 from ._model_files import EMBEDDED_SHA256
 from ._policy_fields import (
@@ -97,6 +98,9 @@ def default_calibrator(fingerprint: Fingerprint) -> Calibrator:
     return known_calibrator(fingerprint) or IdentityCalibrator()
 
 
+# Of a policy's file, which is read before its digest can be checked. One of 100,000 questions has
+# less than a tenth of it.
+_MOST_BYTES = 2 * 2**20
 UNCALIBRATED = "not calibrated on your data: a default threshold without a guarantee"
 
 
@@ -209,6 +213,13 @@ class Policy(PolicyFields):
         except ValidationError as error:
             raise PolicyError(first_fault(error)) from None
 
+    def sealed(self) -> Policy:
+        """A copy whose guarantee names the scorer, aggregator and calibrators that it is about."""
+        if self.guarantee is None:
+            return self
+        named = self.guarantee.model_copy(update={"measured_by": measured_by(self)})
+        return self.model_copy(update={"guarantee": named})
+
     def with_veto(self, veto: Veto[Any], *, threshold: float | None = None) -> Policy:
         """A copy that is bound to `veto` too, in place of one with the same name.
 
@@ -249,10 +260,11 @@ class Policy(PolicyFields):
         Raises:
             PolicyVersionError: a newer knowgate wrote it.
             PolicyError: a field is missing, unknown or out of range, or the policy was changed.
-            InputError: the file is missing or not JSON, or a key stands twice in it.
+            InputError: the file is missing, larger than 2 MiB or not JSON, or a key stands twice in
+                it.
         """
         # Of two thresholds, a reader may see one and the guard take the other.
-        value = read_json(path, unique=True)
+        value = read_json(path, unique=True, most_bytes=_MOST_BYTES)
         return cls.parse(value, where=os.fspath(path), allow_changed=allow_changed)
 
     @classmethod

@@ -169,7 +169,7 @@ def leak_p_values(sizes: Floats, bound: float, delta: float) -> Callable[[Floats
         count = np.full(1, len(sizes))
         return lambda shares: binomial_p_values(shares.sum(axis=1), count, bound)
     test = Guarantee.leak_test(sizes.tolist(), bound)
-    if test.passages > test.MOST_PASSAGES:
+    if test.takes_long:
         return lambda shares: hoeffding_bentkus_p_values(shares.sum(axis=1), len(sizes), bound)
     # Never more than where each passage passes as a whole or not at all, and one to be shown.
     most = (2 + (errors_allowed(len(sizes), bound, delta) or 0)) * test.weights[-1]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
@@ -98,12 +99,14 @@ def fit_policy(
         if path is not None:
             raise ValueError("path does not go with Coverage or Leak, which declare their own")
         if isinstance(risk, Uncertified):
-            return fit_by_costs(found, risk, settings)
-        if isinstance(risk, Leak):
-            fit = fit_leak if bound.cascade is None else fit_cascade
-            return fit(found, risk, settings)
-        return fit_coverage(found, risk, settings)
-    return _fit_targets(found, as_targets(risk), path, settings)
+            fit = fit_by_costs(found, risk, settings)
+        elif isinstance(risk, Leak):
+            fit = (fit_leak if bound.cascade is None else fit_cascade)(found, risk, settings)
+        else:
+            fit = fit_coverage(found, risk, settings)
+    else:
+        fit = _fit_targets(found, as_targets(risk), path, settings)
+    return replace(fit, policy=fit.policy.sealed())
 
 
 def _fit_targets(

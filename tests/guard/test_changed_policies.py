@@ -97,6 +97,68 @@ def test_a_forged_number_is_found_by_its_evidence(
         Policy.parse(resigned(fields), where="here")
 
 
+@pytest.mark.parametrize("name", ["selective", "leak of passages"])
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("relevance_calibrator", "a"), 1e308),
+        (("relevance_calibrator",), {"kind": "step", "edges": [0.5], "values": [0.0, 1.0]}),
+        (("confidence_calibrator",), {"kind": "platt", "a": 3.0, "b": 0.0}),
+        (("scorer", "kind"), "another"),
+        (("scorer", "settings"), {"passages": 3}),
+        (("aggregator",), "mean_top_3"),
+    ],
+)
+def test_a_guarantee_is_about_the_numbers_that_were_certified(
+    name: str, path: tuple[str, ...], value: Any
+) -> None:
+    fields = json.loads(certified(name).to_json())
+    place = fields
+    for key in path[:-1]:
+        place = place[key]
+    if path == ("relevance_calibrator", "a") and place["kind"] != "platt":
+        fields["relevance_calibrator"] = {"kind": "platt", "a": value, "b": 0.0}
+    else:
+        place[path[-1]] = value
+    with pytest.raises(PolicyError, match="not those that were certified"):
+        Policy.parse(resigned(fields), where="here")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("n",), 10**12),
+        (("errors",), 10**12),
+        (("risks", 0, "n"), 10**12),
+        (("risks", 0, "loss"), 1e12),
+        (("risks", 0, "loss"), 1e400),
+        (("passages",), [[3, 0, 10**12]]),
+        (("passages",), [[10**6, 1, 10**4], [10**6, 0, 10**4]]),
+        (("passages",), [[1, 0, 1]] * 10_001),
+        (("first_stage_passages",), [[10**6, 0, 10**6]]),
+        (("unanswerable_topics",), [[10**10, 0, 1]]),
+        (("risks",), "repeated"),
+    ],
+)
+def test_numbers_that_nobody_counts_are_refused_before_anything_is_computed(
+    path: tuple[Any, ...], value: Any
+) -> None:
+    fields = json.loads(certified("leak of passages").to_json())
+    place = fields["guarantee"]
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = place["risks"] * 1000 if value == "repeated" else value
+    with pytest.raises(PolicyError, match=r"^here: field 'guarantee"):
+        Policy.parse(resigned(fields), where="here")
+
+
+def test_a_file_of_many_megabytes_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "policy.json"
+    path.write_text(certified("selective").to_json() + " " * 2**23, encoding="utf-8")
+    with pytest.raises(InputError, match="has more than 2,097,152 bytes"):
+        Policy.load(path)
+
+
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The path of every single value in parsed JSON."""
     if isinstance(value, dict):

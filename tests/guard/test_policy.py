@@ -66,7 +66,7 @@ FULL = Policy(
         chosen=0,
     ),
     histograms={"relevance": Histogram(edges=(0.0, 0.5, 1.0), counts=(3, 4))},
-)
+).sealed()
 
 
 def written(tmp_path: Path, value: object) -> Path:
