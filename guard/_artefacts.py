@@ -298,7 +298,7 @@ class Histogram(Artefact):
     """
 
     edges: tuple[FiniteFloat, ...]
-    counts: tuple[Count, ...]
+    counts: tuple[Annotated[int, Field(ge=0)], ...]
 
     @model_validator(mode="after")
     def _shape(self) -> Histogram:

@@ -95,7 +95,7 @@ PROSE = frozenset(
     }
 )
 # Values of these keys are hashes of numbers to the last bit.
-HASHES_OF_NUMBERS = frozenset({"calibration_set_sha256"})
+HASHES_OF_NUMBERS = frozenset({"calibration_set_sha256", "measured_by"})
 _LONGEST_CELL = 90
 
 

@@ -84,6 +84,6 @@ def policy(
         **({} if threshold is None else evidence),
     )
     fields: dict[str, Any] = {"guarantee": guarantee, **changes}
-    made = Policy(**{"scorer": SCORER, "relevance_threshold": threshold, **fields})
+    made = Policy(**{"scorer": SCORER, "relevance_threshold": threshold, **fields}).sealed()
     value: dict[str, Any] = json.loads(made.to_json())
     return value
