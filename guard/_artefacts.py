@@ -205,7 +205,7 @@ class Guarantee(Artefact):
             in those written before it was noted, which are about the first.
         candidates: scorers that were calibrated on these questions together, of which this is the
             chosen one.
-        measured_by: digest of the scorer, estimator, aggregator and calibrators whose thresholds
+        measured_by: SHA-256 of the scorer, estimator, aggregator and calibrators whose thresholds
             were certified; a policy with others promises nothing.
     """
 

@@ -33,14 +33,14 @@ _MEASURING = ("scorer", "estimator", "aggregator", "relevance_calibrator", "conf
 
 
 def measured_by(policy: PolicyFields) -> str:
-    """Digest of what gives the numbers that a policy's thresholds are compared with."""
+    """SHA-256 of what gives the numbers that a policy's thresholds are compared with."""
     parts = {name: getattr(policy, name) for name in _MEASURING}
     fields = {
         name: part.model_dump(mode="json") if isinstance(part, BaseModel) else part
         for name, part in parts.items()
     }
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def fault_of(policy: PolicyFields) -> str | None:
