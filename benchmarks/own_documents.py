@@ -7,6 +7,9 @@ them and near misses that no page answers. Chunks of 94 words, the best four by 
 bi-encoder. A question is routed rightly if its answer was retrieved and the context is followed, or
 if it was not and the guard abstains. Following always is the guard to beat.
 
+Leak is the share of questions followed although the answer is not among the passages: of near
+misses, which no page answers, and of questions whose page was not retrieved.
+
 | mode | threshold from |
 |---|---|
 | default | `Guard.default()` |
@@ -176,20 +179,29 @@ def _known(known: Features, record: CalibrationRecord) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Routed:
-    """What a mode decided: per question whether it was to be followed, and whether it was."""
+    """What a mode decided: per question its case, and whether the context was followed.
 
-    decided: tuple[tuple[bool, bool], ...]
+    A case is `found` (its answer was retrieved), `missed` (it was not) or `near miss`.
+    """
+
+    decided: tuple[tuple[str, bool], ...]
 
     @property
     def right(self) -> int:
         """Questions that are routed rightly."""
-        return sum(wanted == followed for wanted, followed in self.decided)
+        return sum((case == "found") == followed for case, followed in self.decided)
 
-    def rate(self, *, wanted: bool) -> Interval:
-        """False abstention of what was to be followed, or leak of the rest."""
-        sides = [followed for good, followed in self.decided if good is wanted]
-        wrong = sides.count(not wanted)
-        return Interval.wilson(wrong, len(sides))
+    def rate(self, case: str, *, followed: bool) -> Interval:
+        """Share of the questions of a case whose context was followed, or was not."""
+        sides = [was for kind, was in self.decided if kind == case]
+        return Interval.wilson(sides.count(followed), len(sides))
+
+
+def case_of(record: CalibrationRecord) -> str:
+    """Whether the context of a question was to be followed, and why not."""
+    if record.case == "unanswerable":
+        return "near miss"
+    return "found" if record.is_answerable else "missed"
 
 
 def asked(records: Records) -> list[CalibrationRecord]:
@@ -206,12 +218,12 @@ def parts(records: Records) -> list[set[tuple[str, str]]]:
 
 def cross_routed(records: Records, known: Features, risk: Risk) -> Routed:
     """Route each part by what the others give."""
-    decided: list[tuple[bool, bool]] = []
+    decided: list[tuple[str, bool]] = []
     for part in parts(records):
         learn = [r for r in records if r.unit not in part]
         policy = fit_policy(valued(_about(learn, risk), known, learn), risk, delta=DELTA).policy
         tested = valued([r for r in asked(records) if r.unit in part], known, learn)
-        decided += [(r.is_answerable, follows(policy, r)) for r in tested]
+        decided += [(case_of(r), follows(policy, r)) for r in tested]
     return Routed(tuple(decided))
 
 
@@ -231,7 +243,7 @@ def by_default(records: Records, known: Features) -> Routed:
     """Route by `Guard.default()`."""
     policy = Guard.default(metrics=False).policy
     tested = valued(asked(records), known, records)
-    return Routed(tuple((r.is_answerable, follows(policy, r)) for r in tested))
+    return Routed(tuple((case_of(r), follows(policy, r)) for r in tested))
 
 
 def by_generated(one: Documentation, store: Path, scorer: str, run: Path) -> Routed:
@@ -242,7 +254,7 @@ def by_generated(one: Documentation, store: Path, scorer: str, run: Path) -> Rou
     policy = fit_policy(valued(made, known, made), Leak(RISK), delta=DELTA).policy
     people = features({name: run.with_name(f"run-{one.name}-{name}") for name in folders}, scorer)
     tested = valued(asked(CalibrationSet.of_run(run).records), {**known, **people}, made)
-    return Routed(tuple((r.is_answerable, follows(policy, r)) for r in tested))
+    return Routed(tuple((case_of(r), follows(policy, r)) for r in tested))
 
 
 def generated(one: Documentation, scorer: str, store: Path) -> Path:
@@ -282,7 +294,7 @@ def compared(one: Documentation, scorer: str, store: Path) -> Iterator[tuple[str
     run = next(iter(folders.values()))
     records, known = list(CalibrationSet.of_run(run).records), features(folders, scorer)
     # Of a retrieval miss the passages do not suffice: it is to be abstained from.
-    always = tuple((r.is_answerable, True) for r in asked(records))
+    always = tuple((case_of(r), True) for r in asked(records))
     yield "follow always", Routed(always)
     if scorer == "sufficiency":
         yield "default", by_default(records, known)
@@ -313,9 +325,11 @@ def main() -> None:
         scorers += [RERANKER, "mix"]
     chosen = [one for one in DOCUMENTATIONS if one.part == "check"]
     chosen = [one for one in chosen if not options.only or one.name in options.only]
-    print("| documentation | scorer | mode | right | false abstention | leak |")
-    print("|---|---|---|---|---|---|")
-    pooled: dict[tuple[str, str], list[tuple[bool, bool]]] = {}
+    print(
+        "| documentation | scorer | mode | right | false abstention | leak: near misses | missed |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    pooled: dict[tuple[str, str], list[tuple[str, bool]]] = {}
     for one in chosen:
         for scorer in scorers:
             for mode, found in compared(one, scorer, options.store):
@@ -329,7 +343,9 @@ def row(name: str, scorer: str, mode: str, found: Routed) -> str:
     """A row of the table."""
     return (
         f"| {name} | {scorer} | {mode} | {found.right} of {len(found.decided)} "
-        f"| {shown(found.rate(wanted=True))} | {shown(found.rate(wanted=False))} |"
+        f"| {shown(found.rate('found', followed=False))} "
+        f"| {shown(found.rate('near miss', followed=True))} "
+        f"| {shown(found.rate('missed', followed=True))} |"
     )
 
 
