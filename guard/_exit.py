@@ -1,4 +1,4 @@
-"""End worker threads with the process, so that none of them aborts it."""
+"""End worker threads with the process, so that no thread aborts it, whoever started it."""
 
 from __future__ import annotations
 
@@ -36,10 +36,15 @@ def end_at_exit(threads: Endable) -> None:
 
     Calls that nobody waits for have a second to finish, all others a second to end.
     """
+    keep_exit_code()
+    _registered.add(threads)
+
+
+def keep_exit_code() -> None:
+    """Let the process end with the code it wants, whichever daemon thread is still in C++."""
     if os.getpid() not in _processes:  # processes forked by multiprocessing forget it
         _processes.add(os.getpid())
         atexit.register(_end)
-    _registered.add(threads)
 
 
 def _end() -> None:
@@ -50,7 +55,8 @@ def _end() -> None:
     ends = time.monotonic() + _GRACE_SECONDS
     for thread in threads:
         thread.join(max(0.0, ends - time.monotonic()))
-    if any(thread.is_alive() for thread in threads):
+    # Daemon threads of the application may be scoring, too.
+    if any(thread is not threading.current_thread() for thread in threading.enumerate()):
         _let_threads_hang()
 
 

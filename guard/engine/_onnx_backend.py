@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
+from .._exit import keep_exit_code
 from .._turns import cpu_count
 from ..errors import (
     DeviceError,
@@ -127,6 +128,7 @@ class OnnxBackend:
         dtype: str,
         weights: Mapping[str, NDArray[np.float32]] | None = None,
     ) -> None:
+        keep_exit_code()
         self._ort = _onnxruntime()
         self.device, self.dtype = _device(self._ort, device), dtype
         options = self._ort.SessionOptions()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._exit import keep_exit_code
 from .._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, EMBEDDED_SHA256, HEAD_WEIGHTS
 from ..deadlines import check_deadline
 from ..errors import DeviceError, ModelFolderError, optional_import
@@ -60,6 +61,7 @@ class TorchBackend:
     workers = 1
 
     def __init__(self, model: Any, outputs: Outputs, dtype: str) -> None:
+        keep_exit_code()
         self._torch: Any = optional_import("torch")
         self._model, self._outputs, self.dtype = model, outputs, dtype
         self.device = str(model.device)

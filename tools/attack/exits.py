@@ -110,6 +110,13 @@ def under_way(guard: Guard) -> None:
     time.sleep(0.01)
 
 
+def scored_alone(guard: Guard) -> None:
+    """Leave while a daemon thread scores without any guard."""
+    scorer: Any = guard.scorer
+    threading.Thread(target=scorer.score, args=(_QUESTION, ["At nine."]), daemon=True).start()
+    time.sleep(0.01)
+
+
 WAYS: dict[str, Callable[[Guard], None]] = {
     work.__name__: work
     for work in (
@@ -119,6 +126,7 @@ WAYS: dict[str, Callable[[Guard], None]] = {
         missed_in_a_loop,
         cancelled,
         under_way,
+        scored_alone,
     )
 }
 SCORERS: dict[str, Callable[[], Any]] = {
@@ -150,7 +158,7 @@ def exit_codes(cases: Sequence[tuple[str, str]]) -> list[int]:
 def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
     """Count the processes that end in another way than they wanted."""
     every = [(way, scorer) for scorer in SCORERS for way in WAYS]
-    cases = (every * 6)[:100] if full else every[:: len(WAYS)]
+    cases = (every * 6)[:100] if full else [*every[:: len(WAYS)], ("scored_alone", "never checks")]
     codes = exit_codes(cases)
     yield tally(
         "a process that ends after abandoned calls is aborted",
