@@ -21,6 +21,8 @@ class ServeLimits:
         queue_seconds: that a request waits at most; then it gets 429 too.
         body_bytes: of one request; larger ones get 413 before they are read.
         body_seconds: until the body of a request has arrived.
+        bodies_bytes: of all requests under way together, those of up to 64 KiB aside; beyond, a
+            request gets 503 while its body arrives.
         batch: questions in one request to `/v1/decide/batch`.
 
     Raises:
@@ -32,6 +34,7 @@ class ServeLimits:
     queue_seconds: float = 10.0
     body_bytes: int = 8 * 2**20
     body_seconds: float = 30.0
+    bodies_bytes: int = 128 * 2**20
     batch: int = 256
 
     def __post_init__(self) -> None:
@@ -40,6 +43,33 @@ class ServeLimits:
                 raise InputError("must be positive", where=one.name)
         if self.queue < 0:
             raise InputError("must not be negative", where="queue")
+
+
+# A body of that size is held in any case: connections are bounded, too.
+_SMALL_BODY = 1 << 16
+
+
+class BodyShare:
+    """What one request holds of the bytes for all bodies."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        self._held = 0
+
+    def grow(self, size: int) -> None:
+        """Hold so many bytes in all.
+
+        Raises:
+            ServeError: the bodies of all requests together are too large.
+        """
+        wanted = size if size > _SMALL_BODY else 0
+        self._admission.hold(wanted - self._held)
+        self._held = wanted
+
+    def free(self) -> None:
+        """Hold nothing any more."""
+        self._admission.hold(-self._held)
+        self._held = 0
 
 
 class Admission:
@@ -55,7 +85,7 @@ class Admission:
     def __init__(self, limits: ServeLimits) -> None:
         self._limits = limits
         self._slots = asyncio.Semaphore(limits.concurrency)
-        self._admitted = self._running = 0
+        self._admitted = self._running = self._held = 0
         self.draining = False
 
     @property
@@ -72,6 +102,21 @@ class Admission:
     def idle(self) -> bool:
         """Whether no request is under way."""
         return not self._admitted
+
+    def hold(self, more: int) -> None:
+        """Count bytes of bodies.
+
+        Raises:
+            ServeError: there are too many.
+        """
+        if more > 0 and self._held + more > self._limits.bodies_bytes:
+            raise ServeError(
+                503,
+                "bodies_too_large",
+                "The bodies of all requests together are too large.",
+                headers={"Retry-After": "1", "Connection": "close"},
+            )
+        self._held += more
 
     @asynccontextmanager
     async def entered(self) -> AsyncIterator[None]:

@@ -18,7 +18,7 @@ from contextlib import suppress
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ._admission import Admission, ServeLimits
+from ._admission import Admission, BodyShare, ServeLimits
 from ._errors import ServeError, reply_to
 from ._http_metrics import HTTPMetrics
 from ._unread import discard_body
@@ -123,14 +123,16 @@ class Gate:
                 raise ServeError(401, "wrong_token", message, headers=headers_back)
 
     async def _work(self, scope: Scope, receive: Receive, send: Send) -> None:
+        share = BodyShare(self._admission)
         try:
             async with self._admission.entered():
                 self._show()
-                body = await _read(scope, receive, self._limits)
+                body = await _read(scope, receive, self._limits, share)
                 gone = asyncio.ensure_future(_disconnected(receive))
                 work = asyncio.ensure_future(self._in_turn(scope, _replay(body, gone), send))
                 await _unless(gone, work)
         finally:
+            share.free()
             self._show()
 
     async def _in_turn(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -184,11 +186,11 @@ def _host(header: bytes) -> str:
     return text.rpartition(":")[0] if text.count(":") == 1 else text
 
 
-async def _read(scope: Scope, receive: Receive, limits: ServeLimits) -> bytes:
+async def _read(scope: Scope, receive: Receive, limits: ServeLimits, share: BodyShare) -> bytes:
     """The whole body.
 
     Raises:
-        ServeError: it is too large, or does not arrive in time.
+        ServeError: it is too large, alone or with others, or does not arrive in time.
         _GoneError: the client has gone.
     """
     declared = dict(scope["headers"]).get(b"content-length", b"0")
@@ -211,6 +213,7 @@ async def _read(scope: Scope, receive: Receive, limits: ServeLimits) -> bytes:
                 size += len(part)
                 if size > limits.body_bytes:
                     raise too_large
+                share.grow(size)
                 parts.append(part)
                 if not message.get("more_body", False):
                     return b"".join(parts)

@@ -15,10 +15,12 @@ from fastapi import FastAPI
 
 from ...guard.errors import InputError
 from ._admission import Admission
+from ._connections import BoundedConnection, most_connections
 from ._gate import is_loopback
 
 _KEEP_ALIVE_SECONDS = 30
-_BACKLOG = 2048
+# Connections that the system holds until they are accepted, all of them in one go.
+_BACKLOG = 128
 _ONE_SIGNAL_SECONDS = 1.0
 
 
@@ -72,6 +74,7 @@ def serve(
     """
     config = uvicorn.Config(
         app,
+        http=BoundedConnection,
         access_log=False,
         log_level="warning",
         proxy_headers=False,
@@ -79,7 +82,7 @@ def serve(
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=1,
         ws="none",
-        backlog=_BACKLOG,
+        backlog=min(_BACKLOG, most_connections()),
     )
     _Server(config, app.state.admission, drain_seconds, notice_seconds).run([listening])
 

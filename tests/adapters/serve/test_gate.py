@@ -109,6 +109,30 @@ async def test_a_rejected_client_has_sent_its_body_before_the_reply() -> None:
         assert sum(sent) < 1 << 20
 
 
+async def test_bodies_are_bounded_together_and_their_bytes_are_free_afterwards() -> None:
+    app = make_app(limits=ServeLimits(bodies_bytes=300_000))
+    held, go = asyncio.Event(), asyncio.Event()
+
+    async def halting() -> AsyncIterator[bytes]:
+        yield b" " * 200_000
+        held.set()
+        await go.wait()
+        yield b" "
+
+    async with client_of(app) as client:
+        first = asyncio.ensure_future(client.post("/v1/decide", content=halting()))
+        await held.wait()
+        second = await client.post("/v1/decide", content=b" " * 200_000)
+        small = await client.post("/v1/decide", json=ASKED)
+        go.set()
+        assert (await first).status_code == 422
+        third = await client.post("/v1/decide", content=b" " * 200_000)
+    assert (second.status_code, second.json()["error"]["code"]) == (503, "bodies_too_large")
+    assert second.headers["retry-after"] == "1"
+    assert (small.status_code, third.status_code) == (200, 422)
+    assert app.state.admission._held == 0
+
+
 async def test_a_body_that_does_not_arrive_is_given_up() -> None:
     app = make_app(limits=ServeLimits(body_seconds=0.01))
 

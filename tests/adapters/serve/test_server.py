@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import signal
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import httpx
 import pytest
 import uvicorn
 
-from knowgate.adapters.serve import _server, bound_socket, serve
+from knowgate.adapters.serve import _connections, _server, bound_socket, serve
 from knowgate.guard import InputError
 from tests.adapters.serve.service import GOOD, Model, chat, chunk, make_app
 from tests.support.commands import Program
@@ -69,6 +71,48 @@ def test_a_stream_arrives_unbuffered_and_ends_after_sigterm(tmp_path: Path) -> N
         assert program.wait() == 0
         assert "ended" in program.out
         assert "When?" not in program.err + program.out
+
+
+def _serve_with_few_files(header_seconds: str) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+    _connections.HEADER_SECONDS = float(header_seconds)
+    _serve("")
+
+
+def _half_requests(port: int, count: int) -> list[socket.socket]:
+    found = []
+    for _ in range(count):
+        found.append(socket.create_connection(("127.0.0.1", port)))
+        found[-1].sendall(b"POST /v1/decide HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Le")
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.enable_socket
+def test_connections_that_ask_nothing_keep_nobody_out() -> None:
+    with Program(_serve_with_few_files, "600") as program:
+        port = int(program.first_line())
+        idle = _half_requests(port, 300)
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as one:
+            assert one.get("/healthz").status_code == 200
+            assert one.post("/v1/decide", json={"question": "q"}).status_code == 200
+            # Its place is taken while it waits, and it gets another one.
+            idle += _half_requests(port, 300)
+            assert one.get("/healthz").status_code == 200
+        for connection in idle:
+            connection.close()
+
+
+@pytest.mark.slow
+@pytest.mark.enable_socket
+def test_headers_that_do_not_end_end_the_connection() -> None:
+    with Program(_serve_with_few_files, "0.1") as program:
+        port = int(program.first_line())
+        [half] = _half_requests(port, 1)
+        half.settimeout(60)
+        with suppress(ConnectionResetError):
+            assert half.recv(1) == b""
+        half.close()
 
 
 def test_other_machines_need_a_token() -> None:
