@@ -205,8 +205,9 @@ class Guarantee(Artefact):
             in those written before it was noted, which are about the first.
         candidates: scorers that were calibrated on these questions together, of which this is the
             chosen one.
-        measured_by: SHA-256 of the scorer, estimator, aggregator and calibrators whose thresholds
-            were certified; a policy with others promises nothing.
+        measured_by: SHA-256 of the scorer, aggregator and relevance calibrator that the certified
+            thresholds are of, and but for a leak of the estimator and its calibrator, too. A policy
+            with others promises nothing.
     """
 
     statement: str

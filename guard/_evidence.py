@@ -29,12 +29,17 @@ _LEAKS = ("leak", "unanswerable")
 _NO_BOUND = 1.0 - 1e-6
 
 
-_MEASURING = ("scorer", "estimator", "aggregator", "relevance_calibrator", "confidence_calibrator")
+_OF_RELEVANCE = ("scorer", "aggregator", "relevance_calibrator")
+_OF_CONFIDENCE = ("estimator", "confidence_calibrator")
 
 
 def measured_by(policy: PolicyFields) -> str:
-    """SHA-256 of what gives the numbers that a policy's thresholds are compared with."""
-    parts = {name: getattr(policy, name) for name in _MEASURING}
+    """SHA-256 of what gives the numbers that a policy's certified thresholds are compared with.
+
+    A leak says nothing about answers from memory, whose confidence may be added later.
+    """
+    names = _OF_RELEVANCE if _is_leak(policy.guarantee) else (*_OF_RELEVANCE, *_OF_CONFIDENCE)
+    parts = {name: getattr(policy, name) for name in names}
     fields = {
         name: part.model_dump(mode="json") if isinstance(part, BaseModel) else part
         for name, part in parts.items()

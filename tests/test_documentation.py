@@ -279,7 +279,7 @@ def policy(models: dict[str, Any]) -> Policy:
     ]
     fitted = fit_policy(records, risk=0.1, delta=0.1).policy
     bound = {"scorer", "aggregator", "relevance_calibrator"}
-    return fitted.model_copy(update={name: getattr(default, name) for name in bound})
+    return fitted.model_copy(update={name: getattr(default, name) for name in bound}).sealed()
 
 
 @pytest.fixture(scope="module")

@@ -97,13 +97,21 @@ def test_a_forged_number_is_found_by_its_evidence(
         Policy.parse(resigned(fields), where="here")
 
 
+def test_confidence_may_be_added_to_a_promise_about_contexts_only() -> None:
+    changes = {"confidence_calibrator": {"kind": "platt", "a": 3.0, "b": 0.0}}
+    leak, selective = (json.loads(certified(n).to_json()) | changes for n in ("leak", "selective"))
+
+    assert Policy.parse(resigned(leak), where="here").guarantee is not None
+    with pytest.raises(PolicyError, match="not those that were certified"):
+        Policy.parse(resigned(selective), where="here")
+
+
 @pytest.mark.parametrize("name", ["selective", "leak of passages"])
 @pytest.mark.parametrize(
     ("path", "value"),
     [
         (("relevance_calibrator", "a"), 1e308),
         (("relevance_calibrator",), {"kind": "step", "edges": [0.5], "values": [0.0, 1.0]}),
-        (("confidence_calibrator",), {"kind": "platt", "a": 3.0, "b": 0.0}),
         (("scorer", "kind"), "another"),
         (("scorer", "settings"), {"passages": 3}),
         (("aggregator",), "mean_top_3"),

@@ -59,7 +59,7 @@ def calibrated_policy(n: int = 600, **changes: Any) -> Policy:
     """A policy that keeps the histograms of `n` questions."""
     policy = policy_with(guarantee=GUARANTEE, **changes)
     found = calibration_histograms(policy, questions(0, n))
-    return policy.model_copy(update={"histograms": found})
+    return policy.model_copy(update={"histograms": found}).sealed()
 
 
 def asked(policy: Policy, question: Question) -> Question:

@@ -163,7 +163,7 @@ def test_the_command_writes_both_files_or_nothing(knowgate: Knowgate, tmp_path: 
 
 
 def test_a_calibrated_policy_gives_the_alerts_its_bound(knowgate: Knowgate, tmp_path: Path) -> None:
-    policy = policy_with(guarantee=GUARANTEE)
+    policy = policy_with(guarantee=GUARANTEE).sealed()
     policy.save(tmp_path / "policy.json")
 
     knowgate("dashboards", "--out", tmp_path / "m", "--policy", tmp_path / "policy.json")

@@ -268,7 +268,7 @@ def test_a_run_of_a_live_log_is_compared_too(knowgate: Knowgate, folder: Path) -
     assert done.code == 0, done.err
     scorer = json.loads((folder / "live" / "manifest.json").read_text())["settings"]["scorer"]
     policy = Policy.load(folder / "policy.json")
-    bound = policy.model_copy(update={"scorer": Fingerprint.model_validate(scorer)})
+    bound = policy.model_copy(update={"scorer": Fingerprint.model_validate(scorer)}).sealed()
     bound.save(folder / "lexical.json")
 
     done = knowgate("drift", "--policy", folder / "lexical.json", "--run", folder / "live")

@@ -206,7 +206,7 @@ def test_it_is_not_renewed_from_records_or_by_another_scorer(
 
     other = Policy.load(policy).model_copy(update={"scorer": Fingerprint(kind="sufficiency")})
     shutil.copy(policy, workplace / "other.json")
-    other.save(workplace / "other.json")
+    other.sealed().save(workplace / "other.json")
     outcome = knowgate(
         "recalibrate", "--policy", workplace / "other.json", "--run", workplace / "run",
         "--out", new,
