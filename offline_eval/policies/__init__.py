@@ -6,8 +6,9 @@ logged decisions ─► shadow_report: what enforcing a policy would have change
 
 from __future__ import annotations
 
+from ._calibrated import Calibrated
 from ._chain import calibrate_chain
-from ._fit import Calibrated, calibrate_records
+from ._fit import calibrate_records
 from ._records import CalibrationSet
 from ._records_file import read_records
 from ._refit import recalibrate

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...calibration import Interval
 from ...calibration.risk import Leak, LeakPlan, MaxAbstention, Risk, populations_of
 from ...guard.decision import Route
 from ...guard.policy import Guarantee
 from ._attempts import Asked
+from ._calibrated import Calibrated
 
-if TYPE_CHECKING:
-    from ._fit import Calibrated
-
-    Trial = Callable[[Risk], Calibrated]
-
+Trial = Callable[[Risk], Calibrated]
 _LARGEST = 0.99
 _BETTER_SCORER = "sufficiency_cross"
 

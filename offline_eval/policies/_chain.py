@@ -13,7 +13,8 @@ from ..run import OnProgress
 from ..suites import RunOptions, run_suite
 from ..suites.ookb import MEASURE, Instruments
 from ..systems import ServedChain
-from ._fit import Calibrated, calibrate_records
+from ._calibrated import Calibrated
+from ._fit import calibrate_records
 from ._records import records_from_ookb
 from ._writing import write_calibrated
 

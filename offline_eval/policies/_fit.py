@@ -14,10 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..._version import __version__
-from ...calibration import CalibrationRecord, CalibratorChoice, Interval
+from ...calibration import CalibrationRecord, CalibratorChoice
 from ...calibration.risk import (
     LEARN_CALIBRATORS,
-    CascadeBand,
     Costs,
     Coverage,
     Fit,
@@ -29,7 +28,6 @@ from ...calibration.risk import (
     Risk,
     fit_policy,
     learn_path,
-    populations_of,
 )
 from ...guard.decision import Route
 from ...guard.errors import InputError
@@ -37,170 +35,23 @@ from ...guard.policy import Guarantee, Policy
 from ._advice import advice_for
 from ._attempts import Asked, next_attempt
 from ._attempts import counted as as_counted
+from ._calibrated import Calibrated
 from ._calibrators import calibrated_records, calibrator_of, choose_calibrators
 from ._cautions import cautions, limits
 from ._choice import best_of, require_candidates
 from ._cross_fit import cross_fitted
-from ._promise import smallest_selective
-from ._quality import PathStep, steps_of
+from ._quality import steps_of
 from ._rates import (
-    LeakRates,
-    Rates,
     cross_fitted_leak_rates,
     leak_rates_of,
     outcomes_under,
     rates_of,
 )
 from ._records import CalibrationSet, require_both_kinds
-from ._review import ReviewOutlook
 
 # Fewer say too little of how far below the best a passage with the answer may lie.
 _FEWEST_SETS = 20
 _ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
-
-
-@dataclass(frozen=True, slots=True)
-class Calibrated:
-    """A fitted policy with its evidence.
-
-    Attributes:
-        policy: certified, or one that always abstains and says so; or chosen for costs.
-        measured: all records, with what measured them.
-        risk: what the policy was fitted to.
-        learn: records that calibrators and path were fitted on; empty for a leak.
-        certify: records that the certificate rests on.
-        test: records held out for reporting; empty unless asked for.
-        folds: for a leak without held-out records, the questions with the thresholds that
-            they are judged by; else empty.
-        choices: signal name → its calibrator and why that one; empty for a leak.
-        steps: the declared path as it was tested.
-        rates: how the policy did on `test`; where nothing was held out, cross-fitted. None
-            for a leak and for costs.
-        leak_rates: likewise for a leak and for costs; None for any other risk.
-        problems: why the policy should not serve; empty where nothing speaks against it.
-        cascade: of two scorers, the band that was chosen; None for one.
-        seed: of the split and of all resampling; it follows from the questions.
-        warnings: what to know before trusting the promise; often nothing.
-        not_promised: what the guarantee does not cover, as phrases.
-        next_attempt: which attempt another calibration on this data would be; None where they
-            are not counted.
-        advice: where there are problems, what would work, with figures of these questions.
-    """
-
-    policy: Policy
-    measured: CalibrationSet
-    risk: Risk
-    learn: tuple[CalibrationRecord, ...]
-    certify: tuple[CalibrationRecord, ...]
-    test: tuple[CalibrationRecord, ...]
-    folds: tuple[LeakFold, ...]
-    choices: Mapping[str, CalibratorChoice]
-    steps: tuple[PathStep, ...]
-    rates: Rates | None
-    leak_rates: LeakRates | None
-    problems: tuple[Problem, ...]
-    seed: int
-    warnings: tuple[str, ...]
-    not_promised: tuple[str, ...]
-    cascade: CascadeBand | None = None
-    next_attempt: int | None = None
-    advice: tuple[str, ...] = ()
-
-    @property
-    def unseen(self) -> tuple[CalibrationRecord, ...]:
-        """Records that neither calibrators nor path were fitted on."""
-        return (*self.certify, *self.test)
-
-    @property
-    def false_abstention(self) -> Interval:
-        """Share of the questions that could be answered which the policy abstains from."""
-        rates = self.rates or self.leak_rates
-        return Interval() if rates is None else rates.false_abstention
-
-    def accepting(self, *kinds: str) -> Calibrated:
-        """The same, without the problems of these kinds, e.g. `generated`."""
-        kept = tuple(one for one in self.problems if one.kind not in kinds)
-        return replace(self, problems=kept)
-
-    @property
-    def leaks(self) -> dict[str, Interval]:
-        """For a leak and for costs: by kind of missing answers, the share that passes."""
-        rates = self.leak_rates
-        if rates is None:
-            return {}
-        abstained = {
-            "left_out": rates.left_out_abstention,
-            "unanswerable": rates.unanswerable_abstention,
-        }
-        return {case: abstained[case].complement() for case in populations_of(self.certify)}
-
-    @property
-    def cost(self) -> float | None:
-        """For `Costs` the mean cost per question, where it could be measured; else None."""
-        leaks = [leak.value for leak in self.leaks.values() if leak.value is not None]
-        abstained = self.false_abstention.value
-        if not isinstance(self.risk, Costs) or not leaks or abstained is None:
-            return None
-        return self.risk.of(sum(leaks) / len(leaks), abstained)
-
-    def spent(self) -> list[str]:
-        """Where the questions went, as phrases with numbers."""
-        parts = [(self.learn, "to learn the path on"), (self.test, "held out for reporting")]
-        phrases = [f"{len({r.question_id for r in part})} {what}" for part, what in parts if part]
-        if self.cascade is not None:
-            phrases.append(f"{self.cascade.learned_on} to choose the width of the band on")
-        unmeasured = {
-            r.question_id for r in self.certify if r.relevance is None and r.case != "in_kb"
-        }
-        certify = {r.question_id for r in self.certify}
-        units = len({r.unit for r in self.certify})
-        phrases.insert(0, f"{self.measured.questions} in all")
-        phrases.append(f"{len(certify)} on {units} passages or groups to certify on")
-        if unmeasured:
-            phrases.append(f"{len(unmeasured)} of them without a relevance")
-        return phrases
-
-    def smallest_risk(self) -> float | None:
-        """About the smallest bound that the next attempt could certify; None: none at all."""
-        guarantee = self.policy.guarantee
-        if guarantee is None or self.coverage is not None:
-            return None
-        level = Guarantee.level_of(guarantee.delta, self.next_attempt) / guarantee.candidates
-        if isinstance(self.risk, Leak):
-            units = {
-                case: {r.unit for r in self.certify if r.case == case and r.relevance is not None}
-                for case in populations_of(self.certify)
-            }
-            fewest = min(map(len, units.values()))
-            return Leak.smallest(fewest, level)
-        return smallest_selective(guarantee, level)
-
-    def left_out_of_prompts(self) -> float | None:
-        """Share of the retrieved passages of answerable questions that the policy drops.
-
-        None where it keeps all.
-        """
-        if self.policy.kept_margin is None:
-            return None
-        sets = [scores for scores, _ in self.measured.kept_sets]
-        return 1.0 - sum(len(self.policy.kept(s)) for s in sets) / sum(map(len, sets))
-
-    def echoes_passing(self) -> int:
-        """How many left-out questions pass when the first passage repeats the question."""
-        calibrator, threshold = self.policy.relevance_calibrator, self.policy.relevance_threshold
-        if threshold is None:
-            return 0
-        return sum(calibrator.apply(raw) >= threshold for raw in self.measured.echoes)
-
-    @property
-    def reviews(self) -> ReviewOutlook | None:
-        """How far left-out cases were reviewed; None where there are none to review."""
-        return ReviewOutlook.of(self.measured, self.policy, self.risk, self.certify)
-
-    @property
-    def coverage(self) -> float | None:
-        """The share that was asked to be let through, None where a risk was bounded."""
-        return self.risk.share if isinstance(self.risk, Coverage) else None
 
 
 @dataclass(frozen=True, slots=True)

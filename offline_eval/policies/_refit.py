@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ...calibration.risk import Leak, PolicyBinding, Problem
 from ...guard.errors import FingerprintMismatchError, InputError
 from ...guard.policy import Policy
-from ._fit import Calibrated, calibrate_records
+from ._calibrated import Calibrated
+from ._fit import calibrate_records
 from ._promise import is_leak_promise, promise_of
 from ._rates import Rates, outcomes_under, rates_of
 from ._records import CalibrationSet

@@ -28,7 +28,7 @@ from ..report import (
     decimal,
     percent,
 )
-from ._fit import Calibrated
+from ._calibrated import Calibrated
 from ._quality import (
     PathStep,
     SelectiveQuality,

@@ -17,7 +17,8 @@ from ...guard.policy import Policy
 from ..report import ReportWriter
 from ..run import Manifest, MeasuredRun
 from ._attempts import HISTORY
-from ._fit import Calibrated, calibrate_records
+from ._calibrated import Calibrated
+from ._fit import calibrate_records
 from ._records import CalibrationSet
 from ._report import calibration_document
 
