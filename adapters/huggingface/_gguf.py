@@ -21,7 +21,12 @@ from types import MappingProxyType
 from typing import Any
 
 from ...guard.engine import quiet_loading
-from ...guard.errors import InputError, ModelFolderError, optional_import
+from ...guard.errors import (
+    InputError,
+    MissingDependencyError,
+    ModelFolderError,
+    optional_import,
+)
 from ...guard.files import file_sha256, new_folder, write_json
 
 GGUF = "gguf:"
@@ -203,9 +208,14 @@ def _converted(file: Path) -> Path:
 def _convert(file: Path, sha256: str) -> Path:
     """Write the model of a GGUF file as a model folder into the cache, all or nothing."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+    from transformers import AutoModelForCausalLM, AutoTokenizer
 
     optional_import("gguf")
+    config = getattr(optional_import("transformers"), "GgufConfig", None)
+    if config is None:
+        raise MissingDependencyError(
+            "transformers is too old for GGUF files: needs `pip install 'knowgate[gguf]'`"
+        )
     folder = _place(sha256)
     source: dict[str, Any] = {"gguf_file": "model.gguf", "local_files_only": True}
     try:
@@ -221,7 +231,7 @@ def _convert(file: Path, sha256: str) -> Path:
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 alone,
                 dtype=torch.float32,
-                quantization_config=GgufConfig(dequantize=True),
+                quantization_config=config(dequantize=True),
                 output_loading_info=True,
                 **source,
             )

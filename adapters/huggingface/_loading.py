@@ -265,7 +265,7 @@ def load_model(
     unreadable = (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError)
     try:
         tokenizer = AutoTokenizer.from_pretrained(where, **safe)
-    except (*unreadable, ImportError) as error:
+    except Exception as error:  # what tokenizers raises has no type of its own
         raise ModelFolderError(
             f"the tokenizer cannot be loaded ({type(error).__name__})",
             where=where,

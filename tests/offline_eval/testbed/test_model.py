@@ -65,7 +65,8 @@ def test_generation_stops_at_the_newline() -> None:
     tokenizer: Any = AutoTokenizer.from_pretrained(str(microworld_model_path()))
     question = default_world().questions(default_world().facts[0])[0]
     prompt = World.prompt("closed_book").format(question=question.text)
-    output = model.generate(**tokenizer(prompt, return_tensors="pt"), max_new_tokens=40)
+    given = tokenizer(prompt, return_tensors="pt", return_token_type_ids=False)
+    output = model.generate(**given, max_new_tokens=40)
     reply = tokenizer.decode(output[0])[len(prompt) :]
     assert reply.startswith(" ")
     assert reply.count("\n") == 1
