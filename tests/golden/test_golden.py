@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+
 import pytest
 
 from tests.golden.golden import MOST_SHOWN, Scenario, check, differences, renamed
@@ -17,6 +19,8 @@ from tests.golden.scenarios import SCENARIOS
     ],
 )
 def test_a_scenario_leaves_what_it_left(scenario: Scenario) -> None:
+    if scenario.name == "uniknow" and version("transformers").startswith("4."):
+        pytest.skip("keys hold the rules of a tokenizer as transformers 5 writes them")
     found = check(scenario)
 
     assert not found, "\n".join([*found[:MOST_SHOWN], f"{len(found)} differences"])
