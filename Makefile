@@ -21,13 +21,14 @@ PIP_INSTALL := -m pip install -qq --no-compile --constraint constraints.txt
 PIP := $(BIN)/python $(PIP_INSTALL)
 # What installs all but torch; `.ci/run` gives a faster one.
 INSTALL ?= $(PIP)
-PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
+# A thread for each process of the tests, unless somebody says otherwise.
+PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
 
-# Instructions of twenty years ago, as in tests/support/processors.py, and the golden artefacts
-# with numbers of networks.
+# Instructions of twenty years ago, as in tests/support/processors.py, and golden artefacts
+# of each kind of network: encoders, cross-encoders, language models.
 OLD_PROCESSOR := ATEN_CPU_CAPABILITY=default MKL_CBWR=COMPATIBLE OMP_NUM_THREADS=1 \
 	ONEDNN_MAX_CPU_ISA=SSE41 OPENBLAS_CORETYPE=Nehalem
-OF_NETWORKS := conflict guard guard-parts kb ookb-models ookb-signals score uaqfact uniknow
+OF_NETWORKS := guard guard-parts kb ookb-models ookb-signals score uaqfact
 
 .PHONY: demo smollm test test-fast test-old-processor attack site notebooks lint format wheel release clean
 

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -131,25 +126,6 @@ def test_the_end_of_the_input_and_an_interrupt_end_it_like_q(
     outcome = knowgate("review", run)
     assert (outcome.code, outcome.err) == (0, "")
     assert "1 of 3 left-out questions reviewed" in outcome.out
-
-
-@pytest.mark.slow
-def test_it_goes_on_after_it_was_killed(run: Path) -> None:
-    command = [sys.executable, "-m", "knowgate", "review", str(run)]
-    started = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    assert started.stdin is not None
-    started.stdin.write(b"a\n")
-    started.stdin.flush()
-    deadline = time.monotonic() + 120
-    while not (run / "reviews.jsonl").exists() or not verdicts(run):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    os.kill(started.pid, signal.SIGKILL)
-    assert started.wait(60) == -signal.SIGKILL
-
-    again = subprocess.run(command, input=b"n\nu\n", capture_output=True, check=True)
-    assert b"case 1 of 2" in again.stdout
-    assert [verdict for _, verdict in verdicts(run)] == ["answered", "not_answered", "unsure"]
 
 
 def test_json_counts_the_verdicts_and_asks_nothing(

@@ -42,7 +42,7 @@ def test_a_run_killed_again_and_again_is_the_same_as_one_left_alone(tmp_path: Pa
     whole, killed = run_toy(questions, tmp_path / "whole"), tmp_path / "killed"
 
     counts = []
-    for rows in (1, 7, 8, 30, 52, 71):
+    for rows in (1, 8, 52):
         # However late it is killed, it is not at its end.
         with _start(questions, killed, hang_at=rows + 4) as process:
             process.wait_for_lines(killed / "rows.jsonl", rows)

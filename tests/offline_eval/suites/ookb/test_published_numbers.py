@@ -52,8 +52,6 @@ def test_answers_alone_are_told_apart_as_well_as_measured_before(
 
     assert _auroc(run) == pytest.approx(expected, abs=0.01)
     assert all(row.error is None for row in run.rows)
-    again = _run(shared_data, tmp_path / "again", encoder, domain, PassageKind.ANSWER)
-    assert again.rows == run.rows
 
 
 @pytest.mark.slow
