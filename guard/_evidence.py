@@ -163,6 +163,8 @@ def _counts_by_group(guarantee: Guarantee) -> dict[str, tuple[tuple[int, int, in
 
 
 def _leak_p_value(passages: tuple[tuple[int, int, int], ...], bound: float) -> float:
+    if any(passing > size or not size for size, passing, _ in passages):
+        return 1.0  # no passage has such counts
     number = sum(count for _, _, count in passages)
     total = math.fsum(count * passing / size for size, passing, count in passages)
     if total > bound * number:

@@ -98,8 +98,8 @@ def default_calibrator(fingerprint: Fingerprint) -> Calibrator:
     return known_calibrator(fingerprint) or IdentityCalibrator()
 
 
-# Of a policy's file, which is read before its digest can be checked. One of 100,000 questions has
-# less than a tenth of it.
+# Of a policy's file, which is read before its digest can be checked. With 20,000 questions and two
+# step tables it has some 18,000.
 _MOST_BYTES = 2 * 2**20
 UNCALIBRATED = "not calibrated on your data: a default threshold without a guarantee"
 

@@ -46,6 +46,8 @@ class BoundedConnection(H11Protocol):
         """Take a place, of a connection that waits where all are taken."""
         super().connection_made(transport)
         self._wait()
+        if len(self.connections) <= _SHARE_OF_ADDRESS * most_connections():
+            return
         others = [cast(BoundedConnection, one) for one in self.connections if one is not self]
         of_address = [one for one in others if one._address == self._address]
         if len(of_address) >= _SHARE_OF_ADDRESS * most_connections():

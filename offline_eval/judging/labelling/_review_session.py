@@ -178,7 +178,7 @@ class ReviewSession:
         return self.state()
 
     def skip(self, position: int, note: str | None = None) -> dict[str, Any]:
-        """Leave a case undecided, for this session; see `label`."""
+        """Leave a case undecided until the page is opened again; see `label`."""
         if note is not None:
             self.note(position, note)
         with self._lock:

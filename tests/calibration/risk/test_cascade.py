@@ -183,6 +183,10 @@ def test_loading_checks_the_evidence_of_both_stages(tmp_path: Any, each: int) ->
     forged.save(path)
     with pytest.raises(PolicyError, match="first_stage"):
         Policy.load(path)
+    empty = policy.guarantee.model_copy(update={"first_stage_passages": ((0, 0, 10),)})
+    policy.model_copy(update={"guarantee": empty}).save(path)
+    with pytest.raises(PolicyError, match="first_stage"):
+        Policy.load(path)
 
 
 def test_a_missing_verdict_counts_as_what_it_would_lead_to(
