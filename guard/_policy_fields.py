@@ -336,14 +336,35 @@ class PolicyFields(Artefact):
                 where others were scored.
 
         Returns:
-            All indices where the policy has no `kept_margin`, or nothing was scored.
+            All indices where the policy has no `kept_margin`, or nothing was scored. A passage
+            that would be followed if it were the only one is always kept; and what lies far
+            below the best is held against the second best where there are three or more, so
+            that one passage alone, whoever wrote it, pushes no other out of the prompt.
         """
         known = [score for score in scores if score is not None]
         if self.kept_margin is None or not known:
             return list(range(len(scores)))
-        best, margin = max(known), self.kept_margin
+        least, margin = kept_reference(known), self.kept_margin
         # As `Policy.kept_margin_of` computes it, to the last bit.
-        return [i for i, score in enumerate(scores) if score is not None and best - score <= margin]
+        return [
+            i
+            for i, score in enumerate(scores)
+            if score is not None and (least - score <= margin or self._alone_passes(score))
+        ]
+
+    def _alone_passes(self, score: float) -> bool:
+        threshold = self.relevance_threshold
+        return threshold is not None and self.relevance_calibrator.apply(score) >= threshold
+
+
+def kept_reference(scores: Sequence[float]) -> float:
+    """The score that others are held against: the second best of three or more, or the best.
+
+    Example:
+        >>> kept_reference([3.0, 1.0, 0.5]), kept_reference([3.0, 1.0])
+        (1.0, 3.0)
+    """
+    return sorted(scores)[-2] if len(scores) > 2 else max(scores)
 
 
 def finite_or_none(value: float | None) -> float | None:

@@ -36,6 +36,7 @@ from ._policy_fields import (
     StepCalibrator,
     TemperatureCalibrator,
     aggregator,
+    kept_reference,
 )
 from ._policy_file import checked, first_fault, policy_text
 from ._scorer_defaults import (
@@ -137,8 +138,9 @@ class Policy(PolicyFields):
         note: what its reader must know; left out of the file when empty.
         changed: whether it was calibrated once and changed since, so that nothing is
             guaranteed; left out of the file when False.
-        kept_margin: a passage whose own raw score lies further than this below the best
-            passage's is left out of the prompt; None keeps all. See `Policy.kept_margin_of`.
+        kept_margin: a passage whose own raw score lies further than this below the second
+            best passage's (of one or two: the best's) is left out of the prompt, unless it would
+            be followed alone; None keeps all. See `Policy.kept_margin_of`.
         retrieval: what was retrieved in calibration; a guard warns where it is given other
             passages. Left out of the file when not known.
         generated: share of the calibration questions that programs made. Such questions are
@@ -302,13 +304,17 @@ class Policy(PolicyFields):
                 and the indices of those that hold the answer.
 
         Returns:
-            How far below the best passage one that holds the answer lies at most; None without
-            a question. Of n exchangeable questions, a further one loses such a passage with
-            probability at most 1 / (n + 1).
+            How far below the second best passage (of one or two: the best) one that holds the
+            answer lies at most, at least 0; None without a question. Of n exchangeable
+            questions, a further one loses such a passage with probability at most 1 / (n + 1).
 
         Example:
             >>> Policy.kept_margin_of([([2.0, 1.5, -1.0], [1]), ([0.5, 0.0], [0])])
             0.5
         """
-        gaps = [max(scores) - min(scores[i] for i in needed) for scores, needed in sets if needed]
-        return max(gaps, default=None)
+        gaps = [
+            kept_reference(scores) - min(scores[i] for i in needed)
+            for scores, needed in sets
+            if needed
+        ]
+        return max(0.0, *gaps) if gaps else None

@@ -26,7 +26,7 @@ def guard_keeping(margin: float | None, **changes: object) -> Guard:
 
 @pytest.mark.parametrize(
     ("margin", "kept"),
-    [(None, (0, 1, 3, 4)), (0.0, (1,)), (0.1, (1, 3)), (0.75, (0, 1, 3)), (5.0, (0, 1, 3, 4))],
+    [(None, (0, 1, 3, 4)), (0.0, (1, 3)), (0.1, (1, 3)), (0.65, (0, 1, 3)), (5.0, (0, 1, 3, 4))],
 )
 def test_passages_far_below_the_best_are_left_out_of_the_prompt(
     margin: float | None, kept: tuple[int, ...]
@@ -36,6 +36,20 @@ def test_passages_far_below_the_best_are_left_out_of_the_prompt(
     assert decision.route is Route.FOLLOW_CONTEXT
     assert decision.kept == kept
     assert len(decision.scores) == len(PASSAGES)
+
+
+def test_one_passage_alone_pushes_no_other_out_of_the_prompt() -> None:
+    policy = policy_with(kept_margin=0.1, relevance_threshold=0.9)
+    honest = [0.3, 0.5, 0.2]
+    assert policy.kept(honest) == [0, 1, 2]
+    assert policy.kept([0.3, 0.5, 0.1]) == [0, 1]
+    # Whatever a single passage scores, the best of the others stays.
+    assert all(1 in policy.kept([*honest, score]) for score in (0.0, 0.5, 1.0, 100.0))
+
+
+def test_a_passage_that_would_be_followed_alone_is_kept() -> None:
+    policy = policy_with(kept_margin=0.0, relevance_threshold=0.5)
+    assert policy.kept([0.9, 0.8, 0.5, 0.4]) == [0, 1, 2]
 
 
 def test_passages_are_left_out_alike_in_every_form() -> None:
@@ -87,7 +101,7 @@ def test_a_margin_below_zero_is_rejected(tmp_path: Path) -> None:
 
 @given(
     st.lists(
-        st.lists(st.floats(-9, 9), min_size=1, max_size=6).flatmap(
+        st.lists(st.floats(-9, 0.5), min_size=1, max_size=6).flatmap(
             lambda scores: st.tuples(
                 st.just(scores),
                 st.lists(st.integers(0, len(scores) - 1), min_size=1, unique=True),
@@ -102,10 +116,11 @@ def test_the_learned_margin_breaks_no_sufficient_set_and_is_the_smallest(
 ) -> None:
     margin = Policy.kept_margin_of(sets)
     assert margin is not None
-    policy = policy_with(kept_margin=margin)
+    # A threshold that no passage passes by itself.
+    policy = policy_with(kept_margin=margin, relevance_threshold=1.0)
     assert all(set(needed) <= set(policy.kept(scores)) for scores, needed in sets)
     if margin > 1e-6:
-        tighter = policy_with(kept_margin=margin * 0.999)
+        tighter = policy.model_copy(update={"kept_margin": margin * 0.999})
         assert not all(set(needed) <= set(tighter.kept(scores)) for scores, needed in sets)
 
 

@@ -15,7 +15,7 @@ ONCE, TWICE = 1 / 2.2, 2 / 3.2
     ("question", "passage", "score"),
     [
         ("library hours", "The library", ONCE / 2),
-        ("library hours", "Library hours", ONCE),
+        ("library hours", "The library has bookshop hours", ONCE),
         ("library hours", "LIBRARY library", TWICE / 2),
         ("library library", "library", ONCE),
         ("library", "bookshop", 0.0),
@@ -26,7 +26,7 @@ ONCE, TWICE = 1 / 2.2, 2 / 3.2
         ("护照", "我的护照", ONCE),
         ("护照在", "护照", ONCE / 2),
         ("护", "护", ONCE),
-        ("护照 office", "office 护照", ONCE),
+        ("护照 office", "the office for 护照 is in Seoul", ONCE),
         # A copy of the question says nothing, and counts in full beside what covers enough.
         ("When are library hours?", "When are library hours?", 0.0),
         ("When are library hours?", "When are library hours? Dogs bark.", 0.0),

@@ -1,8 +1,9 @@
 """Find the text of a passage that asks instead of telling.
 
-A passage that repeats the question matches every word of it and says nothing. Three kinds of
+A passage that repeats the question matches every word of it and says nothing. Four kinds of
 text ask: sentences that are questions; copies of the question, whole or with words changed;
-and lists of the question's words in another order. The rest is what the passage tells.
+lists of the question's words in another order; and sentences that only mention its subject.
+The rest is what the passage tells.
 
 What is promised: any text is accepted; the result depends on the question and the passage
 alone; a passage without such text is returned as it is.
@@ -27,8 +28,9 @@ from numpy.typing import NDArray
 
 from ..._byte_cache import ByteCache, content_key
 from ...text import clean_text
+from ._mentions import Segment, is_fragment, mentions, segments_of
+from ._question_words import ASIDE, AUXILIARY, PRONOUNS, WH, WORD
 
-_WORD = re.compile(r"\w+(?:['’]\w+)?")
 # Ends of sentences and lines: "period.By" is one, "1.5" and "e.g. this" are none.
 _SENTENCE_END = re.compile(
     r"[.!]+[\"')\]]*(?=\s+[^a-z\s]|\s*$)|(?<=[a-z0-9])\.(?=[A-Z])|\?+[\"')\]]*|\n+"
@@ -37,31 +39,10 @@ _SENTENCE_END = re.compile(
 _LABEL = re.compile(r"(?:^|(?<=\s))(?:q|a|question|answer|faq)\s*\d*\s*[:.)-]+(?=\s|$)", re.I)
 # The number in front of a listed question.
 _NUMBERED = re.compile(r"(?:^|\n)[ \t]*\(?\d{1,3}[.)][ \t]*$")
-_PRONOUNS = {"i": "you", "we": "you", "one": "you", "my": "your", "our": "your", "me": "you"}
-
-
-def _listed(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-_WH = _listed("what which who whom whose when where why how")
-_AUXILIARY = _listed(
-    "am are can could did do does had has have is may might must shall should was were will would"
-)
-# Words that say little about what a text is about.
-_ASIDE = (
-    _WH
-    | _AUXILIARY
-    | _listed(
-        "a about all also an and any as at be been but by can't don't doesn't for from he her his "
-        "i i'm if in into it it's its just me more most my no not of on one or our please she so "
-        "some than that the their there these they this those to us we what's with yes you your"
-    )
-)
 _ASIDE_WEIGHT = 0.5
 _GAP = 0.25
 # Shares of the question's weight that a copy holds, and nearly all of it.
-_COPIED, _COPIED_WHOLE = 0.5, 0.8
+_COPIED, _COPIEDWHOLE = 0.5, 0.8
 # What a copy word by word may lack: less than a statement with "can" after its subject.
 _CHANGED = 0.3
 _OTHER_WORDS, _OTHER_LISTED = 0.1, 0.2
@@ -75,6 +56,11 @@ _OPENING = 8
 _CACHE_BYTES = 32 * 2**20
 _BYTES_PER_WORD, _BYTES_PER_SPAN = 300, 150
 
+# Of Cyrillic and Greek, as written; nothing else in a Latin text is likely to be meant by them.
+_LOOK_ALIKE = str.maketrans(
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u051b\u0261\u03bf\u03bd\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a7",
+    "aeopcyxijsdqgovABEKMHOPCTXABEZHIKMNOPTX",
+)
 Span = tuple[int, int]
 Places = NDArray[np.float64]
 
@@ -84,7 +70,8 @@ class Told:
     """A passage without the text that asks.
 
     Attributes:
-        kept: without lists of the question's words, which no page needs.
+        kept: without lists of the question's words and mentions of its subject, which tell
+            nothing.
         told: without questions and copies of the question, too; empty where nothing is left.
     """
 
@@ -104,7 +91,7 @@ def told_beside(question: str, passage: str) -> Told | None:
     found = _passage(passage)
     asked, parts = _question(question)
     copies = [span for part in parts for span in _copies(part, found)]
-    lists = _lists(asked, found)
+    lists = [*_lists(asked, found), *_mentioned(question, found, copies)]
     if not (found.asking or copies or lists):
         return None
     kept = _without(found.text, lists) if lists else passage
@@ -143,6 +130,7 @@ class _Passage:
         kinds: its different stems.
         sentences: where each begins and ends.
         asking: the sentences that are questions.
+        segments: its sentences, lines and cells.
     """
 
     text: str
@@ -150,6 +138,7 @@ class _Passage:
     kinds: frozenset[str]
     sentences: tuple[Span, ...]
     asking: tuple[Span, ...]
+    segments: tuple[Segment, ...]
 
     @classmethod
     def read(cls, passage: str) -> _Passage:
@@ -159,12 +148,14 @@ class _Passage:
         asking = (
             span for span in sentences if text[span[0] : span[1]].rstrip("\"')] ").endswith("?")
         )
-        return cls(text, words, frozenset(words.stems), sentences, tuple(asking))
+        kinds = frozenset(words.stems)
+        return cls(text, words, kinds, sentences, tuple(asking), segments_of(text))
 
     @property
     def bytes(self) -> int:
         """About what it takes in memory."""
-        words, sentences = len(self.words.stems), len(self.sentences) + len(self.asking)
+        words = 2 * len(self.words.stems)  # of the sentences and of the segments
+        sentences = len(self.sentences) + len(self.asking) + len(self.segments)
         return getsizeof(self.text) + _BYTES_PER_WORD * words + _BYTES_PER_SPAN * sentences
 
 
@@ -181,14 +172,20 @@ def _passage(passage: str) -> _Passage:
 
 
 def _folded(text: str) -> str:
-    """The text without accents, invisible characters and compatibility forms."""
+    """The text without accents, invisible characters and compatibility forms.
+
+    In a text that is mostly Latin, Cyrillic and Greek letters that look like Latin ones count as
+    these.
+    """
     text = clean_text(text)
     if len(text) > _MOST_CHARACTERS:
         text = " ".join(text.split())[:_MOST_CHARACTERS]
     if text.isascii():
         return text
     text = unicodedata.normalize("NFKD", text)
-    return "".join(c for c in text if unicodedata.category(c) not in ("Mn", "Cf"))
+    text = "".join(c for c in text if unicodedata.category(c) not in ("Mn", "Cf"))
+    latin = sum(c.isascii() and c.isalpha() for c in text)
+    return text.translate(_LOOK_ALIKE) if 2 * latin > sum(map(str.isalpha, text)) else text
 
 
 @lru_cache(maxsize=1024)
@@ -206,15 +203,15 @@ def _question(question: str) -> tuple[tuple[str, ...], tuple[_Part, ...]]:
 
 
 def _words(text: str) -> _Words:
-    found = list(_WORD.finditer(text))
+    found = list(WORD.finditer(text))
     return _Words(tuple(_stem(one.group()) for one in found), tuple(one.span() for one in found))
 
 
 @lru_cache(maxsize=50_000)
 def _stem(word: str) -> str:
     word = word.lower().replace("’", "'")
-    if word in _ASIDE:
-        return _PRONOUNS.get(word, word)
+    if word in ASIDE:
+        return PRONOUNS.get(word, word)
     word = word.removesuffix("'s")
     for suffix in ("ing", "ies", "ed", "es", "s"):
         if word.endswith(suffix) and len(word) - len(suffix) >= 3:
@@ -229,7 +226,7 @@ def _sentences(text: str) -> list[Span]:
 
 
 def _weight(stem: str) -> float:
-    return _ASIDE_WEIGHT if stem in _ASIDE else 1.0
+    return _ASIDE_WEIGHT if stem in ASIDE else 1.0
 
 
 def _copies(part: _Part, passage: _Passage) -> list[Span]:
@@ -248,7 +245,7 @@ def _copies(part: _Part, passage: _Passage) -> list[Span]:
         score, first, last = aligned
         span = words.spans[first][0], words.spans[last][1]
         asks = (
-            score >= _COPIED_WHOLE * total
+            score >= _COPIEDWHOLE * total
             if part.states
             else score > total - _CHANGED or _opens(part, left[first : last + 1])
         )
@@ -261,10 +258,10 @@ def _copies(part: _Part, passage: _Passage) -> list[Span]:
 def _opens(part: _Part, copied: Sequence[str]) -> bool:
     """Whether the copy opens as the question does: with its "how", or with "can you"."""
     stems = part.stems[:_OPENING]
-    asking = [stem for stem in stems if stem in _WH][:2]
+    asking = [stem for stem in stems if stem in WH][:2]
     if asking:
         return any(stem in copied[:2] for stem in asking)
-    places = [place for place, stem in enumerate(stems) if stem in _AUXILIARY][:1]
+    places = [place for place, stem in enumerate(stems) if stem in AUXILIARY][:1]
     # In a statement the subject stands before "can".
     return any(
         copied[0] == stems[place]
@@ -281,10 +278,10 @@ def _stands_alone(part: _Part, span: Span, passage: _Passage) -> bool:
     low = min((start for start, end in passage.sentences if end > span[0]), default=span[0])
     high = max((end for start, end in passage.sentences if start < span[1]), default=span[1])
     inside = passage.words.within(low, high)
-    content = [stem for stem in inside if stem not in _ASIDE]
+    content = [stem for stem in inside if stem not in ASIDE]
     if sum(stem not in part.stems for stem in content) > _OTHER_WORDS * len(content):
         return False
-    yes_no = not any(stem in _WH for stem in part.stems[:_OPENING])
+    yes_no = not any(stem in WH for stem in part.stems[:_OPENING])
     return part.states or not yes_no or len(content) >= 0.8 * len(inside)
 
 
@@ -315,10 +312,25 @@ def _alignment_ends(asked: Sequence[str], told: Sequence[str]) -> Places:
     return best
 
 
+def _mentioned(question: str, passage: _Passage, copies: Sequence[Span]) -> list[Span]:
+    """Sentences that only mention the subject.
+
+    Copies of the question and questions are not among them: a page may repeat the question
+    above its answer.
+    """
+    asks = [*passage.asking, *copies]
+    return [
+        one.span
+        for one in mentions(_folded(question), passage.segments)
+        if not is_fragment(_folded(question), one)
+        or not any(start < one.span[1] and end > one.span[0] for start, end in asks)
+    ]
+
+
 def _lists(asked: Sequence[str], passage: _Passage) -> list[Span]:
     """Runs of the question's words out of order, hardly another word between them."""
-    known = {stem for stem in asked if stem not in _ASIDE or len(stem) > 3}
-    content = known - _ASIDE
+    known = {stem for stem in asked if stem not in ASIDE or len(stem) > 3}
+    content = known - ASIDE
     if len(content) < _FEWEST_LISTED_KINDS or 2 * len(content & passage.kinds) < len(content):
         return []
     words = passage.words
@@ -380,4 +392,4 @@ def _without(text: str, spans: Iterable[Span]) -> str:
         last = max(last, end)
     rest = _LABEL.sub(" ", " ".join([*kept, text[last:]])).strip()
     rest = rest.lstrip(".,;:!)] ")
-    return rest if _WORD.search(rest) else ""
+    return rest if WORD.search(rest) else ""

@@ -37,6 +37,7 @@ from ._late_interaction import (
     word_piece_idf,
 )
 from ._match_model import TOLD_FEATURES, MatchModel, require_sets
+from ._mentions import MENTIONS_SHA256
 
 BUNDLED_FOLDER = Path(__file__).parent / "data" / "sufficiency"
 SUFFICIENCY_FILE = "sufficiency.json"
@@ -231,6 +232,7 @@ class SufficiencyScorer:
             adapter_sha256=self._adapter_sha256,
             mix_sha256=_sha256_of([self._model.model_dump_json()]),
             idf_sha256=IDF_SHA256,
+            mentions_sha256=MENTIONS_SHA256,
         )
 
     def tuned_on(self, question: str) -> bool:
