@@ -247,7 +247,8 @@ def _mentions(asked: AskedWords, segment: Segment, covered: int) -> bool:
     others = [(word, stem) for word, stem in pairs if stem not in asked.content]
     new = {stem: word for word, stem in others if stem not in ASIDE}
     if not new:
-        return covered > 1 and not segment.asserts
+        many = covered > 1 or (share >= COVERED and len(asked.content) > 1)
+        return many and not segment.asserts
     if share < COVERED:
         return False
     model = bundled_model()
