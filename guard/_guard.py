@@ -329,7 +329,8 @@ class Guard:
             passages: n collections of passages, one per question.
 
         Returns:
-            n decisions in the same order, equal to those of `decide`.
+            n decisions in the same order, equal to those of `decide` as far as two deadlines of
+            each signal suffice; questions left after that count as those of a failed signal.
 
         Raises:
             InputError: the two lengths differ, or there are more questions than
