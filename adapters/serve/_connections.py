@@ -1,8 +1,9 @@
 """A server whose connections are bounded, and what it logs about them.
 
 A connection takes a file descriptor before anything is known of whom it belongs to. So those that
-wait, idle or in the middle of a request's headers, have a deadline, and are closed where others
-have no place. What strangers can make the server log, it logs once a minute.
+wait, idle or in the middle of a request's headers, have a deadline. Where others have no place,
+they are closed, and so are those in the middle of a body. What strangers can make the server log,
+it logs once a minute.
 """
 
 from __future__ import annotations
@@ -177,11 +178,14 @@ class BoundedConnection(H11Protocol):
         return "" if self.client is None else self.client[0]
 
     def _note(self) -> None:
-        """Wait, or no longer."""
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._stop_waiting()
-        elif self._waits_since is None:
-            self._wait()
+        """Wait, or no longer; a body that is not there yet has a deadline of its own."""
+        if self.cycle is None or self.cycle.response_complete:
+            if self._deadline is None:
+                self._wait()
+        else:
+            self._stop_deadline()
+            if not self.cycle.more_body:
+                self._waits_since = None
 
     def _wait(self) -> None:
         self._waits_since = self.loop.time()
@@ -190,6 +194,9 @@ class BoundedConnection(H11Protocol):
 
     def _stop_waiting(self) -> None:
         self._waits_since = None
+        self._stop_deadline()
+
+    def _stop_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None

@@ -174,7 +174,7 @@ def test_the_same_message_is_logged_once_a_minute(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now, logger = 0.0, logging.getLogger("knowgate.tests.rarely")
-    monkeypatch.setattr(_connections.time, "monotonic", lambda: now)
+    monkeypatch.setattr("time.monotonic", lambda: now)
     logger.addFilter(_connections._Rarely())
     for now in [*range(50), 61.0]:
         logger.warning("socket.accept() out of system resource\nsocket: %s", now)
