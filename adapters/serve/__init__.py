@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ._connections import BoundedServer
     from ._lm_app import create_lm_app
     from ._server import bound_socket, serve
-    from ._unread import discard_body
     from ._upstream import Upstream
 
 __all__ = [
@@ -31,7 +30,6 @@ __all__ = [
     "bound_socket",
     "create_app",
     "create_lm_app",
-    "discard_body",
     "serve",
 ]
 
@@ -43,7 +41,6 @@ _MODULES = {
     "bound_socket": "_server",
     "create_app": "_app",
     "create_lm_app": "_lm_app",
-    "discard_body": "_unread",
     "serve": "_server",
 }
 

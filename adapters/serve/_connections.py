@@ -26,6 +26,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ._errors import ServeError
 from ._openai import as_json
+from ._unread import discard_body
 
 HEADER_SECONDS = 10.0
 _KEEP_ALIVE_SECONDS = 30
@@ -47,6 +48,9 @@ class BoundedServer(uvicorn.Server):
         app: what answers.
         settings: further ones of uvicorn.
     """
+
+    # For the application: reads the body of a request that it rejects.
+    discard_body = staticmethod(discard_body)
 
     def __init__(self, app: ASGIApp, **settings: Any) -> None:
         config = uvicorn.Config(
