@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from ._metrics import GuardMetrics, MetricsOfGuard
 from ._observers import Observer, Observers
 from ._options import GuardOptions
+from ._patience import BatchPatience
 from ._retrieval_watch import RetrievalWatch
 from ._routing_signals import RelevanceSignal, routing_signals
 from ._signal import Request, Veto
-from ._signal_runner import BatchPatience, SignalRunner
+from ._signal_runner import SignalRunner
 from ._vetoes import bound_vetoes
 from .contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
 from .deadlines import AllWorkersBusyError, DeadlineRunner
@@ -322,14 +323,15 @@ class Guard:
     def decide_batch(
         self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
     ) -> list[Decision]:
-        """Decide many questions: one scoring call, language-model calls together or side by side.
+        """Decide many questions: scored together, language-model calls together or side by side.
 
         Args:
             questions: n questions.
             passages: n collections of passages, one per question.
 
         Returns:
-            n decisions in the same order, equal to those of `decide`.
+            n decisions in the same order, equal to those of `decide` as far as two deadlines of
+            each signal suffice; questions left after that count as those of a failed signal.
 
         Raises:
             InputError: the two lengths differ, or there are more questions than

@@ -36,12 +36,12 @@ class GuardOptions:
             know counts under the name `language`; its relevance is then not measured.
         deadlines: seconds by signal name, in place of the signal's own; None waits for
             ever and runs a sync call on the caller's own thread. A deadline begins when the
-            measuring begins.
+            measuring begins. A batch has two of each signal, however many questions it has.
         at_once: questions by signal name that are measured at the same time, while others wait
             for their turn. By default those of a scorer that computes on this machine are as
             many as end well within the deadline, on CPUs at most one per CPU.
-        max_wait: seconds that a question waits for its turn, after which its signal counts
-            as failed; None waits for ever.
+        max_wait: seconds that a question, or a batch in all, waits for its turn, after which its
+            signal counts as failed; None waits for ever.
         limits: the most that is read of a question and its passages.
         max_concurrency: language-model questions under way at once in a batch.
         name: of the guard, the value of the metrics' label `guard`; at most 40 lower-case

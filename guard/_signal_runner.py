@@ -8,9 +8,9 @@ import logging
 import math
 import re
 import time
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -22,6 +22,7 @@ from ._deadline_errors import (
     TaskBrokeOffError,
 )
 from ._metrics import MetricsOfGuard
+from ._patience import BatchPatience, Budget, Patience
 from ._signal import Request, Signal
 from ._turns import Turns
 from .contracts import Confidence
@@ -38,13 +39,6 @@ from .errors import (
 from .routing import Failure, Need, Outcome
 
 _logger = logging.getLogger("knowgate.guard")
-_QUESTIONS_PER_CALL = 32
-# Until it is known how long a question takes.
-_QUESTIONS_PER_FIRST_CALL = 4
-# Deadlines that a joint call is meant to take, and those that it may take.
-_JOINT_CALL_TAKES = 0.5
-_JOINT_CALL_MAY_TAKE = 2
-_MOST_MISSED = 2
 _MOST_LOGGED = 300
 # Comparing more with a message would block an event loop.
 _MOST_COMPARED = 64 * 2**10
@@ -62,64 +56,48 @@ class _Call:
             async forms only.
         here: whether the sync forms make it on the caller's own thread.
         seconds: its deadline; None for no limit.
-        most: for a joint call: seconds altogether; the deadline then moves with each check.
         turns: what it waits for before its deadline begins; None for nothing.
-        joint: whether it is made for several questions.
+        patience: of the batch that it is made for; None for a single decision.
     """
 
     task: Callable[[], Any]
     native: Callable[[], Awaitable[Any] | None]
     here: bool
     seconds: float | None
-    most: float | None = None
     turns: Turns | None = None
-    joint: bool = False
+    patience: Patience | None = None
 
     @property
     def seconds_of_one(self) -> float | None:
-        """The deadline, where it is that of one question."""
-        return None if self.joint else self.seconds
-
-
-class _Patience:
-    """How often one signal missed its deadline in one batch.
-
-    Attributes:
-        joined: questions of the next joint call.
-    """
-
-    def __init__(self) -> None:
-        self.missed = 0
-        self.logged = False
-        self.joined = _QUESTIONS_PER_FIRST_CALL
-
-    def plan(self, seconds_each: float, deadline: float | None) -> None:
-        """Let the next joint call be one that ends well within its deadline."""
-        fitting = _JOINT_CALL_TAKES * (math.inf if deadline is None else deadline)
-        least = 1 if self.missed else 2
-        self.joined = int(max(least, min(_QUESTIONS_PER_CALL, fitting / max(seconds_each, 1e-9))))
+        """The deadline of a single decision; what a batch takes tells nothing of one question."""
+        return None if self.patience is not None else self.seconds
 
     @property
-    def over(self) -> bool:
-        return self.missed >= _MOST_MISSED
+    def waiting(self) -> Budget | None:
+        """What the batch may wait for turns; None for a single decision."""
+        return None if self.patience is None else self.patience.waiting
 
+    @contextmanager
+    def time(self) -> Iterator[float | None]:
+        """The seconds that the call has, which is the block; counted as the batch's.
 
-class BatchPatience(defaultdict[str, _Patience]):
-    """How often each signal missed its deadline in one batch.
-
-    After the second time it is not asked again: whatever the size of a batch, a signal that
-    hangs costs two deadlines at most.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(_Patience)
+        Raises:
+            DeadlineExceededError: the batch has no time left.
+        """
+        if self.patience is None or self.seconds is None:
+            yield self.seconds
+            return
+        with self.patience.measuring:
+            if not self.patience.measuring.left:
+                raise DeadlineExceededError
+            yield self.patience.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class _Several:
     """Needs to be measured singly, so many at once."""
 
-    jobs: Sequence[tuple[Need, _Patience]]
+    jobs: Sequence[tuple[Need, Patience]]
     width: int
 
 
@@ -128,7 +106,7 @@ class _Measured:
     """The outcomes of a batch so far, and the indices of needs to be measured singly."""
 
     outcomes: dict[int, Outcome] = field(default_factory=dict)
-    singly: list[tuple[int, _Patience]] = field(default_factory=list)
+    singly: list[tuple[int, Patience]] = field(default_factory=list)
 
 
 # Yields what to run, and is sent the result or thrown the error; the sync and async forms
@@ -167,13 +145,13 @@ class SignalRunner:
         """As `measure`, without blocking the event loop."""
         return await self._arun(self._single(need))
 
-    def measure_batch(self, needs: Sequence[Need], patience: BatchPatience) -> list[Outcome]:
+    def measure_batch(self, needs: Sequence[Need], batch: BatchPatience) -> list[Outcome]:
         """The outcomes of many needs, in order; those of one signal together where it can."""
-        return self._run(self._batch(needs, patience))
+        return self._run(self._batch(needs, batch))
 
-    async def ameasure_batch(self, needs: Sequence[Need], patience: BatchPatience) -> list[Outcome]:
+    async def ameasure_batch(self, needs: Sequence[Need], batch: BatchPatience) -> list[Outcome]:
         """As `measure_batch`, without blocking the event loop."""
-        return await self._arun(self._batch(needs, patience))
+        return await self._arun(self._batch(needs, batch))
 
     # -- sync and async ---------------------------------------------------------------
 
@@ -206,7 +184,7 @@ class SignalRunner:
                         result = await self._acall(step)
                     else:
                         acall = partial(self._acall, step)
-                        result = await step.turns.acall(acall, step.seconds_of_one)
+                        result = await step.turns.acall(acall, step.seconds_of_one, step.waiting)
                 except (Exception, asyncio.CancelledError) as error:
                     if isinstance(error, asyncio.CancelledError) and asked_to_stop():
                         raise  # the caller cancelled this decision, not the signal itself
@@ -220,13 +198,20 @@ class SignalRunner:
 
     def _call(self, step: _Call) -> Any:
         by = call_here if step.here else self._pool.call
-        call = partial(by, step.task, step.seconds, most=step.most)
-        return call() if step.turns is None else step.turns.call(call, step.seconds_of_one)
+
+        def call() -> Any:
+            with step.time() as seconds:
+                return by(step.task, seconds)
+
+        if step.turns is None:
+            return call()
+        return step.turns.call(call, step.seconds_of_one, step.waiting)
 
     async def _acall(self, step: _Call) -> Any:
-        if (native := step.native()) is not None:
-            return await within(native, step.seconds, most=step.most)
-        return await self._pool.acall(step.task, step.seconds, most=step.most)
+        with step.time() as seconds:
+            if (native := step.native()) is not None:
+                return await within(native, seconds)
+            return await self._pool.acall(step.task, seconds)
 
     def _side_by_side(self, several: _Several) -> list[Outcome]:
         if several.width == 1:
@@ -245,7 +230,7 @@ class SignalRunner:
     async def _aside_by_side(self, several: _Several) -> list[Outcome]:
         room = asyncio.Semaphore(several.width)
 
-        async def bounded(job: tuple[Need, _Patience]) -> Outcome:
+        async def bounded(job: tuple[Need, Patience]) -> Outcome:
             async with room:
                 return await self._arun(self._single(*job))
 
@@ -253,7 +238,7 @@ class SignalRunner:
 
     # -- one need ---------------------------------------------------------------------
 
-    def _single(self, need: Need, patience: _Patience | None = None) -> _Steps[Outcome]:
+    def _single(self, need: Need, patience: Patience | None = None) -> _Steps[Outcome]:
         untraced = self._untraced(need, patience)
         return untraced if need.span is None else self._traced(need, untraced)
 
@@ -264,7 +249,7 @@ class SignalRunner:
             span.measured(outcome[0])
             return outcome
 
-    def _untraced(self, need: Need, patience: _Patience | None) -> _Steps[Outcome]:
+    def _untraced(self, need: Need, patience: Patience | None) -> _Steps[Outcome]:
         signal, request = need.signal, need.request
         if patience is not None and patience.over:
             return self._not_asked(signal, patience), 0.0
@@ -279,10 +264,11 @@ class SignalRunner:
                 lambda: native() if signal.has("ameasure") else None,
                 signal.checks_deadline,
                 self._deadlines[signal.name],
-                turns=self._turns.get(signal.name),
+                self._turns.get(signal.name),
+                patience=patience,
             )
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - all become outcomes
-            if patience is not None and isinstance(error, DeadlineExceededError | NoTurnError):
+            if patience is not None and isinstance(error, DeadlineExceededError):
                 patience.missed += 1
             value = self._failed(signal, error, request)
         if isinstance(value, Confidence):
@@ -291,92 +277,74 @@ class SignalRunner:
 
     # -- many needs -------------------------------------------------------------------
 
-    def _batch(self, needs: Sequence[Need], patience: BatchPatience) -> _Steps[list[Outcome]]:
-        side_by_side: list[tuple[int, _Patience]] = []
+    def _batch(self, needs: Sequence[Need], batch: BatchPatience) -> _Steps[list[Outcome]]:
+        side_by_side: list[tuple[int, Patience]] = []
         outcomes: dict[int, Outcome] = {}
         for indices in _by_signal(needs):
             signal = needs[indices[0]].signal
-            if signal.computes_here:
-                outcomes |= yield from self._in_parts(needs, indices, patience[signal.name])
-                continue
-            measured = yield from self._jointly(needs, indices, patience[signal.name])
+            patience = self._patience(signal, batch)
+            measured = yield from self._jointly(needs, indices, patience)
             outcomes |= measured.outcomes
             if signal.concurrent:
                 side_by_side += measured.singly
             elif measured.singly:
                 # A call that hangs does not keep the others waiting.
-                width = 2 if measured.singly[0][1].missed else 1
+                width = 2 if patience.missed else 1
                 outcomes |= yield from self._singly(needs, measured.singly, width)
         if side_by_side:
             outcomes |= yield from self._singly(needs, side_by_side, self._max_concurrency)
         return [outcomes[index] for index in range(len(needs))]
 
-    def _in_parts(
-        self, needs: Sequence[Need], indices: Sequence[int], patience: _Patience
-    ) -> _Steps[dict[int, Outcome]]:
-        """Measure the needs of one signal in joint calls that end well within one deadline each.
-
-        What a call misses is measured singly, so that what was done in time is kept.
-        """
-        deadline = self._deadlines[needs[indices[0]].signal.name]
-        outcomes: dict[int, Outcome] = {}
-        start = 0
-        while start < len(indices):
-            part = indices[start : start + patience.joined]
-            asked = [needs[index] for index in part]
-            start += len(part)
-            found = None
-            if len(part) > 1 and not patience.over:
-                found = yield from self._together(asked[0].signal, asked, patience)
-            if found is None:
-                # A call that hangs does not keep the others waiting.
-                width = 2 if patience.missed else 1
-                jobs = [(index, patience) for index in part]
-                outcomes |= yield from self._singly(needs, jobs, width)
-            else:
-                outcomes.update(zip(part, found, strict=True))
-            patience.plan(max(outcomes[index][1] for index in part), deadline)
-        return outcomes
+    def _patience(self, signal: Signal[Any], batch: BatchPatience) -> Patience:
+        if signal.name not in batch:
+            turns = self._turns.get(signal.name)
+            wait = math.inf if turns is None else turns.longest
+            first = self._max_concurrency if signal.concurrent else 1
+            batch[signal.name] = Patience(self._deadlines[signal.name], wait, first)
+        return batch[signal.name]
 
     def _jointly(
-        self, needs: Sequence[Need], indices: Sequence[int], patience: _Patience
+        self, needs: Sequence[Need], indices: Sequence[int], patience: Patience
     ) -> _Steps[_Measured]:
-        """Measure the needs of one signal in joint calls, as far as these succeed."""
-        signal, measured = needs[indices[0]].signal, _Measured()
-        for start in range(0, len(indices), _QUESTIONS_PER_CALL):
-            part = indices[start : start + _QUESTIONS_PER_CALL]
-            asked = [needs[index] for index in part]
-            found = None
-            if len(part) > 1 and not patience.over:
+        """Measure the needs of one signal in joint calls that end well within one deadline each.
+
+        Once a call missed its deadline, those left are measured singly, so that what was done in
+        time is kept.
+        """
+        signal, measured, start = needs[indices[0]].signal, _Measured(), 0
+        while signal.has("measure_many") and start < len(indices):
+            if patience.missed or patience.over:
+                break
+            part = indices[start : start + patience.joined]
+            asked, before = [needs[index] for index in part], patience.measuring.spent
+            start += len(part)
+            found: list[Outcome] | None
+            if len(part) == 1:
+                found = [(yield from self._single(asked[0], patience))]
+            else:
                 found = yield from self._together(signal, asked, patience)
             if found is None:
                 measured.singly += [(index, patience) for index in part]
             else:
                 measured.outcomes.update(zip(part, found, strict=True))
+            patience.plan((patience.measuring.spent - before) / len(part))
+        measured.singly += [(index, patience) for index in indices[start:]]
         return measured
 
     def _singly(
-        self, needs: Sequence[Need], jobs: Sequence[tuple[int, _Patience]], width: int
+        self, needs: Sequence[Need], jobs: Sequence[tuple[int, Patience]], width: int
     ) -> _Steps[dict[int, Outcome]]:
         found = yield _Several([(needs[index], patience) for index, patience in jobs], width)
         return dict(zip((index for index, _ in jobs), found, strict=True))
 
     def _together(
-        self, signal: Signal[Any], needs: Sequence[Need], patience: _Patience
+        self, signal: Signal[Any], needs: Sequence[Need], patience: Patience
     ) -> _Steps[list[Outcome] | None]:
         """Outcomes of one joint call; None where each need is to be measured singly.
 
-        The call has one deadline, whatever the number of needs. As long as it checks it, it has
-        two; that of a signal that waits for others has what the needs would have side by side.
+        The call has the deadline of one question, whatever the number of needs.
         """
-        if not signal.has("measure_many"):
-            return None
         requests = [need.request for need in needs]
-        width = self._max_concurrency if signal.concurrent else 1
-        seconds, most = self._deadlines[signal.name], None
-        if seconds is not None:
-            waits = seconds * math.ceil(len(needs) / width)
-            most = seconds * _JOINT_CALL_MAY_TAKE if signal.computes_here else waits
         started, begun = time.perf_counter(), time.time_ns()
 
         def checked(values: Sequence[Any]) -> list[Any]:
@@ -394,13 +362,11 @@ class SignalRunner:
                 lambda: checked(signal.measure_many(requests)),
                 lambda: native() if signal.has("ameasure_many") else None,
                 signal.checks_deadline,
-                seconds,
-                most,
+                self._deadlines[signal.name],
                 self._turns.get(signal.name),
-                joint=True,
+                patience=patience,
             )
         except AllWorkersBusyError as error:
-            patience.missed += isinstance(error, NoTurnError)
             values = [error] * len(needs)
         except DeadlineExceededError:
             patience.missed += 1
@@ -438,15 +404,22 @@ class SignalRunner:
         _logger.warning("%s signal failed: %s", signal.name, told)
         return self._counted(signal, typed)
 
-    def _not_asked(self, signal: Signal[Any], patience: _Patience) -> Failure:
-        """The failure of a question that a hanging signal is not asked about; logged once."""
-        error = SignalTimeoutError(signal.name, "not asked again: it missed its deadline twice")
+    def _not_asked(self, signal: Signal[Any], patience: Patience) -> Failure:
+        """The failure of a question that the batch has no time for; logged once."""
+        error: KnowgateError
+        if patience.waiting.left:
+            setting = self._deadline_option(signal.name)
+            error = SignalTimeoutError(signal.name, "not asked: its batch has had its deadlines")
+        else:
+            setting = self._wait_option(signal.name)
+            error = SignalWaitError(signal.name, "not asked: its batch waited too long for turns")
         if not patience.logged:
             patience.logged = True
             _logger.warning(
-                "%s signal is not asked again in this batch: twice it did not end in time (%s)",
+                "%s signal: %s; decide fewer questions at once, or change %s",
                 signal.name,
-                self._deadline_option(signal.name),
+                error.detail,
+                setting,
             )
         return self._counted(signal, error)
 
@@ -456,12 +429,16 @@ class SignalRunner:
             detail = f"not done by its deadline ({self._deadline_option(signal)})"
             return SignalTimeoutError(signal, detail)
         if isinstance(error, NoTurnError):
-            setting = f"GuardOptions(max_wait=…, at_once={{{signal!r}: …}})"
-            return SignalWaitError(signal, f"waited too long for its turn ({setting})")
+            detail = f"waited too long for its turn ({self._wait_option(signal)})"
+            return SignalWaitError(signal, detail)
         return _typed(signal, error)
 
     def _deadline_option(self, signal: str) -> str:
         return f"GuardOptions(deadlines={{{signal!r}: {self._deadlines[signal]!r}}})"
+
+    @staticmethod
+    def _wait_option(signal: str) -> str:
+        return f"GuardOptions(max_wait=…, at_once={{{signal!r}: …}})"
 
     def _counted(self, signal: Signal[Any], error: KnowgateError) -> Failure:
         if self._metrics is not None:

@@ -8,6 +8,7 @@ first served, and its deadline begins with its turn. The wait has a bound of its
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
 import time
@@ -17,6 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from ._deadline_errors import DeadlineExceededError, NoTurnError
+from ._patience import Budget
 from ._process_counts import change_queue
 from .deadlines import seconds_left, when_abandoned
 
@@ -56,10 +58,14 @@ class Turns:
         most: at once.
         longest: seconds that a question waits; None for no limit.
         fixed: whether `most` are measured at once however long they take.
+
+    Attributes:
+        longest: as given; infinity for no limit.
     """
 
     def __init__(self, most: int, longest: float | None, *, fixed: bool = False) -> None:
-        self._most, self._longest, self._fixed = most, longest, fixed
+        self._most, self._fixed = most, fixed
+        self.longest = math.inf if longest is None else longest
         self._begin()
 
     def _begin(self) -> None:
@@ -83,17 +89,20 @@ class Turns:
         """How many wait."""
         return len(self._waiting)
 
-    def call(self, run: Callable[[], T], deadline: float | None) -> T:
+    def call(
+        self, run: Callable[[], T], deadline: float | None, waiting: Budget | None = None
+    ) -> T:
         """What `run` returns, once its turn has come.
 
         Args:
             run: measures; no longer than its deadline.
             deadline: seconds for one question; None where it tells nothing.
+            waiting: what may be waited, where several calls have it together.
 
         Raises:
             NoTurnError: its turn did not come in time.
         """
-        self.take()
+        self.take(waiting)
         started, share = time.perf_counter(), None
         try:
             result = run()
@@ -105,9 +114,14 @@ class Turns:
             self.end(share)
         return result
 
-    async def acall(self, run: Callable[[], Awaitable[T]], deadline: float | None) -> T:
+    async def acall(
+        self,
+        run: Callable[[], Awaitable[T]],
+        deadline: float | None,
+        waiting: Budget | None = None,
+    ) -> T:
         """As `call`, without blocking the event loop."""
-        await self.atake()
+        await self.atake(waiting)
         started, share = time.perf_counter(), None
         try:
             result = await run()
@@ -119,35 +133,33 @@ class Turns:
             self.end(share)
         return result
 
-    def take(self) -> None:
-        """Wait for a turn.
+    def take(self, waiting: Budget | None = None) -> None:
+        """Wait for a turn; `waiting` as for `call`.
 
         Raises:
             NoTurnError: it did not come in time.
         """
         if self._took_free():
             return
-        come = threading.Event()
-        longest = threading.TIMEOUT_MAX if self._longest is None else self._longest
-        with self._waiter(come.set) as waiter:
+        come, waiting = threading.Event(), waiting or Budget(self.longest)
+        with self._waiter(come.set) as waiter, waiting, when_abandoned(come.set):
             if not waiter.admitted:
-                with when_abandoned(come.set):
-                    come.wait(min(longest, seconds_left(), threading.TIMEOUT_MAX))
+                come.wait(min(waiting.left, seconds_left(), threading.TIMEOUT_MAX))
 
-    async def atake(self) -> None:
+    async def atake(self, waiting: Budget | None = None) -> None:
         """As `take`, without blocking the event loop."""
         if self._took_free():
             return
-        loop = asyncio.get_running_loop()
+        loop, waiting = asyncio.get_running_loop(), waiting or Budget(self.longest)
         come: asyncio.Future[None] = loop.create_future()
 
         def arrive() -> None:
             if not come.done():
                 come.set_result(None)
 
-        with self._waiter(lambda: loop.call_soon_threadsafe(arrive)) as waiter:
+        with self._waiter(lambda: loop.call_soon_threadsafe(arrive)) as waiter, waiting:
             if not waiter.admitted:
-                await asyncio.wait({come}, timeout=self._longest)
+                await asyncio.wait({come}, timeout=min(waiting.left, threading.TIMEOUT_MAX))
 
     def end(self, share: float | None = None) -> None:
         """End a turn, and let those that wait have theirs.

@@ -17,30 +17,30 @@ from ...guard.errors import require_extra
 if TYPE_CHECKING:
     from ._admission import ServeLimits
     from ._app import ProxyOptions, create_app
+    from ._connections import BoundedServer
     from ._lm_app import create_lm_app
     from ._server import bound_socket, serve
-    from ._unread import discard_body
     from ._upstream import Upstream
 
 __all__ = [
+    "BoundedServer",
     "ProxyOptions",
     "ServeLimits",
     "Upstream",
     "bound_socket",
     "create_app",
     "create_lm_app",
-    "discard_body",
     "serve",
 ]
 
 _MODULES = {
+    "BoundedServer": "_connections",
     "ProxyOptions": "_app",
     "ServeLimits": "_admission",
     "Upstream": "_upstream",
     "bound_socket": "_server",
     "create_app": "_app",
     "create_lm_app": "_lm_app",
-    "discard_body": "_unread",
     "serve": "_server",
 }
 

@@ -126,12 +126,7 @@ class Admission:
             ServeError: there are too many, or the server is draining.
         """
         if self.draining:
-            raise ServeError(
-                503,
-                "draining",
-                "The server is about to end; ask another one.",
-                headers={"Retry-After": "1", "Connection": "close"},
-            )
+            raise draining()
         if self._admitted >= self._limits.concurrency + self._limits.queue:
             raise _full()
         self._admitted += 1
@@ -158,6 +153,16 @@ class Admission:
         finally:
             self._running -= 1
             self._slots.release()
+
+
+def draining() -> ServeError:
+    """What a request gets that the server does not answer because it ends."""
+    return ServeError(
+        503,
+        "draining",
+        "The server is about to end; ask another one.",
+        headers={"Retry-After": "1", "Connection": "close"},
+    )
 
 
 def _full() -> ServeError:

@@ -18,7 +18,7 @@ from contextlib import suppress
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ._admission import Admission, BodyShare, ServeLimits
+from ._admission import Admission, BodyShare, ServeLimits, draining
 from ._errors import ServeError, reply_to
 from ._http_metrics import HTTPMetrics
 from ._unread import discard_body
@@ -94,6 +94,10 @@ class Gate:
         except ServeError as error:
             await body.discard(scope)
             await reply_to(error)(scope, receive, answer)
+        except asyncio.CancelledError:
+            if status or not self._admission.draining:
+                raise
+            await reply_to(draining())(scope, receive, answer)
         except Exception as error:  # noqa: BLE001 - its text may be a user's
             _logger.error("%s raised %s", endpoint, type(error).__name__)
             if not status:

@@ -10,17 +10,13 @@ import socket
 import time
 from types import FrameType
 
-import uvicorn
 from fastapi import FastAPI
 
 from ...guard.errors import InputError
 from ._admission import Admission
-from ._connections import BoundedConnection, most_connections
+from ._connections import BACKLOG, BoundedServer
 from ._gate import is_loopback
 
-_KEEP_ALIVE_SECONDS = 30
-# Connections that the system holds until they are accepted, all of them in one go.
-_BACKLOG = 128
 _ONE_SIGNAL_SECONDS = 1.0
 
 
@@ -47,7 +43,7 @@ def bound_socket(host: str, port: int, *, has_token: bool) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
-        listening.listen(_BACKLOG)
+        listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
         raise InputError(
@@ -72,27 +68,13 @@ def serve(
         notice_seconds: how long new requests get 503 before the end, even if none is under
             way, so that a load balancer sees it.
     """
-    config = uvicorn.Config(
-        app,
-        http=BoundedConnection,
-        access_log=False,
-        log_level="warning",
-        proxy_headers=False,
-        server_header=False,
-        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=1,
-        ws="none",
-        backlog=min(_BACKLOG, most_connections()),
-    )
-    _Server(config, app.state.admission, drain_seconds, notice_seconds).run([listening])
+    _Server(app, drain_seconds, notice_seconds).run([listening])
 
 
-class _Server(uvicorn.Server):
-    def __init__(
-        self, config: uvicorn.Config, admission: Admission, drain: float, notice: float
-    ) -> None:
-        super().__init__(config)
-        self._admission = admission
+class _Server(BoundedServer):
+    def __init__(self, app: FastAPI, drain: float, notice: float) -> None:
+        super().__init__(app, log_level="warning")
+        self._admission: Admission = app.state.admission
         self._drain, self._notice = drain, notice
         self._asked: float | None = None  # when the first signal came
 

@@ -1,7 +1,8 @@
 """Ask an OpenAI-compatible upstream: deadline, bounded retries, typed errors.
 
-connection refused, reset ─► asked again ─► 502 upstream_unreachable
+connection refused, cut ───► asked again ─► 502 upstream_unreachable
 408, 429, 5xx ─────────────► asked again ─► 429 upstream_busy, 502 upstream_failed
+                             at once, where the upstream asks to wait for longer than that
 other 4xx ─────────────────────────────────► 422 upstream_rejected, its own code kept
 401, 403 ──────────────────────────────────► 502 upstream_key
 too late ──────────────────────────────────► 504 upstream_timeout
@@ -13,14 +14,24 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import re
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 import httpx
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception,
+    stop_after_attempt,
+    stop_before_delay,
+)
 from tenacity.wait import wait_random_exponential
 
 from ...guard.errors import InputError, is_transient
@@ -32,7 +43,10 @@ _COMPLETION, _MODELS = "a chat completion", "a list of models"
 _MOST_ERROR_BYTES = 64 * 2**10
 _MOST_REPLY_BYTES = 32 * 2**20
 _MOST_WAIT = 5.0
+_YEAR = 365 * 86_400.0
 _CODE = re.compile(r"[\w.-]{1,64}", re.ASCII)
+# The last event of a stream that is whole.
+_WHOLE = re.compile(rb"[\r\n]data: ?\[DONE\]\s*\Z")
 _FIRST_WAIT = wait_random_exponential(multiplier=0.2, max=_MOST_WAIT)
 
 
@@ -102,6 +116,8 @@ class UpstreamClient:
         self._client = httpx.AsyncClient(
             transport=upstream.transport,
             timeout=httpx.Timeout(upstream.seconds),
+            # What one client is sent must not go out with the request of the next one.
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
         )
 
@@ -181,9 +197,10 @@ class UpstreamClient:
     async def _attempts(self, ask: Any) -> Any:
         """What `ask` returns, asked again after failures that may pass."""
         attempts = AsyncRetrying(
-            stop=stop_after_attempt(self._upstream.retries + 1),
+            stop=stop_after_attempt(self._upstream.retries + 1)
+            | stop_before_delay(self._upstream.seconds),
             wait=_pause,
-            retry=retry_if_exception_type(_TransientError),
+            retry=retry_if_exception(_passes_soon),
             reraise=True,
         )
         try:
@@ -224,17 +241,27 @@ class UpstreamClient:
                 await response.aclose()
 
 
+def _passes_soon(error: BaseException) -> bool:
+    return isinstance(error, _TransientError) and (error.after or 0.0) <= _MOST_WAIT
+
+
 def _pause(state: RetryCallState) -> float:
     """Seconds until the next attempt: as the upstream asks, or random and growing."""
     failure = state.outcome.exception() if state.outcome is not None else None
     asked = failure.after if isinstance(failure, _TransientError) else None
-    return _FIRST_WAIT(state) if asked is None else min(asked, _MOST_WAIT)
+    return _FIRST_WAIT(state) if asked is None else asked
 
 
 async def _pieces(response: httpx.Response) -> AsyncIterator[bytes]:
+    # Only its last event tells whether a stream is whole that ends with its connection.
+    told = {"content-length", "transfer-encoding"} & set(response.headers)
+    end = b"\n"
     try:
         async for piece in response.aiter_bytes():
+            end = (end + piece)[-64:]
             yield piece
+        if not told and not _WHOLE.search(end):
+            raise httpx.RemoteProtocolError("cut")
     except httpx.TimeoutException:
         raise _late() from None
     except httpx.HTTPError as error:
@@ -258,7 +285,7 @@ async def _bounded(response: httpx.Response, most: int, what: str) -> bytes:
 
 def _object(body: bytes, what: str) -> dict[str, Any]:
     try:
-        found = json.loads(body, parse_constant=_no_constant)
+        found = json.loads(body, parse_constant=_number, parse_float=_number)
     except (ValueError, RecursionError):
         raise _invalid(what) from None
     if not isinstance(found, dict):
@@ -266,8 +293,12 @@ def _object(body: bytes, what: str) -> dict[str, Any]:
     return found
 
 
-def _no_constant(name: str) -> None:
-    raise ValueError(name)
+def _number(text: str) -> float:
+    """The finite number in `text`; JSON has no others."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("infinite")
+    return number
 
 
 async def _rejection(response: httpx.Response) -> Exception:
@@ -275,10 +306,9 @@ async def _rejection(response: httpx.Response) -> Exception:
     status = response.status_code
     _logger.warning("the upstream answered %d", status)
     error = ServeError(502, "upstream_failed", f"The upstream answered with status {status}.")
-    after = response.headers.get("retry-after", "")
-    seconds = float(after) if re.fullmatch(r"\d{1,6}(\.\d{1,6})?", after) else None
+    seconds = _retry_after(response.headers.get("retry-after", ""))
     if status == 429:
-        wait = str(max(1, round(seconds or 1)))
+        wait = str(max(1, math.ceil(seconds or 1)))
         message = "The upstream is busy."
         error = ServeError(429, "upstream_busy", message, headers={"Retry-After": wait})
     if is_transient(_StatusError(status)):
@@ -290,6 +320,22 @@ async def _rejection(response: httpx.Response) -> Exception:
         named = f" ({code})" if code else ""
         return ServeError(422, "upstream_rejected", f"The upstream rejects the request{named}.")
     return error
+
+
+def _retry_after(header: str) -> float | None:
+    """Seconds in a `Retry-After` header, at most a year; None without a number or date.
+
+    Example:
+        >>> _retry_after("7"), _retry_after("9" * 400), _retry_after("soon")
+        (7.0, 31536000.0, None)
+    """
+    seconds: float | None = None
+    if re.fullmatch(r"\d+(\.\d+)?", header, re.ASCII):
+        seconds = float(header)
+    else:
+        with suppress(ValueError, OverflowError):
+            seconds = max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
+    return None if seconds is None else min(seconds, _YEAR)
 
 
 class _StatusError(Exception):

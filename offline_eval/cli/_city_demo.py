@@ -187,9 +187,11 @@ def run_city_demo(
     """
     found = measure_city(out, encoder, scorers, on_progress=on_progress)
     scorer = scorers[found.scorer]
-    guard = Guard.load(found.policy_path, scorer=scorer, metrics=False)
+    # No deadlines: how busy the machine is must not change what the demo shows.
+    options = GuardOptions(deadlines={"relevance": None})
+    guard = Guard.load(found.policy_path, scorer=scorer, options=options, metrics=False)
     unguarded = Guard(
-        guard.policy, scorer=scorer, options=GuardOptions(mode="shadow"), metrics=False
+        guard.policy, scorer=scorer, options=replace(options, mode="shadow"), metrics=False
     )
     return replace(found, answers=live_answers(guard, unguarded, encoder))
 

@@ -21,7 +21,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from ...calibration import Interval
 from ...calibration.risk import Leak
-from ...guard import Guard
+from ...guard import Guard, GuardOptions
 from ...guard.abstention import AbstentionDetector
 from ...guard.contracts import LanguageModel, RelevanceScorer
 from ...guard.decision import Decision, Route
@@ -325,7 +325,13 @@ def _decisions(
             for one in measured
         ]
         fitted = calibrate_records(others, Leak(RISK), delta=DELTA)
-        guard = Guard(fitted.policy, scorer=scorers[fitted.measured.name], metrics=False)
+        # No deadline: all of them are decided, however slow the machine is.
+        guard = Guard(
+            fitted.policy,
+            scorer=scorers[fitted.measured.name],
+            options=GuardOptions(deadlines={"relevance": None}),
+            metrics=False,
+        )
         mine = [place for place, one in enumerate(records) if halves[one.question_id] == number]
         decided = guard.decide_batch(
             [records[place].question for place in mine], [passages[place] for place in mine]

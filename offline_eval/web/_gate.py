@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ...adapters.serve import discard_body
+from ...adapters.serve import BoundedServer
 from ...guard.errors import InputError
 
 _LOG = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class Gate:
             await self._app(scope, receive, answer)
         except RejectedError as rejected:
             if unread:
-                await discard_body(receive)
+                await BoundedServer.discard_body(receive)
             await _send(answer, rejected.status, rejected.message)
         except InputError as error:
             await _send(answer, 500, str(error))

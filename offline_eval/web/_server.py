@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 
-import uvicorn
 from starlette.types import ASGIApp
 
-from ...adapters.serve import bound_socket
-from ._connections import BoundedProtocol
+from ...adapters.serve import BoundedServer, bound_socket
 from ._gate import Gate
 
 _LOOPBACK = "127.0.0.1"
@@ -40,20 +38,9 @@ class PageServer:
     def __init__(self, app: ASGIApp, port: int = 0) -> None:
         self.token = secrets.token_urlsafe(24)
         self._listening = bound_socket(_LOOPBACK, port, has_token=True)
-        config = uvicorn.Config(
-            Gate(app, self.token),
-            http=BoundedProtocol,
-            access_log=False,
-            log_config=None,
-            log_level="critical",
-            proxy_headers=False,
-            server_header=False,
-            timeout_keep_alive=30,
-            timeout_graceful_shutdown=1,
-            lifespan="off",
-            ws="none",
+        self._server = BoundedServer(
+            Gate(app, self.token), log_config=None, log_level="critical", lifespan="off"
         )
-        self._server = uvicorn.Server(config)
 
     @property
     def url(self) -> str:
@@ -90,7 +77,7 @@ class PageServer:
 
 
 @contextmanager
-def _hangup_ends(server: uvicorn.Server) -> Iterator[None]:
+def _hangup_ends(server: BoundedServer) -> Iterator[None]:
     """End a server whose terminal was closed as after Ctrl-C: requests under way are answered."""
     before = signal.getsignal(signal.SIGHUP)
     caught: list[tuple[int, FrameType | None]] = []

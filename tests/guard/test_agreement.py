@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import Decision, Guard, Policy, Route
+from knowgate.guard import Decision, Guard, GuardOptions, Policy, Route
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.signals.confidence import SampledConsistency
 from knowgate.guard.signals.conflict import AnswerConflict
@@ -148,7 +148,8 @@ async def test_batches_of_the_bi_encoder_are_equal_up_to_the_last_bits(
 ) -> None:
     fresh = [("cold cache", ["never seen before", "nor this one, which is a good deal longer"])]
     policy = Policy(scorer=bi_encoder.fingerprint, relevance_threshold=0.5)
-    guard = Guard(policy, scorer=bi_encoder, metrics=False)
+    options = GuardOptions(deadlines={"relevance": None})
+    guard = Guard(policy, scorer=bi_encoder, options=options, metrics=False)
     await assert_all_agree(guard, real_questions() + fresh, up_to_the_last_bits)
 
 

@@ -64,14 +64,19 @@ class Program:
         return self._streams[1].read_text(encoding="utf-8") if self._streams[1].exists() else ""
 
     @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
     def code(self) -> int | None:
         """The exit code, negative for a signal; None while it runs."""
         return self._process.exitcode
 
     def signal(self, number: int) -> None:
         """Send a signal."""
-        assert self._process.pid is not None
-        os.kill(self._process.pid, number)
+        os.kill(self.pid, number)
 
     def wait(self, seconds: float = 120.0) -> int:
         """Wait for the end; the exit code."""

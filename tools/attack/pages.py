@@ -24,6 +24,7 @@ from knowgate.offline_eval.web import PageServer, label_app
 from tests.support.report_page import Page
 
 from .command_line import knowgate
+from .connections import attack
 from .outcome import Outcome, tally
 from .run_files import INPUTS
 
@@ -221,3 +222,21 @@ def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
     yield pages(run)
     yield requests(run)
     yield patterns(40_000 if full else 4_000)
+    if full:
+        yield from crowds(full=True)
+
+
+def crowds(*, full: bool) -> Iterator[Outcome]:
+    """Take all connections and memory of the server of a page."""
+    yield from attack("the server of a page", _serve_page, 64, full=full)
+
+
+async def _page(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"page"})
+
+
+def _serve_page() -> None:
+    with PageServer(_page) as server:
+        print(server.url, flush=True)
+        server.serve_forever()

@@ -21,6 +21,7 @@ MODULES = (
     "certificates",
     "model_folders",
     "exits",
+    "batches",
     "inputs",
     "judged_texts",
     "run_files",

@@ -1,4 +1,4 @@
-"""Hostile requests to the HTTP service: content, senders, floods while a scorer hangs."""
+"""Hostile requests to the HTTP service: content, senders, connections, floods."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Any
 
 import httpx
 
+from knowgate.adapters.serve import bound_socket, serve
 from tests.adapters.serve.hanging import flood
 from tests.adapters.serve.service import Model, client_of, make_app, make_guard
 
+from .connections import attack
 from .outcome import Outcome, tally
 from .pages import HOSTILE_TEXTS
 
@@ -38,6 +40,19 @@ def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
     yield asyncio.run(senders())
     for path in ("/v1/decide", "/v1/chat/completions") if full else ():
         yield asyncio.run(floods(1_000, path))
+    if full:
+        yield from crowds(full=True)
+
+
+def crowds(*, full: bool) -> Iterator[Outcome]:
+    """Take all connections and memory of a server."""
+    yield from attack("`knowgate serve`", _serve, 200, full=full)
+
+
+def _serve() -> None:
+    listening = bound_socket("127.0.0.1", 0, has_token=False)
+    print(f"http://127.0.0.1:{listening.getsockname()[1]}/healthz", flush=True)
+    serve(make_app(), listening)
 
 
 async def content(count: int) -> Outcome:

@@ -26,6 +26,7 @@ from tests.adapters.serve.service import (
     chat,
     chunk,
     client_of,
+    completion,
     make_app,
     make_guard,
 )
@@ -340,9 +341,11 @@ FAULTS = pytest.mark.parametrize(
         (lambda n: httpx.Response(200, text=""), 502, "upstream_invalid", 1),
         (lambda n: httpx.Response(200, json={"choices": []}), 502, "upstream_invalid", 1),
         (lambda n: httpx.Response(200, text="[" * 100_000), 502, "upstream_invalid", 1),
+        (lambda n: httpx.Response(200, text='{"choices": [1e999]}'), 502, "upstream_invalid", 1),
     ],
     ids=[
         "500", "429", "401", "302", "404", "refused", "late", "html", "empty", "no choices", "deep",
+        "infinite",
     ],
 )  # fmt: skip
 
@@ -496,6 +499,70 @@ async def test_a_stream_that_breaks_ends_with_an_error() -> None:
     assert sent["error"]["code"] == "upstream_timeout"
     assert (await call.next())["more_body"] is False
     assert model.closed.is_set()
+
+
+class _Pieces(httpx.AsyncByteStream):
+    """The body of a response that says nothing about its length: the connection ends it."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self._pieces = pieces
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            yield piece
+
+
+@pytest.mark.parametrize(
+    ("pieces", "whole"),
+    [
+        ([chunk("At", {"model": "m"})], False),
+        ([chunk("At", {"model": "m"})[:-9]], False),
+        ([chunk("data: [DONE]", {"model": "m"})], False),
+        ([chunk("At", {"model": "m"}), b"data: [DO", b"NE]\n\n"], True),
+        ([b"data: [DONE]\r\n\r\n"], True),
+    ],
+    ids=["between events", "in an event", "by its text", "whole", "nothing else"],
+)
+async def test_a_stream_whose_connection_ends_too_early_ends_with_an_error(
+    pieces: list[bytes], whole: bool
+) -> None:
+    model = Model()
+    headers = {"content-type": "text/event-stream"}
+    model.fault = lambda number: httpx.Response(200, headers=headers, stream=_Pieces(*pieces))
+    found = await ask(make_app(model=model), chat("When?", GOOD, stream=True))
+    assert (b"upstream_unreachable" in found.content) is not whole
+
+
+async def test_cookies_of_one_client_do_not_go_out_with_the_next_one() -> None:
+    model = Model()
+    cookie, said = {"set-cookie": "session=1; Path=/"}, completion("At nine.", {"model": "m"})
+    model.fault = lambda number: httpx.Response(200, headers=cookie, json=said)
+    app = make_app(model=model)
+    for _ in range(3):
+        assert "set-cookie" not in (await ask(app, chat("When?", GOOD))).headers
+    assert [headers.get("cookie") for headers in model.headers] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("after", "seconds"),
+    [("120", "120"), ("9" * 400, "31536000"), ("Wed, 21 Oct 2099 07:28:00 GMT", "31536000")],
+    ids=["two minutes", "for ever", "a date"],
+)
+async def test_an_upstream_that_asks_to_wait_for_long_is_not_asked_again(
+    after: str, seconds: str
+) -> None:
+    model = Model()
+    model.fault = lambda number: httpx.Response(429, headers={"retry-after": after})
+    found = await ask(make_app(model=model), chat("When?", GOOD))
+    assert (found.status_code, found.headers["retry-after"]) == (429, seconds)
+    assert len(model.bodies) == 1
+
+
+async def test_a_wait_beyond_the_deadline_of_the_upstream_stays_429() -> None:
+    model = Model()
+    model.fault = lambda number: httpx.Response(429, headers={"retry-after": "4"})
+    found = await ask(make_app(model=model, upstream_seconds=2.0), chat("When?", GOOD))
+    assert (found.status_code, found.headers["retry-after"]) == (429, "4")
 
 
 @pytest.mark.parametrize(

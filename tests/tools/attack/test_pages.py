@@ -25,3 +25,8 @@ def test_a_page_with_script_would_be_noticed(text: str) -> None:
 
 def test_repetitive_texts_are_read_in_time() -> None:
     assert pages.patterns(2_000).held
+
+
+@pytest.mark.slow
+def test_connections_and_bodies_leave_room_for_others(socket_enabled: None) -> None:
+    assert [one for one in pages.crowds(full=False) if not one.held] == []
