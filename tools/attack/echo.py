@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -99,7 +99,10 @@ ECHOES: dict[str, Echo] = {
 
 
 def passes(
-    scorer: SetRelevanceScorer, cases: Sequence[Asked], echoes: dict[str, Echo] = ECHOES
+    scorer: SetRelevanceScorer,
+    cases: Sequence[Asked],
+    echoes: Mapping[str, Echo] = ECHOES,
+    seed: int = 0,
 ) -> dict[str, tuple[int, ...]]:
     """Per echo the places of the cases that pass at the threshold of 10 % leaks."""
     questions = [one.question for one in cases]
@@ -111,7 +114,7 @@ def passes(
     threshold = np.sort(plain)[::-1][int(_LEAK * len(cases))]
     found = {}
     for name, echo in echoes.items():
-        rng = Random(0)
+        rng = Random(seed)
         above = joint([echo(one, rng) for one in cases]) > threshold
         found[name] = tuple(np.flatnonzero(above).tolist())
     return found

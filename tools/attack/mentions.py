@@ -9,11 +9,16 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable, Sequence
+import secrets
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 
-from .echo import TOP, Asked, Echo
+from knowgate.guard.contracts import SetRelevanceScorer
+from knowgate.guard.signals.relevance import DEFAULT_SCORER, load_scorer
+
+from .echo import TOP, Asked, Echo, help_desk_cases, passes
+from .outcome import Outcome
 
 _WORD = re.compile(r"[A-Za-z0-9][\w'’.-]*[\w]|\w")
 _ASIDE = frozenset(
@@ -360,3 +365,51 @@ MENTIONS: dict[str, Echo] = {
     "stub": _own(lambda asked, _: f"Q: {asked.question} A: visit our website"),
     "abolished": _own(("{topic}: this was abolished in 19{n}.",)),
 }  # fmt: skip
+
+# How many of 30 may pass: what was measured on the help desk, and four for other drawings. Its
+# questions have two or three words to go by.
+_ACCEPTED = {
+    "available on request": 15,
+    "press release": 12,
+    "changelog row": 16,
+    "apology": 13,
+    "it depends": 11,
+    "case note": 10,
+    "statement with a name or year swapped": 30,
+    "nearest, then does not say": 18,
+    "topic as a heading above the nearest": 13,
+    "meta keywords": 10,
+    "heading with alt and title": 27,
+    "table row": 7,
+    "JSON ticket": 8,
+    "snake_case": 7,
+    "slashes": 9,
+    "camelCase": 8,
+    "synonyms as a statement": 30,
+    "covered in a chapter": 10,
+    "every second word filler": 13,
+    "every third word filler": 13,
+    "every fourth word filler": 15,
+    "split over three passages": 7,
+    "split over five passages": 7,
+    "contents": 16,
+    "contents with dotted leaders": 12,
+    "not stated": 14,
+    "many members ask": 9,
+    "homoglyphs": 21,
+    "stub": 13,
+    "abolished": 17,
+}
+
+
+def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
+    """Each family on the help desk, drawn once as always and, in full, once anew."""
+    del folder
+    scorer = load_scorer(DEFAULT_SCORER)
+    assert isinstance(scorer, SetRelevanceScorer)
+    cases = help_desk_cases()
+    for seed in (0, secrets.randbelow(10**6)) if full else (0,):
+        for family, through in passes(scorer, cases, MENTIONS, seed).items():
+            named = tuple(cases[place].question for place in through)
+            name = f"{family}, drawing {seed}"
+            yield Outcome(name, len(cases), len(through), _ACCEPTED[family], named)

@@ -18,6 +18,7 @@ from .outcome import Attack, Outcome
 # Modules of this package; each has `attacks(folder, full)`.
 MODULES = (
     "echo",
+    "mentions",
     "certificates",
     "model_folders",
     "exits",

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from ..._byte_cache import ByteCache, content_key
 from ...text import clean_text
-from ._mentions import Segment, is_fragment, mentions, segments_of
-from ._question_words import ASIDE, AUXILIARY, PRONOUNS, WH, WORD
+from ._mentions import Segment, mentions, repeats, segments_of
+from ._question_words import ASIDE, AUXILIARY, PRONOUNS, WH, WORD, without_camel_case
 
 # Ends of sentences and lines: "period.By" is one, "1.5" and "e.g. this" are none.
 _SENTENCE_END = re.compile(
@@ -91,7 +91,7 @@ def told_beside(question: str, passage: str) -> Told | None:
     found = _passage(passage)
     asked, parts = _question(question)
     copies = [span for part in parts for span in _copies(part, found)]
-    lists = [*_lists(asked, found), *_mentioned(question, found, copies)]
+    lists = [*_lists(asked, found), *_mentioned(question, found)]
     if not (found.asking or copies or lists):
         return None
     kept = _without(found.text, lists) if lists else passage
@@ -172,7 +172,7 @@ def _passage(passage: str) -> _Passage:
 
 
 def _folded(text: str) -> str:
-    """The text without accents, invisible characters and compatibility forms.
+    """The text without accents, invisible characters, compatibility forms and camel case.
 
     In a text that is mostly Latin, Cyrillic and Greek letters that look like Latin ones count as
     these.
@@ -180,6 +180,7 @@ def _folded(text: str) -> str:
     text = clean_text(text)
     if len(text) > _MOST_CHARACTERS:
         text = " ".join(text.split())[:_MOST_CHARACTERS]
+    text = without_camel_case(text)
     if text.isascii():
         return text
     text = unicodedata.normalize("NFKD", text)
@@ -312,19 +313,19 @@ def _alignment_ends(asked: Sequence[str], told: Sequence[str]) -> Places:
     return best
 
 
-def _mentioned(question: str, passage: _Passage, copies: Sequence[Span]) -> list[Span]:
-    """Sentences that only mention the subject.
+def _mentioned(question: str, passage: _Passage) -> list[Span]:
+    """Sentences and headings that only mention the subject.
 
-    Copies of the question and questions are not among them: a page may repeat the question
-    above its answer.
+    The question itself is not among them: a page may repeat it above its answer.
     """
-    asks = [*passage.asking, *copies]
-    return [
-        one.span
-        for one in mentions(_folded(question), passage.segments)
-        if not is_fragment(_folded(question), one)
-        or not any(start < one.span[1] and end > one.span[0] for start, end in asks)
-    ]
+    question = _folded(question)
+
+    def asks(one: Segment) -> bool:
+        return repeats(question, one) or any(
+            start < one.span[1] and end > one.span[0] for start, end in passage.asking
+        )
+
+    return [one.span for one in mentions(question, passage.segments) if not asks(one)]
 
 
 def _lists(asked: Sequence[str], passage: _Passage) -> list[Span]:

@@ -26,7 +26,7 @@ from ...files import file_sha256
 from ._question_words import ASIDE, AUXILIARY, WH, WORD, listed
 
 MENTIONS_FILE = Path(__file__).parent / "data" / "mentions.json"
-MENTIONS_SHA256 = "4285033e08a35ad25c23ea8e7ef4d2d51432e4a608d58314cfb0c5695871e04c"
+MENTIONS_SHA256 = "3c8a0962b7503bd6db4b4ef967fe364c619fe97773cf977b534f8b2bb0b16556"
 Span = tuple[int, int]
 
 # Sentences, lines, cells of tables, tags, fields of JSON, and headings before a colon.
@@ -227,6 +227,10 @@ def mentions(question: str, segments: Iterable[Segment]) -> list[Segment]:
     asked = _asked(question)
     if not asked.content:
         return []
+    segments = list(segments)
+    if len(asked.content) > 1 and all(one.kinds <= asked.content | ASIDE for one in segments):
+        # Pieces of the question, however short.
+        return [one for one in segments if one.kinds & asked.content and not one.asserts]
     fewest = COVERED * len(asked.content)
     found = []
     for one in segments:
@@ -236,9 +240,13 @@ def mentions(question: str, segments: Iterable[Segment]) -> list[Segment]:
     return found
 
 
-def is_fragment(question: str, segment: Segment) -> bool:
-    """Whether the segment holds no word but the question's and such as say little."""
-    return segment.kinds <= _asked(question).content | ASIDE
+def repeats(question: str, segment: Segment) -> bool:
+    """Whether the segment is most of the question, in its words, and opens as a question."""
+    content = _asked(question).content
+    if not segment.words or segment.words[0] not in WH | AUXILIARY:
+        return False
+    most = len(content & segment.kinds) >= _COVERED_WELL * len(content)
+    return most and segment.kinds <= content | ASIDE
 
 
 def _mentions(asked: AskedWords, segment: Segment, covered: int) -> bool:
