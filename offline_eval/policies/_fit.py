@@ -243,7 +243,7 @@ def _fit(
             calibrated_records(parts.learn, binding),
             risk,
             delta=Guarantee.level_of(asked.delta, attempt),
-            questions=len(CalibrationRecord.one_per_question(records)),
+            questions=len({record.unit for record in records}),
             may_follow=Route.FOLLOW_CONTEXT in routes,
             may_answer=Route.ANSWER in routes,
             conflict_between=measured.conflict_between,
@@ -332,7 +332,7 @@ def _two_parts(measured: CalibrationSet, share: float) -> _Parts:
             where=measured.source,
             hint="name a run of the ookb suite",
         )
-    fit_on, test = CalibrationRecord.split(measured.records, share=share, by_group=True)
+    fit_on, test = CalibrationRecord.split(measured.records, share=share)
     if not fit_on or (not test and share < 1.0):
         raise InputError(
             "too few distinct passages to split into two parts",
@@ -343,7 +343,7 @@ def _two_parts(measured: CalibrationSet, share: float) -> _Parts:
 
 
 def _three_parts(measured: CalibrationSet, share: float) -> _Parts:
-    """Deal the questions to learn from, to certify on, and to report.
+    """Deal the groups to learn from, to certify on, and to report.
 
     Raises:
         InputError: one of the first two would be empty.
@@ -352,10 +352,12 @@ def _three_parts(measured: CalibrationSet, share: float) -> _Parts:
     learning = LEARN_CALIBRATORS.of(len({record.question_id for record in fit_on}))
     learn, certifying = CalibrationRecord.split(fit_on, share=learning)
     if not learn or not certifying:
+        groups = len({record.unit for record in measured.records})
         raise InputError(
-            f"too few questions to split: {measured.questions}, of them {share:g} to fit on",
+            f"too few to split: {measured.questions} questions of "
+            f"{groups} group{'' if groups == 1 else 's'}, of them {share:g} to fit on",
             where=measured.source,
-            hint="use more of them, or a larger share",
+            hint="use more of them, or a larger share; the questions of a group stay together",
         )
     return _Parts(learn, certifying, test)
 

@@ -245,7 +245,7 @@ def test_an_ookb_run_can_be_promised_otherwise(knowgate: Knowgate, workplace: Pa
         (["--coverage", "0.5", "--per-route"], "--per-route: bounds what --risk names"),
         (["--coverage", "0.5", "--cost", "wrong_answer=1"], "--cost: bounds what --risk names"),
         (["--cost", "wrong_answer=0,wrong_follow=0"], "--cost: nothing costs anything"),
-        (["--share", "0.0001"], "too few questions to split: 400, of them 0.0001 to fit on"),
+        (["--share", "0.0001"], "too few to split: 400 questions of"),
         (["--answer-from-memory", "0.7"], "--answer-from-memory: does not go with"),
         (["--promise", "leak"], "--records: does not go with the promise 'leak'"),
         (["--coverage", "1.5"], "--coverage: must be between 0 and 1"),
