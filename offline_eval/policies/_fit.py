@@ -2,10 +2,11 @@
 
     learn ─► calibrators, path of thresholds ─┐
     certify ──────────────────────────────────┴─► certificate ─► policy
-    all, fold by fold ─► rates that are reported
+    certify ─► rates that are reported
 
-Nothing is set aside for the report: each fold of the questions is judged by what the others
-give. A leak needs no path that is learned, so that all its questions certify.
+Nothing is set aside for the report: what the test sees of a policy is hardly better than what new
+questions do, since the test and not the rates chose it. Thresholds that were chosen by their rates
+are judged fold by fold. A leak needs no path that is learned, so that all its questions certify.
 """
 
 from __future__ import annotations
@@ -39,10 +40,9 @@ from ._calibrated import Calibrated
 from ._calibrators import calibrated_records, calibrator_of, choose_calibrators
 from ._cautions import cautions, limits
 from ._choice import best_of, require_candidates
-from ._cross_fit import cross_fitted
 from ._quality import steps_of
 from ._rates import (
-    cross_fitted_leak_rates,
+    leak_rates_by,
     leak_rates_of,
     outcomes_under,
     rates_of,
@@ -85,7 +85,8 @@ def calibrate_records(
             so in its note, and no attempt is counted.
         delta: probability δ that the promise fails by bad luck, in (0, 1).
         share: of the questions to fit on, in (0, 1]; the rest is held out for reporting.
-            By default all are fitted on, and the reported rates are cross-fitted.
+            By default all are fitted on, and the reported rates are those of the policy on the
+            questions that it was tested on.
         counted: whether other calibrations may be tried on these records, and the best kept:
             this one is then counted in a history beside them (beside each of several), and
             tested at its part of `delta` (see `fit_policy`). By default it is the only one.
@@ -197,9 +198,7 @@ def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | 
     choices = choose_calibrators(parts.learn, seed=seed)
     routes = _possible_routes(measured, asked.allowed_routes)
     fit = _fit(measured, asked, attempt, parts, choices, routes)
-    tested = outcomes_under(fit.policy, parts.test)
-    if not parts.test:
-        tested = cross_fitted(fit, measured, routes, seed=seed)
+    tested = outcomes_under(fit.policy, parts.test or parts.certify)
     return Calibrated(
         policy=fit.policy,
         measured=measured,
@@ -210,7 +209,7 @@ def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | 
         folds=(),
         choices=choices,
         steps=tuple(steps_of(fit)),
-        rates=rates_of(tested, seed=seed),
+        rates=rates_of(tested),
         leak_rates=None,
         problems=(),
         seed=seed,
@@ -291,9 +290,12 @@ def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None)
         choices={},
         steps=tuple(steps_of(fit)),
         rates=None,
-        leak_rates=cross_fitted_leak_rates(folds, measured.beside, seed=seed)
+        # Those of the policy that is written, and of how it was chosen.
+        leak_rates=leak_rates_by(folds, measured.beside).widened(
+            leak_rates_by([LeakFold.whole(fit)], measured.beside)
+        )
         if folds
-        else leak_rates_of(policy, [*parts.test, *measured.beside], seed=seed),
+        else leak_rates_of(policy, [*parts.test, *measured.beside]),
         problems=(),
         seed=seed,
         warnings=(),

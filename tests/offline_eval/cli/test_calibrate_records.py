@@ -51,7 +51,7 @@ def test_it_says_what_is_promised_for_whom_and_what_is_not(
         "another domain",
         "another language model",
         "another relevance scorer or confidence estimator",
-        "questions judged by what the others give: lets through",
+        "questions that it was calibrated on: lets through",
         "policy → ",
     ):
         assert words in outcome.out
