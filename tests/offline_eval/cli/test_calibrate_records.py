@@ -169,7 +169,7 @@ def test_few_groups_are_named(
     knowgate: Knowgate, tmp_path: Path, drawn_lines: list[dict[str, Any]]
 ) -> None:
     few = [
-        line | {"group": f"d{i % 5}"} if "question_id" in line else line
+        line | {"group": f"d{i % 40}"} if "question_id" in line else line
         for i, line in enumerate(drawn_lines)
     ]
     records = write_lines(tmp_path / "records.jsonl", few)
