@@ -139,7 +139,7 @@ def halves(
 ) -> Iterator[tuple[Policy, frozenset[str]]]:
     """Policies fitted on halves, each with the questions of the other half."""
     for seed in range(splits):
-        parts = CalibrationRecord.split(domain.records, share=0.5, seed=seed, by_group=True)
+        parts = CalibrationRecord.split(domain.records, share=0.5, seed=seed)
         for fit_on, test in (parts, parts[::-1]):
             policy = fitted(fit_on, judges, risk, delta)
             yield policy, frozenset(one.question_id for one in test)

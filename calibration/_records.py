@@ -190,21 +190,18 @@ class CalibrationRecord:
         *,
         share: float,
         seed: int | None = None,
-        by_group: bool = False,
     ) -> tuple[list[CalibrationRecord], list[CalibrationRecord]]:
-        """Deal the questions at random to two parts, which have no question in common.
+        """Deal the groups at random to two parts, which have no group in common.
 
-        By default questions are dealt, not their groups. The second part has to be a sample of
-        all the questions that the promise is about; with whole groups dealt away it is one of
-        the rest, and the promise broke in 15 to 66 % of trials where 10 % were promised. Related
-        questions on both sides do no harm here: the first part only orders the points.
+        The group is the unit of every test: with questions of one group on both sides, what was
+        learned on the first part would look better in the second than it is. A question without
+        a group is one by itself.
 
         Args:
             records: with all variants of each question.
-            share: of the questions that the first part gets; in [0, 1].
+            share: of the groups that the first part gets, however many questions they have, so
+                that the groups of each part are a sample of all; in [0, 1].
             seed: of the deal, 0 or more; None for the one that follows from the records.
-            by_group: the parts have no group in common either; needed where the group is the
-                unit of the test. The first part's size is then only close to its share.
 
         Returns:
             The parts, each in the order of `records`.
@@ -219,20 +216,14 @@ class CalibrationRecord:
         """
         if not 0.0 <= share <= 1.0:
             raise ValueError(f"share must be from 0 to 1, not {share}")
-        unit_of = {r.question_id: r.unit if by_group else ("", r.question_id) for r in records}
-        sizes: dict[tuple[str, str], int] = {}
-        for unit in unit_of.values():
-            sizes[unit] = sizes.get(unit, 0) + 1
-        units = sorted(sizes)
-        wanted, taken = round(share * len(unit_of)), 0
-        first: set[tuple[str, str]] = set()
+        unit_of: dict[str, tuple[str, str]] = {}
+        for record in records:
+            known = unit_of.setdefault(record.question_id, record.unit)
+            unit_of[record.question_id] = min(known, record.unit)
+        units = sorted(set(unit_of.values()))
         seed = CalibrationRecord.seed_of(unit_of) if seed is None else seed
-        for index in np.random.default_rng(seed).permutation(len(units)):
-            unit = units[index]
-            # Deal a group only if that brings the first part closer to its share.
-            if abs(taken + sizes[unit] - wanted) < abs(taken - wanted):
-                first.add(unit)
-                taken += sizes[unit]
+        dealt = np.random.default_rng(seed).permutation(len(units))[: round(share * len(units))]
+        first = {units[index] for index in dealt}
         return (
             [record for record in records if unit_of[record.question_id] in first],
             [record for record in records if unit_of[record.question_id] not in first],

@@ -146,6 +146,11 @@ class PolicyPoint(Artefact):
     errors: Count
 
 
+def _require_few(groups: Groups) -> None:
+    if sum(size * count for size, _, count in groups) > MOST_QUESTIONS:
+        raise ValueError(f"more than {MOST_QUESTIONS:,} questions")
+
+
 class GuaranteedRisk(Artefact):
     """One bound of a guarantee that has several, and its evidence.
 
@@ -158,6 +163,12 @@ class GuaranteedRisk(Artefact):
         loss: how much went wrong among them: errors, or the sum of costs.
         p_value: of "the bound is broken".
         losses: cost of each mishap, for `cost`.
+        groups: where several questions share a group: `(questions that count, of those that went
+            wrong, how many such groups)`. Each group counts once, by that share; of a cost it is
+            the mean of its questions, in twentieths. The p-value is then the larger one of the
+            tests by question and by group.
+        largest_group: most questions that a group has, counted for this bound or not; 0: of each
+            one.
     """
 
     kind: str
@@ -166,6 +177,20 @@ class GuaranteedRisk(Artefact):
     loss: Annotated[FiniteFloat, Field(ge=0, le=MOST_QUESTIONS)]
     p_value: Probability
     losses: dict[str, Probability] | None = None
+    groups: Groups = ()
+    largest_group: Count = 0
+
+    @model_serializer(mode="wrap")
+    def _without_groups(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        return fields if self.groups else {k: v for k, v in fields.items() if "group" not in k}
+
+    @model_validator(mode="after")
+    def _bounded(self) -> GuaranteedRisk:
+        _require_few(self.groups)
+        if any(not size for size, _, _ in self.groups):
+            raise ValueError("a group without questions")
+        return self
 
 
 Missing = Literal["left_out", "unanswerable", "both"]
@@ -254,6 +279,17 @@ class Guarantee(Artefact):
         return LeakTest.of(sizes, bound)
 
     @staticmethod
+    def group_test(groups: int, largest: int, bound: float) -> LeakTest:
+        """Choose the test of so many groups, each by its share of what it lets through.
+
+        Args:
+            groups: that let anything through.
+            largest: most questions that a group has.
+            bound: on the mean share.
+        """
+        return LeakTest.of_groups(groups, largest, bound)
+
+    @staticmethod
     def level_of(delta: float, attempt: int | None) -> float:
         """Compute the level that a calibration is tested at, as one of a series on the same data.
 
@@ -285,8 +321,7 @@ class Guarantee(Artefact):
         if self.chosen is not None and self.chosen >= len(self.path):
             raise ValueError("chosen must be an index of path")
         for groups in (self.passages, self.first_stage_passages, self.unanswerable_topics):
-            if sum(size * count for size, _, count in groups) > MOST_QUESTIONS:
-                raise ValueError(f"more than {MOST_QUESTIONS:,} questions")
+            _require_few(groups)
         return self
 
 

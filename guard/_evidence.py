@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from ._artefacts import Guarantee, GuaranteedRisk, PolicyPoint
 from ._leak_test import LeakTest
 from ._policy_fields import PolicyFields
+from ._tails import binomial_tail, hoeffding_bentkus, whole
 
 # Between two ways to sum the same tail.
 _RELATIVE, _ABSOLUTE = 1e-6, 1e-12
@@ -89,22 +90,15 @@ def _fault_of_counts(guarantee: Guarantee, chosen: PolicyPoint) -> str | None:
     main = min(risks, key=lambda risk: risk.kind != "selective")
     if (guarantee.risk, guarantee.n) != (main.bound, main.n):
         return "its bound or its number of questions is not the one that was tested"
-    if guarantee.errors != min(main.n, _whole(main.loss)):
+    if guarantee.errors != min(main.n, whole(main.loss)):
         return "its errors are not those that were counted"
     by_kind = {risk.kind: risk for risk in risks}
     for kind, groups in _counts_by_group(guarantee).items():
-        risk = by_kind.get(kind, main)
-        if (
-            groups
-            and kind != _FIRST_STAGE
-            and (
-                sum(size * count for size, _, count in groups) != risk.n
-                or sum(wrong * count for _, wrong, count in groups) != _whole(risk.loss)
-                or any(wrong > size or not size for size, wrong, _ in groups)
-            )
-        ):
+        if kind != _FIRST_STAGE and not _add_up(groups, by_kind.get(kind, main)):
             return "its counts by passage do not add up to its questions and errors"
-    covers = any(risk.kind == "abstention" for risk in risks)
+    if not all(_add_up(risk.groups, risk) for risk in risks if risk.kind != "cost"):
+        return "its counts by group do not add up to its questions and errors"
+    covers = _covers(guarantee)
     tested = [
         risk.p_value
         for risk in risks
@@ -118,12 +112,22 @@ def _fault_of_counts(guarantee: Guarantee, chosen: PolicyPoint) -> str | None:
     return None
 
 
+def _add_up(groups: tuple[tuple[int, int, int], ...], risk: GuaranteedRisk) -> bool:
+    if not groups:
+        return True
+    return (
+        sum(size * count for size, _, count in groups) == risk.n
+        and sum(wrong * count for _, wrong, count in groups) == whole(risk.loss)
+        and not any(wrong > size or not size for size, wrong, _ in groups)
+    )
+
+
 def _level(guarantee: Guarantee, risk: GuaranteedRisk) -> float:
     """The level at which one bound has to pass."""
     if any(one.kind == _FIRST_STAGE for one in guarantee.risks):
         first = _FIRST_STAGE_SHARE * guarantee.level
         return first if risk.kind == _FIRST_STAGE else guarantee.level - first
-    if not any(one.kind == "abstention" for one in guarantee.risks):
+    if not _covers(guarantee):
         return guarantee.level
     # Half for the coverage, half for the bounds on the risk of all points.
     half = guarantee.level / 2
@@ -148,10 +152,23 @@ def _p_value(guarantee: Guarantee, risk: GuaranteedRisk) -> float:
     if risk.loss > risk.n * (1 + 1e-12):
         return 1.0
     if passages := _counts_by_group(guarantee).get(risk.kind):
-        return _leak_p_value(passages, risk.bound)
+        sizes = [size for size, _, count in passages for _ in range(count)]
+        return LeakTest.of(sizes, risk.bound).p_value_of(passages)
     if risk.kind != "cost" or set((risk.losses or {}).values()) <= {0.0, 1.0}:
-        return binomial_tail(_whole(risk.loss), risk.n, risk.bound)
-    return hoeffding_bentkus(risk.loss, risk.n, risk.bound)
+        by_question = binomial_tail(whole(risk.loss), risk.n, risk.bound)
+    else:
+        by_question = hoeffding_bentkus(risk.loss, risk.n, risk.bound)
+    return max(by_question, _by_group(guarantee, risk)) if risk.groups else by_question
+
+
+def _by_group(guarantee: Guarantee, risk: GuaranteedRisk) -> float:
+    """P-value of the test in which each group counts once."""
+    groups = sum(count for _, _, count in risk.groups)
+    if risk.kind != "abstention" and _covers(guarantee):
+        # The bound is the smallest that this test bears out, as it falls when the bound rises.
+        total = math.fsum(count * wrong / size for size, wrong, count in risk.groups)
+        return hoeffding_bentkus(total, groups, risk.bound)
+    return LeakTest.of_groups(groups, risk.largest_group, risk.bound).p_value_of(risk.groups)
 
 
 def _counts_by_group(guarantee: Guarantee) -> dict[str, tuple[tuple[int, int, int], ...]]:
@@ -162,62 +179,9 @@ def _counts_by_group(guarantee: Guarantee) -> dict[str, tuple[tuple[int, int, in
     }
 
 
-def _leak_p_value(passages: tuple[tuple[int, int, int], ...], bound: float) -> float:
-    if any(passing > size or not size for size, passing, _ in passages):
-        return 1.0  # no passage has such counts
-    number = sum(count for _, _, count in passages)
-    total = math.fsum(count * passing / size for size, passing, count in passages)
-    if total > bound * number:
-        return 1.0  # more than the bound passed, which certifies nothing
-    test = LeakTest.of([size for size, _, count in passages for _ in range(count)], bound)
-    if test.takes_long:
-        return hoeffding_bentkus(total, number, bound)
-    return float(test.p_values(test.total_of(passages))[-1])
-
-
-def _whole(loss: float) -> int:
-    # Sums of floats such as 0.1 + 0.2 must not cost a whole question when rounded up.
-    return math.ceil(loss - 1e-9)
+def _covers(guarantee: Guarantee) -> bool:
+    return any(risk.kind == "abstention" for risk in guarantee.risks)
 
 
 def _same(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=_RELATIVE, abs_tol=_ABSOLUTE)
-
-
-def binomial_tail(errors: int, n: int, risk: float) -> float:
-    """P(Bin(n, risk) ≤ errors): the exact p-value of so many errors; 1.0 where `n` is 0.
-
-    Example:
-        >>> round(binomial_tail(5, 100, 0.1), 4)
-        0.0576
-    """
-    import numpy as np
-
-    if not n or errors >= n:
-        return 1.0
-    k = np.arange(errors, dtype=np.float64)
-    # Logarithms of the chances of 0, 1, … errors, so that no term is lost.
-    steps = np.log((n - k) / (k + 1.0)) + (math.log(risk) - math.log1p(-risk))
-    terms = n * math.log1p(-risk) + np.append(0.0, np.cumsum(steps))
-    return min(1.0, float(np.exp(terms).sum()))
-
-
-def hoeffding_bentkus(loss: float, n: int, risk: float) -> float:
-    """P-value of the mean of losses in [0, 1]; 1.0 where `n` is 0.
-
-    Source: Bates et al. 2021, Distribution-free, risk-controlling prediction sets.
-
-    Example:
-        >>> round(hoeffding_bentkus(2.0, 100, 0.1), 4)
-        0.0053
-    """
-    if not n:
-        return 1.0
-    mean = min(loss / n, risk)
-    entropy = sum(
-        seen * math.log(seen / bound)
-        for seen, bound in ((mean, risk), (1.0 - mean, 1.0 - risk))
-        if seen > 0.0
-    )
-    bentkus = math.e * binomial_tail(min(n, _whole(loss)), n, risk)
-    return min(1.0, bentkus, math.exp(-n * max(0.0, entropy)))

@@ -1,4 +1,7 @@
-"""Test "more than α pass" by each passage's share of questions that pass."""
+"""Test "more than α pass" by each passage's share of questions that pass.
+
+Likewise "more than α are wrong", by each group's share of what is let through.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
+
+from ._tails import hoeffding_bentkus
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,16 +75,35 @@ class LeakTest:
     def of(cls, sizes: Iterable[int], bound: float) -> LeakTest:
         """Choose the test by the questions of each passage, at least 1, and the bound."""
         given = [int(size) for size in sizes]
+        return cls._of_parts(len(given), {1, *given}, bound)
+
+    @classmethod
+    def of_groups(cls, groups: int, largest: int, bound: float) -> LeakTest:
+        """Choose the test of groups of which any number of questions may count.
+
+        Args:
+            groups: independent ones, each with a question that counts.
+            largest: most questions that a group has.
+            bound: α on the mean share.
+
+        Example:
+            >>> LeakTest.of_groups(27, 2, 0.2) == LeakTest.of([2] * 27, 0.2)
+            True
+        """
+        return cls._of_parts(groups, range(1, min(largest, _MOST_LEVELS + 1) + 1), bound)
+
+    @classmethod
+    def _of_parts(cls, passages: int, parts: Iterable[int], bound: float) -> LeakTest:
         # One passage of more questions than that alone has too many shares.
-        sizes = {1, *(min(size, _MOST_LEVELS + 1) for size in given)}
+        sizes = {max(1, min(size, _MOST_LEVELS + 1)) for size in parts}
         levels = sorted({part / size for size in sizes for part in range(size + 1)})
         if len(levels) > _MOST_LEVELS + 1:
             levels = [part / _MOST_LEVELS for part in range(_MOST_LEVELS + 1)]
-        spread = math.sqrt(bound * (1.0 - bound) * max(1, len(given)))
+        spread = math.sqrt(bound * (1.0 - bound) * max(1, passages))
         stake = min(_STAKE / spread, _LARGEST_STAKE / (1.0 - bound))
         losses = [math.log1p(stake * bound) - math.log1p(stake * (bound - s)) for s in levels]
         weights = [math.ceil(_WHOLE * loss / losses[-1] - 1e-9) for loss in losses]
-        return cls(len(given), bound, tuple(levels), tuple(weights))
+        return cls(passages, bound, tuple(levels), tuple(weights))
 
     @property
     def takes_long(self) -> bool:
@@ -103,6 +127,17 @@ class LeakTest:
 
         shares = np.asarray([[passing / size] for size, passing, _ in counts])
         return int(self.totals(shares) @ np.asarray([count for _, _, count in counts]))
+
+    def p_value_of(self, counts: Sequence[tuple[int, int, int]]) -> float:
+        """P-value of counts as in `total_of`; 1.0 where their mean share is above the bound."""
+        if any(passing > size or not size for size, passing, _ in counts):
+            return 1.0  # no passage has such counts
+        total = math.fsum(count * passing / size for size, passing, count in counts)
+        if total > self.bound * self.passages:
+            return 1.0
+        if self.takes_long:
+            return hoeffding_bentkus(total, self.passages, self.bound)
+        return float(self.p_values(self.total_of(counts))[-1])
 
     def p_values(self, most: int) -> Floats:
         """P-values of the totals 0, …, `most`, ascending."""

@@ -96,6 +96,8 @@ def _averaged(counts: Array, factors: Array) -> Array:
 
 _DRAWS = 499
 _HALVINGS = 40
+# Shares that Fieller's set is told in.
+_SHARES = 1001
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +131,9 @@ def compare_with_mixture(
     asked is whether any mixture explains them. A change of the proportion alone
     is then no drift; it shows as another `share`, and in the abstention rate.
 
-    p-values, means without drift and the interval of the share come from a parametric
-    bootstrap that refits each time (approximate, unlike those of a single histogram;
-    the two histograms count as independent).
+    p-values and means without drift come from a parametric bootstrap that refits each time
+    (approximate, unlike those of a single histogram; the two histograms count as independent).
+    The interval of the share holds the fit and Fieller's set of shares (`_fieller`).
 
     Args:
         first: for example of questions with their source in place.
@@ -155,16 +157,45 @@ def compare_with_mixture(
     occupied = (a + b + live) > 0
     share, psi, ks = _fitted(a, b, live, occupied)
     drawn = _without_drift(a, b, sizes, float(share), occupied, draws, seed)
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(drawn[0], (tail, 1 - tail))
-    # Basic bootstrap: the draws lie about the fit as the fit lies about the truth.
-    low, high = (float(np.clip(2 * share - end, 0.0, 1.0)) for end in (high, low))
     found = float(share)
+    low, high = _fieller(first.edges, (a, b, live), confidence)
     return MixtureComparison(
         Interval(found, min(low, found), max(high, found), sizes[2]),
         _psi(float(psi), drawn[1], (a, b, live), occupied, found, confidence),
         _ks(float(ks), drawn[2], sizes, found, confidence),
     )
+
+
+def _fieller(
+    edges: Sequence[float], counts: tuple[Counts, Counts, Counts], confidence: float
+) -> tuple[float, float]:
+    """The shares of which the live mean may be that of the mixture, by the middles of the bins.
+
+    The mean of a mixture is linear in its share, and a middle is fixed by the calibration, so that
+    neither few counts per bin nor heavy tails of raw scores matter. Standard errors of the two
+    calibration means are added, as if the histograms, which are of the same questions, moved
+    together: that is the most.
+
+    Returns:
+        The ends of the set; where no share explains the mean, the one that comes nearest.
+
+    Source: Fieller 1954, Some problems in interval estimation.
+    """
+    from scipy.special import stdtrit
+
+    middles = (np.asarray(edges[:-1]) + np.asarray(edges[1:])) / 2
+    means = [float(side @ middles / side.sum()) for side in counts]
+    errors = [
+        math.sqrt(float(side @ (middles - mean) ** 2) / side.sum() / max(1.0, side.sum() - 1.0))
+        for side, mean in zip(counts, means, strict=True)
+    ]
+    shares = np.linspace(0.0, 1.0, _SHARES)
+    off = np.abs(means[2] - shares * means[0] - (1 - shares) * means[1])
+    error = np.hypot(shares * errors[0] + (1 - shares) * errors[1], errors[2])
+    fewest = max(1.0, min(float(side.sum()) for side in counts) - 1.0)
+    beyond = off - float(stdtrit(fewest, 0.5 + confidence / 2)) * error
+    held = shares[beyond <= max(0.0, float(beyond.min()))]
+    return float(held[0]), float(held[-1])
 
 
 def _fitted(

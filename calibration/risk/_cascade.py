@@ -53,9 +53,7 @@ def fit_cascade(records: Sequence[CalibrationRecord], risk: Leak, settings: FitS
     cascade = settings.binding.cascade
     assert cascade is not None
     passages = len({record.unit for record in records})
-    learning, testing = CalibrationRecord.split(
-        records, share=LEARN_PATH.of(passages), by_group=True
-    )
+    learning, testing = CalibrationRecord.split(records, share=LEARN_PATH.of(passages))
     main = settings.level
     if cascade.on_failure == "cheap":
         main *= 1.0 - _FIRST_STAGE_SHARE

@@ -13,6 +13,7 @@ from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
 from .. import CalibrationRecord
 from .._statistics import questions_needed
+from ._group_counts import GroupCounts
 from ._path import PathPoint
 from ._risks import LossTable, RiskTarget
 from ._tests import binomial_p_values, fixed_sequence, hoeffding_bentkus_p_values
@@ -33,6 +34,7 @@ class Evidence:
         conflict: 1.0, 0.0, or NaN where it was not measured.
         context_right: False where it is not known.
         closed_book_right: likewise.
+        groups: number of each record's group, from 0; None: each is a group of its own.
     """
 
     relevance: Floats
@@ -40,10 +42,13 @@ class Evidence:
     conflict: Floats
     context_right: Bools
     closed_book_right: Bools
+    groups: NDArray[np.intp] | None = None
 
     @classmethod
     def of(cls, records: Sequence[CalibrationRecord]) -> Evidence:
         """The columns of `records`, in their order."""
+        numbers: dict[tuple[str, str], int] = {}
+        groups = [numbers.setdefault(record.unit, len(numbers)) for record in records]
         return cls(
             relevance=_column([r.relevance for r in records]),
             confidence=_column([r.confidence for r in records]),
@@ -52,6 +57,7 @@ class Evidence:
             closed_book_right=np.asarray(
                 [r.closed_book_right is True for r in records], dtype=np.bool_
             ),
+            groups=np.asarray(groups, dtype=np.intp) if len(numbers) < len(records) else None,
         )
 
     def __len__(self) -> int:
@@ -138,12 +144,19 @@ class TargetResult:
         loss: errors among them, or the sum of their costs.
         p_value: of "the risk is above the bound"; 1.0 where no question counts, 0.0
             where the route that it bounds is closed, so that nothing can go wrong.
+        by_group: what each group counts; None where no two questions share one.
     """
 
     target: RiskTarget
     n: int
     loss: float
     p_value: float
+    by_group: GroupCounts | None = None
+
+    @property
+    def units(self) -> int:
+        """Independent units that count for it: groups, or questions."""
+        return self.n if self.by_group is None else self.by_group.groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +219,9 @@ def certify(
 ) -> Certificate:
     """Test the points in order at level `delta`, until one is not certified.
 
+    Where questions share groups, a point has to pass twice: with each question as a unit, and
+    with each group as one, which counts by its share of the questions that count (`GroupCounts`).
+
     Points at the strict end that let too few questions through to be certified even without
     an error are passed over. The level is then exact up to the chance that the first point
     which breaks a target lets hardly any question through: P(false) ≤ δ + P(that point lets
@@ -219,7 +235,7 @@ def certify(
         delta: probability that the chosen point breaks a target by bad luck.
         conflict_between: as in `Policy`.
     """
-    points = _tested(evidence, path, targets, conflict_between=conflict_between)
+    points = _tested(evidence, path, targets, delta, conflict_between=conflict_between)
     return sequence_certificate(points, len(evidence), delta)
 
 
@@ -239,7 +255,7 @@ def _too_few(point: PointResult, delta: float) -> bool:
     return any(
         r.target.kind in ("selective", "follow", "answer")
         and r.p_value > 0.0
-        and r.n <= questions_needed(r.target.bound, delta)
+        and r.units <= questions_needed(r.target.bound, delta)
         for r in point.results
     )
 
@@ -248,13 +264,14 @@ def _tested(
     evidence: Evidence,
     path: Sequence[PathPoint],
     targets: Sequence[RiskTarget],
+    delta: float,
     *,
     conflict_between: ConflictBetween,
 ) -> tuple[PointResult, ...]:
     codes = evidence.route_codes(path, conflict_between=conflict_between)
     counts = np.stack([(codes == code).sum(axis=1) for code in range(len(ROUTE_CODES))], axis=1)
     wrong = let_through_wrongly(evidence, codes).sum(axis=1).tolist()
-    results = [_results(evidence, codes, path, target) for target in targets]
+    results = [_results(evidence, codes, path, target, delta) for target in targets]
     return tuple(
         PointResult(
             point,
@@ -267,24 +284,32 @@ def _tested(
 
 
 def _results(
-    evidence: Evidence, codes: NDArray[np.int8], path: Sequence[PathPoint], target: RiskTarget
+    evidence: Evidence,
+    codes: NDArray[np.int8],
+    path: Sequence[PathPoint],
+    target: RiskTarget,
+    delta: float,
 ) -> list[TargetResult]:
     """The test of one target at each point."""
     if target.kind == "cost":
-        loss = costs(evidence, codes, path, target.losses).sum(axis=1)
-        n = np.full(len(path), len(evidence))
-        if target.losses.all_or_nothing:
-            p_values = binomial_p_values(loss, n, target.bound)
-        else:
-            p_values = hoeffding_bentkus_p_values(loss, len(evidence), target.bound)
+        losses = costs(evidence, codes, path, target.losses)
+        counted, exact = np.ones(codes.shape, dtype=np.bool_), target.losses.all_or_nothing
     else:
         counted, wrong = _counted(evidence, codes, path, target)
-        n, loss = counted.sum(axis=1), wrong.sum(axis=1).astype(np.float64)
+        losses, exact = wrong.astype(np.float64), True
+    n, loss = counted.sum(axis=1), losses.sum(axis=1)
+    if exact:
         p_values = binomial_p_values(loss, n, target.bound)
-        p_values[_closed(path, target)] = 0.0
+    else:
+        p_values = hoeffding_bentkus_p_values(loss, len(evidence), target.bound)
+    by_group: Sequence[GroupCounts | None] = [None] * len(path)
+    if evidence.groups is not None:
+        by_group = GroupCounts.of(evidence.groups, counted, losses, cost=target.kind == "cost")
+        p_values = np.maximum(p_values, GroupCounts.p_values(by_group, target.bound, delta))
+    p_values[_closed(path, target)] = 0.0
     return [
-        TargetResult(target, int(number), float(total), float(p_value))
-        for number, total, p_value in zip(n, loss, p_values, strict=True)
+        TargetResult(target, int(number), float(total), float(p_value), groups)
+        for number, total, p_value, groups in zip(n, loss, p_values, by_group, strict=True)
     ]
 
 

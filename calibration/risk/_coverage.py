@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 
-from ...guard.policy import Guarantee, GuaranteedRisk, PolicyPoint
+import numpy as np
+
+from ...guard.decision import Route
+from ...guard.policy import Guarantee, PolicyPoint
 from .. import CalibrationRecord
 from .._statistics import SMALLEST_PROBABILITY, binomial_p_value
-from ._certificate import Certificate, Evidence, certify
+from ._certificate import (
+    ROUTE_CODES,
+    Certificate,
+    Evidence,
+    TargetResult,
+    certify,
+    let_through_wrongly,
+)
 from ._fit import Fit, FitSettings, policy_at
+from ._group_counts import GroupCounts
 from ._learned_path import Forecast, forecast_path
 from ._path import PathPoint
 from ._risks import LEARN_PATH, Coverage, RiskTarget
-from ._statement import LOSSES, NOT_COVERED, POPULATION, percent_of
+from ._statement import LOSSES, NOT_COVERED, POPULATION, drawn, percent_of, stored_risk
 
 # Every further candidate widens the bound on the risk a little.
 _CANDIDATES = 8
@@ -37,7 +49,7 @@ def fit_coverage(
         learning,
         (RiskTarget("selective", 0.5),),
         delta=settings.level,
-        questions=len(units),
+        questions=len({unit.unit for unit in units}),
         may_follow=settings.may_follow,
         may_answer=settings.may_answer,
         conflict_between=settings.conflict_between,
@@ -50,7 +62,9 @@ def fit_coverage(
         delta=settings.level / 2,
         conflict_between=settings.conflict_between,
     )
-    guarantee = _guarantee(certificate, risk, settings)
+    shown = certificate.points[-1 if certificate.chosen is None else certificate.chosen]
+    by_group = _wrong_by_group(Evidence.of(units), shown.point, settings)
+    guarantee = _guarantee(certificate, risk, by_group, settings)
     chosen = None if certificate.chosen is None else path[certificate.chosen]
     policy = policy_at(chosen, guarantee, records, settings)
     return Fit(policy, certificate, path, tuple(records), risk)
@@ -66,36 +80,50 @@ def _candidates(path: Sequence[Forecast], coverage: float) -> tuple[PathPoint, .
     return tuple(dict.fromkeys([laxest, *reversed(near[::step])]))
 
 
-def _upper_bound(errors: int, n: int, level: float) -> float:
-    """Clopper and Pearson's one-sided bound on a rate at confidence 1 − `level`."""
+def _wrong_by_group(
+    evidence: Evidence, point: PathPoint, settings: FitSettings
+) -> GroupCounts | None:
+    """How each group's questions go that the point lets through; None where none share one."""
+    if evidence.groups is None:
+        return None
+    codes = evidence.route_codes([point], conflict_between=settings.conflict_between)
+    through = codes != ROUTE_CODES.index(Route.ABSTAIN)
+    wrong = let_through_wrongly(evidence, codes).astype(np.float64)
+    return GroupCounts.of(evidence.groups, through, wrong)[0]
+
+
+def _upper_bound(errors: int, n: int, by_group: GroupCounts | None, level: float) -> float:
+    """A one-sided bound on a rate at confidence 1 − `level`, in thousandths.
+
+    Clopper and Pearson's; where questions share groups no lower than the smallest that Hoeffding
+    and Bentkus' test of the groups' shares bears out, whose p-value falls as the bound rises.
+    Rounded up, so that the words promise no more than was proved.
+    """
     from scipy.stats import beta
 
-    return 1.0 if errors >= n else float(beta.ppf(1.0 - level, errors + 1, n - errors))
+    exact = 1.0 if errors >= n else float(beta.ppf(1.0 - level, errors + 1, n - errors))
+    thousandths = math.ceil(exact * 1000 - 1e-9)
+    if by_group is not None:
+
+        def holds(bound: int) -> bool:
+            return bound == 1000 or by_group.bound_on_mean(bound / 1000) <= level
+
+        thousandths += bisect_left(range(thousandths, 1001), True, key=holds)
+    return min(thousandths / 1000, 1.0 - SMALLEST_PROBABILITY)
 
 
-def _guarantee(certificate: Certificate, risk: Coverage, settings: FitSettings) -> Guarantee:
+def _guarantee(
+    certificate: Certificate, risk: Coverage, by_group: GroupCounts | None, settings: FitSettings
+) -> Guarantee:
     chosen = certificate.chosen
     shown = certificate.points[-1 if chosen is None else chosen]
     errors, n = shown.wrong, shown.let_through
-    bound = _upper_bound(errors, n, settings.level / (2 * len(certificate.points)))
-    # Rounded up, so that the words promise no more than was proved.
-    bound = min(math.ceil(bound * 1000 - 1e-9) / 1000, 1.0 - SMALLEST_PROBABILITY)
-    risks = (
-        GuaranteedRisk(
-            kind="abstention",
-            bound=risk.target.bound,
-            n=certificate.questions,
-            loss=certificate.questions - n,
-            p_value=shown.p_value,
-        ),
-        GuaranteedRisk(
-            kind="selective",
-            bound=bound,
-            n=n,
-            loss=errors,
-            p_value=binomial_p_value(errors, n, bound),
-        ),
-    )
+    bound = _upper_bound(errors, n, by_group, settings.level / (2 * len(certificate.points)))
+    p_value = binomial_p_value(errors, n, bound)
+    if by_group is not None:
+        p_value = max(p_value, by_group.bound_on_mean(bound))
+    selective = TargetResult(RiskTarget("selective", bound), n, float(errors), p_value, by_group)
+    risks = (stored_risk(shown.main), stored_risk(selective))
     return Guarantee(
         statement=_statement(certificate, risk.share, bound, settings),
         risk=bound,
@@ -146,8 +174,7 @@ def _statement(
     if bound > 1.0 - 1e-6:
         risk = f"nothing is promised about how many are answered wrongly ({errors} of {n} were)"
     return (
-        f"With {sure} over the draw of the {questions} "
-        f"calibration questions, taken as independent draws: {wanted} ({n} of {questions} were), "
-        f"and of those {risk}. "
+        f"With {sure} over the draw of {drawn(questions, shown.main.units)}: {wanted} "
+        f"({n} of {questions} were), and of those {risk}. "
         f"It holds for {POPULATION}. It says nothing about {'; '.join(NOT_COVERED)}."
     )

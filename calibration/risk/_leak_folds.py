@@ -1,10 +1,9 @@
-"""Thresholds for reporting: each part of the questions is judged by what the others give."""
+"""Thresholds for reporting: what a policy does, and what was chosen by the same questions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -21,7 +20,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class LeakFold:
-    """Questions, and the threshold that the other questions give.
+    """Questions, and the threshold that they are judged by.
 
     Attributes:
         records: all cases of these questions; whole passages.
@@ -33,11 +32,13 @@ class LeakFold:
 
     @classmethod
     def deal(cls, fit: Fit, *, seed: int = 0) -> tuple[LeakFold, ...]:
-        """Deal the passages of a fit to folds, with a threshold for each from the others.
+        """Deal the passages of a fit to folds, with the threshold that each is judged by.
 
-        A policy judged on the questions that chose its threshold looks better than it is. So each
-        fold's threshold is chosen on the other folds. For a `Leak` it lets the same share of
-        their left-out questions pass, each passage counting once, as the policy's does of all.
+        Costs choose a threshold by all that is reported of it, so that it looks better than it
+        is: each fold's is then chosen on the other folds. A `Leak` does not: how many left-out
+        questions pass is what its test allows, whichever they are, and answerable ones have no
+        say in it. So its folds are judged by the threshold of the policy itself; one chosen on
+        fewer questions would be stricter, as fewer may pass.
 
         Args:
             fit: to a `Leak`, to `Costs` or to `MaxAbstention`.
@@ -47,14 +48,9 @@ class LeakFold:
             At most 20 folds, fewer of fewer passages; one without a threshold where nothing was
             certified.
         """
-        choose: Callable[[Sequence[CalibrationRecord]], float | None]
-        if isinstance(fit.risk, Uncertified):
-            choose = partial(best_threshold, risk=fit.risk)
-        elif fit.certificate.chosen is None:
-            return (cls(fit.records, None),)
-        else:
-            shares = {case: _share_passing(fit, case) for case in populations_of(fit.records)}
-            choose = partial(_threshold_for, shares=shares)
+        own = cls.whole(fit)
+        if not isinstance(fit.risk, Uncertified) and own.threshold is None:
+            return (own,)
         units = sorted({record.unit for record in fit.records})
         dealt = np.random.default_rng(seed).permutation(len(units)) % min(_MOST_FOLDS, len(units))
         fold_of = dict(zip(units, dealt.tolist(), strict=True))
@@ -62,9 +58,22 @@ class LeakFold:
         found = []
         for number in range(int(dealt.max(initial=0)) + 1):
             inside = tuple(record for fold, record in placed if fold == number)
-            others = [record for fold, record in placed if fold != number]
-            found.append(cls(inside, choose(others)))
+            threshold = own.threshold
+            if isinstance(fit.risk, Uncertified):
+                others = [record for fold, record in placed if fold != number]
+                threshold = best_threshold(others, fit.risk)
+            found.append(cls(inside, threshold))
         return tuple(found)
+
+    @classmethod
+    def whole(cls, fit: Fit) -> LeakFold:
+        """All questions of a fit, with the threshold of its policy; arguments as for `deal`."""
+        if isinstance(fit.risk, Uncertified):
+            return cls(fit.records, best_threshold(fit.records, fit.risk))
+        if fit.certificate.chosen is None:
+            return cls(fit.records, None)
+        shares = {case: _share_passing(fit, case) for case in populations_of(fit.records)}
+        return cls(fit.records, _threshold_for(fit.records, shares))
 
     @staticmethod
     def chosen(candidates: Sequence[tuple[LeakFold, ...]]) -> tuple[LeakFold, ...]:

@@ -54,20 +54,23 @@ def outlook(certificate: Certificate, *, delta: float, given: int) -> Outlook:
         return Outlook(None, stopped)
     nearest = sorted(points, key=_order)[:_ASKED_OF]
     totals = [_questions_for(point, certificate.questions, delta) for point in nearest]
-    possible = [total for total in totals if total is not None]
-    if possible:
-        more = max(
-            1, math.ceil((min(possible) - certificate.questions) * given / certificate.questions)
-        )
+    more = [
+        max(1, math.ceil((total - certificate.questions) * given / certificate.questions))
+        for total in totals
+        if total is not None
+    ]
+    if min(more, default=math.inf) <= _MOST_QUESTIONS:
+        grouped = any(result.by_group is not None for point in points for result in point.results)
+        noun = "questions, on further groups," if grouped else "questions"
         return Outlook(
-            more, f"{seen}About {more} more questions would be needed if they go like these."
+            min(more), f"{seen}About {min(more)} more {noun} would be needed if they go like these."
         )
     telling = [point for point in points if _could_be_certified(point, delta)]
     if not telling:
-        more = _least_more(certificate, delta=delta, given=given)
+        least = _least_more(certificate, delta=delta, given=given)
         return Outlook(
-            more,
-            f"{seen}At least about {more} more questions are needed even if not one of them goes "
+            least,
+            f"{seen}At least about {least} more questions are needed even if not one of them goes "
             "wrong.",
         )
     if all(_is_too_risky(point, delta) for point in telling):
@@ -109,12 +112,15 @@ def _least_more(certificate: Certificate, *, delta: float, given: int) -> int:
     """How many more questions it takes before any point could be certified at all."""
     questions = certificate.questions
     totals = [
-        max((1 + questions_needed(r.target.bound, delta)) * questions / r.n for r in point.results)
+        max(
+            (1 + questions_needed(r.target.bound, delta)) * questions / r.units
+            for r in point.results
+        )
         for point in certificate.points
         if all(r.n for r in point.results)
     ]
     total = min(totals, default=2.0 * questions)
-    return max(1, math.ceil((total - questions) * given / questions))
+    return min(_MOST_QUESTIONS, max(1, math.ceil((total - questions) * given / questions)))
 
 
 def _stopped_early(certificate: Certificate, delta: float) -> str | None:
@@ -132,7 +138,7 @@ def _stopped_early(certificate: Certificate, delta: float) -> str | None:
 
 
 def _could_be_certified(point: PointResult, delta: float) -> bool:
-    return all(r.n >= questions_needed(r.target.bound, delta) for r in point.results)
+    return all(r.units >= questions_needed(r.target.bound, delta) for r in point.results)
 
 
 def _is_too_risky(point: PointResult, delta: float) -> bool:
@@ -142,7 +148,7 @@ def _is_too_risky(point: PointResult, delta: float) -> bool:
     return any(
         r.n > 0
         and r.loss > 0.0
-        and float(bdtrc(math.ceil(r.loss - 1e-9) - 1, r.n, r.target.bound)) <= delta
+        and float(bdtrc(math.ceil(_errors(r) - 1e-9) - 1, r.units, r.target.bound)) <= delta
         for r in point.results
     )
 
@@ -156,15 +162,20 @@ def _questions_for(point: PointResult, questions: int, delta: float) -> int | No
         counted = _certifying_n(result, delta) if result.n else None
         if counted is None:
             return None
-        most = max(most, math.ceil(counted * questions / result.n))
+        most = max(most, math.ceil(counted * questions / result.units))
     return most or None
 
 
+def _errors(result: TargetResult) -> float:
+    """What went wrong, in units that count once each."""
+    return result.loss if result.by_group is None else result.by_group.total
+
+
 def _certifying_n(result: TargetResult, delta: float) -> int | None:
-    """The fewest questions that certify the target of `result` at its rate; None: no number."""
+    """The fewest units that certify the target of `result` at its rate; None: no number."""
     bound, target = result.target.bound, result.target
     # Half an error more than seen: a fair guess at the true rate.
-    rate = (result.loss + 0.5) / (result.n + 1.0)
+    rate = (_errors(result) + 0.5) / (result.units + 1.0)
     if rate >= bound:
         return None
     exact = target.kind != "cost" or target.losses.all_or_nothing

@@ -123,7 +123,7 @@ def _fit_targets(
             learning,
             targets,
             delta=settings.level,
-            questions=len(units),
+            questions=len({unit.unit for unit in units}),
             may_follow=settings.may_follow,
             may_answer=settings.may_answer,
             conflict_between=settings.conflict_between,
@@ -176,7 +176,7 @@ def _guarantee(
     else:
         shown = chosen
         statement = certified_statement(
-            chosen, certificate.questions, _groups(units), settings.confidence
+            chosen, certificate.questions, len({u.unit for u in units}), settings.confidence
         )
     main = shown.main
     return Guarantee(
@@ -198,9 +198,3 @@ def _guarantee(
         more_questions=more,
         attempt=settings.attempt,
     )
-
-
-def _groups(units: Sequence[CalibrationRecord]) -> int | None:
-    """How many groups the questions come from; None where some name none."""
-    named = {unit.group for unit in units}
-    return None if "" in named or not named else len(named)

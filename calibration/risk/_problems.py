@@ -53,8 +53,8 @@ class Problem:
         Args:
             policy: fitted to the records.
             records: as measured, on any scale.
-            false_abstention: share of the answerable questions that it abstains from; None
-                where that is not known.
+            false_abstention: share of the answerable questions that it abstains from, itself and
+                not what other questions would make of it; None where that is not known.
             max_false_abstention: the largest such share that will do.
             seed: of the resampling behind the interval of the AUROC.
         """

@@ -41,20 +41,34 @@ LOSSES = {
 }
 
 
-def certified_statement(
-    chosen: PointResult, questions: int, groups: int | None, confidence: str
-) -> str:
-    """What holds, with the evidence."""
+def certified_statement(chosen: PointResult, questions: int, groups: int, confidence: str) -> str:
+    """What holds, with the evidence.
+
+    Args:
+        chosen: the point of the path.
+        questions: that were tested.
+        groups: that they come from; a question without one is one by itself.
+        confidence: how sure the promise is, in words.
+    """
     promises = "; ".join(_promise(result) for result in chosen.results)
     follow, answer = chosen.counts[Route.FOLLOW_CONTEXT], chosen.counts[Route.ANSWER]
     several = " (all together)" if len(chosen.results) > 1 else ""
     return (
-        f"With {confidence}{several} over the draw of the "
-        f"{questions} calibration questions, taken as independent draws: {promises}. "
+        f"With {confidence}{several} over the draw of {drawn(questions, groups)}: {promises}. "
         f"In calibration it let {_share(chosen.let_through, questions)} of the questions "
         f"through: {_share(follow, questions)} by following the context, "
         f"{_share(answer, questions)} from memory.{_unbounded(chosen)} It holds for {POPULATION}. "
-        f"It says nothing about {'; '.join(NOT_COVERED)}.{_few_groups(groups)}"
+        f"It says nothing about {'; '.join(NOT_COVERED)}."
+    )
+
+
+def drawn(questions: int, groups: int) -> str:
+    """What the evidence is a sample of."""
+    if groups == questions:
+        return f"the {questions} calibration questions, taken as independent draws"
+    return (
+        f"the {groups} groups of {questions} calibration questions (the groups, not their "
+        "questions, taken as independent draws), of questions and of groups that count once each"
     )
 
 
@@ -145,19 +159,10 @@ def _share(count: int, questions: int) -> str:
     return f"{count / questions:.1%}" if questions else "none"
 
 
-def _few_groups(groups: int | None) -> str:
-    if groups is None or groups >= 30:
-        return ""
-    noun = "group" if groups == 1 else "groups"
-    return (
-        f" The questions come from {groups} {noun} only (documents or domains): for questions "
-        "from further ones the evidence is thinner than their number suggests."
-    )
-
-
 def stored_risk(result: TargetResult) -> GuaranteedRisk:
     """The evidence about one bound, as a policy stores it."""
     target = result.target
+    groups = result.by_group if result.by_group and result.by_group.groups else None
     return GuaranteedRisk(
         kind=target.kind,
         bound=target.bound,
@@ -171,6 +176,8 @@ def stored_risk(result: TargetResult) -> GuaranteedRisk:
         }
         if target.kind == "cost"
         else None,
+        groups=() if groups is None else groups.counts,
+        largest_group=0 if groups is None else groups.largest,
     )
 
 

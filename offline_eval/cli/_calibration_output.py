@@ -36,14 +36,14 @@ Share = Annotated[
     float,
     typer.Option(
         help="Share of the questions to fit on; the rest is held out for reporting. With all of "
-        "them each part is reported as the others would have it."
+        "them the report is about the questions that the policy was calibrated on."
     ),
 ]
 MaxFalseAbstention = Annotated[
     float,
     typer.Option(
         help="Write no policy that abstains from a larger share of the questions that it could "
-        "answer."
+        "answer, among those that it was calibrated on (or that were held out)."
     ),
 ]
 WriteAnyway = Annotated[
@@ -256,8 +256,8 @@ def echo_lines(found: Calibrated) -> list[str]:
 
 
 def rate_lines(found: Calibrated) -> list[str]:
-    """How the policy does on questions that its thresholds do not rest on."""
-    judged = "that were held out" if found.test else "judged by what the others give"
+    """How the policy does, and on which questions."""
+    judged = found.judged
     if found.leak_rates is not None:
         verb = "keeps the context from" if found.policy.may_answer else "abstains from"
         leak = found.leak_rates

@@ -12,6 +12,7 @@ from ...calibration.risk import (
     Coverage,
     Leak,
     LeakFold,
+    MaxAbstention,
     Problem,
     Risk,
     populations_of,
@@ -35,12 +36,12 @@ class Calibrated:
         learn: records that calibrators and path were fitted on; empty for a leak.
         certify: records that the certificate rests on.
         test: records held out for reporting; empty unless asked for.
-        folds: for a leak without held-out records, the questions with the thresholds that
-            they are judged by; else empty.
+        folds: for a leak and for costs without held-out records, the questions with the
+            thresholds that they are judged by; else empty.
         choices: signal name → its calibrator and why that one; empty for a leak.
         steps: the declared path as it was tested.
-        rates: how the policy did on `test`; where nothing was held out, cross-fitted. None
-            for a leak and for costs.
+        rates: how the policy did on `test`; where nothing was held out, on `certify`.
+            None for a leak and for costs.
         leak_rates: likewise for a leak and for costs; None for any other risk.
         problems: why the policy should not serve; empty where nothing speaks against it.
         cascade: of two scorers, the band that was chosen; None for one.
@@ -86,6 +87,15 @@ class Calibrated:
         """The same, without the problems of these kinds, e.g. `generated`."""
         kept = tuple(one for one in self.problems if one.kind not in kinds)
         return replace(self, problems=kept)
+
+    @property
+    def judged(self) -> str:
+        """Which questions the rates are about, as a phrase after "questions"."""
+        if self.test:
+            return "that were held out"
+        if isinstance(self.risk, Costs | MaxAbstention):
+            return "judged by what the others give"
+        return "that it was calibrated on"
 
     @property
     def leaks(self) -> dict[str, Interval]:

@@ -92,14 +92,13 @@ def _crowded(certify: Sequence[CalibrationRecord]) -> list[str]:
     lines = []
     if units < _FEW_UNITS:
         lines.append(
-            f"Only {units} independent unit{' certifies' if units == 1 else 's certify'}: a "
-            "promise from so few depends on each of them."
+            f"Only {units} independent units certify: a promise from so few depends on each of "
+            "them."
         )
     if units and questions / units >= _CROWDED:
         lines.append(
-            f"{questions} questions come from {units} group{'' if units == 1 else 's'}. Questions "
-            "of one group tend to go alike, and the test takes each for independent: more groups "
-            "say more than more questions."
+            f"{questions} questions come from {units} groups. Questions of one group tend to go "
+            "alike, so that each group counts once: more groups say more than more questions."
         )
     return lines
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from ...calibration.risk import Leak, LeakFold, Risk
 from ...guard.decision import Route
 from ...guard.errors import InputError
-from ._rates import cross_fitted_leak_rates
+from ._rates import leak_rates_by
 from ._records import CalibrationSet
 
 # A `Calibrated`; its module imports this one.
@@ -50,7 +50,8 @@ def _cases(measured: CalibrationSet) -> set[tuple[str, str, tuple[str, str]]]:
 def best_of(found: Sequence[_Calibrated]) -> _Calibrated:
     """The calibration that lets most answerable questions pass, of equals the first.
 
-    Its rates are those of the whole procedure: the choice is made anew for each fold.
+    Its rates are those of the whole procedure: the choice is made anew for each fold. Their
+    intervals hold those of the chosen policy, too.
     """
     certified = [one for one in found if one.policy.may_follow]
     if len(certified) < 2:
@@ -60,7 +61,7 @@ def best_of(found: Sequence[_Calibrated]) -> _Calibrated:
     if best.test:
         return best
     folds = LeakFold.chosen([one.folds for one in certified])
-    rates = cross_fitted_leak_rates(folds, best.measured.beside, seed=best.seed)
+    rates = leak_rates_by(folds, best.measured.beside).widened(best.leak_rates)
     return replace(best, leak_rates=rates)
 
 

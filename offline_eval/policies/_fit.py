@@ -2,10 +2,11 @@
 
     learn ─► calibrators, path of thresholds ─┐
     certify ──────────────────────────────────┴─► certificate ─► policy
-    all, fold by fold ─► rates that are reported
+    certify ─► rates that are reported
 
-Nothing is set aside for the report: each fold of the questions is judged by what the others
-give. A leak needs no path that is learned, so that all its questions certify.
+Nothing is set aside for the report: what the test sees of a policy is hardly better than what new
+questions do, since the test and not the rates chose it. Thresholds that were chosen by their rates
+are judged fold by fold. A leak needs no path that is learned, so that all its questions certify.
 """
 
 from __future__ import annotations
@@ -39,10 +40,9 @@ from ._calibrated import Calibrated
 from ._calibrators import calibrated_records, calibrator_of, choose_calibrators
 from ._cautions import cautions, limits
 from ._choice import best_of, require_candidates
-from ._cross_fit import cross_fitted
 from ._quality import steps_of
 from ._rates import (
-    cross_fitted_leak_rates,
+    leak_rates_by,
     leak_rates_of,
     outcomes_under,
     rates_of,
@@ -85,7 +85,8 @@ def calibrate_records(
             so in its note, and no attempt is counted.
         delta: probability δ that the promise fails by bad luck, in (0, 1).
         share: of the questions to fit on, in (0, 1]; the rest is held out for reporting.
-            By default all are fitted on, and the reported rates are cross-fitted.
+            By default all are fitted on, and the reported rates are those of the policy on the
+            questions that it was tested on.
         counted: whether other calibrations may be tried on these records, and the best kept:
             this one is then counted in a history beside them (beside each of several), and
             tested at its part of `delta` (see `fit_policy`). By default it is the only one.
@@ -197,9 +198,7 @@ def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | 
     choices = choose_calibrators(parts.learn, seed=seed)
     routes = _possible_routes(measured, asked.allowed_routes)
     fit = _fit(measured, asked, attempt, parts, choices, routes)
-    tested = outcomes_under(fit.policy, parts.test)
-    if not parts.test:
-        tested = cross_fitted(fit, measured, routes, seed=seed)
+    tested = outcomes_under(fit.policy, parts.test or parts.certify)
     return Calibrated(
         policy=fit.policy,
         measured=measured,
@@ -210,7 +209,7 @@ def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | 
         folds=(),
         choices=choices,
         steps=tuple(steps_of(fit)),
-        rates=rates_of(tested, seed=seed),
+        rates=rates_of(tested),
         leak_rates=None,
         problems=(),
         seed=seed,
@@ -243,7 +242,7 @@ def _fit(
             calibrated_records(parts.learn, binding),
             risk,
             delta=Guarantee.level_of(asked.delta, attempt),
-            questions=len(CalibrationRecord.one_per_question(records)),
+            questions=len({record.unit for record in records}),
             may_follow=Route.FOLLOW_CONTEXT in routes,
             may_answer=Route.ANSWER in routes,
             conflict_between=measured.conflict_between,
@@ -291,9 +290,12 @@ def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None)
         choices={},
         steps=tuple(steps_of(fit)),
         rates=None,
-        leak_rates=cross_fitted_leak_rates(folds, measured.beside, seed=seed)
+        # Those of the policy that is written, and of how it was chosen.
+        leak_rates=leak_rates_by(folds, measured.beside).widened(
+            leak_rates_by([LeakFold.whole(fit)], measured.beside)
+        )
         if folds
-        else leak_rates_of(policy, [*parts.test, *measured.beside], seed=seed),
+        else leak_rates_of(policy, [*parts.test, *measured.beside]),
         problems=(),
         seed=seed,
         warnings=(),
@@ -332,7 +334,7 @@ def _two_parts(measured: CalibrationSet, share: float) -> _Parts:
             where=measured.source,
             hint="name a run of the ookb suite",
         )
-    fit_on, test = CalibrationRecord.split(measured.records, share=share, by_group=True)
+    fit_on, test = CalibrationRecord.split(measured.records, share=share)
     if not fit_on or (not test and share < 1.0):
         raise InputError(
             "too few distinct passages to split into two parts",
@@ -343,7 +345,7 @@ def _two_parts(measured: CalibrationSet, share: float) -> _Parts:
 
 
 def _three_parts(measured: CalibrationSet, share: float) -> _Parts:
-    """Deal the questions to learn from, to certify on, and to report.
+    """Deal the groups to learn from, to certify on, and to report.
 
     Raises:
         InputError: one of the first two would be empty.
@@ -352,10 +354,12 @@ def _three_parts(measured: CalibrationSet, share: float) -> _Parts:
     learning = LEARN_CALIBRATORS.of(len({record.question_id for record in fit_on}))
     learn, certifying = CalibrationRecord.split(fit_on, share=learning)
     if not learn or not certifying:
+        groups = len({record.unit for record in measured.records})
         raise InputError(
-            f"too few questions to split: {measured.questions}, of them {share:g} to fit on",
+            f"too few to split: {measured.questions} questions of "
+            f"{groups} group{'' if groups == 1 else 's'}, of them {share:g} to fit on",
             where=measured.source,
-            hint="use more of them, or a larger share",
+            hint="use more of them, or a larger share; the questions of a group stay together",
         )
     return _Parts(learn, certifying, test)
 

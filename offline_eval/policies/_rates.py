@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,14 +9,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ...calibration import CalibrationRecord, Interval, QuestionResamples
+from ...calibration import CalibrationRecord, Interval
 from ...calibration.risk import LeakFold
 from ...guard.decision import Route
 from ...guard.policy import Policy
 from ...guard.routing import Signals, decide_route
 
 Floats = NDArray[np.float64]
-_RESAMPLES = 1000
+_NO_VARIANCE, _ROUNDING = 1e-12, 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +106,8 @@ class Rates:
     false_abstention: Interval
 
 
-def rates_of(outcomes: Sequence[Outcome], *, seed: int = 0) -> Rates:
-    """The rates; every case counts by its weight.
-
-    Args:
-        outcomes: of any number of questions.
-        seed: of the resampling behind the intervals.
-    """
+def rates_of(outcomes: Sequence[Outcome]) -> Rates:
+    """The rates of outcomes of any number of questions; every case counts by its weight."""
 
     def rate(
         of: Callable[[Outcome], bool], among: Callable[[Outcome], bool] = lambda _: True
@@ -123,8 +117,7 @@ def rates_of(outcomes: Sequence[Outcome], *, seed: int = 0) -> Rates:
                 (outcome.case.unit, outcome.case.weight, of(outcome))
                 for outcome in outcomes
                 if among(outcome)
-            ],
-            seed=seed,
+            ]
         )
 
     return Rates(
@@ -141,24 +134,29 @@ def rates_of(outcomes: Sequence[Outcome], *, seed: int = 0) -> Rates:
 
 
 def clustered_rate(
-    trials: Sequence[tuple[tuple[str, str], float, bool]], *, seed: int = 0
+    trials: Sequence[tuple[tuple[str, str], float, bool]], *, most: int | None = None
 ) -> Interval:
     """Weighted share of trials that came true, with a 95 % interval over units.
 
-    Where each unit has one trial of the same weight it is Wilson's interval; otherwise
-    units are resampled, since the trials of one unit are no independent evidence. Of few
-    units resampling says too little: the interval is then that of Student's t, if wider.
+    Clopper and Pearson's interval, exact where each unit has one trial of the same weight. The
+    trials of a unit are no independent evidence: then it is that of as many independent trials
+    as would give the share the variance that it has over units, and where units all went alike,
+    which says nothing of the variance, of as many as there are units.
 
     Args:
         trials: unit, weight and whether it came true.
-        seed: of the resampling.
+        most: independent trials that they count as at most; None: as many as there are.
 
     Returns:
         The interval; `n` counts units. Undefined without trials.
 
+    Source: Korn & Graubard 1998, Confidence intervals for proportions with small expected number
+    of positive counts estimated from survey data.
+
     Example:
-        >>> clustered_rate([(("group", "a"), 1.0, True), (("group", "b"), 1.0, False)]).value
-        0.5
+        >>> found = clustered_rate([(("group", "a"), 1.0, True), (("group", "b"), 1.0, False)])
+        >>> found.value, round(found.low, 3), round(found.high, 3)
+        (0.5, 0.013, 0.987)
     """
     if not trials:
         return Interval()
@@ -166,35 +164,38 @@ def clustered_rate(
     for unit, weight, true in trials:
         sums[unit][0] += weight * true
         sums[unit][1] += weight
-    pairs = np.asarray(list(sums.values()))
-    hits, totals = pairs[:, 0], pairs[:, 1]
-    n, value = len(pairs), float(hits.sum() / totals.sum())
-    whole = np.isin(hits, (0.0, totals[0])).all() and (totals == totals[0]).all()
-    if not whole:
-        resamples = QuestionResamples(range(n), resamples=_RESAMPLES, seed=seed)
-        drawn = resamples.totals(pairs)
-        low, high = (float(end) for end in np.quantile(drawn[:, 0] / drawn[:, 1], [0.025, 0.975]))
-        if low < high:
-            off = _students_error(hits, totals)
-            return Interval(
-                value, max(0.0, min(low, value - off)), min(1.0, max(high, value + off)), n
-            )
-    # As if each unit were one trial: resampling units that all went alike says nothing.
-    near = Interval.wilson(round(value * n), n)
-    low, high = near.low or 0.0, 1.0 if near.high is None else near.high
+    hits, totals = np.asarray(list(sums.values())).T
+    n, value = len(hits), float(hits.sum() / totals.sum())
+    if len(trials) == n and (totals == totals[0]).all():
+        independent = float(n)
+    else:
+        independent = min(_independent(hits, totals, len(trials)), float(most or len(trials)))
+    low, high = _clopper_pearson(value * independent, independent)
     return Interval(value, min(low, value), max(high, value), n)
 
 
-def _students_error(hits: Floats, totals: Floats) -> float:
-    """Half the width of the t-interval of a ratio over units, at 95 %; 0 for one unit."""
+def _independent(hits: Floats, totals: Floats, trials: int) -> float:
+    """How many independent trials would say as much of a share as those of these units."""
     from scipy.special import stdtrit
 
-    n = len(hits)
-    if n < 2:
-        return 0.0
-    residuals = hits - totals * (hits.sum() / totals.sum())
-    error = math.sqrt(n / (n - 1) * float(residuals @ residuals)) / float(totals.sum())
-    return float(stdtrit(n - 1, 0.975)) * error
+    n, value = len(hits), float(hits.sum() / totals.sum())
+    residuals = hits - totals * value
+    variance = float(residuals @ residuals) / float(totals.sum()) ** 2 * n / max(1, n - 1)
+    if n < 2 or variance <= _NO_VARIANCE:
+        return float(n)
+    # Of few units the variance is not well known either.
+    known = float(stdtrit(trials - 1, 0.975) / stdtrit(n - 1, 0.975)) ** 2
+    return value * (1.0 - value) / variance * known
+
+
+def _clopper_pearson(successes: float, trials: float) -> tuple[float, float]:
+    """Two-sided 95 % interval of a share; the numbers need not be whole."""
+    from scipy.special import betaincinv
+
+    failures = trials - successes
+    low = 0.0 if successes < _ROUNDING else float(betaincinv(successes, failures + 1.0, 0.025))
+    high = 1.0 if failures < _ROUNDING else float(betaincinv(successes + 1.0, failures, 0.975))
+    return low, high
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,10 +215,22 @@ class LeakRates:
     false_abstention: Interval
     unanswerable_abstention: Interval = field(default_factory=Interval)
 
+    def widened(self, other: LeakRates) -> LeakRates:
+        """The same rates, with intervals that hold those of `other`, too."""
+        return LeakRates(
+            _widened(self.left_out_abstention, other.left_out_abstention),
+            _widened(self.false_abstention, other.false_abstention),
+            _widened(self.unanswerable_abstention, other.unanswerable_abstention),
+        )
 
-def leak_rates_of(
-    policy: Policy, records: Sequence[CalibrationRecord], *, seed: int = 0
-) -> LeakRates:
+
+def _widened(one: Interval, other: Interval) -> Interval:
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return one
+    return Interval(one.value, min(one.low, other.low), max(one.high, other.high), one.n)
+
+
+def leak_rates_of(policy: Policy, records: Sequence[CalibrationRecord]) -> LeakRates:
     """Compute the rates on held-out records; those without relevance are left out."""
     # Without confidence a policy never answers from memory.
     return _leak_rates(
@@ -225,20 +238,20 @@ def leak_rates_of(
             (record, policy.route(policy.relevance_calibrator.apply(raw), None) is Route.ABSTAIN)
             for record in records
             if (raw := record.relevance) is not None
-        ],
-        seed,
+        ]
     )
 
 
-def cross_fitted_leak_rates(
-    folds: Sequence[LeakFold], beside: Sequence[CalibrationRecord] = (), *, seed: int = 0
-) -> LeakRates:
-    """Compute the rates of questions that are judged by thresholds from the others.
+def leak_rates_by(folds: Sequence[LeakFold], beside: Sequence[CalibrationRecord] = ()) -> LeakRates:
+    """Compute the rates of questions that are judged by the thresholds of their folds.
 
     Args:
         folds: questions with their thresholds.
         beside: further cases of these questions or of others, which no threshold rests on.
-        seed: of the resampling behind the intervals.
+
+    Example:
+        >>> leak_rates_by([]).false_abstention
+        Interval(value=None, low=None, high=None, n=0)
     """
     dealt = [(record, fold.threshold) for fold in folds for record in fold.records]
     by_unit = {record.unit: threshold for record, threshold in dealt}
@@ -249,8 +262,7 @@ def cross_fitted_leak_rates(
             (record, threshold is None or record.relevance < threshold)
             for record, threshold in dealt
             if record.relevance is not None
-        ],
-        seed,
+        ]
     )
 
 
@@ -259,20 +271,20 @@ def _median(thresholds: Sequence[float | None]) -> float | None:
     return known[len(known) // 2] if known and len(known) == len(thresholds) else None
 
 
-def _leak_rates(judged: Sequence[tuple[CalibrationRecord, bool]], seed: int) -> LeakRates:
+def _leak_rates(judged: Sequence[tuple[CalibrationRecord, bool]]) -> LeakRates:
     """Rates of cases with whether each is abstained from."""
     in_kb = [(r, out) for r, out in judged if r.case == "in_kb" and r.context_right]
     return LeakRates(
-        _missing_rate(judged, "left_out", seed),
-        clustered_rate([(r.unit, 1.0, out) for r, out in in_kb], seed=seed),
-        _missing_rate(judged, "unanswerable", seed),
+        _missing_rate(judged, "left_out"),
+        clustered_rate([(r.unit, 1.0, out) for r, out in in_kb]),
+        _missing_rate(judged, "unanswerable"),
     )
 
 
-def _missing_rate(
-    judged: Sequence[tuple[CalibrationRecord, bool]], case: str, seed: int
-) -> Interval:
+def _missing_rate(judged: Sequence[tuple[CalibrationRecord, bool]], case: str) -> Interval:
     """Share abstained from; each passage or topic counts once, as in the certificate."""
     found = [(r, abstained) for r, abstained in judged if r.case == case]
     sizes = Counter(record.unit for record, _ in found)
-    return clustered_rate([(r.unit, 1.0 / sizes[r.unit], out) for r, out in found], seed=seed)
+    trials = [(r.unit, 1.0 / sizes[r.unit], out) for r, out in found]
+    # The threshold was chosen so that few pass: from few, what they vary cannot be told.
+    return clustered_rate(trials, most=len(sizes))

@@ -85,7 +85,7 @@ def recalibrate(
     if new.rates is not None:
         # The old policy rests on none of these, so all of them are new to it.
         asked = new.test or measured.records
-        rates = rates_of(outcomes_under(old, asked), seed=new.seed), new.rates
+        rates = rates_of(outcomes_under(old, asked)), new.rates
     return Recalibrated(old, new, rates)
 
 

@@ -108,7 +108,7 @@ def _headline(found: Calibrated) -> list[str]:
 
 def _judged(found: Calibrated) -> str:
     """Which questions the rates are about."""
-    return "On held-out questions" if found.test else "On questions judged by what the others give"
+    return f"On questions {found.judged}"
 
 
 def _bounds_a_cost(guarantee: Guarantee | None) -> bool:
@@ -416,7 +416,7 @@ def _values(
         "policy": found.policy.model_dump(mode="json"),
         "path": [asdict(step) for step in found.steps],
         "held_out": asdict(found.rates) if found.rates and found.test else None,
-        "cross_fitted": asdict(found.rates) if found.rates and not found.test else None,
+        "certified_on": asdict(found.rates) if found.rates and not found.test else None,
         "problems": [asdict(problem) for problem in found.problems],
         "signals": {quality.name: _signal(quality) for quality in signals},
         "rankings": {quality.name: _ranking(quality) for quality in rankings},

@@ -43,8 +43,8 @@ class RunCalibration:
         risk: the bound that was asked for, None where nothing was.
         calibration_questions: ids it was fitted on.
         test_questions: ids held out for reporting.
-        thresholds: where nothing was held out, by question the threshold on raw relevance
-            that other questions gave; None: nothing passes.
+        thresholds: where nothing was held out, by question the threshold on raw relevance that
+            it is judged by, for costs one that other questions gave; None: nothing passes.
         given_policy: it was not fitted on this run but given, and judges all questions; it may
             have been calibrated on them.
     """

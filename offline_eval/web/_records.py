@@ -278,7 +278,7 @@ def _topic(asked: Question) -> dict[str, Any]:
 
 
 def _decide(record: Record, policy: Policy, threshold: float | None, others: bool) -> None:
-    """Fill in what the run's policy says, or the threshold that the other questions give."""
+    """Fill in what the run's policy says, or the threshold that the question is judged by."""
     # Confidence and conflict are not measured in such a run.
     gate = policy.model_copy(update={"check_conflict": False, "confidence_threshold": None})
     raw = record.score if record.passages else None
@@ -291,7 +291,7 @@ def _decide(record: Record, policy: Policy, threshold: float | None, others: boo
     if others and raw is not None:
         passes = threshold is not None and raw >= threshold
         record.route = "follow_context" if passes else "abstain"
-        record.reason = "threshold of the other questions"
+        record.reason = "threshold that it is judged by"
 
 
 _WITHOUT_ANSWER = ("left_out", "echo", "synthetic", "unanswerable")

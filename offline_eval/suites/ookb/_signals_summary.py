@@ -39,8 +39,8 @@ class Case:
         score: raw relevance; where nothing was retrieved, a value below all others, so
             that ranking needs no special case.
         relevance: calibrated, in [0, 1]; None without a policy.
-        passes: whether the context passes, by the policy or, where nothing was held out, by
-            the threshold that the other questions give; None without a policy.
+        passes: whether the context passes, by the policy or, for costs where nothing was held
+            out, by the threshold that the other questions give; None without a policy.
         counted: whether the rates are about it; False without a policy.
         held_out: whether it is, and that threshold is known not to rest on the question.
         review: what a person said of it.

@@ -67,7 +67,7 @@ def test_a_setting_of_the_wrong_kind_is_refused(settings: dict[str, object]) -> 
 
 def test_ids_and_numbers_of_other_types_are_taken_as_they_read() -> None:
     records = [
-        CalibrationRecord(i, np.float32(0.9), None, np.bool_(True), None, group=7)  # type: ignore[arg-type]
+        CalibrationRecord(i, np.float32(0.9), None, np.bool_(True), None, group=i // 2)  # type: ignore[arg-type]
         for i in range(300)
     ]
     policy = fit_policy(records, risk=np.float64(0.1), delta=0.1).policy

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,7 +22,7 @@ def _record(name: str, group: str, relevance: float) -> CalibrationRecord:
 def _split(
     records: list[CalibrationRecord], *, share: float = 0.5, seed: int = 0
 ) -> tuple[list[CalibrationRecord], list[CalibrationRecord]]:
-    return CalibrationRecord.split(records, share=share, seed=seed, by_group=True)
+    return CalibrationRecord.split(records, share=share, seed=seed)
 
 
 @settings(derandomize=True, deadline=None)
@@ -39,9 +37,8 @@ def test_the_parts_share_no_group_and_lose_no_question(
     assert sorted([*first, *second], key=records.index) == records
     assert not {r.group for r in first} & {r.group for r in second}
     assert first == [r for r in records if r in first]
-    # Never further off than half the largest group, as any split by groups may have to be.
-    largest = max(Counter(groups).values())
-    assert abs(len(first) - round(share * len(records))) <= max(largest / 2, largest - 1, 0.5)
+    # Large groups are dealt as small ones, so that both parts are samples of the groups.
+    assert len({r.group for r in first}) == round(share * len(set(groups)))
 
 
 @pytest.mark.parametrize("seed", range(8))

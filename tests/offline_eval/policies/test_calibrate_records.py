@@ -55,23 +55,23 @@ def test_what_a_step_says_is_what_a_policy_with_its_point_does() -> None:
 def test_the_rates_are_those_of_questions_that_nothing_was_fitted_on() -> None:
     found = calibrate_records(drawn(400), risk=0.2, delta=0.1, share=0.8)
 
-    assert found.rates == rates_of(outcomes_under(found.policy, found.test), seed=found.seed)
+    assert found.rates == rates_of(outcomes_under(found.policy, found.test))
     assert found.rates is not None
     assert found.rates.questions == len(found.test)
 
 
-def test_by_default_nothing_is_set_aside_and_the_rates_are_cross_fitted() -> None:
+def test_by_default_nothing_is_set_aside_and_the_rates_are_of_what_certified() -> None:
     found = calibrate_records(drawn(600), risk=0.3, delta=0.1)
 
     assert found.test == ()
     assert found.rates is not None
-    assert found.rates.questions == 600
+    assert found.rates == rates_of(outcomes_under(found.policy, found.certify))
     coverage, risk = _true_rates(found.policy, CalibrationSet(drawn(4000, seed=5).records, ""))
     assert found.rates.coverage.value == pytest.approx(coverage, abs=0.06)
     assert found.rates.risk.value == pytest.approx(risk, abs=0.06)
 
 
-def test_cross_fitted_rates_do_not_flatter_signals_that_say_nothing() -> None:
+def test_rates_do_not_flatter_signals_that_say_nothing() -> None:
     rng = np.random.default_rng(0)
     records = tuple(
         CalibrationRecord(str(i), float(rng.random()), None, bool(rng.random() < 0.5), None)
@@ -153,7 +153,7 @@ def test_what_few_passages_lack_is_told_in_numbers() -> None:
     assert again.policy.guarantee.certified
 
 
-def test_cross_fitted_leak_rates_are_near_the_truth() -> None:
+def test_leak_rates_are_near_the_truth() -> None:
     differences = []
     for seed in range(8):
         found = calibrate_records(
@@ -226,7 +226,7 @@ def test_a_coverage_that_is_asked_for_comes_with_the_bound_that_it_costs() -> No
         reached, risk = _true_rates(found.policy, CalibrationSet(population.records, ""))
         assert coverage - 0.02 <= reached <= coverage + 0.15
         assert risk is not None
-        assert risk <= bound <= risk + 0.1
+        assert risk <= bound <= risk + 0.11
         asked[coverage] = bound
     assert asked[0.4] < asked[0.8]
 
@@ -249,7 +249,10 @@ def test_too_few_questions_to_split_are_refused() -> None:
 
 
 def test_a_share_that_leaves_nothing_to_fit_on_is_named() -> None:
-    with pytest.raises(InputError, match=r"300, of them 0.001 to fit on .* or a larger share"):
+    with pytest.raises(
+        InputError,
+        match=r"of 150 groups, of them 0.001 to fit on .* larger share",
+    ):
         calibrate_records(drawn(300), risk=0.2, delta=0.1, share=0.001)
 
 

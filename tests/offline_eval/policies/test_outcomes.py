@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import betaincinv
+from scipy.stats import binom
 
 from knowgate.calibration import Interval
 from knowgate.guard import Policy, Route
@@ -53,10 +55,37 @@ def test_nothing_retrieved_is_a_relevance_of_zero_whatever_the_calibrator_says()
     assert (found.relevance, found.route) == (0.0, Route.ABSTAIN)
 
 
-def test_with_one_case_per_unit_the_interval_is_wilsons() -> None:
+def test_with_one_case_per_unit_the_interval_is_clopper_and_pearsons() -> None:
     trials = [(("question", str(i)), 2.0, i < 3) for i in range(10)]
 
-    assert clustered_rate(trials) == Interval.wilson(3, 10)
+    rate = clustered_rate(trials)
+
+    assert (rate.value, rate.n) == (0.3, 10)
+    # The shares at which 3 of 10 or more, and 3 or fewer, have a chance of .025.
+    assert rate.low is not None
+    assert rate.high is not None
+    assert binom.sf(2, 10, rate.low) == pytest.approx(0.025)
+    assert binom.cdf(3, 10, rate.high) == pytest.approx(0.025)
+
+
+def test_units_count_as_many_trials_as_their_variance_leaves() -> None:
+    # Ten units of two: five have 2 of 2, five 1 of 2. The share is .75, residuals are ±.5, so the
+    # variance is 10/9 · 10 · .25 / 20² = .0069444, that of .1875 / .0069444 = 27 trials, times
+    # (t of 19 / t of 9 degrees)² = (2.09302 / 2.26216)² = .85605: 23.113, above the 20 there are.
+    trials = [(("group", str(i // 2)), 1.0, i % 4 != 3) for i in range(20)]
+
+    assert clustered_rate(trials).low == pytest.approx(betaincinv(15, 6, 0.025))
+    # No more than one trial for each unit: 7.5 of 10.
+    few = clustered_rate(trials, most=10)
+    assert (few.low, few.high) == pytest.approx(
+        (betaincinv(7.5, 3.5, 0.025), betaincinv(8.5, 2.5, 0.975))
+    )
+    # All of a unit alike: residuals ±1 or so, and fewer than ten trials remain.
+    alike = clustered_rate([(("group", str(i // 2)), 1.0, i < 10) for i in range(20)])
+    independent = 0.25 / (10 / 9 * 10 * 1 / 400) * (2.0930240544 / 2.2621571628) ** 2
+    assert alike.low == pytest.approx(
+        betaincinv(independent / 2, independent / 2 + 1, 0.025), rel=1e-6
+    )
 
 
 def test_cases_of_one_question_are_no_evidence_of_their_own() -> None:
@@ -90,20 +119,21 @@ def test_the_interval_covers_the_true_rate_about_as_often_as_it_says() -> None:
             trials += [(("group", str(unit)), 1.0, bool(rng.random() < chance)) for _ in range(4)]
         rate = clustered_rate(trials)
         covered += (rate.low or 0) <= 1 / 3 <= (rate.high or 0)
-    # 200 draws at 95 %: a standard error of 1.5 points; resampling is a little too short.
+    # 200 draws at 95 %: a standard error of 1.5 points;
     assert 0.90 <= covered / 200 <= 0.99
 
 
-def test_of_two_units_the_interval_is_that_of_students_t() -> None:
+def test_of_two_units_hardly_anything_is_known() -> None:
     trials = [(("group", "a"), 1.0, i < 18) for i in range(100)]
     trials += [(("group", "b"), 1.0, i < 22) for i in range(100)]
 
     rate = clustered_rate(trials)
 
-    # The standard error is (.22 − .18) / 2 = .02, and t at 97.5 % with one degree 12.706.
-    assert rate.value == pytest.approx(0.2)
-    assert (rate.low, rate.n) == (0.0, 2)
-    assert rate.high == pytest.approx(0.2 + 12.7062 * 0.02, abs=1e-5)
+    assert (rate.value, rate.n) == (0.2, 2)
+    assert rate.low is not None
+    assert rate.high is not None
+    assert rate.low < 0.06
+    assert rate.high > 0.45
 
 
 @pytest.mark.slow
@@ -117,14 +147,13 @@ def test_the_interval_of_few_units_covers_the_true_rate_too() -> None:
             trials += [(("group", str(unit)), 1.0, bool(rng.random() < chance)) for _ in range(30)]
         rate = clustered_rate(trials)
         covered += (rate.low or 0) <= 1 / 3 <= (rate.high or 0)
-    # Resampling alone covers three times in four.
     assert covered / 200 >= 0.91
 
 
 def test_units_that_all_went_alike_have_an_interval_all_the_same() -> None:
     rate = clustered_rate([(("group", str(i // 2)), 1.0, False) for i in range(20)])
 
-    assert (rate.value, rate.low, rate.high) == (0.0, 0.0, Interval.wilson(0, 10).high)
+    assert (rate.value, rate.low, rate.high) == (0.0, 0.0, pytest.approx(1 - 0.025**0.1))
 
 
 def test_without_trials_nothing_is_known() -> None:

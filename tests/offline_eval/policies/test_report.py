@@ -106,7 +106,7 @@ def test_the_json_holds_the_numbers_of_the_page(
     assert sum(part["questions"] for part in value["parts"].values()) == 400
     assert calibrated.rates is not None
     assert value["held_out"] is None
-    assert value["cross_fitted"]["risk"]["value"] == calibrated.rates.risk.value
+    assert value["certified_on"]["risk"]["value"] == calibrated.rates.risk.value
     assert [step["number"] for step in value["path"] if step["chosen"]]
     for signal in ("relevance", "confidence"):
         assert 0 <= value["signals"][signal]["after"]["brier"]["value"] <= 1
@@ -166,7 +166,7 @@ def test_without_held_out_questions_the_page_says_how_they_are_judged(tmp_path: 
 
     text = _text(write_calibration_report(found, tmp_path / "page.html").html)
 
-    assert "On questions judged by what the others give" in text
+    assert "On questions that it was calibrated on" in text
     assert "Questions that the certificate rests on" in text
 
 

@@ -21,16 +21,30 @@ def test_no_question_is_in_two_parts_and_none_is_lost(
     parts = CalibrationRecord.split(cases, share=share, seed=seed)
 
     assert sorted((c for part in parts for c in part), key=lambda c: int(c.case)) == cases
-    first, second = ({c.question_id for c in part} for part in parts)
+    first, second = ({c.group for c in part} for part in parts)
     assert not first & second
     assert len(first) == round(share * len(first | second))
 
 
-def test_a_group_is_in_every_part_as_often_as_among_all() -> None:
-    cases = [CalibrationRecord(str(i), 0.5, 0.5, True, True, f"d{i % 2}") for i in range(400)]
+def test_each_question_without_a_group_is_dealt_by_itself() -> None:
+    cases = [CalibrationRecord(str(i), 0.5, 0.5, True, True) for i in range(400)]
 
-    for part in CalibrationRecord.split(cases, share=0.5):
-        assert 80 < sum(case.group == "d0" for case in part) < 120
+    assert [len(part) for part in CalibrationRecord.split(cases, share=0.25)] == [100, 300]
+
+
+def test_a_question_whose_records_name_two_groups_is_in_one_part() -> None:
+    cases = [
+        CalibrationRecord(f"q{i}", 0.5, 0.5, True, True, f"d{i + k}", case=str(k))
+        for i in range(40)
+        for k in range(2)
+    ]
+
+    for order in (cases, cases[::-1]):
+        first, second = (
+            {c.question_id for c in p} for p in CalibrationRecord.split(order, share=0.5)
+        )
+        assert not first & second
+    assert first == {c.question_id for c in CalibrationRecord.split(cases, share=0.5)[0]}
 
 
 def test_the_seed_alone_decides_and_another_one_decides_otherwise() -> None:
@@ -58,15 +72,12 @@ def test_a_share_that_is_none_is_refused(share: float) -> None:
         CalibrationRecord.split(drawn(2).records, share=share)
 
 
-def test_each_part_of_a_calibration_is_a_sample_of_all_documents() -> None:
-    # One large document and eleven small ones: dealt whole, some would be missing.
+def test_no_document_is_in_two_parts_of_a_calibration() -> None:
     cases = tuple(
-        CalibrationRecord(str(i), i % 7, None, i % 3 > 0, None, "large" if i % 2 else f"d{i % 22}")
-        for i in range(1100)
+        CalibrationRecord(str(i), i % 7, None, i % 3 > 0, None, f"d{i % 50}") for i in range(500)
     )
 
     found = calibrate_records(CalibrationSet(cases, "drawn"), risk=0.5, delta=0.1, share=0.8)
 
-    for part in (found.learn, found.certify, found.test):
-        assert len({case.group for case in part}) == 12
-        assert 0.4 < sum(case.group == "large" for case in part) / len(part) < 0.6
+    groups = [{case.group for case in part} for part in (found.learn, found.certify, found.test)]
+    assert sum(map(len, groups)) == len(set().union(*groups)) == 50

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from knowgate.calibration.risk import LEARN_CALIBRATORS, RiskTarget
+from knowgate.guard import InputError
 from knowgate.offline_eval.policies import calibrate_records
 from tests.offline_eval.policies.measured import drawn
 
@@ -25,7 +26,7 @@ def test_instruments_that_are_not_named_are_warned_of() -> None:
 
 
 def test_few_groups_are_warned_of() -> None:
-    crowded = tuple(replace(case, group=f"d{i % 12}") for i, case in enumerate(drawn(200).records))
+    crowded = tuple(replace(case, group=f"d{i % 30}") for i, case in enumerate(drawn(200).records))
 
     words = _warnings(records=crowded)
 
@@ -33,13 +34,11 @@ def test_few_groups_are_warned_of() -> None:
     assert "groups. Questions of one group tend to go alike" in words
 
 
-def test_one_group_is_one() -> None:
+def test_one_group_cannot_be_split() -> None:
     alone = tuple(replace(case, group="d") for case in drawn(200).records)
 
-    words = _warnings(records=alone)
-
-    assert "Only 1 independent unit certifies: " in words
-    assert "questions come from 1 group. Questions" in words
+    with pytest.raises(InputError, match="200 questions of 1 group, of them"):
+        _warnings(records=alone)
 
 
 def test_where_nothing_is_certified_there_are_no_limits_of_a_promise() -> None:
