@@ -239,7 +239,7 @@ def margin_lines(found: Calibrated) -> list[str]:
     sets = len(found.measured.kept_sets)
     return [
         f"passages: {dropped:.0%} are left out of the prompt, those more than "
-        f"{found.policy.kept_margin:.3f} below the best; none of {sets} questions lost its "
+        f"{found.policy.kept_margin:.3f} below the second best; none of {sets} questions lost its "
         f"passage, a further one does with probability 1/{sets + 1} at most"
     ]
 
