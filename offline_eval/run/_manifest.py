@@ -156,7 +156,7 @@ class Manifest(Stored):
                 or was written by a newer knowgate.
         """
         where = os.fspath(path)
-        value = read_json(path)
+        value = read_json(path, links=False)
         version = value.get("schema_version") if isinstance(value, dict) else None
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
             raise InputError(

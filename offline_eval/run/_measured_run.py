@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ...guard.errors import InputError
+from ...guard.files import read_bytes
 from ...guard.policy import Policy
 from ._manifest import Manifest
 from ._questions import (
@@ -212,7 +213,7 @@ def _require_whole_rows(root: Path, manifest: MeasuredManifest) -> None:
         raise _not_finished(root, manifest, 0, "no rows.jsonl in the run folder: ")
     try:
         # As bytes: a kill may also cut a letter in two.
-        content = path.read_bytes()
+        content = read_bytes(path, links=False)
     except OSError as error:
         raise InputError(
             f"cannot be read ({error.strerror})", where=str(path), hint=_RUN_AGAIN

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...guard.errors import InputError
+from ...guard.files import open_regular, read_bytes
 from ...guard.text import clean_text
 
 _CONTINUE = "fix that and start again: it goes on after the last whole row"
@@ -128,7 +129,7 @@ def stored_rows(path: Path) -> list[RawRow]:
         InputError: the file cannot be read, or a row is damaged.
     """
     try:
-        content = path.read_bytes()
+        content = read_bytes(path, links=False)
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -171,11 +172,11 @@ class LinesFile:
     def __init__(self, path: Path, key: str) -> None:
         self._path = path
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._file = open_regular(path, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise unwritable(path, error.strerror) from None
         try:
-            content = path.read_bytes()
+            content = read_bytes(path, links=False)
             self._end = content.rfind(b"\n") + 1
             # Before the cut: a file that is something else is left as it is.
             self.keys = keys_of(whole_lines(content, path), key)
@@ -205,7 +206,7 @@ class LinesFile:
             while written < len(block):
                 written += os.pwrite(self._file, block[written:], self._end + written)
             os.fsync(self._file)
-            in_place = os.path.samestat(os.fstat(self._file), os.stat(self._path))
+            in_place = os.path.samestat(os.fstat(self._file), os.lstat(self._path))
         except FileNotFoundError:
             in_place = False
         except OSError as error:
@@ -255,7 +256,7 @@ class FileLock:
 
     def _taken(self) -> bool:
         try:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._file = open_regular(self._path, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise unwritable(self._path.parent, error.strerror) from None
         try:
@@ -314,7 +315,8 @@ def append_lines(path: Path, lines: Sequence[bytes]) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         new = not path.exists()
-        with path.open("ab+") as stream:
+        descriptor = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        with os.fdopen(descriptor, "ab+") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)
             _end_last_line(stream)
             stream.write(block)

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel
 
 from ...guard.errors import InputError
-from ...guard.files import atomic_writer, read_jsonl
+from ...guard.files import atomic_writer, inner_folder, read_bytes, read_jsonl
 from ._manifest import Stored
 from ._rows import (
     LinesFile,
@@ -76,6 +76,8 @@ class TableSpec(Generic[RowT]):
                 is damaged (with the line).
         """
         path = self.path(Path(folder))
+        if path.parent != Path(folder):
+            inner_folder(folder, path.parent.name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -167,7 +169,8 @@ class Table(Generic[RowT]):
         """
         spec = self.spec
         if spec.whole:
-            found = [(f"{self._path}:{number}", row) for number, row in read_jsonl(self._path)]
+            lines = read_jsonl(self._path, links=False)
+            found = [(f"{self._path}:{number}", row) for number, row in lines]
         else:
             found = stored_rows(self._path)
         checked = [
@@ -363,7 +366,7 @@ class SharedLog(Generic[RowT]):
             InputError: the file cannot be read, or a line is not such a row.
         """
         try:
-            content = self.path.read_bytes()
+            content = read_bytes(self.path, links=False)
         except FileNotFoundError:
             return []
         except OSError as error:

@@ -24,6 +24,7 @@ MODULES = (
     "inputs",
     "judged_texts",
     "run_files",
+    "links",
     "concurrency",
     "kills",
     "pages",

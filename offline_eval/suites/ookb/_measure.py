@@ -160,7 +160,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
             # Read before the first case: a damaged file is an error of the run, not of its rows.
             work.run[MeasuredRun.PASSAGES].rows()
         path, text = work.run.folder / "questions.jsonl", _question_lines(work)
-        if not path.exists() or read_text(path) != text:
+        if not path.exists() or read_text(path, links=False) != text:
             write_text(path, text)
 
     def answer(self, cases: Sequence[MeasuredCase], system: System) -> list[MeasuredRow]:
