@@ -24,6 +24,7 @@ MODULES = (
     "inputs",
     "judged_texts",
     "run_files",
+    "changed_rows",
     "links",
     "concurrency",
     "kills",

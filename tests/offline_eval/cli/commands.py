@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.bound_rows import bind
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -22,8 +24,10 @@ Knowgate = Callable[..., Outcome]
 
 
 def write_lines(path: Path, values: Sequence[Mapping[str, Any]]) -> Path:
-    """Write JSON lines."""
+    """Write JSON lines, bound to their run where they are rows of one."""
     path.write_text("".join(json.dumps(value) + "\n" for value in values), encoding="utf-8")
+    if (path.parent / "manifest.json").exists():
+        bind(path.parent, path.stem)
     return path
 
 
