@@ -1,11 +1,18 @@
 """Read and write files: a one-line error on bad input, never a half-written file.
 
-Used by all packages, so that errors about files read alike.
+Used by all packages, so that errors about files read alike. Links and special files:
+
+- Only regular files are read; a pipe, a socket or a device is an error and is never waited for.
+  The exception is what the shell hands over open: `/dev/stdin` and `/dev/fd/N`.
+- A file that a user names, or one of a model, may be a link to a regular file. Files that knowgate
+  looks for in a folder of runs may not (`links=False`).
+- Nothing is written through a link.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -22,7 +29,10 @@ from .errors import InputError
 __all__ = [
     "atomic_writer",
     "file_sha256",
+    "inner_folder",
     "new_folder",
+    "open_regular",
+    "read_bytes",
     "read_json",
     "read_jsonl",
     "read_text",
@@ -32,26 +42,91 @@ __all__ = [
 ]
 
 
-_STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
+_STANDARD_STREAMS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
+_LINK = OSError(errno.ELOOP, "is a link")
 
 
-def read_text(path: str | os.PathLike[str], *, most_bytes: int | None = None) -> str:
+def open_regular(
+    path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, links: bool = False
+) -> int:
+    """Open a regular file and return its descriptor, which the caller closes.
+
+    Args:
+        path: of the file.
+        flags: as of `os.open`; a file that is made gets the usual permissions.
+        links: whether the path may be a link to a regular file, or what the shell hands over open.
+
+    Raises:
+        OSError: as `os.open`; or it is a link, a folder, a pipe, a socket or a device.
+    """
+    if links and _inherited_descriptor(path) is not None:
+        return os.open(path, flags | os.O_CLOEXEC)
+    flags |= os.O_CLOEXEC | os.O_NONBLOCK | (0 if links else os.O_NOFOLLOW)
+    try:
+        descriptor = os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP and not links:
+            raise _named(_LINK, path) from None
+        if error.errno == errno.ENXIO:  # a socket, or a pipe that nobody reads
+            raise _named(_NOT_REGULAR, path) from None
+        raise
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    raise _named(_FOLDER if stat.S_ISDIR(mode) else _NOT_REGULAR, path)
+
+
+_NOT_REGULAR = OSError(errno.EINVAL, "is no ordinary file")
+_FOLDER = OSError(errno.EISDIR, "is a folder")
+
+
+def _named(error: OSError, path: str | os.PathLike[str]) -> OSError:
+    return OSError(error.errno, error.strerror, os.fsdecode(path))
+
+
+def read_bytes(
+    path: str | os.PathLike[str], *, links: bool = True, most_bytes: int | None = None
+) -> bytes:
+    """Read a regular file.
+
+    Args:
+        path: of the file.
+        links: as for `open_regular`.
+        most_bytes: reject a larger file; None reads any.
+
+    Raises:
+        OSError: as `open_regular`, or it is too large (`EFBIG`).
+    """
+    with os.fdopen(open_regular(path, links=links), "rb") as stream:
+        if most_bytes is None:
+            return stream.read()
+        # Of what the shell hands over, nobody knows the size before it is read.
+        if os.fstat(stream.fileno()).st_size <= most_bytes:
+            content = stream.read(most_bytes + 1)
+            if len(content) <= most_bytes:
+                return content
+        raise OSError(errno.EFBIG, f"has more than {most_bytes:,} bytes", os.fsdecode(path))
+
+
+def read_text(
+    path: str | os.PathLike[str], *, most_bytes: int | None = None, links: bool = True
+) -> str:
     """Read the UTF-8 text of a file, without a byte order mark.
 
     Args:
         path: of the file.
         most_bytes: reject a larger file without reading it; None reads any.
+        links: as for `open_regular`.
 
     Raises:
-        InputError: the file is missing, a folder, unreadable, too large or not UTF-8.
+        InputError: the file is missing, a folder, no regular file, unreadable, too large or not
+            UTF-8.
     """
-    where = os.fspath(path)
+    where, content = os.fspath(path), b""
     try:
-        if most_bytes is not None and Path(path).stat().st_size > most_bytes:
-            raise InputError(
-                f"has more than {most_bytes:,} bytes", where=where, hint="check the path"
-            )
-        return Path(path).read_bytes().decode("utf-8-sig")
+        content = read_bytes(path, links=links, most_bytes=most_bytes)
+        return content.decode("utf-8-sig")
     except FileNotFoundError:
         raise InputError("no such file", where=where, hint="check the path") from None
     except IsADirectoryError:
@@ -59,20 +134,30 @@ def read_text(path: str | os.PathLike[str], *, most_bytes: int | None = None) ->
             "is a folder, not a file", where=where, hint="name a file inside it"
         ) from None
     except UnicodeDecodeError as error:
-        line = Path(path).read_bytes()[: error.start].count(b"\n") + 1
+        line = content[: error.start].count(b"\n") + 1
         raise InputError(
             "not UTF-8 text", where=f"{where}:{line}", hint="save the file as UTF-8"
         ) from None
     except OSError as error:
-        raise InputError(
-            f"cannot be read ({error.strerror})", where=where, hint="check the permissions"
-        ) from None
+        hint = _HINTS.get(error.errno or 0, "check the permissions")
+        raise InputError(f"cannot be read ({error.strerror})", where=where, hint=hint) from None
     except ValueError:  # a NUL in the path
         raise InputError("no such path", where=repr(where), hint="check the path") from None
 
 
+_HINTS = {
+    errno.EFBIG: "check the path",
+    errno.EINVAL: "name an ordinary file",
+    errno.ELOOP: "put the file itself there",
+}
+
+
 def read_json(
-    path: str | os.PathLike[str], *, unique: bool = False, most_bytes: int | None = None
+    path: str | os.PathLike[str],
+    *,
+    unique: bool = False,
+    most_bytes: int | None = None,
+    links: bool = True,
 ) -> Any:
     """Read a JSON file.
 
@@ -80,11 +165,12 @@ def read_json(
         path: of the file.
         unique: reject objects in which a key stands twice; otherwise the last one counts.
         most_bytes: reject a larger file without reading it; None reads any.
+        links: as for `open_regular`.
 
     Raises:
         InputError: as `read_text`, or the content is not JSON (with the line).
     """
-    text = read_text(path, most_bytes=most_bytes)
+    text = read_text(path, most_bytes=most_bytes, links=links)
     if not text.strip():
         raise InputError("the file is empty", where=os.fspath(path), hint="expected JSON")
     try:
@@ -124,15 +210,21 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_jsonl(
+    path: str | os.PathLike[str], *, links: bool = True
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """Line numbers (from 1) and objects of a JSON-lines file; blank lines are skipped.
+
+    Args:
+        path: of the file.
+        links: as for `open_regular`.
 
     Raises:
         InputError: as `read_text`, or a line is not a JSON object.
     """
     where = os.fspath(path)
     # Not splitlines(): U+2028 and friends are legal inside JSON strings.
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
+    for number, line in enumerate(read_text(path, links=links).split("\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -158,27 +250,28 @@ def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, An
 def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
     """A UTF-8 text file that appears under `path` whole, or not at all.
 
-    A link is followed, a file that is replaced keeps its permissions, and a device,
-    a pipe, or whatever `/dev/stdout` leads to is written to as it is. Lone
-    surrogates, which UTF-8 cannot hold, are written as `\\udXXX`: inside a JSON
+    A file that is replaced keeps its permissions; a device, a pipe that somebody reads,
+    or whatever `/dev/stdout` leads to is written to as it is. Lone surrogates, which
+    UTF-8 cannot hold, are written as `\\udXXX`: inside a JSON
     string that reads back as it was.
 
     Raises:
-        InputError: the folder cannot be made or written to.
+        InputError: the folder cannot be made or written to, or the path is a link.
     """
     written: Path | None = None
     try:
         try:
-            target = Path(os.path.realpath(path))
+            target = Path(path)
             target.parent.mkdir(parents=True, exist_ok=True)
-            if target.is_dir():
-                raise IsADirectoryError(21, "is a folder")
             # Replacing /dev/null by a file would be a bad surprise.
-            inherited = _inherited_descriptor(path)
+            inherited, mode = _inherited_descriptor(path), _mode(target)
             if inherited is not None:
                 descriptor = os.dup(inherited)
-            elif Path(path).exists() and not Path(path).is_file():
-                descriptor = os.open(path, os.O_WRONLY)
+            elif stat.S_ISDIR(mode) or stat.S_ISLNK(mode):
+                raise _named(_FOLDER if stat.S_ISDIR(mode) else _LINK, path)
+            elif not stat.S_ISREG(mode):
+                descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+                os.set_blocking(descriptor, True)
             else:
                 # The name is known before the file is there: a signal may come in between.
                 written = target.parent / f".knowgate-{uuid4().hex}.tmp"
@@ -206,6 +299,14 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
             with contextlib.suppress(OSError):
                 written.unlink()
         raise
+
+
+def _mode(path: Path) -> int:
+    """The mode of what is there, links not followed; where nothing is, that of a file."""
+    try:
+        return path.lstat().st_mode
+    except FileNotFoundError:
+        return stat.S_IFREG
 
 
 def _inherited_descriptor(path: str | os.PathLike[str]) -> int | None:
@@ -290,7 +391,21 @@ def new_folder(folder: str | os.PathLike[str], *, last: str = "") -> Iterator[Pa
         shutil.rmtree(work, ignore_errors=True)
 
 
+def inner_folder(root: str | os.PathLike[str], name: str) -> Path:
+    """Return the folder of a name below `root`, which need not be there yet.
+
+    Raises:
+        InputError: it is a link: what it leads to does not belong to `root`.
+    """
+    folder = Path(root, name)
+    if folder.is_symlink():
+        raise InputError(
+            "is a link, not a folder", where=str(folder), hint="put the folder itself there"
+        )
+    return folder
+
+
 def file_sha256(path: str | os.PathLike[str]) -> str:
     """Hexadecimal sha256 of a file's bytes."""
-    with Path(path).open("rb") as stream:
+    with os.fdopen(open_regular(path, links=True), "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

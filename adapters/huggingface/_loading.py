@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...guard.engine import quiet_loading, require_no_code
 from ...guard.errors import DeviceError, ModelFolderError, optional_import
-from ...guard.files import read_json
+from ...guard.files import open_regular, read_json
 from ._lora import AdapterFolder, check_adapter, merge_adapter
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ def weights_sha256(files: list[Path]) -> str:
     """
     digest = hashlib.sha256()
     for path in files:
-        with path.open("rb") as stream:
+        with os.fdopen(open_regular(path, links=True), "rb") as stream:
             while block := stream.read(_CHUNK):
                 digest.update(block)
     return digest.hexdigest()

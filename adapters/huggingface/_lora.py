@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ...guard.errors import InputError, ModelFolderError, optional_import
-from ...guard.files import read_json
+from ...guard.files import read_bytes, read_json
 
 CONFIG_FILE = "adapter_config.json"
 WEIGHTS_FILE = "adapter_model.safetensors"
@@ -80,7 +80,7 @@ class AdapterFolder:
         """Identifies the adapter: the bytes of its configuration and its weights."""
         digest = hashlib.sha256()
         for name in (CONFIG_FILE, WEIGHTS_FILE):
-            content = (self.path / name).read_bytes()
+            content = read_bytes(self.path / name)
             digest.update(f"{name}:{len(content)};".encode() + content)
         return digest.hexdigest()
 

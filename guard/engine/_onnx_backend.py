@@ -22,7 +22,7 @@ from ..errors import (
     ModelFolderError,
     optional_import,
 )
-from ..files import read_json, write_text
+from ..files import read_bytes, read_json, write_text
 from ._backends import (
     GRAPH_SHA256,
     MANIFEST_FILE,
@@ -214,7 +214,7 @@ def load_onnx(folder: Path, runtime: Runtime) -> LoadedEncoder:
     if not path.is_file():
         raise ModelFolderError(f"no {GRAPH_FILE}", where=str(folder), hint="export it again")
     # The same bytes are hashed and loaded; files beside it are out of the graph's reach.
-    graph = path.read_bytes()
+    graph = read_bytes(path)
     found = hashlib.sha256(graph).hexdigest()
     if found != manifest.graph_sha256:
         raise ModelFolderError(

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
 
 from ..errors import InputError, ModelFolderError
-from ..files import read_json, write_text
+from ..files import open_regular, read_json, write_text
 from ..policy import Fingerprint
 from ._encoded_text import EncodedText
 
@@ -165,7 +165,7 @@ class PassageStore:
         path, index = self.folder / _TABLE, self.index
         wanted = index.passages * _RECORD.itemsize
         try:
-            with path.open("rb") as stream:
+            with os.fdopen(open_regular(path, links=True), "rb") as stream:
                 raw = stream.read(wanted)
         except OSError as error:
             raise _damaged(path, f"cannot be read ({error.strerror})") from None
@@ -181,7 +181,7 @@ class PassageStore:
     def _map_data(self) -> mmap.mmap | bytes:
         path, wanted = self.folder / _DATA, self.index.data_bytes
         try:
-            with path.open("rb") as stream:
+            with os.fdopen(open_regular(path, links=True), "rb") as stream:
                 there = os.fstat(stream.fileno()).st_size
                 if there < wanted:
                     raise _damaged(path, f"has {there} bytes, {wanted} were written")
@@ -312,7 +312,7 @@ class PassageWriter:
     def _locked(self) -> int:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            lock = open_regular(self.folder / _LOCK, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise _unwritable(self.folder, error) from None
         try:
@@ -336,7 +336,7 @@ class PassageWriter:
                     hint="name a new folder, or one that `knowgate index` wrote",
                 )
             for name in (_TABLE, _DATA):
-                (self.folder / name).write_bytes(b"")
+                write_text(self.folder / name, "")
             index = _Index(encoder=encoder, dtype=cast(StoredDtype, dtype or "float16"))
             write_text(self.folder / _INDEX, index.model_dump_json(indent=1) + "\n")
         store = PassageStore(self.folder, encoder)
@@ -345,7 +345,7 @@ class PassageWriter:
 
     def _stream(self, name: str, length: int) -> Any:
         try:
-            stream = (self.folder / name).open("r+b")
+            stream = os.fdopen(open_regular(self.folder / name, os.O_RDWR), "r+b")
             stream.truncate(length)
             stream.seek(length)
         except OSError as error:

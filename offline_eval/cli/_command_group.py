@@ -18,11 +18,13 @@ from typing import Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ._console import err
 from ._project_file import ProjectFile
 
 _NARROWEST_BOXES = 72
 # A broken file must not keep these from working.
 _WITHOUT_PROJECT = ("doctor", "init")
+_TOLD = "knowgate.project_file_told"
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +232,10 @@ def _defaults(ctx: Any, command: Any, names: list[str], rest: list[str]) -> dict
             return {}
         names = [*names, name]
     found: Any = file.defaults(names, command, rest)
+    # `check` runs other commands below the same context.
+    if found and not ctx.meta.setdefault(_TOLD, False):
+        ctx.meta[_TOLD] = True
+        err.print(f"options from {file.path}", markup=False)
     for name in reversed(names):
         found = {name: found}
     return dict(found)

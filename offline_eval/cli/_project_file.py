@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import os
 import re
 import tomllib
 import types
@@ -92,13 +93,15 @@ class ProjectFile:
     def find(cls, named: Path | None, commands: Iterable[str]) -> ProjectFile | None:
         """Read the named file, or that of the working directory or its nearest parent.
 
+        One that was not named must belong to whoever runs the command, or to root.
+
         Args:
             named: None to look for one.
             commands: whose sections there may be.
 
         Raises:
-            InputError: it cannot be read, or has an unknown key, section, or type; the message
-                names file and line.
+            InputError: it cannot be read, belongs to somebody else, or has an unknown key, section,
+                or type; the message names file and line.
         """
         if named is not None:
             return cls.read(named, commands)
@@ -106,6 +109,7 @@ class ProjectFile:
         for folder in (here, *here.parents):
             if (folder / FILE_NAME).is_file():
                 path = Path(FILE_NAME) if folder == here else folder / FILE_NAME
+                _require_own(path)
                 return cls.read(path, commands)
         return None
 
@@ -276,6 +280,25 @@ class ProjectFile:
                 return begins
             begins = number + 1
         return 1
+
+
+def _require_own(path: Path) -> None:
+    """Reject a file of another user: what it names as `chain` or `scorer` would run as one's own.
+
+    Raises:
+        InputError: neither whoever runs this nor root owns it, or the link that leads to it.
+    """
+    user = os.geteuid()
+    trusted = {0, user}
+    if user == 0 and (behind := os.environ.get("SUDO_UID", "")).isdigit():
+        trusted.add(int(behind))
+    strangers = {path.lstat().st_uid, path.stat().st_uid} - trusted
+    if strangers:
+        raise InputError(
+            f"belongs to another user ({min(strangers)}), and what it names can run code",
+            where=str(path),
+            hint=f"look through it, and name it if it is yours: knowgate --config {path} …",
+        )
 
 
 _TEXTS = 'a list of texts, such as ["auroc<0.8"]'

@@ -50,7 +50,7 @@ def cautions(
     """
     certified = policy.guarantee is not None and policy.guarantee.certified
     found = [*_unnamed(measured), *(_crowded(certify) if certified else [])]
-    found += [*_off_scale(measured), *_unjudged(measured)]
+    found += [*_off_scale(measured), *_unjudged(measured), *_unbound(measured)]
     return [*found, *_in_all(measured, certify, policy, share)]
 
 
@@ -111,6 +111,15 @@ def _off_scale(measured: CalibrationSet) -> list[str]:
     return [
         f"In {off} case{'' if off == 1 else 's'} confidence lies outside 0 and 1. A guard takes "
         "such a confidence for a failed one: bring it to 0 to 1 before measuring and serving."
+    ]
+
+
+def _unbound(measured: CalibrationSet) -> list[str]:
+    if not measured.unbound:
+        return []
+    return [
+        "The run is of an earlier version, in which a row that was edited, lost or taken from "
+        "another run is not noticed: measure into a new folder if that may have happened."
     ]
 
 

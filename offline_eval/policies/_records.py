@@ -55,6 +55,8 @@ class CalibrationSet:
         makers: of each question that a program made, its `QuestionRecord.made_by`.
         reviews: by question, what people said of its left-out case; None where it cannot be
             reviewed, since the records come from no run that leaves sources out.
+        unbound: they come from a run of an earlier version, where a row that was changed, left out
+            or taken from another run is not noticed.
     """
 
     records: tuple[CalibrationRecord, ...]
@@ -76,6 +78,7 @@ class CalibrationSet:
     beside: tuple[CalibrationRecord, ...] = ()
     makers: Mapping[str, str] = field(default_factory=dict)
     reviews: Mapping[str, Review.Verdict] | None = None
+    unbound: bool = False
 
     def about(self, missing: Missing | None) -> CalibrationSet:
         """Return the set with the records that a promise is about; the others stand beside them.
@@ -351,6 +354,7 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
             if (review := found.reviews.get(row.case_id)) is not None and review.verdict is not None
         },
         tuned_on=found.manifest.tuned_on,
+        unbound=not found.manifest.chained,
         retrieval=_retrieval(found),
         leaves_out=True,
         kept_sets=tuple(_kept_sets(found)),
@@ -467,7 +471,8 @@ def records_from_uniknow(run: str | os.PathLike[str]) -> CalibrationSet:
         InputError: no such run, no guard took part, or it is not whole.
     """
     signals = uniknow_signals(run)
-    settings = Manifest.read_raw(run).get("settings")
+    manifest = Manifest.read_raw(run)
+    settings = manifest.get("settings")
     where = str(Path(run) / "manifest.json")
     found: dict[str, Any] = settings if isinstance(settings, dict) else {}
     dataset = found.get("dataset", "")
@@ -478,6 +483,7 @@ def records_from_uniknow(run: str | os.PathLike[str]) -> CalibrationSet:
         scorer=_fingerprint(found.get("scorer"), "scorer", where),
         estimator=_fingerprint(found.get("estimator"), "estimator", where),
         aggregator=str(found.get("aggregator") or "max"),
+        unbound=manifest.get("chained") is not True,
         population=f"questions of the data set {dataset}, each with a context of every kind that "
         f"was made ({kinds}), all kinds counting the same",
     )

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from ...guard import DecisionLog
 from ...guard.decision import Mode, Route
 from ...guard.errors import InputError
-from ...guard.files import read_jsonl
+from ...guard.files import read_bytes, read_jsonl
 from ...guard.policy import Policy
 
 _HINT = "name files or folders that knowgate.guard.DecisionLog wrote"
@@ -109,7 +109,7 @@ class ShadowLog:
         cut_off = 0
         for number, path in enumerate(files, start=1):
             try:
-                for line, value in read_jsonl(path):
+                for line, value in read_jsonl(path, links=False):
                     found.append(_decision(value, path, line))
             except InputError as error:
                 if not _is_cut_off(path, error):
@@ -223,7 +223,7 @@ def read_texts(decisions: Iterable[LoggedDecision]) -> dict[tuple[Path, int], di
     found = {}
     for path, numbers in wanted.items():
         last = max(numbers)
-        for number, value in read_jsonl(path):
+        for number, value in read_jsonl(path, links=False):
             if number in numbers and isinstance(value.get("text"), dict):
                 found[path, number] = value["text"]
             if number >= last:
@@ -239,8 +239,9 @@ def _files(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
     found: dict[Path, None] = {}
     for given in paths:
         path = Path(given)
-        files = sorted(path.glob("decisions-*.jsonl")) if path.is_dir() else [path]
-        found.update(dict.fromkeys(file.resolve() for file in files))
+        real = path.resolve()
+        files = sorted(real.glob("decisions-*.jsonl")) if path.is_dir() else [real]
+        found.update(dict.fromkeys(files))
     return list(found)
 
 
@@ -259,7 +260,7 @@ def _policy(files: Iterable[Path], policy_id: str) -> Policy | None:
 
 def _is_cut_off(path: Path, error: InputError) -> bool:
     """Whether an error is about the last line of a file, and that line does not end."""
-    raw = path.read_bytes() if path.is_file() else b"\n"
+    raw = read_bytes(path, links=False) if path.is_file() else b"\n"
     last = raw.count(b"\n") + 1
     return not raw.endswith(b"\n") and error.where == f"{path}:{last}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Collection
@@ -16,7 +17,7 @@ from ...guard.files import file_sha256, read_json
 from ._rows import cleaned
 
 # The scores of a probe are compared with a tolerance, by the suite that measured them.
-_NOT_COMPARED = frozenset({"created_by", "probed_scorer"})
+_NOT_COMPARED = frozenset({"chained", "created_by", "probed_scorer"})
 _FIRST_COMPARED = ("suite", "settings", "inputs")
 _START_AGAIN = "remove the run folder and start again"
 
@@ -79,11 +80,15 @@ class Manifest(Stored):
         created_by: program and version that began the run; not compared.
         settings: whatever decides the rows, as JSON.
         inputs: files that the run was made from.
+        chained: whether each row has a digest that binds it to those before it and to the
+            manifest (`first_digest`); runs of before 0.3 have none. Not compared.
     """
 
     # Fields that a subclass does not name are kept: they are compared, too.
     model_config = ConfigDict(frozen=True, extra="allow")
     SCHEMA_VERSION: ClassVar[int] = 1
+    # Whether rows are bound to each other and to the manifest, which then never changes.
+    binds_rows: ClassVar[bool] = True
     # What messages call the content of a folder.
     kind: ClassVar[str] = "run"
     # A model of those settings that readers use; others may be there as well.
@@ -94,6 +99,7 @@ class Manifest(Stored):
     created_by: str = ""
     settings: Any = {}
     inputs: tuple[InputFile, ...] = ()
+    chained: bool = False
 
     @field_validator("settings")
     @classmethod
@@ -107,8 +113,11 @@ class Manifest(Stored):
     @classmethod
     def new(cls, **fields: Any) -> Self:
         """Make the manifest of a run that begins now: schema version and program are set."""
+        chained = {"chained": True} if cls.binds_rows else {}
         return cls(
-            schema_version=cls.SCHEMA_VERSION, created_by=f"knowgate {__version__}", **fields
+            schema_version=cls.SCHEMA_VERSION,
+            created_by=f"knowgate {__version__}",
+            **{**chained, **fields},
         )
 
     @classmethod
@@ -144,6 +153,24 @@ class Manifest(Stored):
         return cls.read_versioned(path, hint=_START_AGAIN)
 
     @classmethod
+    def first_digest(cls, folder: Path, table: str) -> str | None:
+        """Return what the first row of a table is bound to: the manifest and the table's name.
+
+        None outside of a run, and in one whose rows are not bound.
+
+        Raises:
+            InputError: as `read_versioned`.
+        """
+        path = folder / "manifest.json"
+        if not path.is_file():
+            return None
+        value = cls.read_versioned(path, hint=_START_AGAIN)
+        if value.get("chained") is not True:
+            return None
+        text = json.dumps([table, value], sort_keys=True)
+        return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
+
+    @classmethod
     def read_versioned(cls, path: str | os.PathLike[str], *, hint: str) -> dict[str, Any]:
         """Read a JSON object whose `schema_version` is known here.
 
@@ -156,7 +183,7 @@ class Manifest(Stored):
                 or was written by a newer knowgate.
         """
         where = os.fspath(path)
-        value = read_json(path)
+        value = read_json(path, links=False)
         version = value.get("schema_version") if isinstance(value, dict) else None
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
             raise InputError(

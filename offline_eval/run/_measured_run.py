@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ...guard.errors import InputError
+from ...guard.files import read_bytes
 from ...guard.policy import Policy
 from ._manifest import Manifest
 from ._questions import (
@@ -27,9 +28,6 @@ from ._table import Table, TableSpec
 
 _RUN_AGAIN = "run `knowgate measure` again into another folder"
 _CONTINUE = "start the same `knowgate measure` again to continue it"
-_QUESTIONS = TableSpec(
-    "questions", Question, "question_id", hint=_RUN_AGAIN, whole=True, clean=True
-)
 _ROWS = TableSpec("rows", MeasuredRow, "case_id", hint=_RUN_AGAIN, clean=True)
 _CALIBRATE_AGAIN = "run `knowgate calibrate` on this run again"
 
@@ -67,6 +65,7 @@ class MeasuredRun:
     """A checked run.
 
     Attributes:
+        QUESTIONS: table of the questions.
         SOURCES: table of a run through a chain as it is served: where each question's
             answer stands.
         PASSAGES: table of such a run: the texts that were judged.
@@ -81,6 +80,9 @@ class MeasuredRun:
             was none, or when not asked for.
     """
 
+    QUESTIONS: ClassVar = TableSpec(
+        "questions", Question, "question_id", hint=_RUN_AGAIN, whole=True, clean=True
+    )
     SOURCES: ClassVar = TableSpec("sources", SourceRow, "question_id", hint=_RUN_AGAIN, clean=True)
     PASSAGES: ClassVar = TableSpec(
         "passages", StoredPassage, "passage_id", hint=_RUN_AGAIN, clean=True
@@ -212,7 +214,7 @@ def _require_whole_rows(root: Path, manifest: MeasuredManifest) -> None:
         raise _not_finished(root, manifest, 0, "no rows.jsonl in the run folder: ")
     try:
         # As bytes: a kill may also cut a letter in two.
-        content = path.read_bytes()
+        content = read_bytes(path, links=False)
     except OSError as error:
         raise InputError(
             f"cannot be read ({error.strerror})", where=str(path), hint=_RUN_AGAIN
@@ -230,13 +232,13 @@ def _not_finished(root: Path, manifest: MeasuredManifest, done: int, lead: str =
 
 
 def _read_questions(root: Path) -> dict[str, Question]:
-    if not _QUESTIONS.path(root).exists():
+    if not MeasuredRun.QUESTIONS.path(root).exists():
         raise InputError(
             "no questions.jsonl in the run folder",
             where=str(root),
             hint="start the same `knowgate measure` again, it writes what is missing",
         )
-    return {question.question_id: question for question in _QUESTIONS.read(root)}
+    return {question.question_id: question for question in MeasuredRun.QUESTIONS.read(root)}
 
 
 def _read_rows(root: Path, questions: Mapping[str, Question]) -> tuple[MeasuredRow, ...]:

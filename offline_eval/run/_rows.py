@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...guard.errors import InputError
+from ...guard.files import open_regular, read_bytes
 from ...guard.text import clean_text
 
 _CONTINUE = "fix that and start again: it goes on after the last whole row"
@@ -128,7 +130,7 @@ def stored_rows(path: Path) -> list[RawRow]:
         InputError: the file cannot be read, or a row is damaged.
     """
     try:
-        content = path.read_bytes()
+        content = read_bytes(path, links=False)
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -136,6 +138,54 @@ def stored_rows(path: Path) -> list[RawRow]:
             f"cannot be read ({error.strerror})", where=str(path), hint="check the permissions"
         ) from None
     return list(whole_lines(content, path))
+
+
+DIGEST = "chain_digest"
+"""Field of a stored row: a digest of the row and, by their digests, of all before it."""
+
+
+def bound(line: bytes, before: str) -> tuple[bytes, str]:
+    """Return a row with its digest, and the digest.
+
+    Args:
+        line: of a row, without its end.
+        before: digest of the row before it, or what the first row is bound to.
+    """
+    digest = _digest(json.loads(line), before)
+    return line[:-1] + f', "{DIGEST}": "{digest}"}}'.encode("ascii"), digest
+
+
+def last_digest(rows: Iterable[RawRow], first: str) -> str:
+    """Check that rows are as they were stored, in their order, and return the digest of the last.
+
+    Args:
+        rows: from the first on.
+        first: what the first row is bound to.
+
+    Raises:
+        InputError: one was changed, removed, or comes from elsewhere (with the line).
+    """
+    last = first
+    for where, row in rows:
+        try:
+            last = _digest(row, last)
+        except RecursionError:
+            raise InputError("the row is nested too deeply", where=where, hint=_HINT) from None
+        if row.get(DIGEST) != last:
+            raise InputError(
+                "not the row that was stored here: this row or manifest.json was changed, a row "
+                "before it is missing, or it is of another run",
+                where=where,
+                hint="restore the file; or remove this row and all after it, and start what "
+                "wrote them again",
+            )
+    return last
+
+
+def _digest(row: Mapping[str, Any], before: str) -> str:
+    # Of what the row says, not of how it is written.
+    text = json.dumps({name: row[name] for name in sorted(row) if name != DIGEST}, sort_keys=True)
+    return hashlib.sha256(f"{before} {text}".encode("ascii")).hexdigest()[:16]
 
 
 def keys_of(rows: Iterable[RawRow], key: str) -> dict[str, None]:
@@ -163,22 +213,27 @@ class LinesFile:
     Args:
         path: of the file, made where missing.
         key: field by which rows are told apart.
+        first: what the first row is bound to; None where rows are not bound to each other.
 
     Raises:
-        InputError: the file cannot be opened, or a whole line of it is not a row.
+        InputError: the file cannot be opened, a whole line of it is not a row, or one is not as it
+            was stored.
     """
 
-    def __init__(self, path: Path, key: str) -> None:
-        self._path = path
+    def __init__(self, path: Path, key: str, first: str | None = None) -> None:
+        self._path, self._last = path, first
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._file = open_regular(path, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise unwritable(path, error.strerror) from None
         try:
-            content = path.read_bytes()
+            content = read_bytes(path, links=False)
             self._end = content.rfind(b"\n") + 1
             # Before the cut: a file that is something else is left as it is.
-            self.keys = keys_of(whole_lines(content, path), key)
+            rows = list(whole_lines(content, path))
+            self.keys = keys_of(rows, key)
+            if first is not None:
+                self._last = last_digest(rows, first)
             if self._end < len(content):
                 os.ftruncate(self._file, self._end)
                 os.fsync(self._file)
@@ -197,7 +252,13 @@ class LinesFile:
             InputError: the disk is full, or the like, and the file is as it was before; or
                 it was removed, replaced or changed by somebody else.
         """
-        block = memoryview(b"".join(line + b"\n" for line in lines))
+        last, stored = self._last, []
+        for line in lines:
+            whole = line
+            if last is not None:
+                whole, last = bound(line, last)
+            stored.append(whole + b"\n")
+        block = memoryview(b"".join(stored))
         if os.fstat(self._file).st_size != self._end:
             raise unwritable(self._path, "somebody else has changed it")
         try:
@@ -205,7 +266,7 @@ class LinesFile:
             while written < len(block):
                 written += os.pwrite(self._file, block[written:], self._end + written)
             os.fsync(self._file)
-            in_place = os.path.samestat(os.fstat(self._file), os.stat(self._path))
+            in_place = os.path.samestat(os.fstat(self._file), os.lstat(self._path))
         except FileNotFoundError:
             in_place = False
         except OSError as error:
@@ -215,6 +276,7 @@ class LinesFile:
         if not in_place:
             raise unwritable(self._path, "it was moved or removed under way")
         self._end += len(block)
+        self._last = last
 
     def close(self) -> None:
         """Close the file; everything in it is on disk already."""
@@ -255,7 +317,7 @@ class FileLock:
 
     def _taken(self) -> bool:
         try:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._file = open_regular(self._path, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise unwritable(self._path.parent, error.strerror) from None
         try:
@@ -314,7 +376,8 @@ def append_lines(path: Path, lines: Sequence[bytes]) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         new = not path.exists()
-        with path.open("ab+") as stream:
+        descriptor = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        with os.fdopen(descriptor, "ab+") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)
             _end_last_line(stream)
             stream.write(block)

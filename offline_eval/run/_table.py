@@ -15,15 +15,18 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel
 
 from ...guard.errors import InputError
-from ...guard.files import atomic_writer, read_jsonl
-from ._manifest import Stored
+from ...guard.files import atomic_writer, inner_folder, read_bytes, read_jsonl
+from ._manifest import Manifest, Stored
 from ._rows import (
+    DIGEST,
     LinesFile,
     append_lines,
+    bound,
     encode_line,
     encode_row,
     is_whole_row,
     keys_of,
+    last_digest,
     locked,
     stored_rows,
     unwritable,
@@ -76,6 +79,8 @@ class TableSpec(Generic[RowT]):
                 is damaged (with the line).
         """
         path = self.path(Path(folder))
+        if path.parent != Path(folder):
+            inner_folder(folder, path.parent.name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -96,6 +101,25 @@ class TableSpec(Generic[RowT]):
             InputError: the file cannot be read, or a row is damaged (with the line).
         """
         return Table(Path(folder), self, writable=False).rows()
+
+    def bound_text(self, folder: str | os.PathLike[str], rows: Iterable[Mapping[str, Any]]) -> str:
+        """Return the text of the table's file, each row bound to those before it and to the run.
+
+        Args:
+            folder: of a run, with its manifest.
+            rows: JSON objects, in their order.
+
+        Raises:
+            InputError: the manifest cannot be read.
+            UnstorableRowError: JSON cannot hold a row.
+        """
+        last, lines = Manifest.first_digest(Path(folder), self.name), []
+        for row in rows:
+            line = encode_line(row, self.name)
+            if last is not None:
+                line, last = bound(line, last)
+            lines.append(line.decode("utf-8") + "\n")
+        return "".join(lines)
 
     def write(self, folder: str | os.PathLike[str], rows: Iterable[RowT]) -> None:
         """Write the file of the table, whole or not at all.
@@ -128,6 +152,7 @@ class Table(Generic[RowT]):
         self.spec = spec
         self.key = spec.key
         self._path = spec.path(folder)
+        self._first = Manifest.first_digest(folder, spec.name)
         self._file: LinesFile | None = None
         self._lock = threading.Lock()
         self._failure: InputError | None = None
@@ -135,7 +160,7 @@ class Table(Generic[RowT]):
         if not writable:
             self._done = {}
             return
-        self._file = LinesFile(self._path, spec.key)
+        self._file = LinesFile(self._path, spec.key, self._first)
         self._done = self._file.keys
         self._taken = set(self._done)
         self._pending: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
@@ -167,7 +192,8 @@ class Table(Generic[RowT]):
         """
         spec = self.spec
         if spec.whole:
-            found = [(f"{self._path}:{number}", row) for number, row in read_jsonl(self._path)]
+            lines = read_jsonl(self._path, links=False)
+            found = [(f"{self._path}:{number}", row) for number, row in lines]
         else:
             found = stored_rows(self._path)
         checked = [
@@ -175,6 +201,10 @@ class Table(Generic[RowT]):
             for where, value in found
         ]
         keys_of(found, self.key)
+        # Files that are written before the manifest cannot be bound to it.
+        unbound = self.spec.whole and not any(DIGEST in row for _, row in found)
+        if self._first is not None and not unbound:
+            last_digest(found, self._first)
         return checked
 
     def submit(self, row: RowT | Mapping[str, Any]) -> Future[None]:
@@ -255,15 +285,19 @@ class Table(Generic[RowT]):
         with self._lock:
             if self._closed or self._file is None:
                 raise ValueError("the table is closed")
-            lines = {
-                value[self.key]: encode_line(value, self.key)
-                for _, value in stored_rows(self._path)
-            }
+            lines = {}
+            for _, value in stored_rows(self._path):
+                value.pop(DIGEST, None)
+                lines[value[self.key]] = encode_line(value, self.key)
+            last = self._first
             with atomic_writer(self._path) as stream:
                 for key in keys:
-                    stream.write(lines[key].decode("utf-8") + "\n")
+                    line = lines[key]
+                    if last is not None:
+                        line, last = bound(line, last)
+                    stream.write(line.decode("utf-8") + "\n")
             self._file.close()
-            self._file = LinesFile(self._path, self.key)
+            self._file = LinesFile(self._path, self.key, self._first)
             self._done = self._file.keys
             self._taken = set(self._done)
 
@@ -363,7 +397,7 @@ class SharedLog(Generic[RowT]):
             InputError: the file cannot be read, or a line is not such a row.
         """
         try:
-            content = self.path.read_bytes()
+            content = read_bytes(self.path, links=False)
         except FileNotFoundError:
             return []
         except OSError as error:

@@ -221,7 +221,7 @@ def _own_passages(contexts: Mapping[str, FoundContext]) -> list[StoredPassage]:
 
 
 def _add_passages(path: Path, passages: Sequence[StoredPassage]) -> None:
-    text = read_text(path)
+    text = read_text(path, links=False)
     held = {StoredPassage.model_validate_json(line).passage_id for line in text.split("\n") if line}
     new = [passage for passage in passages if passage.passage_id not in held]
     if new:

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ConfigDict, FiniteFloat
 
 from ...guard.errors import InputError
+from ...guard.files import read_text
 from ...guard.policy import Policy
 from ...guard.routing import Signals, decide_route
 from ..judging.labelling import Labels
@@ -400,8 +401,7 @@ def _first_table(folder: Path) -> list[_Row]:
     path = folder / "rows.jsonl"
     if not path.is_file():
         raise InputError("there is no rows.jsonl", where=str(folder), hint=_HINT)
-    with path.open("rb") as stream:
-        line = stream.readline()
+    line = read_text(path, links=False).partition("\n")[0]
     try:
         first = json.loads(line)
     except (ValueError, RecursionError):

@@ -75,6 +75,7 @@ VOLATILE = frozenset(
         "guard_sha256",
         "policy_sha256",
         # Of numbers to the last bit.
+        "chain_digest",
         "digest",
     }
 )

@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import json
 import os
+import socket
 import stat
 import sys
 from collections.abc import Callable
@@ -142,15 +143,63 @@ def test_what_json_cannot_hold_is_refused_before_anything_is_written(
     assert list(file.parent.iterdir()) == []
 
 
-def test_a_link_is_followed_and_stays_a_link(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    link = tmp_path / "link"
-    link.symlink_to("real/file")
-    for text in ("through a dangling link", "once more"):
-        write_text(link, text)
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    link.symlink_to(real)
+    for _ in ("a link to nothing", "a link to a file"):
+        with pytest.raises(InputError, match=r"cannot be written \(is a link\)"):
+            write_text(link, "text")
         assert link.is_symlink()
-        assert (tmp_path / "real" / "file").read_text() == text
-    assert {p.name for p in tmp_path.rglob("*")} == {"real", "link", "file"}
+        assert not real.exists() or real.read_text() == "as it was"
+        real.write_text("as it was")
+    assert set(tmp_path.iterdir()) == {real, link}
+
+
+def test_a_link_that_a_user_names_is_read_and_one_in_a_run_is_not(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    (tmp_path / "real").write_text("text")
+    link.symlink_to("real")
+    assert read_text(link) == "text"
+    with pytest.raises(InputError, match="is a link"):
+        read_text(link, links=False)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize("links", [True, False])
+def test_a_pipe_a_socket_and_a_device_are_not_read_and_never_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the path of a socket is short
+    os.mkfifo("pipe")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket")
+        for path in ("pipe", "socket", "/dev/zero"):
+            with pytest.raises(InputError, match="is no ordinary file"):
+                read_text(path, links=links)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_that_nobody_reads_is_refused_and_not_waited_for(file: Path) -> None:
+    os.mkfifo(file)
+    with pytest.raises(InputError, match="cannot be written"):
+        write_text(file, "text")
+
+
+def test_what_the_shell_hands_over_open_is_read() -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b'{"a": 1}')
+    os.close(writer)
+    try:
+        assert read_json(f"/dev/fd/{reader}") == {"a": 1}
+    finally:
+        os.close(reader)
+
+
+def test_a_larger_file_is_rejected(file: Path) -> None:
+    file.write_text("four")
+    assert read_text(file, most_bytes=4) == "four"
+    with pytest.raises(InputError, match="more than 3 bytes"):
+        read_text(file, most_bytes=3)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")

@@ -26,6 +26,8 @@ MODULES = (
     "inputs",
     "judged_texts",
     "run_files",
+    "changed_rows",
+    "links",
     "concurrency",
     "kills",
     "pages",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 
 from ....guard.engine import quiet_loading, require_no_code
 from ....guard.errors import DeviceError, ModelFolderError, optional_import
-from ....guard.files import file_sha256, read_json, write_json
+from ....guard.files import file_sha256, open_regular, read_json, write_json
 from ._batches import end_ids
 from ._settings import ScenarioTrainingSettings
 
@@ -65,7 +66,7 @@ def weights_sha256(files: list[Path]) -> str:
     """sha256 over the files in the order given, as one stream."""
     digest = hashlib.sha256()
     for path in files:
-        with path.open("rb") as stream:
+        with os.fdopen(open_regular(path, links=True), "rb") as stream:
             while block := stream.read(_CHUNK):
                 digest.update(block)
     return digest.hexdigest()

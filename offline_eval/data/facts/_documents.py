@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import hashlib
 import os
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....guard.errors import InputError
+from ....guard.files import read_bytes
 from ....guard.text import clean_text
 from ._blocks import Content, DocumentError, blocks_of_lines
 from ._html import read_html
@@ -36,11 +38,13 @@ class FoundFile:
 
     Attributes:
         name: what the build calls it.
-        path: where it lies.
+        path: where it lies, without links.
+        outside: whether a link in the folder that was named leads out of that folder.
     """
 
     name: str
     path: Path
+    outside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,8 @@ def find_documents(
 ) -> list[FoundFile]:
     """List the files that `places` name, those in folders and subfolders included.
 
-    Hidden files and folders are passed over, links to folders are not followed.
+    Hidden files and folders are passed over, links to folders are not followed, and links to
+    files outside of the folder that was named are found but not read.
 
     Args:
         places: files and folders.
@@ -78,15 +83,16 @@ def find_documents(
     Raises:
         InputError: a place does not exist, or there is no file at all.
     """
-    found: dict[Path, tuple[str, str]] = {}
+    found: dict[Path, tuple[str, str, bool]] = {}
     gone = Path(without).resolve() if without is not None else None
     for place in places:
         root = Path(place)
         if not root.exists():
             raise InputError("no such file or folder", where=str(root), hint="check the path")
         if not root.is_dir():
-            found.setdefault(root.resolve(), (root.name, str(root.parent.resolve().name)))
+            found.setdefault(root.resolve(), (root.name, str(root.parent.resolve().name), False))
             continue
+        inside = root.resolve()
         for folder, folders, files in os.walk(root):
             folders[:] = sorted(
                 name
@@ -97,38 +103,38 @@ def find_documents(
                 path = Path(folder, name)
                 if not name.startswith("."):
                     short = path.relative_to(root).as_posix()
-                    found.setdefault(path.resolve(), (short, root.resolve().name))
+                    real = Path(os.path.realpath(path))  # unlike `resolve`, also of a loop
+                    outside = not real.is_relative_to(inside)
+                    found.setdefault(real, (short, inside.name, outside))
     if not found:
         where = ", ".join(os.fspath(place) for place in places)
         raise InputError("there is no document", where=where, hint="name files or folders")
     return sorted(_named(found), key=lambda file: file.name)
 
 
-def _named(found: dict[Path, tuple[str, str]]) -> list[FoundFile]:
-    names = [clean_text(short) for short, _ in found.values()]
+def _named(found: dict[Path, tuple[str, str, bool]]) -> list[FoundFile]:
+    names = [clean_text(short) for short, _, _ in found.values()]
     files: list[FoundFile] = []
     taken: set[str] = set()
-    for (path, (_, folder)), name in zip(found.items(), names, strict=True):
+    for (path, (_, folder, outside)), name in zip(found.items(), names, strict=True):
         unique = name if names.count(name) == 1 else clean_text(f"{folder}/{name}")
         while unique in taken:
             unique += "'"
         taken.add(unique)
-        files.append(FoundFile(unique, path))
+        files.append(FoundFile(unique, path, outside))
     return files
 
 
 def read_document(file: FoundFile) -> ReadDocument:
     """Read one document; a document that cannot be read is a typed failure, not an error."""
+    if file.outside:
+        detail = "is a link out of the folder; name the file itself"
+        return ReadDocument(file.name, "", None, ("unreadable", detail))
     try:
-        size = file.path.stat().st_size
-        if not file.path.is_file():
-            return ReadDocument(file.name, "", None, ("unreadable", "is no ordinary file"))
-        if size > MAX_BYTES:
-            detail = f"{size:,} bytes, more than {MAX_BYTES:,}"
-            return ReadDocument(file.name, "", None, ("too_large", detail))
-        raw = file.path.read_bytes()
+        raw = read_bytes(file.path, links=False, most_bytes=MAX_BYTES)
     except OSError as error:
-        return ReadDocument(file.name, "", None, ("unreadable", error.strerror or "unknown"))
+        kind = "too_large" if error.errno == errno.EFBIG else "unreadable"
+        return ReadDocument(file.name, "", None, (kind, error.strerror or "unknown"))
     sha256 = hashlib.sha256(raw).hexdigest()
     try:
         return ReadDocument(file.name, sha256, read_content(raw, file.path.suffix.lower()))

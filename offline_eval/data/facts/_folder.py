@@ -39,6 +39,8 @@ class BuildManifest(Manifest):
     """
 
     kind: ClassVar[str] = "knowledge base"
+    # The manifest changes while it is built, and single calls may be taken out.
+    binds_rows: ClassVar[bool] = False
 
     holds: str = ""
     complete: bool = False

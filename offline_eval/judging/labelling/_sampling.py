@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
 from ....guard.errors import InputError
-from ....guard.files import write_json
+from ....guard.files import inner_folder, open_regular, write_json
 from ...run import (
     Manifest,
     RepliesRun,
@@ -141,7 +140,7 @@ def read_sample(folder: str | os.PathLike[str]) -> LabelSample | None:
     Raises:
         InputError: the file is broken or was written by a newer knowgate.
     """
-    path = Path(folder) / FOLDER / _FILE
+    path = inner_folder(folder, FOLDER) / _FILE
     if not path.exists():
         return None
     value = Manifest.read_versioned(path, hint="fix it, or move the labels folder away")
@@ -180,7 +179,7 @@ def open_sample(
             sampled; or the arguments contradict what is stored.
     """
     _require_finished(run)
-    with _locked(run.folder / FOLDER):
+    with _locked(inner_folder(run.folder, FOLDER)):
         found = read_sample(run.folder)
         wanted = _merged(found, criteria)
         if found is None:
@@ -302,11 +301,13 @@ def _locked(folder: Path) -> Iterator[None]:
     """Alone with the sample: two annotators may start at the same moment."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        stream: Any = (folder / "_sample.lock").open("ab")
+        descriptor = open_regular(folder / "_sample.lock", os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise InputError(
             f"cannot be written ({error.strerror})", where=str(folder), hint="fix that"
         ) from None
-    with stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(descriptor)

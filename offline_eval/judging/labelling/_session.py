@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from ....guard.errors import InputError
+from ....guard.files import inner_folder
 from ...run import RepliesRun, SharedLog
 from ._criteria import (
     HumanLabel,
@@ -459,7 +460,7 @@ def _letter(place: int) -> str:
 
 
 def _log_of(run: RepliesRun, name: str) -> SharedLog[HumanLabel]:
-    return SharedLog(run.folder / FOLDER / f"{name}.jsonl", HumanLabel)
+    return SharedLog(inner_folder(run.folder, FOLDER) / f"{name}.jsonl", HumanLabel)
 
 
 def _shuffled(seed: int, who: str, reply_id: str) -> bytes:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -159,8 +158,9 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
             work.run[MeasuredRun.SOURCES].extend(instruments.search.rows)
             # Read before the first case: a damaged file is an error of the run, not of its rows.
             work.run[MeasuredRun.PASSAGES].rows()
-        path, text = work.run.folder / "questions.jsonl", _question_lines(work)
-        if not path.exists() or read_text(path) != text:
+        path = work.run.folder / "questions.jsonl"
+        text = MeasuredRun.QUESTIONS.bound_text(work.run.folder, _question_rows(work))
+        if not path.exists() or read_text(path, links=False) != text:
             write_text(path, text)
 
     def answer(self, cases: Sequence[MeasuredCase], system: System) -> list[MeasuredRow]:
@@ -318,15 +318,14 @@ def _require_same_scores(folder: Path, instruments: Instruments) -> None:
         )
 
 
-def _question_lines(work: Work[MeasureSettings, MeasuredCase]) -> str:
-    """Return the questions as JSON lines, each once, with the passage that answers it."""
+def _question_rows(work: Work[MeasureSettings, MeasuredCase]) -> Iterator[dict[str, Any]]:
+    """Yield the questions, each once, with the passage that answers it."""
     served = any(one.knowledge_base is None for one in work.cases)
     sources = (
         {one.question_id: one.source for one in work.run[MeasuredRun.SOURCES].rows()}
         if served
         else {}
     )
-    lines = []
     for one in {case.case.question_id: case for case in work.cases}.values():
         base, own = one.knowledge_base, one.case.passage_id
         if one.case.kind is CaseKind.UNANSWERABLE:
@@ -343,8 +342,7 @@ def _question_lines(work: Work[MeasureSettings, MeasuredCase]) -> str:
             del row["made_by"]  # as in runs of before
         if one.unit not in ("", row["passage_id"]):
             row["unit"] = one.unit
-        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
-    return "".join(lines)
+        yield row
 
 
 def _measured(asked: MeasuredCase, system: Instruments) -> MeasuredRow:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.bound_rows import bind
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -22,8 +24,10 @@ Knowgate = Callable[..., Outcome]
 
 
 def write_lines(path: Path, values: Sequence[Mapping[str, Any]]) -> Path:
-    """Write JSON lines."""
+    """Write JSON lines, bound to their run where they are rows of one."""
     path.write_text("".join(json.dumps(value) + "\n" for value in values), encoding="utf-8")
+    if (path.parent / "manifest.json").exists():
+        bind(path.parent, path.stem)
     return path
 
 
@@ -39,11 +43,15 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def refused(outcome: Outcome, *words: str) -> None:
-    """Assert exit code 2, and one line on standard error with all of `words` and a hint."""
+    """Assert exit code 2, and one line on standard error with all of `words` and a hint.
+
+    Before it may stand which project file options are from.
+    """
     assert outcome.code == 2, outcome
     assert outcome.out == ""
-    assert outcome.err.count("\n") == 1, outcome.err
-    assert outcome.err.startswith("error: ")
-    assert " — " in outcome.err
+    said = outcome.err.removeprefix("options from knowgate.toml\n")
+    assert said.count("\n") == 1, outcome.err
+    assert said.startswith("error: ")
+    assert " — " in said
     for word in words:
-        assert word in outcome.err
+        assert word in said

@@ -18,6 +18,7 @@ from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
 from knowgate.offline_eval.policies import CalibrationSet
 from tests.offline_eval.cli.commands import Knowgate, Outcome, read_lines, refused, write_lines
 from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
+from tests.support.bound_rows import bind
 
 JUDGE = SufficiencyJudge(ScriptedLanguageModel(default="yes"))
 
@@ -235,6 +236,7 @@ def test_verdicts_on_other_passages_are_rejected(
     file = changed / "questions.jsonl"
     # As long as before, and under the same ids.
     file.write_text(file.read_text("utf-8").replace("opens at", "shuts at"), "utf-8")
+    bind(changed, "questions")
     outcome = knowgate(
         "calibrate", "--run", cheap, "--judge-run", changed, "--out", tmp_path / "policy.json"
     )

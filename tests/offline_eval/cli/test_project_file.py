@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import tomllib
@@ -71,6 +72,43 @@ def test_every_commented_example_of_init_is_valid(
     assert uncommented.count(" = ") > text.count("\nrisk") + 8
     for command in ("measure", "calibrate", "report"):
         assert not knowgate(command).err.startswith("error: knowgate.toml")
+
+
+def _of_another_user(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.geteuid() == 0:
+        os.lchown(path, 12345, -1)
+        monkeypatch.delenv("SUDO_UID", raising=False)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_a_file_of_another_user_is_named_and_not_read(
+    knowgate: Knowgate, project: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    (project / "code.py").write_text("raise SystemExit('it ran')", encoding="utf-8")
+    path = project / "knowgate.toml"
+    path.write_text('questions = "kb.jsonl"\nchain = "code:chain"\nout = "out"\n')
+    if kind == "link":
+        path.rename(project / "own.toml")
+        path.symlink_to("own.toml")
+    _of_another_user(path, monkeypatch)
+    (project / "below").mkdir()
+    for folder in (project, project / "below"):
+        monkeypatch.chdir(folder)
+        refused(knowgate("measure"), "knowgate.toml", "another user", "--config")
+
+    assert "at most 0.1 with" in knowgate("--config", path, "plan").out  # who names it trusts it
+
+
+def test_the_file_is_named_once_and_only_where_it_changes_something(
+    knowgate: Knowgate, measured: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert knowgate("check", "--accept-generated").err.count("options from knowgate.toml\n") == 1
+    assert knowgate("models", "list").err == ""
+    (measured / "deep").mkdir()
+    monkeypatch.chdir(measured / "deep")
+    assert knowgate("plan").err.startswith(f"options from {measured / 'knowgate.toml'}\n")
 
 
 def test_the_command_line_wins_and_parents_are_searched(
@@ -166,7 +204,7 @@ def test_check_measures_calibrates_and_reports(knowgate: Knowgate, project: Path
     first = knowgate("check")
     again = knowgate("check", "--json")
 
-    assert (first.code, first.err) == (0, "")
+    assert (first.code, first.err) == (0, "options from knowgate.toml\n")
     assert first.out.startswith("measured: 120 cases, 0 failed → out/run\ncalibrated: With conf")
     assert "gate passed: fail if auroc<0.8; it is 1\n" in first.out
     assert "next:" not in first.out
@@ -262,7 +300,7 @@ def test_a_policy_that_is_there_is_judged_as_it_stands(
         for one in ("html", "md")
     )
 
-    assert (said.code, said.err) == (0, "")
+    assert (said.code, said.err) == (0, "options from knowgate.toml\n")
     assert "policy: policy.json, as it stands" in said.out
     report = json.loads((measured / "out" / "report" / "report.json").read_text())
     assert report["left_out"]["abstention_rate"]["n"] == 60

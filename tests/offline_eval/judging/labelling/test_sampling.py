@@ -23,6 +23,7 @@ from knowgate.offline_eval.run import (
     RepliesRun,
 )
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
+from tests.support.bound_rows import bind
 
 SIZES = st.lists(st.integers(1, 30), min_size=1, max_size=8)
 
@@ -166,6 +167,7 @@ def test_other_replies_than_were_sampled_are_refused(run: RepliesRun) -> None:
     open_sample(run, size=6)
     path = run.folder / "replies.jsonl"
     path.write_text(path.read_text("utf-8").replace("day ticket is 3", "day ticket is 33"), "utf-8")
+    bind(run.folder, "replies")
 
     with pytest.raises(InputError, match="not those that were sampled"):
         open_sample(RepliesRun.read(run.folder))

@@ -29,6 +29,7 @@ from knowgate.offline_eval.suites.conflict._settings import ConflictSettings
 from knowgate.offline_eval.suites.conflict._suite import ConflictParts, _explaining
 from knowgate.offline_eval.suites.conflict._validation import PassageJudge
 from knowgate.offline_eval.systems import EMBEDDED, load_language_model
+from tests.support.bound_rows import bind
 
 from .questions import TOWNS, ScoringModel, read_conflict_run, run_conflict, small_set
 
@@ -223,6 +224,7 @@ def test_a_row_that_was_never_planned_is_refused(tmp_path: Path, change: dict[st
     out = run_conflict(ScoringModel(), ITEMS[:1], tmp_path / "run", settings=settings)
     row = json.loads((out / "rows.jsonl").read_text().splitlines()[0]) | change
     (out / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    bind(out)
     with pytest.raises(InputError, match="answers no question"):
         read_conflict_run(out)
 

@@ -16,6 +16,7 @@ from knowgate.offline_eval.run import (
     ReplySystem,
     StoredPassage,
 )
+from tests.support.bound_rows import bind
 
 SYSTEM = ReplySystem(system_id="s", model="m", prompt="basic", retrieval="basic_rag")
 
@@ -119,9 +120,10 @@ def judgement(reply_id: str, criterion: str, judge: str, outcome: str) -> dict[s
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Append JSON lines."""
+    """Append JSON lines, bound to the run that they are of."""
     with path.open("a", encoding="utf-8") as stream:
         stream.writelines(json.dumps(row) + "\n" for row in rows)
+    bind(path.parent, path.stem)
 
 
 def _question(one: Toy) -> Question:

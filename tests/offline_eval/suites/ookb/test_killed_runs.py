@@ -151,6 +151,7 @@ def test_a_run_from_before_the_retriever_was_noted_is_read_but_not_gone_on_with(
     path = toy / "run" / "manifest.json"
     manifest = json.loads(path.read_text(encoding="utf-8"))
     del manifest["settings"]["retriever"]
+    del manifest["chained"]
     path.write_text(json.dumps(manifest), encoding="utf-8")
 
     calibrate_run(toy / "run", toy / "policy.json", Leak(0.1), delta=0.1)

@@ -21,6 +21,7 @@ from tests.offline_eval.suites.ookb.replies_run import (
     write_rows,
 )
 from tests.offline_eval.suites.ookb.written_rows import WriteRun, pairs
+from tests.support.bound_rows import bind
 from tests.support.report_page import Page
 
 ALL = ("html", "md", "json", "csv", "junit")
@@ -173,6 +174,7 @@ def test_the_same_run_gives_the_same_bytes_wherever_it_lies(tmp_path: Path) -> N
     # Replies finish in any order.
     lines = (moved / "replies.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     (moved / "replies.jsonl").write_text("".join(reversed(lines)), encoding="utf-8")
+    bind(moved, "replies")
 
     first = write_report(run, formats=ALL)
     second = write_report(moved, formats=ALL, out_dir=tmp_path / "out")
