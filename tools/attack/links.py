@@ -118,7 +118,7 @@ def documents(folder: Path) -> Iterator[tuple[str, str]]:
     (private / "more").mkdir(parents=True)
     for place in (private / "secret.md", private / "more" / "secret.md"):
         place.write_text(f"# Vault\n\n{_SECRET}\n", encoding="utf-8")
-    leads = {
+    leads: dict[str, Callable[[Path], None]] = {
         "a link to a file": lambda path: path.symlink_to(private / "secret.md"),
         "a relative link": lambda path: path.symlink_to("../../private/secret.md"),
         "a link to a link": lambda path: _twice(path, private / "secret.md"),

@@ -20,6 +20,7 @@ MODULES = (
     "echo",
     "certificates",
     "model_folders",
+    "damaged_models",
     "exits",
     "inputs",
     "judged_texts",
