@@ -12,7 +12,7 @@ from ._cascade_rule import RelevanceStage
 from ._fingerprint import Fingerprint
 from ._policy_fields import IdentityCalibrator, PolicyFields, aggregator, finite_or_none
 from ._scorer_defaults import JOINT, output_scale
-from ._signal import Measured, Request, Signal, plain
+from ._signal import Measured, Request, Signal, as_score, plain
 from ._turns import cpu_count
 from .contracts import (
     BatchConfidenceEstimator,
@@ -272,7 +272,7 @@ class RelevanceSignal(RoutingSignal[Relevance]):
         if len(scores) != count:
             raise self._wrong(f"{len(scores)} scores for {count} passages")
         try:
-            values = [_number(score) for score in scores]
+            values = [as_score(score) for score in scores]
         except (TypeError, ValueError, OverflowError):
             raise self._wrong("the scorer did not return numbers") from None
         if not all(map(math.isfinite, values)):
@@ -294,13 +294,6 @@ def _pairs(requests: Sequence[Request]) -> list[tuple[str, str]]:
 def _checks_deadline(part: object) -> bool:
     # Not inherited: a subclass may add work of its own that checks nothing.
     return "checks_deadline" in vars(type(part)) and bool(getattr(part, "checks_deadline", False))
-
-
-def _number(score: Any) -> float:
-    # float() would read the text "0.5", take True for 1, and flatten a column of one.
-    if isinstance(score, str | bytes | bool) or getattr(score, "ndim", 0) != 0:
-        raise TypeError
-    return float(score)
 
 
 # -- confidence -----------------------------------------------------------------------

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...guard.engine import quiet_loading, require_no_code
+from ...guard.engine import (
+    length_of,
+    quiet_loading,
+    read_as,
+    require_all_tensors,
+    require_no_code,
+    require_sound_model,
+)
 from ...guard.errors import DeviceError, ModelFolderError, optional_import
 from ...guard.files import open_regular, read_json
 from ._lora import AdapterFolder, check_adapter, merge_adapter
@@ -170,6 +177,7 @@ def check_folder(folder: Path) -> list[Path]:
         )
     _check_shards(folder)
     require_no_code(folder)
+    require_sound_model(folder, weights)
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         raise ModelFolderError(
             "has no tokenizer",
@@ -254,7 +262,6 @@ def load_model(
         DeviceError: the model does not fit on the device.
     """
     import torch
-    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     where = str(folder)
@@ -263,35 +270,25 @@ def load_model(
     if device_map is not None:
         optional_import("accelerate")
         spread = {"device_map": device_map}
-    unreadable = (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError)
-    try:
+    with read_as(folder, "the tokenizer cannot be loaded", "save it again with save_pretrained"):
         tokenizer = AutoTokenizer.from_pretrained(where, **safe)
-    except Exception as error:  # what tokenizers raises has no type of its own
-        raise ModelFolderError(
-            f"the tokenizer cannot be loaded ({type(error).__name__})",
-            where=where,
-            hint="save it again with save_pretrained",
-        ) from error
-    try:
-        # Missing tensors are drawn at random by transformers; the fork keeps the
-        # caller's random state as it was.
-        with quiet_loading(), torch.random.fork_rng(devices=[]):
-            loaded: Any = AutoModelForCausalLM.from_pretrained(
-                where, dtype=dtype, use_safetensors=True, output_loading_info=True, **spread, **safe
-            )
-    except (*unreadable, ImportError) as error:
-        raise ModelFolderError(
-            f"the weights cannot be loaded as a causal language model ({type(error).__name__})",
-            where=where,
-            hint="check that config.json and the weights belong together",
-        ) from error
-    model, report = loaded
-    if missing := sorted(report["missing_keys"]):
-        raise ModelFolderError(
-            f"the weights lack {len(missing)} tensors, e.g. {missing[0]}",
-            where=where,
-            hint="check that config.json and the weights belong together",
+    length_of(tokenizer.model_max_length, folder)
+    # Missing tensors are drawn at random by transformers; the fork keeps the
+    # caller's random state as it was.
+    with (
+        read_as(
+            folder,
+            "the weights cannot be loaded as a causal language model",
+            "check that config.json and the weights belong together",
+        ),
+        quiet_loading(),
+        torch.random.fork_rng(devices=[]),
+    ):
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            where, dtype=dtype, use_safetensors=True, output_loading_info=True, **spread, **safe
         )
+    model, report = loaded
+    require_all_tensors(report, folder)
     if spread:
         # The layers are where they belong.
         return model.eval(), tokenizer

@@ -12,6 +12,7 @@ from ._encoder import TokenEncoder
 from ._load_encoder import exported_as, find_model
 from ._loading import embedded_model_path, quiet_loading
 from ._model_folder import configuration_sha256, require_no_code
+from ._model_sizes import length_of, read_as, require_all_tensors, require_sound_model
 from ._onnx_export import export_encoder
 
 __all__ = [
@@ -30,6 +31,10 @@ __all__ = [
     "export_encoder",
     "exported_as",
     "find_model",
+    "length_of",
     "quiet_loading",
+    "read_as",
+    "require_all_tensors",
     "require_no_code",
+    "require_sound_model",
 ]

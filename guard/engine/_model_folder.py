@@ -146,7 +146,7 @@ def require_no_code(folder: Path) -> None:
             hint=f"merge the adapter, or move {ADAPTER_CONFIG} to a folder of its own",
         )
     for path in sorted(folder.glob("*config*.json")):
-        for key, value in _settings(read_json(path)):
+        for key, value in settings_of(read_json(path)):
             named = key in _CODE_KEYS and bool(value)
             if named or (key in _ATTENTION_KEYS and "/" in json.dumps(value)):
                 raise _rejected(path, f"names code to load (field {key!r})")
@@ -236,7 +236,7 @@ def _content_sha256(path: Path) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode("utf-8")).hexdigest()
 
 
-def _settings(value: Any) -> Iterator[tuple[str, Any]]:
+def settings_of(value: Any) -> Iterator[tuple[str, Any]]:
     """The fields of a JSON value and of all objects in it."""
     waiting = [value]
     while waiting:
@@ -249,7 +249,7 @@ def _settings(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _require_plain_arguments(path: Path) -> None:
-    for key, value in _settings(read_json(path)):
+    for key, value in settings_of(read_json(path)):
         name, _, rest = key.rpartition("_")
         if rest in ("args", "kwargs") and name in _LOADER_KEYS and value:
             given = value if isinstance(value, dict) else {"?": value}

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._exit import keep_exit_code
-from .._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, EMBEDDED_SHA256, HEAD_WEIGHTS
+from .._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, EMBEDDED_SHA256, HEAD_WEIGHTS, WEIGHTS
 from ..deadlines import check_deadline
 from ..errors import DeviceError, ModelFolderError, optional_import
 from ..files import file_sha256, read_json
@@ -27,6 +27,13 @@ from ._model_folder import (
     model_folder,
     require_no_code,
     require_pair_modules,
+)
+from ._model_sizes import (
+    length_of,
+    read_as,
+    require_all_tensors,
+    require_sound_model,
+    require_sound_part,
 )
 from ._pair_output import CLASSIFIER, INSTRUCT, READER, pair_model
 from ._tokenizing import TOKENIZER_FILE
@@ -175,6 +182,11 @@ def load_torch(
     weights = weights_file(folder)
     # Before any library that could import what the folder names.
     parts = [] if embedded else encoder_parts(folder)
+    if not embedded:
+        require_sound_model(folder, [weights])
+    for part in parts:
+        if part != folder and (part / WEIGHTS).is_file():
+            require_sound_part(part, part / WEIGHTS)
     _require_device(runtime.device)
     loaded = _loaded(MiniLM if embedded else _sentence_transformer, folder, runtime.device)
     if adapter is not None:
@@ -187,7 +199,7 @@ def load_torch(
         TorchBackend(loaded, encoded, runtime.dtype),
         loaded.tokenizer,
         folder,
-        int(loaded.max_seq_length or 512),
+        length_of(loaded.max_seq_length or 512, folder),
         EMBEDDED_SHA256 if embedded else file_sha256(weights),
         file_sha256(tokenizer) if tokenizer.is_file() else None,
         {} if embedded else {"configuration_sha256": configuration_sha256(folder, parts)},
@@ -208,6 +220,7 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
     folder = model_folder(model)
     weights = weights_file(folder)
     require_no_code(folder)
+    require_sound_model(folder, [weights])
     _require_device(runtime.device)
     config = read_json(folder / "config.json")
     fields = config if isinstance(config, dict) else {}
@@ -239,7 +252,7 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
         TorchBackend(network, outputs, runtime.dtype),
         tokenizer,
         folder,
-        _most_pieces(whole, tokenizer),
+        _most_pieces(whole, tokenizer, folder),
         file_sha256(weights),
         file_sha256(file) if file.is_file() else None,
         settings,
@@ -296,14 +309,15 @@ def _make_ready(model: Any) -> None:
         model.always_masks = True
 
 
-def _most_pieces(model: Any, tokenizer: Any) -> int:
+def _most_pieces(model: Any, tokenizer: Any, folder: Path) -> int:
     """The length that sentence-transformers reads too, less positions that hold no text."""
     positions = int(getattr(model.config, "max_position_embeddings", 0) or 512)
     embeddings = getattr(model.base_model, "embeddings", None)
     # RoBERTa counts positions from behind that of padding.
     padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
     positions -= 0 if padding is None else padding + 1
-    return min(int(tokenizer.model_max_length), positions, MOST_PIECES)
+    most = length_of(tokenizer.model_max_length, folder)
+    return length_of(min(most, positions, MOST_PIECES), folder)
 
 
 def _pair_network(kind: str, folder: Path, device: str | None) -> tuple[Any, Any]:
@@ -311,9 +325,10 @@ def _pair_network(kind: str, folder: Path, device: str | None) -> tuple[Any, Any
     safe = {"local_files_only": True, "trust_remote_code": False}
     with quiet_loading():
         tokenizer = library.AutoTokenizer.from_pretrained(str(folder), **safe)
-        model = getattr(library, f"AutoModelFor{kind}").from_pretrained(
-            str(folder), use_safetensors=True, **safe
+        model, report = getattr(library, f"AutoModelFor{kind}").from_pretrained(
+            str(folder), use_safetensors=True, output_loading_info=True, **safe
         )
+    require_all_tensors(report, folder)
     if tokenizer.truncation_side != "right" or not tokenizer.is_fast:
         raise ValueError(tokenizer.truncation_side)
     where = device or ("cuda" if optional_import("torch").cuda.is_available() else "cpu")
@@ -321,8 +336,16 @@ def _pair_network(kind: str, folder: Path, device: str | None) -> tuple[Any, Any
 
 
 def _require_device(device: str) -> None:
-    if device.startswith("cuda") and not optional_import("torch").cuda.is_available():
+    torch: Any = optional_import("torch")
+    if device.startswith("cuda") and not torch.cuda.is_available():
         raise DeviceError(f"device {device!r} was asked for, but there is no CUDA device here")
+    if device != "auto":
+        try:
+            torch.empty(0, device=device)
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            raise DeviceError(
+                f"device {device!r} cannot be used ({type(error).__name__})"
+            ) from None
 
 
 def _encode_texts(
@@ -370,18 +393,14 @@ def _sentence_transformer(folder: Path, device: str | None) -> SentenceTransform
 
 
 def _loaded(load: Callable[[Path, str | None], Any], folder: Path, device: str) -> Any:
+    hint = (
+        "name a folder of sentence-transformers, or of a model that reads pairs, with "
+        "one safetensors file and a fast tokenizer"
+    )
     try:
-        return load(folder, None if device == "auto" else device)
-    except RuntimeError as error:
-        if device != "auto":
-            raise DeviceError(
-                f"device {device!r} cannot be used ({type(error).__name__})"
-            ) from None
-        raise
-    except (OSError, ValueError, KeyError) as error:
-        raise ModelFolderError(
-            f"cannot be loaded ({type(error).__name__})",
-            where=str(folder),
-            hint="name a folder of sentence-transformers, or of a model that reads pairs, with "
-            "one safetensors file and a fast tokenizer",
-        ) from None
+        with read_as(folder, "cannot be loaded", hint):
+            return load(folder, None if device == "auto" else device)
+    except optional_import("torch").OutOfMemoryError as error:
+        if device == "auto":
+            raise
+        raise DeviceError(f"device {device!r} cannot be used ({type(error).__name__})") from None

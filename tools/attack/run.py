@@ -21,6 +21,7 @@ MODULES = (
     "mentions",
     "certificates",
     "model_folders",
+    "damaged_models",
     "exits",
     "batches",
     "inputs",

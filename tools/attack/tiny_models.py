@@ -138,3 +138,15 @@ def _tokenizer(folder: Path) -> None:
         mask_token="[MASK]",
         model_input_names=["input_ids", "token_type_ids", "attention_mask"],
     ).save_pretrained(folder)
+
+
+def tiny_language_model(folder: Path) -> Path:
+    """Write a causal language model, as `HuggingFaceLM` takes it."""
+    import torch
+
+    _tokenizer(folder)
+    torch.manual_seed(0)
+    shape = {name: value for name, value in _shape().items() if name != "type_vocab_size"}
+    config = _transformers().LlamaConfig(**shape, num_key_value_heads=2)
+    _transformers().LlamaForCausalLM(config).save_pretrained(folder)
+    return folder

@@ -18,7 +18,14 @@ from ...contracts import (
     checked_language_model,
 )
 from ...deadlines import check_deadline
-from ...engine import configuration_sha256, quiet_loading, require_no_code
+from ...engine import (
+    configuration_sha256,
+    quiet_loading,
+    read_as,
+    require_all_tensors,
+    require_no_code,
+    require_sound_model,
+)
 from ...errors import (
     DeviceError,
     InputError,
@@ -258,6 +265,7 @@ class CrossEncoderEntailment:
                 f"no {WEIGHTS} there", where=str(path), hint="name the folder of an NLI model"
             )
         require_no_code(path)
+        require_sound_model(path, [path / WEIGHTS])
         self._torch: Any = optional_import("torch")
         self._device = _device(self._torch, device)
         self._tokenizer, self._model = _load(path)
@@ -298,19 +306,14 @@ def _device(torch: Any, device: str | None) -> str:
 
 def _load(folder: Path) -> tuple[Any, Any]:
     library: Any = optional_import("transformers")
-    try:
-        with quiet_loading():
-            safe = {"local_files_only": True, "trust_remote_code": False}
-            tokenizer = library.AutoTokenizer.from_pretrained(str(folder), **safe)
-            model = library.AutoModelForSequenceClassification.from_pretrained(
-                str(folder), use_safetensors=True, **safe
-            )
-    except (OSError, ValueError, KeyError) as error:
-        raise ModelFolderError(
-            f"cannot be loaded ({type(error).__name__})",
-            where=str(folder),
-            hint="name the folder of an NLI model with its tokenizer",
-        ) from None
+    hint = "name the folder of an NLI model with its tokenizer"
+    safe = {"local_files_only": True, "trust_remote_code": False}
+    with read_as(folder, "cannot be loaded", hint), quiet_loading():
+        tokenizer = library.AutoTokenizer.from_pretrained(str(folder), **safe)
+        model, report = library.AutoModelForSequenceClassification.from_pretrained(
+            str(folder), use_safetensors=True, output_loading_info=True, **safe
+        )
+    require_all_tensors(report, folder)
     return tokenizer, model.eval()
 
 

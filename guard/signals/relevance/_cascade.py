@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -22,6 +22,7 @@ from pydantic import TypeAdapter
 
 from ..._cascade_rule import CASCADE
 from ..._scorer_defaults import JOINT, default_aggregator
+from ..._signal import as_score
 from ...contracts import RelevanceScorer, SetScore
 from ...deadlines import (
     DeadlineExceededError,
@@ -346,7 +347,7 @@ class CascadeScorer:
         return (None, None) if math.isinf(seconds) else (seconds, most)
 
     def _levels(self, found: Sequence[SetScore], count: int) -> list[float]:
-        values = [one.joint for one in found]
+        values = _numbers(one.joint for one in found)
         if len(values) != count or not all(map(math.isfinite, values)):
             raise SignalValueError("relevance", "the costly scorer gave no finite number for each")
         return [self._calibrator.apply(value) for value in values]
@@ -404,8 +405,15 @@ def _pairs(questions: Sequence[str], passages: Sequence[Sequence[str]]) -> list[
     ]
 
 
+def _numbers(scores: Iterable[object]) -> list[float]:
+    try:
+        return [as_score(score) for score in scores]
+    except (TypeError, ValueError, OverflowError):
+        raise SignalValueError("relevance", "the scorer did not return numbers") from None
+
+
 def _of_pairs(scores: Any, passages: Sequence[Sequence[str]]) -> list[SetScore]:
-    given = [float(score) for score in cast("Sequence[float]", scores)]
+    given = _numbers(cast("Sequence[float]", scores))
     if len(given) != sum(map(len, passages)):
         raise SignalValueError("relevance", "the number of scores is not that of the passages")
     following = iter(given)

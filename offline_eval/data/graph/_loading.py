@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -114,7 +115,7 @@ def _parsed(oxigraph: Any, path: Path) -> Iterator[Any]:
                 yield oxigraph.parse(bounded, shape, base_iri=base)
         else:
             yield oxigraph.parse(path=path, format=shape, base_iri=base)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise _unreadable(path, error) from None
 
 
@@ -165,10 +166,11 @@ def _feed(builder: GraphBuilder, quads: Any, where: str, on_progress: Progress |
                 on_progress(builder.triples)
     except SyntaxError as error:
         line = f":{error.lineno}" if error.lineno else ""
+        detail = " ".join(str(error.msg).split())  # it may quote the file
         raise InputError(
-            f"not valid RDF ({error.msg})", where=f"{where}{line}", hint="fix the file"
+            f"not valid RDF ({detail})", where=f"{where}{line}", hint="fix the file"
         ) from None
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise _unreadable(Path(where), error) from None
 
 
@@ -189,5 +191,8 @@ def _store(builder: GraphBuilder, path: Path, on_progress: Progress | None) -> K
 
 
 def _unreadable(path: Path, error: BaseException) -> InputError:
-    reason = getattr(error, "strerror", None) or type(error).__name__
+    packed = isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile))
+    reason = (
+        "broken gzip file" if packed else getattr(error, "strerror", None) or type(error).__name__
+    )
     return InputError(f"cannot be read ({reason})", where=str(path), hint="check the file")

@@ -66,7 +66,7 @@ def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_with_nothing_but_weights_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"not safetensors")
-    with pytest.raises(ModelFolderError, match="cannot be loaded"):
+    with pytest.raises(ModelFolderError, match="cannot be read as safetensors"):
         BiEncoderScorer(tmp_path)
 
 

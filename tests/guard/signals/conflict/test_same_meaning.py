@@ -245,5 +245,5 @@ def test_a_folder_that_holds_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelFolderError, match="safetensors"):
         CrossEncoderEntailment(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"no weights")
-    with pytest.raises(ModelFolderError, match="cannot be loaded"):
+    with pytest.raises(ModelFolderError, match="cannot be read as safetensors"):
         CrossEncoderEntailment(tmp_path)

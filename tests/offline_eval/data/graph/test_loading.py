@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 from pathlib import Path
 
 import numpy as np
@@ -322,3 +323,16 @@ def test_a_packed_file_that_grows_out_of_proportion_is_left(
 
     with pytest.raises(InputError, match="cannot be read"):
         load_graph(path)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_packed_file_with_wrong_bits_is_one_line(tmp_path: Path, seed: int) -> None:
+    chance, path = random.Random(seed), tmp_path / "g.nt.gz"
+    lines = "".join(f'<a:{i * 7919 % 500}> <a:b> "{i * i}" .\n' for i in range(500))
+    packed = bytearray(gzip.compress(lines.encode(), mtime=0))
+    for _ in range(3):
+        packed[chance.randrange(10, len(packed))] ^= 1 << chance.randrange(8)
+    path.write_bytes(packed)
+    with pytest.raises(InputError) as told:
+        load_graph(path)
+    assert "\n" not in str(told.value)
