@@ -398,7 +398,7 @@ _ACCEPTED = {
     "many members ask": 9,
     "homoglyphs": 21,
     "stub": 13,
-    "abolished": 17,
+    "abolished": 30,
 }
 
 

@@ -59,7 +59,6 @@ _MOST_SEGMENTS = 400
 COVERED, _COVERED_WELL = 0.35, 0.6
 # Weight of a new word below which it fills, and their sum from which on something is told.
 _FILLING, _FILLS, _TOLD = 0.35, 0.1, 0.5
-_FEWEST_ASIDE = 2
 # A number is likely to answer a question for one.
 _NUMBER_COUNTS = 2.0
 # "It does not support that" answers; two words of a question stand in many sentences.
@@ -123,19 +122,23 @@ class Segment:
         words: in small letters.
         stems: of the words.
         kinds: its different stems.
+        capitals: words that begin with a capital letter, in small letters.
     """
 
     span: Span
     words: tuple[str, ...]
     stems: tuple[str, ...]
     kinds: frozenset[str]
+    capitals: frozenset[str]
 
     @classmethod
     def of(cls, text: str, span: Span = (0, 0)) -> Segment:
         """Read the words of a text."""
-        words = tuple(found.lower() for found in WORD.findall(text))
+        written = WORD.findall(text)
+        words = tuple(map(str.lower, written))
         stems = tuple(map(_stem, words))
-        return cls(span, words, stems, frozenset(stems))
+        capitals = frozenset(word.lower() for word in written if word[0].isupper())
+        return cls(span, words, stems, frozenset(stems), capitals)
 
     @property
     def asserts(self) -> bool:
@@ -158,6 +161,7 @@ class AskedWords:
         content: stems of the words that say what it is about.
         names: those of names and numbers among them.
         asks_number: whether it asks for a number or a time.
+        asks_person: whether it asks who.
         filling: share of its words that are those of announcements and forms.
         mean_filling: mean of how little its words tell.
         most_filling: the most of it.
@@ -166,6 +170,7 @@ class AskedWords:
     content: frozenset[str]
     names: frozenset[str]
     asks_number: bool
+    asks_person: bool
     filling: float
     mean_filling: float
     most_filling: float
@@ -188,6 +193,7 @@ def read_question(text: str, model: MentionModel | None = None) -> AskedWords:
         content=content,
         names=frozenset(names),
         asks_number=_ASKS_NUMBER.search(text.lower()) is not None,
+        asks_person=not {"who", "whom", "whose"}.isdisjoint(read.words),
         filling=sum(one > 1.0 - _FILLING for one in filling) / len(filling),
         mean_filling=sum(filling) / len(filling),
         most_filling=max(filling),
@@ -267,11 +273,17 @@ def _mentions(asked: AskedWords, segment: Segment, covered: int) -> bool:
     if any(word in _DENIALS for word, _ in others):
         least -= _DENIAL_COUNTS
     if share >= _COVERED_WELL and asked.names <= segment.kinds:
-        told = [model.told_by(_digits(word)) for word in new.values()]
-        aside = sum(stem in ASIDE for _, stem in others)
-        if min(told) >= _FILLS and sum(told) >= _TOLD and aside >= _FEWEST_ASIDE:
+        number = _gives_number([word for word, _ in others])
+        # A number tells as much as a new word does, unless it is that of a page; so does a name.
+        known = segment.capitals if asked.asks_person else frozenset[str]()
+        told = [
+            _TOLD if word in known or (number and word.isdigit()) else model.told_by(word)
+            for word in new.values()
+        ]
+        stated = any(stem in ASIDE for _, stem in others)
+        if stated and min(told) >= _FILLS and sum(told) >= _TOLD:
             return False
-        if aside and asked.asks_number and _gives_number([word for word, _ in others]):
+        if stated and number and asked.asks_number:
             least -= _NUMBER_COUNTS
     return found < least
 
