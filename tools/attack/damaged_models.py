@@ -89,22 +89,23 @@ def _config(**fields: object) -> Damage:
 
 
 two_layers = _config(num_hidden_layers=2)
+_SIZES: dict[str, tuple[object, ...]] = {
+    "num_attention_heads": (0, -1, 3, 10**9, "two", 2.5),
+    "num_hidden_layers": (-1, 10**9, "one"),
+    "hidden_size": (0, -16, 10**6, 10**9, 10**15),
+    "intermediate_size": (0, 10**9, 10**15),
+    "vocab_size": (0, 1, 10**12),
+    "max_position_embeddings": (0, -1, 10**12),
+    "type_vocab_size": (0, 10**12),
+    "hidden_act": ("what", 7),
+    "model_type": ("what", None, []),
+    "layer_norm_eps": ("small",),
+    "pad_token_id": (10**9,),
+}
 CONFIGS: dict[str, Damage] = {
     **{
         f"{name} = {value!r}": _config(**{name: value})
-        for name, values in {
-            "num_attention_heads": (0, -1, 3, 10**9, "two", 2.5),
-            "num_hidden_layers": (-1, 10**9, "one"),
-            "hidden_size": (0, -16, 10**6, 10**9, 10**15),
-            "intermediate_size": (0, 10**9, 10**15),
-            "vocab_size": (0, 1, 10**12),
-            "max_position_embeddings": (0, -1, 10**12),
-            "type_vocab_size": (0, 10**12),
-            "hidden_act": ("what", 7),
-            "model_type": ("what", None, []),
-            "layer_norm_eps": ("small",),
-            "pad_token_id": (10**9,),
-        }.items()
+        for name, values in _SIZES.items()
         for value in values
     },
     "no fields": lambda folder: _write(folder / "config.json", b"{}"),

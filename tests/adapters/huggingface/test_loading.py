@@ -73,7 +73,7 @@ def test_truncated_weights_are_refused(copy_of: Copy) -> None:
     weights = broken / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
 
-    with pytest.raises(ModelFolderError, match="cannot be loaded"):
+    with pytest.raises(ModelFolderError, match="cannot be read as safetensors"):
         HuggingFaceLM(broken)
 
 
