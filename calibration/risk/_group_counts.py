@@ -73,7 +73,7 @@ class GroupCounts:
         found = []
         for which, loss in zip(counted, losses, strict=True):
             sizes = np.bincount(groups[which], minlength=number)
-            wrong: Floats = np.bincount(groups, weights=loss * which, minlength=number)
+            wrong = np.bincount(groups, weights=loss * which, minlength=number).astype(np.float64)
             if cost:
                 wrong = _COST_PARTS * wrong / np.maximum(sizes, 1)
                 sizes = np.where(sizes > 0, _COST_PARTS, 0)

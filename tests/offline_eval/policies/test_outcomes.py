@@ -153,7 +153,8 @@ def test_the_interval_of_few_units_covers_the_true_rate_too() -> None:
 def test_units_that_all_went_alike_have_an_interval_all_the_same() -> None:
     rate = clustered_rate([(("group", str(i // 2)), 1.0, False) for i in range(20)])
 
-    assert (rate.value, rate.low, rate.high) == (0.0, 0.0, pytest.approx(1 - 0.025**0.1))
+    assert (rate.value, rate.low) == (0.0, 0.0)
+    assert rate.high == pytest.approx(1 - 0.025**0.1)
 
 
 def test_without_trials_nothing_is_known() -> None:
