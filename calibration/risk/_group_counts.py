@@ -72,11 +72,11 @@ class GroupCounts:
         number, largest = int(groups.max()) + 1, int(np.bincount(groups).max())
         found = []
         for which, loss in zip(counted, losses, strict=True):
-            sizes = np.bincount(groups[which], minlength=number).astype(np.int64)
-            wrong: Floats = np.bincount(groups, weights=loss * which, minlength=number)
+            sizes = np.bincount(groups[which], minlength=number)
+            wrong = np.bincount(groups, weights=loss * which, minlength=number).astype(np.float64)
             if cost:
                 wrong = _COST_PARTS * wrong / np.maximum(sizes, 1)
-                sizes = np.where(sizes > 0, np.int64(_COST_PARTS), np.int64(0))
+                sizes = np.where(sizes > 0, _COST_PARTS, 0)
             parts = np.ceil(wrong - 1e-9).astype(np.int64)
             pairs = Counter(zip(sizes.tolist(), parts.tolist(), strict=True))
             counts = tuple(
