@@ -48,14 +48,14 @@ def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
             int(draws / 4 * DELTA + 2 * np.sqrt(draws / 4 * DELTA * (1 - DELTA))),
         )
     yield edits(full=full)
-    # The many draws of the full run take minutes.
-    draws = 400 if full else 40
+    # Each calibration takes seconds; the documentation has these figures from more draws.
+    draws = 60 if full else 40
     for groups, each in ((30, 20), (100, 10)):
         for rho in (0.0, 0.3, 0.7, 1.0):
             broken = selective_by_group(groups, each, rho, draws)
             what = f"{groups} documents of {each} questions, correlation {rho:g}"
             yield Outcome(f"wrong answers of {what}: breaks its bound", draws, broken, _most(draws))
-    draws = 200 if full else 20
+    draws = 60 if full else 20
     for kind in ("clustered", "duplicated", "tied", "noisy"):
         yield Outcome(
             f"a leak of {kind} records breaks its bound",
@@ -64,7 +64,7 @@ def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
             _most(draws),
         )
     for passages, each in ((30, 1), (40, 1), (80, 1), (300, 1), (30, 5)):
-        draws = (400 if passages < 300 else 100) if full else 20
+        draws = (60 if passages < 300 else 20) if full else 20
         for kind, missed in missed_intervals(passages, each, draws).items():
             name = f"the 95 % interval of {kind}, {passages} passages of {each}, misses the truth"
             yield Outcome(name, draws, missed, _most(draws, 0.07))
