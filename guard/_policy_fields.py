@@ -360,11 +360,14 @@ class PolicyFields(Artefact):
 def kept_reference(scores: Sequence[float]) -> float:
     """The score that others are held against: the second best of three or more, or the best.
 
+    Equal scores count once: a text that was retrieved twice is one.
+
     Example:
-        >>> kept_reference([3.0, 1.0, 0.5]), kept_reference([3.0, 1.0])
+        >>> kept_reference([3.0, 1.0, 0.5]), kept_reference([3.0, 3.0, 1.0])
         (1.0, 3.0)
     """
-    return sorted(scores)[-2] if len(scores) > 2 else max(scores)
+    different = sorted(set(scores))
+    return different[-2] if len(different) > 2 else different[-1]
 
 
 def finite_or_none(value: float | None) -> float | None:

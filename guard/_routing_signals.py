@@ -12,7 +12,7 @@ from ._cascade_rule import RelevanceStage
 from ._fingerprint import Fingerprint
 from ._policy_fields import IdentityCalibrator, PolicyFields, aggregator, finite_or_none
 from ._scorer_defaults import JOINT, output_scale
-from ._signal import Measured, Request, Signal, as_score, plain
+from ._signal import Measured, Request, Signal, plain
 from ._turns import cpu_count
 from .contracts import (
     BatchConfidenceEstimator,
@@ -294,6 +294,20 @@ def _pairs(requests: Sequence[Request]) -> list[tuple[str, str]]:
 def _checks_deadline(part: object) -> bool:
     # Not inherited: a subclass may add work of its own that checks nothing.
     return "checks_deadline" in vars(type(part)) and bool(getattr(part, "checks_deadline", False))
+
+
+def as_score(value: Any) -> float:
+    """A scorer's number as a float, which may be NaN or infinite.
+
+    Raises:
+        TypeError: it is text, a truth value, a complex number or a list; `float` would read the
+            text "0.5", take True for 1, drop the imaginary part and flatten a list of one.
+    """
+    if getattr(value, "ndim", None) == 0:
+        value = value.item()  # a scalar of a numerical library
+    if isinstance(value, str | bytes | bool | complex) or getattr(value, "ndim", 0) != 0:
+        raise TypeError(type(value).__name__)
+    return float(value)
 
 
 # -- confidence -----------------------------------------------------------------------

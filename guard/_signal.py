@@ -179,19 +179,6 @@ def plain(value: Any) -> Any:
     return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
-def as_score(value: Any) -> float:
-    """A scorer's number as a float, which may be NaN or infinite.
-
-    Raises:
-        TypeError: it is text, a truth value, a complex number or a list; `float` would read the
-            text "0.5", take True for 1, drop the imaginary part and flatten a list of one.
-    """
-    value = plain(value)
-    if isinstance(value, str | bytes | bool | complex) or getattr(value, "ndim", 0) != 0:
-        raise TypeError(type(value).__name__)
-    return float(value)
-
-
 def as_number(value: Any, signal: str) -> float:
     """`value` as a finite float.
 

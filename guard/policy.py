@@ -309,7 +309,7 @@ class Policy(PolicyFields):
             questions, a further one loses such a passage with probability at most 1 / (n + 1).
 
         Example:
-            >>> Policy.kept_margin_of([([2.0, 1.5, -1.0], [1]), ([0.5, 0.0], [0])])
+            >>> Policy.kept_margin_of([([2.0, 1.5, 1.0], [2]), ([0.5, 0.0], [0])])
             0.5
         """
         gaps = [

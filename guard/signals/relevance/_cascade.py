@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from ..._cascade_rule import CASCADE
+from ..._routing_signals import as_score
 from ..._scorer_defaults import JOINT, default_aggregator
-from ..._signal import as_score
 from ...contracts import RelevanceScorer, SetScore
 from ...deadlines import (
     DeadlineExceededError,

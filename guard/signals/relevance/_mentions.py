@@ -277,7 +277,7 @@ def _mentions(asked: AskedWords, segment: Segment, covered: int) -> bool:
         # A number tells as much as a new word does, unless it is that of a page; so does a name.
         known = segment.capitals if asked.asks_person else frozenset[str]()
         told = [
-            _TOLD if word in known or (number and word.isdigit()) else model.told_by(word)
+            _TOLD if word in known or (number and _NUMBER.fullmatch(word)) else model.told_by(word)
             for word in new.values()
         ]
         stated = any(stem in ASIDE for _, stem in others)

@@ -196,7 +196,7 @@ def test_a_run_is_gone_on_with_only_under_the_same_settings(
     [
         ({}, "config.json"),
         ({"config.json": "{}"}, "no weights"),
-        ({"config.json": "{}", "model.safetensors": "x"}, "no tokenizer"),
+        ({"config.json": "{}", "model.safetensors": "x"}, "cannot be read as safetensors"),
         ({"config.json": "{", "model.safetensors": "x", "tokenizer.json": "{}"}, "broken JSON"),
         (None, "no such folder"),
     ],

@@ -276,13 +276,13 @@ def test_the_order_of_the_records_does_not_matter() -> None:
 
 
 def test_a_run_teaches_which_passages_are_left_out_of_the_prompt() -> None:
-    sets = tuple(((2.0, 1.0 + i / 100, -3.0), (1,)) for i in range(40))
+    sets = tuple(((2.0, 1.0, 0.0 + i / 100, -3.0), (2,)) for i in range(40))
     measured = replace(_leave_one_out(3.0), kept_sets=sets)
 
     found = calibrate_records(measured, Leak(0.2), delta=0.1)
 
     assert found.policy.kept_margin == 1.0
-    assert all(1 in found.policy.kept(scores) for scores, _ in sets)
-    assert found.left_out_of_prompts() == pytest.approx(1 / 3)
+    assert all(2 in found.policy.kept(scores) for scores, _ in sets)
+    assert found.left_out_of_prompts() == pytest.approx(1 / 4)
     few = calibrate_records(replace(measured, kept_sets=sets[:10]), Leak(0.2), delta=0.1)
     assert (few.policy.kept_margin, few.left_out_of_prompts()) == (None, None)

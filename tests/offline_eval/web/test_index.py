@@ -19,6 +19,7 @@ from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.web._index import RunIndex, open_index
 from knowgate.offline_eval.web._query import CaseQuery, ComparisonQuery
 from tests.offline_eval.web.runs import replies_run, suite_run
+from tests.support.bound_rows import bind
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +113,7 @@ def test_two_runs_are_compared_case_by_case(folder: Path, tmp_path: Path) -> Non
     row = json.loads(lines[-1])
     row["route"] = "follow_context"
     (other / "replies.jsonl").write_text("\n".join([*lines[:-1], json.dumps(row), ""]), "utf-8")
+    bind(other, "replies")
     with open_index([folder, other]) as index:
         found, numbers = index.compare(ComparisonQuery("run", "other"))
 
@@ -126,6 +128,8 @@ def test_the_order_of_verdicts_is_no_difference(folder: Path, tmp_path: Path) ->
     run = shutil.copytree(folder, tmp_path / "run")
     (run / "judgements.jsonl").write_text("\n".join([*lines, *second, ""]), "utf-8")
     (other / "judgements.jsonl").write_text("\n".join([*second, *lines, ""]), "utf-8")
+    bind(run, "judgements")
+    bind(other, "judgements")
     with open_index([run, other]) as index:
         _, numbers = index.compare(ComparisonQuery("run", "other"))
 
