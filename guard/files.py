@@ -270,8 +270,7 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
             elif stat.S_ISDIR(mode) or stat.S_ISLNK(mode):
                 raise _named(_FOLDER if stat.S_ISDIR(mode) else _LINK, path)
             elif not stat.S_ISREG(mode):
-                descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-                os.set_blocking(descriptor, True)
+                descriptor = _special(path)
             else:
                 # The name is known before the file is there: a signal may come in between.
                 written = target.parent / f".knowgate-{uuid4().hex}.tmp"
@@ -299,6 +298,18 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
             with contextlib.suppress(OSError):
                 written.unlink()
         raise
+
+
+def _special(path: str | os.PathLike[str]) -> int:
+    """Open a device or a pipe for writing, without waiting for somebody to read it."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise OSError(errno.ENXIO, "is a pipe or socket that nobody reads") from None
+        raise
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
 def _mode(path: Path) -> int:

@@ -247,7 +247,9 @@ class Policy(PolicyFields):
         return decide_route(self, Signals.replay(self, relevance, confidence, conflict)).route
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, allow_changed: bool = False) -> Policy:
+    def load(
+        cls, path: str | os.PathLike[str], *, allow_changed: bool = False, links: bool = True
+    ) -> Policy:
         """Read `policy.json`, and check that it is as it was calibrated.
 
         A calibrated policy holds a digest of all that decides and is promised, and the counts
@@ -258,6 +260,7 @@ class Policy(PolicyFields):
             path: of the file.
             allow_changed: load a policy that was changed after its calibration, too: without
                 its guarantee, and with `changed` set.
+            links: whether the path may be a link to a file.
 
         Raises:
             PolicyVersionError: a newer knowgate wrote it.
@@ -266,7 +269,7 @@ class Policy(PolicyFields):
                 it.
         """
         # Of two thresholds, a reader may see one and the guard take the other.
-        value = read_json(path, unique=True, most_bytes=_MOST_BYTES)
+        value = read_json(path, unique=True, most_bytes=_MOST_BYTES, links=links)
         return cls.parse(value, where=os.fspath(path), allow_changed=allow_changed)
 
     @classmethod

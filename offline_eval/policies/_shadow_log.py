@@ -254,7 +254,7 @@ def _policy(files: Iterable[Path], policy_id: str) -> Policy | None:
     for folder in dict.fromkeys(file.parent for file in files):
         path = folder / f"policy-{policy_id}.json"
         if path.exists():
-            return Policy.load(path, allow_changed=True)
+            return Policy.load(path, allow_changed=True, links=False)
     return None
 
 

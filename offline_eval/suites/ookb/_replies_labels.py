@@ -361,7 +361,7 @@ def read_left_out_check(run: RepliesRun) -> tuple[AnsweredElsewhere, ...] | None
     if not path.exists():
         return None
     found = []
-    for number, value in read_jsonl(path):
+    for number, value in read_jsonl(path, links=False):
         question, passage = value.get("question_id"), value.get("passage_id")
         similarity = value.get("similarity")
         if not isinstance(question, str) or not isinstance(passage, str):

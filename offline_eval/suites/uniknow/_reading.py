@@ -102,7 +102,7 @@ def checked_run(run: Run) -> UniKnowRun:
         cases=cases,
         rows=tuple(rows),
         finished=len(rows) >= plan.rows,
-        policy=Policy.load(path) if path.exists() else None,
+        policy=Policy.load(path, links=False) if path.exists() else None,
         signals=tuple(one for one in run[SIGNALS].rows() if one.part == "evaluation")
         if SIGNALS.path(run.folder).exists()
         else (),
