@@ -29,7 +29,6 @@ from .errors import InputError
 __all__ = [
     "atomic_writer",
     "file_sha256",
-    "inner_folder",
     "new_folder",
     "open_regular",
     "read_bytes",
@@ -400,20 +399,6 @@ def new_folder(folder: str | os.PathLike[str], *, last: str = "") -> Iterator[Pa
             work.rename(place)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-
-
-def inner_folder(root: str | os.PathLike[str], name: str) -> Path:
-    """Return the folder of a name below `root`, which need not be there yet.
-
-    Raises:
-        InputError: it is a link: what it leads to does not belong to `root`.
-    """
-    folder = Path(root, name)
-    if folder.is_symlink():
-        raise InputError(
-            "is a link, not a folder", where=str(folder), hint="put the folder itself there"
-        )
-    return folder
 
 
 def file_sha256(path: str | os.PathLike[str]) -> str:

@@ -13,14 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...guard.engine import (
-    length_of,
-    quiet_loading,
-    read_as,
-    require_all_tensors,
-    require_no_code,
-    require_sound_model,
-)
+from ...guard.engine import ModelFolder
 from ...guard.errors import DeviceError, ModelFolderError, optional_import
 from ...guard.files import open_regular, read_json
 from ._lora import AdapterFolder, check_adapter, merge_adapter
@@ -176,8 +169,7 @@ def check_folder(folder: Path) -> list[Path]:
             hint="save the model with save_pretrained",
         )
     _check_shards(folder)
-    require_no_code(folder)
-    require_sound_model(folder, weights)
+    ModelFolder(folder).require_sound(weights)
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         raise ModelFolderError(
             "has no tokenizer",
@@ -270,25 +262,24 @@ def load_model(
     if device_map is not None:
         optional_import("accelerate")
         spread = {"device_map": device_map}
-    with read_as(folder, "the tokenizer cannot be loaded", "save it again with save_pretrained"):
+    checked = ModelFolder(folder)
+    with checked.reading("the tokenizer cannot be loaded", "save it again with save_pretrained"):
         tokenizer = AutoTokenizer.from_pretrained(where, **safe)
-    length_of(tokenizer.model_max_length, folder)
+    checked.require_length(tokenizer.model_max_length)
     # Missing tensors are drawn at random by transformers; the fork keeps the
     # caller's random state as it was.
     with (
-        read_as(
-            folder,
+        checked.reading(
             "the weights cannot be loaded as a causal language model",
             "check that config.json and the weights belong together",
         ),
-        quiet_loading(),
         torch.random.fork_rng(devices=[]),
     ):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             where, dtype=dtype, use_safetensors=True, output_loading_info=True, **spread, **safe
         )
     model, report = loaded
-    require_all_tensors(report, folder)
+    checked.require_all_tensors(report)
     if spread:
         # The layers are where they belong.
         return model.eval(), tokenizer

@@ -5,14 +5,13 @@ from __future__ import annotations
 from .._model_files import EMBEDDED_SHA256
 from ._backends import BackendName, DtypeName, LoadedEncoder, ScorerOptions
 from ._bi_encoder import BiEncoderScorer
+from ._checked_folder import ModelFolder
 from ._cross_encoder import CrossEncoderScorer
 from ._device_batches import best_on_device
 from ._encoded_text import EncodedText
 from ._encoder import TokenEncoder
-from ._load_encoder import exported_as, find_model
+from ._load_encoder import exported_as
 from ._loading import embedded_model_path, quiet_loading
-from ._model_folder import configuration_sha256, require_no_code
-from ._model_sizes import length_of, read_as, require_all_tensors, require_sound_model
 from ._onnx_export import export_encoder
 
 __all__ = [
@@ -23,18 +22,12 @@ __all__ = [
     "DtypeName",
     "EncodedText",
     "LoadedEncoder",
+    "ModelFolder",
     "ScorerOptions",
     "TokenEncoder",
     "best_on_device",
-    "configuration_sha256",
     "embedded_model_path",
     "export_encoder",
     "exported_as",
-    "find_model",
-    "length_of",
     "quiet_loading",
-    "read_as",
-    "require_all_tensors",
-    "require_no_code",
-    "require_sound_model",
 ]

@@ -289,6 +289,20 @@ class LinesFile:
             return  # half a line at the end is dropped by whoever reads or opens the file
 
 
+def inner_folder(root: str | os.PathLike[str], name: str) -> Path:
+    """Return the folder of a name below `root`, which need not be there yet.
+
+    Raises:
+        InputError: it is a link: what it leads to does not belong to `root`.
+    """
+    folder = Path(root, name)
+    if folder.is_symlink():
+        raise InputError(
+            "is a link, not a folder", where=str(folder), hint="put the folder itself there"
+        )
+    return folder
+
+
 def sync_folder(folder: Path) -> None:
     """Force a folder to disk: a new file survives a power cut only with its folder."""
     descriptor = os.open(folder, os.O_RDONLY)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ...guard.files import write_json
 from ._data_frame import data_frame
 from ._manifest import Manifest, Stored, unusable
-from ._rows import locked
+from ._rows import inner_folder, locked
 from ._table import Table, TableSpec
 
 if TYPE_CHECKING:
@@ -110,6 +110,15 @@ class Run:
         """
         write_json(self.folder / "manifest.json", manifest.to_json())
         self.manifest = manifest
+
+    @staticmethod
+    def inner_folder(folder: str | os.PathLike[str], name: str) -> Path:
+        """Return the folder of a name in a run, which need not be there yet.
+
+        Raises:
+            InputError: it is a link: what it leads to does not belong to the run.
+        """
+        return inner_folder(folder, name)
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str], manifest: type[Manifest] = Manifest) -> Run:

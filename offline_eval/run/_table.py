@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel
 
 from ...guard.errors import InputError
-from ...guard.files import atomic_writer, inner_folder, read_bytes, read_jsonl
+from ...guard.files import atomic_writer, read_bytes, read_jsonl
 from ._manifest import Manifest, Stored
 from ._rows import (
     DIGEST,
@@ -24,6 +24,7 @@ from ._rows import (
     bound,
     encode_line,
     encode_row,
+    inner_folder,
     is_whole_row,
     keys_of,
     last_digest,

@@ -10,7 +10,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from ...guard.engine import quiet_loading, require_no_code
+from ...guard.engine import ModelFolder, quiet_loading
 from ...guard.errors import ModelFolderError
 from ...guard.files import file_sha256
 from ._build import default_world
@@ -61,7 +61,7 @@ class Answerer:
     def __init__(self, path: Path, *, device: str = "cpu") -> None:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
-        require_no_code(path)
+        ModelFolder(path).require_sound(sorted(path.glob("*.safetensors")))
         safe = {"local_files_only": True, "trust_remote_code": False}
         self._tokenizer: Any = AutoTokenizer.from_pretrained(str(path), **safe)
         with quiet_loading():

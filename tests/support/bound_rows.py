@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from knowgate.offline_eval.run import Manifest
-from knowgate.offline_eval.run._rows import DIGEST, bound
+from knowgate.offline_eval.run import TableSpec
+from tests.support.any_rows import AnyRow
 
 
 def bind(run: Path, *tables: str) -> None:
     """Give the rows of tables (`rows` by default) the digests that knowgate would have stored."""
     for name in tables or ("rows",):
-        path, last = run / f"{name}.jsonl", Manifest.first_digest(run, name)
-        if last is None or not path.exists():
+        path = run / f"{name}.jsonl"
+        if not path.exists():
             continue
-        lines = []
-        for text in path.read_text(encoding="utf-8").split("\n"):
-            if text:
-                row = json.loads(text)
-                row.pop(DIGEST, None)
-                line, last = bound(json.dumps(row, ensure_ascii=False).encode(), last)
-                lines.append(line.decode("utf-8") + "\n")
-        path.write_text("".join(lines), encoding="utf-8")
+        rows = [json.loads(text) for text in path.read_text("utf-8").split("\n") if text]
+        for row in rows:
+            row.pop("chain_digest", None)
+        path.write_text(TableSpec(name, AnyRow, "id").bound_text(run, rows), "utf-8")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ....guard.engine import quiet_loading, require_no_code, require_sound_model
+from ....guard.engine import ModelFolder, quiet_loading
 from ....guard.errors import DeviceError, ModelFolderError, optional_import
 from ....guard.files import file_sha256, open_regular, read_json, write_json
 from ._batches import end_ids
@@ -58,8 +58,7 @@ def base_weights(folder: Path) -> list[Path]:
             where=where,
             hint="save the model with save_pretrained; pickled weights are not loaded",
         )
-    require_no_code(folder)
-    require_sound_model(folder, files)
+    ModelFolder(folder).require_sound(files)
     return files
 
 

@@ -18,14 +18,7 @@ from ...contracts import (
     checked_language_model,
 )
 from ...deadlines import check_deadline
-from ...engine import (
-    configuration_sha256,
-    quiet_loading,
-    read_as,
-    require_all_tensors,
-    require_no_code,
-    require_sound_model,
-)
+from ...engine import ModelFolder
 from ...errors import (
     DeviceError,
     InputError,
@@ -264,16 +257,16 @@ class CrossEncoderEntailment:
             raise ModelFolderError(
                 f"no {WEIGHTS} there", where=str(path), hint="name the folder of an NLI model"
             )
-        require_no_code(path)
-        require_sound_model(path, [path / WEIGHTS])
+        checked = ModelFolder(path)
+        checked.require_sound([path / WEIGHTS])
         self._torch: Any = optional_import("torch")
         self._device = _device(self._torch, device)
-        self._tokenizer, self._model = _load(path)
+        self._tokenizer, self._model = _load(checked)
         self._model.to(self._device)
         self._label = _entailment_label(self._model.config.id2label, path)
         self._threshold = threshold
         self._max_length = max_length
-        parts = (file_sha256(path / WEIGHTS), configuration_sha256(path), str(max_length))
+        parts = (file_sha256(path / WEIGHTS), checked.configuration_sha256(), str(max_length))
         self.fingerprint = f"cross_encoder:{hashlib.sha256(' '.join(parts).encode()).hexdigest()}"
 
     def entails(self, premise: str, hypothesis: str) -> bool:
@@ -304,16 +297,17 @@ def _device(torch: Any, device: str | None) -> str:
     return device
 
 
-def _load(folder: Path) -> tuple[Any, Any]:
+def _load(folder: ModelFolder) -> tuple[Any, Any]:
     library: Any = optional_import("transformers")
     hint = "name the folder of an NLI model with its tokenizer"
     safe = {"local_files_only": True, "trust_remote_code": False}
-    with read_as(folder, "cannot be loaded", hint), quiet_loading():
-        tokenizer = library.AutoTokenizer.from_pretrained(str(folder), **safe)
+    where = str(folder.path)
+    with folder.reading("cannot be loaded", hint):
+        tokenizer = library.AutoTokenizer.from_pretrained(where, **safe)
         model, report = library.AutoModelForSequenceClassification.from_pretrained(
-            str(folder), use_safetensors=True, output_loading_info=True, **safe
+            where, use_safetensors=True, output_loading_info=True, **safe
         )
-    require_all_tensors(report, folder)
+    folder.require_all_tensors(report)
     return tokenizer, model.eval()
 
 

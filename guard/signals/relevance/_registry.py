@@ -13,10 +13,10 @@ from ...engine import (
     BiEncoderScorer,
     CrossEncoderScorer,
     DtypeName,
+    ModelFolder,
     ScorerOptions,
     TokenEncoder,
     exported_as,
-    find_model,
 )
 from ...errors import InputError
 from ...policy import Fingerprint
@@ -212,7 +212,7 @@ def _options_of(wanted: Fingerprint) -> _LoadOptions:
 
 
 def _in_folder(name: str, options: ScorerOptions) -> RelevanceScorer:
-    found, reads_pairs = find_model(name)
+    found, reads_pairs = ModelFolder.find(name)
     name = os.fspath(found)
     exported = exported_as(name)
     if exported is not None:

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ....guard.errors import InputError
-from ....guard.files import inner_folder
-from ...run import RepliesRun, SharedLog
+from ...run import RepliesRun, Run, SharedLog
 from ._criteria import (
     ABSTENTION_CRITERION,
     FACTUALITY_CRITERION,
@@ -57,7 +56,7 @@ class Labels:
             InputError: a file is broken, or a label is none of its criterion's outcomes, with
                 its line.
         """
-        root = inner_folder(folder, FOLDER)
+        root = Run.inner_folder(folder, FOLDER)
         sample = read_sample(folder)
         own = sample.criteria if sample else ()
         criteria = (ABSTENTION_CRITERION, FACTUALITY_CRITERION, *own)

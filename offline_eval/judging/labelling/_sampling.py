@@ -15,11 +15,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ....guard.errors import InputError
-from ....guard.files import inner_folder, open_regular, write_json
+from ....guard.files import open_regular, write_json
 from ...run import (
     Manifest,
     RepliesRun,
     ReplyRow,
+    Run,
 )
 from ._criteria import (
     ABSTENTION_CRITERION,
@@ -140,7 +141,7 @@ def read_sample(folder: str | os.PathLike[str]) -> LabelSample | None:
     Raises:
         InputError: the file is broken or was written by a newer knowgate.
     """
-    path = inner_folder(folder, FOLDER) / _FILE
+    path = Run.inner_folder(folder, FOLDER) / _FILE
     if not path.exists():
         return None
     value = Manifest.read_versioned(path, hint="fix it, or move the labels folder away")
@@ -179,7 +180,7 @@ def open_sample(
             sampled; or the arguments contradict what is stored.
     """
     _require_finished(run)
-    with _locked(inner_folder(run.folder, FOLDER)):
+    with _locked(Run.inner_folder(run.folder, FOLDER)):
         found = read_sample(run.folder)
         wanted = _merged(found, criteria)
         if found is None:

@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from ....guard.errors import InputError
-from ....guard.files import inner_folder
-from ...run import RepliesRun, SharedLog
+from ...run import RepliesRun, Run, SharedLog
 from ._criteria import (
     HumanLabel,
     LabelCriterion,
@@ -460,7 +459,7 @@ def _letter(place: int) -> str:
 
 
 def _log_of(run: RepliesRun, name: str) -> SharedLog[HumanLabel]:
-    return SharedLog(inner_folder(run.folder, FOLDER) / f"{name}.jsonl", HumanLabel)
+    return SharedLog(Run.inner_folder(run.folder, FOLDER) / f"{name}.jsonl", HumanLabel)
 
 
 def _shuffled(seed: int, who: str, reply_id: str) -> bytes:
