@@ -12,6 +12,7 @@ from ._artefacts import LATER_FIELDS, Guarantee
 from ._evidence import fault_of
 from ._policy_fields import PolicyFields
 from .errors import PolicyError
+from .read_models import first_fault
 
 _Policy = TypeVar("_Policy", bound=PolicyFields)
 
@@ -110,10 +111,3 @@ def _without_guarantee(policy: _Policy, why: str) -> _Policy:
     note = f"Changed after its calibration ({why}): nothing is guaranteed. {policy.note}"
     changes = {"guarantee": None, "calibration_set_sha256": None, "changed": True}
     return policy.model_copy(update={**changes, "note": note.strip()})
-
-
-def first_fault(error: ValidationError) -> str:
-    """The first field that pydantic found at fault, and why."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    field = ".".join(str(part) for part in first["loc"]) or "policy"
-    return f"field '{field}': {first['msg']}"

@@ -38,7 +38,7 @@ from ._policy_fields import (
     aggregator,
     kept_reference,
 )
-from ._policy_file import checked, first_fault, policy_text
+from ._policy_file import checked, policy_text
 from ._scorer_defaults import (
     Content,
     bundled_default,
@@ -49,6 +49,7 @@ from .contracts import RelevanceScorer
 from .decision import Route
 from .errors import PolicyError
 from .files import read_json, write_text
+from .read_models import first_fault
 from .routing import Signals, decide_route
 
 if TYPE_CHECKING:

@@ -9,11 +9,12 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, field_validator
 
 from ..._version import __version__
 from ...guard.errors import InputError
 from ...guard.files import file_sha256, read_json
+from ...guard.read_models import check_model
 from ._rows import cleaned
 
 # The scores of a probe are compared with a tolerance, by the suite that measured them.
@@ -44,14 +45,10 @@ class Stored(BaseModel):
             InputError: a field is missing or wrong; names the first.
         """
         try:
-            return cls.model_validate(cleaned(value) if clean else value)
+            value = cleaned(value) if clean else value
         except RecursionError:
             raise InputError("nested too deeply", where=where, hint=hint) from None
-        except ValidationError as error:
-            fault = error.errors(include_url=False, include_input=False)[0]
-            name = ".".join(str(part) for part in fault["loc"])
-            what = f"field '{name}': {fault['msg']}" if name else str(fault["msg"])
-            raise InputError(what, where=where, hint=hint) from None
+        return check_model(cls, value, where=where, hint=hint)
 
 
 class InputFile(Stored):

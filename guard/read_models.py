@@ -1,0 +1,89 @@
+"""Read foreign files into pydantic models: each error names file, line and field.
+
+One reader for everything that comes from outside: questions, records, logs, exports of other
+tools. A model says what a line must be; what it says about a fault is what the user reads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from .errors import InputError
+from .files import read_json, read_jsonl
+
+__all__ = ["check_model", "first_fault", "read_model", "read_models"]
+
+Model = TypeVar("Model", bound=BaseModel)
+_HINT = "fix the file or write it again"
+
+
+def read_models(
+    path: str | os.PathLike[str], model: type[Model], *, hint: str = _HINT, links: bool = True
+) -> Iterator[tuple[str, Model]]:
+    """Yield each line of a JSON-lines file as a model, with its place as `file:line`.
+
+    Args:
+        path: of the file; blank lines are skipped.
+        model: what each line must be.
+        hint: what to do about a line that is none.
+        links: whether the path may be a link to a regular file.
+
+    Raises:
+        InputError: the file cannot be read, or a line is not such a model; names the first fault.
+    """
+    for number, value in read_jsonl(path, links=links):
+        where = f"{os.fspath(path)}:{number}"
+        yield where, check_model(model, value, where=where, hint=hint)
+
+
+def read_model(
+    path: str | os.PathLike[str], model: type[Model], *, hint: str = _HINT, links: bool = True
+) -> Model:
+    """Read a JSON file that holds one model.
+
+    Args:
+        path: of the file.
+        model: what the file must be.
+        hint: what to do about a file that is none.
+        links: whether the path may be a link to a regular file.
+
+    Raises:
+        InputError: the file cannot be read, or is not such a model; names the first fault.
+    """
+    return check_model(model, read_json(path, links=links), where=os.fspath(path), hint=hint)
+
+
+def check_model(model: type[Model], value: Any, *, where: str, hint: str = _HINT) -> Model:
+    """Check a JSON value.
+
+    Args:
+        model: what the value must be.
+        value: as read from JSON.
+        where: file and line.
+        hint: what to do about a value that is none.
+
+    Raises:
+        InputError: a field is missing or wrong; names the first.
+    """
+    try:
+        return model.model_validate(value)
+    except RecursionError:
+        raise InputError("nested too deeply", where=where, hint=hint) from None
+    except ValidationError as error:
+        raise InputError(first_fault(error), where=where, hint=hint) from None
+
+
+def first_fault(error: ValidationError) -> str:
+    """Return the first field that pydantic found at fault, and why.
+
+    Args:
+        error: what pydantic raised.
+    """
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    field = ".".join(str(part) for part in first["loc"])
+    message = first["msg"].removeprefix("Value error, ")
+    return f"field '{field}': {message}" if field else str(message)
