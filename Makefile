@@ -30,7 +30,7 @@ OLD_PROCESSOR := ATEN_CPU_CAPABILITY=default MKL_CBWR=COMPATIBLE OMP_NUM_THREADS
 	ONEDNN_MAX_CPU_ISA=SSE41 OPENBLAS_CORETYPE=Nehalem
 OF_NETWORKS := guard guard-parts kb ookb-models ookb-signals score uaqfact
 
-.PHONY: demo smollm test test-fast test-old-processor attack site notebooks lint format wheel release clean
+.PHONY: demo smollm test test-fast test-old-processor attack site notebooks lint types style layers size format wheel release clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -74,7 +74,7 @@ notebooks: $(VENV)/.eval  ## the notebooks with their outputs, in notebooks/
 	$(PIP) --editable '.[notebooks]'
 	PYTHONPATH=. $(BIN)/python -m tools.notebooks
 
-lint: types style layers  ## formatting, style, types, layers
+lint: types style layers size  ## formatting, style, types, layers, size
 
 types: $(VENV)/.dev
 	$(BIN)/mypy --num-workers $(TYPE_WORKERS)
@@ -85,6 +85,9 @@ style: $(VENV)/.dev
 
 layers: $(VENV)/.dev
 	$(BIN)/lint-imports
+
+size: $(VENV)/.dev
+	$(BIN)/python -m tools.count_code --check
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .
