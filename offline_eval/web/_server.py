@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
@@ -80,18 +81,17 @@ class PageServer:
 def _hangup_ends(server: BoundedServer) -> Iterator[None]:
     """End a server whose terminal was closed as after Ctrl-C: requests under way are answered."""
     before = signal.getsignal(signal.SIGHUP)
+    main = threading.current_thread() is threading.main_thread()
+    if not main or before is signal.SIG_IGN:  # as by nohup
+        yield
+        return
     caught: list[tuple[int, FrameType | None]] = []
 
     def end(number: int, frame: FrameType | None) -> None:
         caught.append((number, frame))
         server.should_exit = True
 
-    try:
-        if before is not signal.SIG_IGN:  # as by nohup
-            signal.signal(signal.SIGHUP, end)
-    except ValueError:  # not the main thread
-        yield
-        return
+    signal.signal(signal.SIGHUP, end)
     try:
         yield
     finally:
