@@ -31,6 +31,7 @@ MODULES = (
     "links",
     "concurrency",
     "kills",
+    "interrupted",
     "pages",
     "served",
 )
