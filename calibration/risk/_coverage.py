@@ -16,12 +16,12 @@ from ._certificate import (
     ROUTE_CODES,
     Certificate,
     Evidence,
+    GroupCounts,
     TargetResult,
     certify,
     let_through_wrongly,
 )
 from ._fit import Fit, FitSettings, policy_at
-from ._group_counts import GroupCounts
 from ._learned_path import Forecast, forecast_path
 from ._path import PathPoint
 from ._risks import LEARN_PATH, Coverage, RiskTarget

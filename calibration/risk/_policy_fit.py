@@ -23,7 +23,6 @@ from ._coverage import fit_coverage
 from ._fit import ALL_ROUTES, Fit, FitSettings, PolicyBinding, policy_at
 from ._leak import fit_leak
 from ._learned_path import learn_path
-from ._outlook import most_promising, outlook
 from ._path import PathPoint, Point, as_path
 from ._risks import LEARN_PATH, Coverage, Leak, Risk, RiskTarget, Uncertified, as_targets
 from ._statement import (
@@ -31,6 +30,8 @@ from ._statement import (
     POPULATION,
     certified_statement,
     loss_in_words,
+    most_promising,
+    outlook,
     stored_point,
     stored_risk,
     uncertified_statement,

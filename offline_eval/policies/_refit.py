@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Any
 
-from ...calibration.risk import Leak, PolicyBinding, Problem
+from ...calibration.risk import Coverage, Leak, LossTable, PolicyBinding, Problem, Risk, RiskTarget
 from ...guard.errors import FingerprintMismatchError, InputError
-from ...guard.policy import Policy
+from ...guard.policy import Guarantee, GuaranteedRisk, Policy
 from ._calibrated import Calibrated
 from ._fit import calibrate_records
-from ._promise import is_leak_promise, promise_of
 from ._rates import Rates, outcomes_under, rates_of
 from ._records import CalibrationSet
 
@@ -154,3 +154,48 @@ def _mismatch(measured: CalibrationSet, what: str) -> FingerprintMismatchError:
         hint="measure with the old policy's instruments, or make a new policy with "
         "`knowgate calibrate`",
     )
+
+
+def is_leak_promise(guarantee: Guarantee) -> bool:
+    """Whether the guarantee is about unanswerable questions."""
+    return not guarantee.path or any(
+        risk.kind in ("leak", "unanswerable") for risk in guarantee.risks
+    )
+
+
+def promise_of(guarantee: Guarantee, *, where: str) -> Risk:
+    """Read from a guarantee what its policy was fitted to, whether that was certified or not.
+
+    Raises:
+        InputError: nothing was certified, and the policy does not tell which bounds were
+            asked for.
+    """
+    if is_leak_promise(guarantee):
+        return Leak(guarantee.risk, guarantee.missing or "left_out")
+    try:
+        for risk in guarantee.risks:
+            if risk.kind == "abstention":
+                return Coverage(round(1.0 - risk.bound, 12))
+        if guarantee.risks:
+            return tuple(_target(risk) for risk in guarantee.risks)
+    except (TypeError, ValueError):  # an unknown kind of risk or loss, or a bound out of range
+        raise InputError(
+            "the policy's guarantee has a bound that is not known here",
+            where=where,
+            hint="make one with `knowgate calibrate`",
+        ) from None
+    if guarantee.loss == _SELECTIVE:
+        return RiskTarget("selective", guarantee.risk)
+    raise InputError(
+        "the policy certified nothing and does not tell which bounds were asked for",
+        where=where,
+        hint="make one with `knowgate calibrate`",
+    )
+
+
+def _target(risk: GuaranteedRisk) -> RiskTarget:
+    kind: Any = risk.kind  # checked by the target itself
+    return RiskTarget(kind, risk.bound, LossTable(**(risk.losses or {})))
+
+
+_SELECTIVE = "a question is let through and answered wrongly"

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...calibration import CalibrationRecord
 from ...calibration.risk import PolicyBinding
-from ...guard.policy import Fingerprint, Guarantee
+from ...guard.policy import Fingerprint, Guarantee, Policy
 from ..report import (
     Cell,
     Document,
@@ -25,22 +25,23 @@ from ..report import (
     Section,
     Table,
     WhatIf,
+    WhatIfCase,
     decimal,
     percent,
 )
 from ._calibrated import Calibrated
-from ._quality import (
+from ._plots import draw_p_values, draw_regions, draw_reliability, draw_risk_coverage
+from ._rates import (
+    Outcome,
     PathStep,
+    Rates,
     SelectiveQuality,
     SignalQuality,
     StatedProbabilities,
+    outcomes_under,
     selective_qualities,
     signal_quality,
 )
-from ._quality_plots import draw_p_values, draw_reliability, draw_risk_coverage
-from ._rates import Outcome, Rates, outcomes_under
-from ._region_plot import draw_regions
-from ._what_if import what_if_of
 
 _SCHEMA_VERSION = 1
 _STEPS_AROUND = 5
@@ -462,3 +463,29 @@ def _ranking(quality: SelectiveQuality) -> dict[str, Any]:
         "augrc": quality.augrc.to_dict(),
         "coverage_at_risk": quality.coverage,
     }
+
+
+def what_if_of(policy: Policy, outcomes: Sequence[Outcome], which: str) -> WhatIf:
+    """Let a reader try other thresholds on these cases.
+
+    Args:
+        policy: whose thresholds are the point to compare with.
+        outcomes: of the cases under it.
+        which: cases these are, in words.
+    """
+    return WhatIf(tuple(map(_case, outcomes)), policy, which, leave_one_out=False)
+
+
+def _case(outcome: Outcome) -> WhatIfCase:
+    case = outcome.case
+    return WhatIfCase(
+        name=" · ".join(part for part in (case.question_id, case.case) if part),
+        question="",
+        relevance=outcome.relevance,
+        confidence=outcome.confidence,
+        context_right=bool(case.context_right),
+        memory_right=bool(case.closed_book_right),
+        conflict=case.conflict,
+        nothing_retrieved=case.nothing_retrieved,
+        weight=case.weight,
+    )

@@ -27,8 +27,16 @@ from ....guard.signals.relevance import (
     word_piece_idf,
 )
 from ... import Interval, SelectiveCurve
-from ._batches import TopicBatches
-from ._cases import Embed, SetCase, TrainingQuestion, mix_examples, retrieval_cases
+from ._cases import (
+    Embed,
+    MixExample,
+    SetCase,
+    TopicBatches,
+    TrainingQuestion,
+    fit_match_model,
+    mix_examples,
+    retrieval_cases,
+)
 from ._encoder import (
     MAX_PASSAGE_PIECES,
     MAX_QUESTION_PIECES,
@@ -37,7 +45,6 @@ from ._encoder import (
     learning_rate,
     similarities,
 )
-from ._mix import MixExample, fit_match_model
 
 _CLIP = 1.0
 

@@ -20,8 +20,7 @@ from knowgate.calibration.risk import (
     RiskTarget,
     fit_policy,
 )
-from knowgate.calibration.risk._group_counts import GroupCounts
-from knowgate.calibration.risk._tests import hoeffding_bentkus_p_value
+from knowgate.calibration.risk._certificate import GroupCounts, hoeffding_bentkus_p_value
 from knowgate.guard import Guarantee, Policy, PolicyError
 from knowgate.offline_eval.policies import CalibrationSet, calibrate_records
 

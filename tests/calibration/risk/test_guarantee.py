@@ -19,11 +19,10 @@ from knowgate.calibration.risk import (
     fit_policy,
     learn_path,
 )
-from knowgate.calibration.risk._certificate import let_through_wrongly
+from knowgate.calibration.risk._certificate import binomial_p_values, let_through_wrongly
 from knowgate.calibration.risk._learned_path import _corrected
 from knowgate.calibration.risk._path import diagonal_path
 from knowgate.calibration.risk._risks import LEARN_PATH
-from knowgate.calibration.risk._tests import binomial_p_values
 from tests.calibration.risk.populations import (
     Draw,
     calibrated,

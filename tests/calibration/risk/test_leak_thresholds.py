@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration._statistics import binomial_p_value, errors_allowed, questions_needed
 from knowgate.calibration.risk import RiskTarget
-from knowgate.calibration.risk._leak_certificate import LeftOut, certify_leak, thresholds_between
-from knowgate.calibration.risk._tests import binomial_p_values
+from knowgate.calibration.risk._certificate import binomial_p_values
+from knowgate.calibration.risk._leak import LeftOut, certify_leak, thresholds_between
 from knowgate.guard.policy import StepCalibrator
 
 _FINITE = st.floats(allow_nan=False, allow_infinity=False)

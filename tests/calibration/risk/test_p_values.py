@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowgate.calibration._statistics import binomial_p_value
-from knowgate.calibration.risk._tests import fixed_sequence, hoeffding_bentkus_p_value
+from knowgate.calibration.risk._certificate import fixed_sequence, hoeffding_bentkus_p_value
 
 p_value_lists = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.policies._attempt_history import AttemptHistory
+from knowgate.offline_eval.policies._attempts import AttemptHistory
 
 
 def test_a_repetition_has_its_old_number_and_what_is_new_the_next(tmp_path: Path) -> None:

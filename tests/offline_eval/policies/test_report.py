@@ -12,8 +12,7 @@ from knowgate.guard import InputError, Policy, Route
 from knowgate.guard.policy import PlattCalibrator
 from knowgate.offline_eval.policies import Calibrated, calibrate_records
 from knowgate.offline_eval.policies._rates import outcomes_under, rates_of
-from knowgate.offline_eval.policies._report import calibration_document
-from knowgate.offline_eval.policies._what_if import what_if_of
+from knowgate.offline_eval.policies._report import calibration_document, what_if_of
 from knowgate.offline_eval.report import ReportPaths, ReportWriter
 from tests.offline_eval.policies.measured import ESTIMATOR, SCORER, drawn
 from tests.offline_eval.suites.ookb.test_signals_report import EVIL

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 
-from knowgate.calibration.training.sufficiency._batches import TopicBatches
+from knowgate.calibration.training.sufficiency._cases import TopicBatches
 from knowgate.calibration.training.sufficiency._encoder import TrainableEncoder
 from knowgate.calibration.training.sufficiency._tuning import TrainingSettings, train_on
 from knowgate.guard.engine import TokenEncoder

@@ -8,8 +8,12 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from knowgate.calibration import SelectiveCurve
-from knowgate.calibration.training.sufficiency._cases import SetCase, mix_examples
-from knowgate.calibration.training.sufficiency._mix import MixExample, fit_match_model
+from knowgate.calibration.training.sufficiency._cases import (
+    MixExample,
+    SetCase,
+    fit_match_model,
+    mix_examples,
+)
 from knowgate.guard.signals.relevance import MatchModel, SufficiencyScorer, ToldMix
 
 TWO = ("cosine", "match")
