@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from ._calibrators import CalibratorChoice, fit_platt
 from ._hidden_state_probe import ProbeSearch, fit_cascade_bands, fit_hidden_state_probe
-from ._probability_quality import ReliabilityDiagram
+from ._probability_quality import ReliabilityBin, ReliabilityDiagram
 from ._records import MISSING_CASES, CalibrationRecord
 from ._selective_metrics import OperatingPoint, PairedScores, SelectiveCurve
 from ._statistics import Interval, QuestionResamples, holm_adjusted, mcnemar_p_value
@@ -31,6 +31,7 @@ __all__ = [
     "PairedScores",
     "ProbeSearch",
     "QuestionResamples",
+    "ReliabilityBin",
     "ReliabilityDiagram",
     "SelectiveCurve",
     "fit_cascade_bands",

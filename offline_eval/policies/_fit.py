@@ -40,6 +40,7 @@ from ._attempts import counted as as_counted
 from ._calibrated import Calibrated
 from ._rates import (
     SIGNALS,
+    calibrated_signals,
     leak_rates_by,
     leak_rates_of,
     outcomes_under,
@@ -504,18 +505,14 @@ def calibrator_of(choices: Mapping[str, CalibratorChoice], name: str) -> Calibra
 def calibrated_records(
     records: Sequence[CalibrationRecord], binding: PolicyBinding
 ) -> list[CalibrationRecord]:
-    """The records with calibrated signals; without passages relevance is 0, no context right."""
-    relevance, confidence = binding.relevance_calibrator, binding.confidence_calibrator
-    return [
-        replace(
-            record,
-            relevance=0.0 if record.nothing_retrieved else _applied(relevance, record.relevance),
-            confidence=_applied(confidence, record.confidence),
-            context_right=None if record.nothing_retrieved else record.context_right,
+    """The records with calibrated signals; without passages no context is right."""
+    found = []
+    for record in records:
+        relevance, confidence = calibrated_signals(
+            record, binding.relevance_calibrator, binding.confidence_calibrator
         )
-        for record in records
-    ]
-
-
-def _applied(calibrator: Calibrator, raw: float | None) -> float | None:
-    return None if raw is None else calibrator.apply(raw)
+        right = None if record.nothing_retrieved else record.context_right
+        found.append(
+            replace(record, relevance=relevance, confidence=confidence, context_right=right)
+        )
+    return found

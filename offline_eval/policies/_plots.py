@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ _SMALLEST_DRAWN = 1e-6
 _LINES = ((Colour.BLUE, "-"), (Colour.PURPLE, "--"), (Colour.INK, "-."))
 
 
-def draw_reliability(quality: SignalQuality) -> Plot:
+def draw_reliability(name: str, quality: SignalQuality) -> Plot:
     """Stated probability against observed share, before and after calibration."""
 
     def draw(figure: Figure) -> None:
@@ -32,7 +32,7 @@ def draw_reliability(quality: SignalQuality) -> Plot:
         if quality.before is not None:
             _bins(axes, quality.before, "as measured", Colour.GREY, "s", "--")
         _bins(axes, quality.after, "calibrated", Colour.BLUE, "o", "-")
-        axes.set_xlabel(f"{quality.name}: what was stated")
+        axes.set_xlabel(f"{name}: what was stated")
         axes.set_ylabel("what came true, 95 % intervals")
         axes.legend(loc="upper left")
 
@@ -40,8 +40,8 @@ def draw_reliability(quality: SignalQuality) -> Plot:
     if quality.before is None:
         raw = " The raw values are no probabilities and cannot be drawn."
     return Plot(
-        name=f"reliability-{quality.name}",
-        title=f"Reliability of {quality.name}",
+        name=f"reliability-{name}",
+        title=f"Reliability of {name}",
         caption="Questions that the calibrator was not fitted on, in bins of equal size. On the "
         f"dotted line, probabilities are what they say.{raw}",
         draw=draw,
@@ -51,13 +51,13 @@ def draw_reliability(quality: SignalQuality) -> Plot:
 
 
 def draw_risk_coverage(
-    qualities: Sequence[SelectiveQuality], steps: Sequence[PathStep], *, risk: float | None
+    qualities: Mapping[str, SelectiveQuality], steps: Sequence[PathStep], *, risk: float | None
 ) -> Plot | None:
     """Risk against coverage of each ranking, with the declared path and the chosen point."""
     seen = [step for step in steps if step.coverage is not None and step.risk is not None]
     if not qualities and not seen:
         return None
-    heights = [r for quality in qualities for r, c in _curve(quality) if c >= 0.05]
+    heights = [r for quality in qualities.values() for r, c in _curve(quality) if c >= 0.05]
     heights += [step.risk or 0.0 for step in seen]
     top = min(1.0, 1.15 * max([*heights, risk or 0.0, 0.05]))
     dots = "Dots: the points of the declared path, on the questions that certify. " if seen else ""
@@ -66,11 +66,11 @@ def draw_risk_coverage(
         axes: Axes = figure.subplots()
         axes.set_xlim(0, 1)
         axes.set_ylim(0, top)
-        for quality, (colour, style) in zip(qualities, _LINES, strict=False):
+        for (name, quality), (colour, style) in zip(qualities.items(), _LINES, strict=False):
             points = _curve(quality)
             axes.plot(
                 [c for _, c in points], [r for r, _ in points], color=colour, linestyle=style,
-                linewidth=1.6, label=quality.name,
+                linewidth=1.6, label=name,
             )  # fmt: skip
         if seen:
             axes.plot(
@@ -189,7 +189,7 @@ _POINT: dict[str, Any] = {
 def _bins(
     axes: Axes, stated: StatedProbabilities, name: str, colour: str, marker: str, style: str
 ) -> None:
-    bins = stated.diagram.bins
+    bins = stated.bins
     shares = [found.share.value or 0.0 for found in bins]
     error = stated.calibration_error.value
     axes.errorbar(

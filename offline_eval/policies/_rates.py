@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,7 @@ from ...calibration import (
     CalibrationRecord,
     CalibratorChoice,
     Interval,
+    ReliabilityBin,
     ReliabilityDiagram,
     SelectiveCurve,
 )
@@ -63,8 +66,9 @@ def outcomes_under(policy: Policy, cases: Sequence[CalibrationRecord]) -> list[O
     """Each case as a guard with this policy would decide it."""
     found = []
     for case in cases:
-        relevance = calibrated_relevance(policy, case)
-        confidence = calibrated_confidence(policy, case)
+        relevance, confidence = calibrated_signals(
+            case, policy.relevance_calibrator, policy.confidence_calibrator
+        )
         signals = Signals.replay(
             policy, relevance, confidence, case.conflict, nothing_retrieved=case.nothing_retrieved
         )
@@ -73,16 +77,15 @@ def outcomes_under(policy: Policy, cases: Sequence[CalibrationRecord]) -> list[O
     return found
 
 
-def calibrated_relevance(policy: Policy, case: CalibrationRecord) -> float | None:
-    """Relevance in [0, 1]; 0 where nothing was retrieved."""
-    if case.nothing_retrieved:
-        return 0.0
-    return None if case.relevance is None else policy.relevance_calibrator.apply(case.relevance)
-
-
-def calibrated_confidence(policy: Policy, case: CalibrationRecord) -> float | None:
-    """Confidence in [0, 1]."""
-    return None if case.confidence is None else policy.confidence_calibrator.apply(case.confidence)
+def calibrated_signals(
+    case: CalibrationRecord, relevance: Calibrator, confidence: Calibrator
+) -> tuple[float | None, float | None]:
+    """Relevance and confidence in [0, 1]; where nothing was retrieved relevance is 0."""
+    found = None if case.relevance is None else relevance.apply(case.relevance)
+    return (
+        0.0 if case.nothing_retrieved else found,
+        None if case.confidence is None else confidence.apply(case.confidence),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +180,7 @@ def clustered_rate(
     else:
         independent = min(_independent(hits, totals, len(trials)), float(most or len(trials)))
     low, high = _clopper_pearson(value * independent, independent)
-    return Interval(value, min(low, value), max(high, value), n)
+    return Interval(value, low, high, n).around(value)
 
 
 def _independent(hits: Floats, totals: Floats, trials: int) -> float:
@@ -303,8 +306,7 @@ SIGNALS = {"relevance": "context_right", "confidence": "closed_book_right"}
 """Per signal the outcome that it predicts; both are attributes of a record."""
 
 
-@dataclass(frozen=True, slots=True)
-class SignalValues:
+class SignalValues(NamedTuple):
     """What a signal said, and what came true.
 
     Attributes:
@@ -318,11 +320,6 @@ class SignalValues:
     came_true: list[bool]
     units: list[str]
     failed: int
-
-    @property
-    def pairs(self) -> list[tuple[float, bool]]:
-        """Value and outcome of each case."""
-        return list(zip(self.raw, self.came_true, strict=True))
 
 
 def signal_values(name: str, cases: Sequence[CalibrationRecord]) -> SignalValues:
@@ -352,14 +349,38 @@ class StatedProbabilities:
     """How probabilities compare with what came true.
 
     Attributes:
-        diagram: bins of stated probability against observed share.
         calibration_error: debiased, with its interval over questions' groups.
         brier: mean squared error, likewise.
+        bins: of stated probability against observed share.
     """
 
-    diagram: ReliabilityDiagram
     calibration_error: Interval
     brier: Interval
+    bins: tuple[ReliabilityBin, ...]
+
+    @classmethod
+    def of(
+        cls, probabilities: Sequence[float], values: SignalValues, seed: int
+    ) -> StatedProbabilities:
+        """Compare probabilities of some cases with what came true of them."""
+        interval = partial(_interval, probabilities, values.came_true, values.units, seed)
+        return cls(
+            interval(ReliabilityDiagram.debiased_error),
+            interval(ReliabilityDiagram.brier_score),
+            ReliabilityDiagram.of(probabilities, values.came_true).bins,
+        )
+
+
+def _interval(
+    values: Sequence[float],
+    outcomes: Sequence[bool],
+    units: Sequence[str],
+    seed: int,
+    statistic: Callable[..., float | None],
+) -> Interval:
+    return Interval.bootstrap(
+        statistic, values, outcomes, groups=units, resamples=_RESAMPLES, seed=seed
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,8 +388,7 @@ class SignalQuality:
     """One signal, on questions that its calibrator was not fitted on.
 
     Attributes:
-        name: `relevance` or `confidence`.
-        kind: of the calibrator.
+        calibrator: its kind.
         reason: why this kind.
         losses: log loss of each kind on held-out folds; empty where nothing was measured.
         cases: that it was measured on here.
@@ -378,10 +398,9 @@ class SignalQuality:
         after: the calibrated values.
     """
 
-    name: str
-    kind: str
+    calibrator: str
     reason: str
-    losses: Mapping[str, float]
+    losses: dict[str, float]
     cases: int
     failed: int
     auroc: float | None
@@ -390,11 +409,7 @@ class SignalQuality:
 
 
 def signal_quality(
-    name: str,
-    choice: CalibratorChoice,
-    cases: Sequence[CalibrationRecord],
-    *,
-    seed: int = 0,
+    name: str, choice: CalibratorChoice, cases: Sequence[CalibrationRecord], *, seed: int = 0
 ) -> SignalQuality | None:
     """The quality of `relevance` or `confidence`; None where no case has a value.
 
@@ -407,42 +422,21 @@ def signal_quality(
     values = signal_values(name, cases)
     if not values.raw:
         return None
-
-    def stated(probabilities: Sequence[float]) -> StatedProbabilities:
-        def interval(statistic: Callable[..., float | None]) -> Interval:
-            return Interval.bootstrap(
-                statistic,
-                probabilities,
-                values.came_true,
-                groups=values.units,
-                resamples=_RESAMPLES,
-                seed=seed,
-            )
-
-        return StatedProbabilities(
-            ReliabilityDiagram.of(probabilities, values.came_true),
-            interval(ReliabilityDiagram.debiased_error),
-            interval(ReliabilityDiagram.brier_score),
-        )
-
+    pairs = list(zip(values.raw, values.came_true, strict=True))
+    stated = all(0.0 <= raw <= 1.0 for raw in values.raw)
+    calibrated = [choice.calibrator.apply(score) for score in values.raw]
     return SignalQuality(
-        name=name,
-        kind=choice.kind,
+        calibrator=choice.kind,
         reason=choice.reason,
         losses=dict(choice.losses),
         cases=len(values.raw),
         failed=values.failed,
         auroc=SelectiveCurve.auroc(
-            [score for score, true in values.pairs if true],
-            [score for score, true in values.pairs if not true],
+            [score for score, true in pairs if true], [score for score, true in pairs if not true]
         ),
-        before=stated(values.raw) if all(0.0 <= raw <= 1.0 for raw in values.raw) else None,
-        after=stated(_applied(choice.calibrator, values.raw)),
+        before=StatedProbabilities.of(values.raw, values, seed) if stated else None,
+        after=StatedProbabilities.of(calibrated, values, seed),
     )
-
-
-def _applied(calibrator: Calibrator, raw: Sequence[float]) -> list[float]:
-    return [calibrator.apply(score) for score in raw]
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,28 +444,33 @@ class SelectiveQuality:
     """One way of ranking cases, the surest first.
 
     Attributes:
-        name: of the ranking, in words.
         cases: that it ranks; those whose signal failed are left out.
-        curve: risk against coverage.
-        aurc: area under it, with its interval over questions' groups.
-        excess: the same, less that of the best ranking there is.
+        aurc: area under risk against coverage, with its interval over questions' groups.
+        excess_aurc: the same, less that of the best ranking there is.
         augrc: area under the generalised curve.
-        coverage: largest share accepted at no more than the bound, as it was seen here;
+        coverage_at_risk: largest share accepted at no more than the bound, as it was seen here;
             None where no threshold stays within it.
+        curve: risk against coverage.
     """
 
-    name: str
     cases: int
-    curve: SelectiveCurve
     aurc: Interval
-    excess: Interval
+    excess_aurc: Interval
     augrc: Interval
-    coverage: float | None
+    coverage_at_risk: float | None
+    curve: SelectiveCurve
+
+
+_RANKINGS = {
+    "context alone, by relevance": ("relevance",),
+    "memory alone, by confidence": ("confidence",),
+    "context or memory, by the larger": ("relevance", "confidence"),
+}
 
 
 def selective_qualities(
     policy: Policy, cases: Sequence[CalibrationRecord], *, risk: float, seed: int = 0
-) -> list[SelectiveQuality]:
+) -> dict[str, SelectiveQuality]:
     """By relevance alone, by confidence alone, and by the larger of the two.
 
     Args:
@@ -480,62 +479,27 @@ def selective_qualities(
         risk: the bound that coverage is read off at.
         seed: of the resampling behind the intervals.
     """
-    outcomes = outcomes_under(policy, cases)
-    rankings: list[tuple[str, Callable[[Outcome], tuple[float, bool] | None]]] = [
-        ("context alone, by relevance", _by_relevance),
-        ("memory alone, by confidence", _by_confidence),
-        ("context or memory, by the larger", _by_the_larger),
-    ]
-    found = []
-    for name, ranking in rankings:
-        ranked = [(o, place) for o in outcomes if (place := ranking(o)) is not None]
-        if not ranked:
-            continue
-        sure = [place[0] for _, place in ranked]
-        wrong = [place[1] for _, place in ranked]
-        units = [":".join(o.case.unit) for o, _ in ranked]
-
-        def interval(
-            statistic: Callable[..., float | None],
-            sure: Sequence[float] = sure,
-            wrong: Sequence[bool] = wrong,
-            units: Sequence[str] = units,
-        ) -> Interval:
-            return Interval.bootstrap(
-                statistic, sure, wrong, groups=units, resamples=_RESAMPLES, seed=seed
-            )
-
-        found.append(
-            SelectiveQuality(
-                name=name,
-                cases=len(ranked),
-                curve=SelectiveCurve.of(sure, wrong),
+    found = {}
+    for name, signals in _RANKINGS.items():
+        sure, wrong, units = [], [], []
+        for outcome in outcomes_under(policy, cases):
+            values = [getattr(outcome, signal) for signal in signals]
+            if None not in values:
+                largest = signals[values.index(max(values))]
+                sure.append(max(values))
+                wrong.append(not getattr(outcome.case, SIGNALS[largest]))
+                units.append(":".join(outcome.case.unit))
+        if sure:
+            interval = partial(_interval, sure, wrong, units, seed)
+            found[name] = SelectiveQuality(
+                cases=len(sure),
                 aurc=interval(SelectiveCurve.aurc),
-                excess=interval(SelectiveCurve.excess_aurc),
+                excess_aurc=interval(SelectiveCurve.excess_aurc),
                 augrc=interval(SelectiveCurve.augrc),
-                coverage=SelectiveCurve.coverage_at_risk(sure, wrong, risk),
+                coverage_at_risk=SelectiveCurve.coverage_at_risk(sure, wrong, risk),
+                curve=SelectiveCurve.of(sure, wrong),
             )
-        )
     return found
-
-
-def _by_relevance(outcome: Outcome) -> tuple[float, bool] | None:
-    if outcome.relevance is None:
-        return None
-    return outcome.relevance, not outcome.case.context_right
-
-
-def _by_confidence(outcome: Outcome) -> tuple[float, bool] | None:
-    if outcome.confidence is None:
-        return None
-    return outcome.confidence, not outcome.case.closed_book_right
-
-
-def _by_the_larger(outcome: Outcome) -> tuple[float, bool] | None:
-    context, memory = _by_relevance(outcome), _by_confidence(outcome)
-    if context is None or memory is None:
-        return None
-    return context if context[0] >= memory[0] else memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import beta, ks_2samp
 
-from knowgate.calibration.monitoring._distance import ks_statistic, population_stability_index
-from knowgate.calibration.monitoring._risk_monitor import compare_with_mixture
+from knowgate.calibration.monitoring._distance import (
+    compare_with_mixture,
+    ks_statistic,
+    population_stability_index,
+)
 from knowgate.guard import InputError
 from knowgate.guard.policy import Histogram
 from tests.calibration.monitoring.populations import EDGES, histogram

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from knowgate.calibration.monitoring._rate_change import RateChangeDetector, log_factors
+from knowgate.calibration.monitoring._streams import RateChangeDetector, log_factors
 from knowgate.guard import InputError
 
 

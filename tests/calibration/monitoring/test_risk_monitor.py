@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import betaln
 
-from knowgate.calibration.monitoring._risk_monitor import (
+from knowgate.calibration.monitoring._streams import (
     STAKES,
     RiskMonitor,
     confidence_sequence,
