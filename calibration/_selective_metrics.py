@@ -336,13 +336,8 @@ class SelectiveCurve:
                 len(questions), [1 / len(questions)] * len(questions), size=count
             )
             values = weighted_auroc(positives, negatives, picks[:, owner_p], picks[:, owner_n])
-            # A draw without any positive or negative has no AUROC and is left out.
-            drawn.extend(values[np.isfinite(values)].tolist())
-        tail = (1 - confidence) / 2
-        low, high = np.quantile(drawn, [tail, 1 - tail]) if drawn else (value, value)
-        if low == high:
-            return _without_spread(value, len(questions), confidence)
-        return Interval(value, float(low), float(high), len(questions))
+            drawn.extend(values.tolist())
+        return Interval.of_draws(value, np.asarray(drawn), len(questions), confidence=confidence)
 
 
 def _ranked(confidence: Numbers, losses: Losses) -> tuple[Floats, Floats]:
@@ -374,12 +369,6 @@ def _ranked(confidence: Numbers, losses: Losses) -> tuple[Floats, Floats]:
 
 def _mean_risk(summed: Floats) -> float:
     return float((summed / np.arange(1, len(summed) + 1)).mean())
-
-
-def _without_spread(value: float, n: int, confidence: float) -> Interval:
-    below, above = math.floor(value * n), math.ceil(value * n)
-    low = Interval.wilson(below, n, confidence).low
-    return Interval(value, low, Interval.wilson(above, n, confidence).high, n)
 
 
 def weighted_auroc(
@@ -458,10 +447,7 @@ class PairedScores:
 
     def auroc(self, scorer: str) -> Interval:
         """Probability that a positive scores above a negative, with its 95 % interval."""
-        value = SelectiveCurve.auroc(self.positives[scorer], self.negatives[scorer])
-        if value is None:
-            return Interval()
-        return QuestionResamples.share_interval(value, self._aurocs[scorer], self.count)
+        return Interval.of_draws(self._auroc(scorer), self._aurocs[scorer], self.count)
 
     def auroc_difference(self, first: str, second: str, *, confidence: float = 0.95) -> Interval:
         """AUROC of the first scorer minus that of the second, paired.
@@ -472,15 +458,12 @@ class PairedScores:
             confidence: of the interval, in (0, 1). For intervals that hold together use
                 1 − 0.05 / (number of pairs).
         """
-        one, other = (
-            SelectiveCurve.auroc(self.positives[name], self.negatives[name])
-            for name in (first, second)
-        )
-        if one is None or other is None:
-            return Interval()
-        draws = self._aurocs[first] - self._aurocs[second]
-        return QuestionResamples.difference_interval(
-            one - other, draws, self.count, confidence=confidence
+        return Interval.of_draws(
+            self._auroc(first) - self._auroc(second),
+            self._aurocs[first] - self._aurocs[second],
+            self.count,
+            confidence=confidence,
+            difference=True,
         )
 
     def false_abstention(self, scorer: str, leak: float) -> Interval:
@@ -488,28 +471,39 @@ class PairedScores:
 
         The threshold is chosen anew in each draw, see `OperatingPoint.false_abstention`.
         """
-        value = OperatingPoint.false_abstention(
-            self.positives[scorer], self.negatives[scorer], leak
-        )
-        if value is None:
-            return Interval()
-        draws = self._false_abstentions(scorer, leak)
-        return QuestionResamples.share_interval(value, draws, self.count)
+        return Interval.of_draws(*self._false_abstention(scorer, leak), self.count)
 
     def false_abstention_difference(
         self, first: str, second: str, leak: float, *, confidence: float = 0.95
     ) -> Interval:
         """False abstention of the first scorer minus that of the second, paired."""
-        one, other = (
-            OperatingPoint.false_abstention(self.positives[name], self.negatives[name], leak)
-            for name in (first, second)
+        (one, draws), (other, other_draws) = (
+            self._false_abstention(name, leak) for name in (first, second)
         )
-        if one is None or other is None:
-            return Interval()
-        draws = self._false_abstentions(first, leak) - self._false_abstentions(second, leak)
-        return QuestionResamples.difference_interval(
-            one - other, draws, self.count, confidence=confidence
+        return Interval.of_draws(
+            one - other, draws - other_draws, self.count, confidence=confidence, difference=True
         )
+
+    def _auroc(self, scorer: str) -> float:
+        """NaN where a kind is missing."""
+        found = SelectiveCurve.auroc(self.positives[scorer], self.negatives[scorer])
+        return math.nan if found is None else found
+
+    def _false_abstention(self, scorer: str, leak: float) -> tuple[float, Floats]:
+        """The value, and that of each draw; NaN where a case of a kind is missing."""
+        if (scorer, leak) not in self._kept:
+            good, bad = self._scores(scorer)
+            found = OperatingPoint.false_abstention(good.tolist(), bad.tolist(), leak)
+            draws = [np.zeros(0)]
+            if found is not None:
+                draws = [_false_abstentions(good, bad, *both, leak) for both in self._weights()]
+            value = math.nan if found is None else found
+            self._kept[scorer, leak] = value, np.concatenate(draws)
+        return self._kept[scorer, leak]
+
+    @cached_property
+    def _kept(self) -> dict[tuple[str, float], tuple[float, Floats]]:
+        return {}
 
     @cached_property
     def _draws(self) -> QuestionResamples:
@@ -524,20 +518,6 @@ class PairedScores:
             for name in self.positives:
                 found[name].append(weighted_auroc(*self._scores(name), *weights))
         return {name: np.concatenate(parts) for name, parts in found.items()}
-
-    def _false_abstentions(self, scorer: str, leak: float) -> Floats:
-        """The false abstention of each draw; NaN where a draw has no case of a kind."""
-        if (scorer, leak) not in self._kept:
-            parts = [
-                _false_abstentions(*self._scores(scorer), *weights, leak)
-                for weights in self._weights()
-            ]
-            self._kept[scorer, leak] = np.concatenate(parts)
-        return self._kept[scorer, leak]
-
-    @cached_property
-    def _kept(self) -> dict[tuple[str, float], Floats]:
-        return {}
 
     def _scores(self, scorer: str) -> tuple[Floats, Floats]:
         good, bad = self.positives[scorer], self.negatives[scorer]

@@ -248,12 +248,12 @@ class Interval:
         if value is None or not len(first):
             return cls()
         rng = np.random.default_rng(seed)
-        drawn = (
+        drawn = [
             statistic(first[cases], second[cases])
             for cases in _resampled(members, resamples, rng, alone=groups is None)
-        )
-        found = [one for one in drawn if one is not None]
-        return _interval(value, found, len(members), level)
+        ]
+        draws = np.asarray(drawn, dtype=np.float64)  # NaN where undefined
+        return cls.of_draws(value, draws, len(members), confidence=level)
 
     @classmethod
     def paired_difference(
@@ -308,14 +308,54 @@ class Interval:
         sums = np.bincount(owner, weights=above).astype(np.float64)
         sizes = np.bincount(owner)
         drawn = _drawn_means(sums, sizes, resamples, np.random.default_rng(seed))
-        value, count = float(above.mean()), len(sums)
-        tail = (1 - confidence) / 2
-        low, high = (float(end) for end in np.quantile(drawn, [tail, 1 - tail]))
-        if low == high:
-            width = Interval.wilson(0, count, confidence).high
-            assert width is not None  # there is a pair
-            return cls(value, max(-1.0, value - width), min(1.0, value + width), count)
-        return cls(value, min(low, value), max(high, value), count)
+        return cls.of_draws(
+            float(above.mean()), drawn, len(sums), confidence=confidence, difference=True
+        )
+
+    @classmethod
+    def of_draws(
+        cls,
+        value: float,
+        draws: Floats,
+        n: int,
+        *,
+        confidence: float = 0.95,
+        difference: bool = False,
+    ) -> Interval:
+        """Give an estimate the percentile interval of its bootstrap draws, which holds it.
+
+        Where all draws agree, resampling says nothing about chance and a width of zero would
+        claim certainty: then it is the Wilson interval of the value's count among n questions,
+        for a difference as wide on either side as that of a share of 0; undefined for a value
+        outside [0, 1].
+
+        Args:
+            value: the estimate; NaN where nothing was observed.
+            draws: of the same number; NaN where a draw held no case.
+            n: questions it rests on.
+            confidence: coverage in (0, 1).
+            difference: the value is a difference of two shares.
+        """
+        if n == 0 or math.isnan(value):
+            return cls()
+        seen, tail = draws[~np.isnan(draws)], (1 - confidence) / 2
+        low, high = np.quantile(seen, [tail, 1 - tail]) if len(seen) else (value, value)
+        if low < high:
+            return cls(value, float(low), float(high), n).around(value)
+        if difference:
+            width = cls.wilson(0, n, confidence).high or 0.0
+            return cls(value, max(-1.0, value - width), min(1.0, value + width), n)
+        if not 0.0 <= value <= 1.0:
+            return cls(value, None, None, n)
+        # Exactly full counts must not slip past the next whole number by rounding.
+        near = round(value * n, 9)
+        below, above = math.floor(near), math.ceil(near)
+        return cls(
+            value,
+            cls.wilson(below, n, confidence).low,
+            cls.wilson(above, n, confidence).high,
+            n,
+        )
 
 
 Statistic = Callable[[Floats, Floats], float | None]
@@ -338,17 +378,6 @@ def _resampled(
     for _ in range(resamples):
         picked = rng.integers(0, len(members), len(members))
         yield picked if alone else np.concatenate([members[i] for i in picked])
-
-
-def _interval(value: float, drawn: list[float], n: int, level: float) -> Interval:
-    tail = (1 - level) / 2
-    low, high = np.quantile(drawn, [tail, 1 - tail]) if drawn else (value, value)
-    if low < high:
-        return Interval(value, min(value, float(low)), max(value, float(high)), n)
-    if not 0.0 <= value <= 1.0:
-        return Interval(value, None, None, n)
-    below = Interval.wilson(math.floor(value * n), n, level).low
-    return Interval(value, below, Interval.wilson(math.ceil(value * n), n, level).high, n)
 
 
 # From here on the exact distribution and its approximation agree in four digits.
@@ -383,11 +412,10 @@ def mcnemar_p_value(first_only: int, second_only: int, *, exact: bool | None = N
     pairs = first_only + second_only
     if not pairs:
         return 1.0
-    if exact if exact is not None else pairs <= _EXACT_UP_TO:
-        from scipy.stats import binom
+    from scipy.stats import binomtest, chi2
 
-        return min(1.0, 2.0 * float(binom.cdf(min(first_only, second_only), pairs, 0.5)))
-    from scipy.stats import chi2
+    if exact if exact is not None else pairs <= _EXACT_UP_TO:
+        return float(binomtest(first_only, pairs).pvalue)
 
     excess = max(0, abs(first_only - second_only) - 1)
     return float(chi2.sf(excess**2 / pairs, 1))
@@ -491,9 +519,6 @@ def _same_length(numbers: Numbers, outcomes: Outcomes, name: str) -> tuple[Float
     return values, came_true
 
 
-_CONFIDENCE = 0.95
-
-
 class QuestionResamples:
     """Bootstrap draws over questions, the same for every method that is measured with them.
 
@@ -553,32 +578,17 @@ class QuestionResamples:
             draws: of the same number; NaN where a draw held no case.
             n: questions it rests on.
         """
-        if n == 0 or math.isnan(value):
-            return Interval()
-        low, high = _ends(value, draws)
-        if low == high:
-            # Exactly full counts must not slip past the next whole number by rounding.
-            near = round(value * n, 9)
-            lower = Interval.wilson(math.floor(near), n, _CONFIDENCE).low
-            return Interval(value, lower, Interval.wilson(math.ceil(near), n, _CONFIDENCE).high, n)
-        return Interval(value, low, high, n)
+        return Interval.of_draws(value, draws, n)
 
     @staticmethod
     def difference_interval(
-        value: float, draws: Floats, n: int, *, confidence: float = _CONFIDENCE
+        value: float, draws: Floats, n: int, *, confidence: float = 0.95
     ) -> Interval:
         """Give a difference of two shares, in [-1, 1], its percentile interval.
 
         Where all draws agree, the interval is as wide as that of a share of 0 among n.
         """
-        if n == 0 or math.isnan(value):
-            return Interval()
-        low, high = _ends(value, draws, confidence)
-        if low == high:
-            width = Interval.wilson(0, n, confidence).high
-            assert width is not None  # n is positive here
-            return Interval(value, max(-1.0, value - width), min(1.0, value + width), n)
-        return Interval(value, low, high, n)
+        return Interval.of_draws(value, draws, n, confidence=confidence, difference=True)
 
 
 # A report has many intervals over the same questions.
@@ -596,12 +606,3 @@ def _weights(count: int, resamples: int, seed: int) -> NDArray[np.uint16]:
         weights[start : start + draws] = counted.reshape(draws, count)
     weights.setflags(write=False)
     return weights
-
-
-def _ends(value: float, draws: Floats, confidence: float = _CONFIDENCE) -> tuple[float, float]:
-    seen = draws[~np.isnan(draws)]
-    if not len(seen):
-        return value, value
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(seen, [tail, 1 - tail])
-    return min(float(low), value), max(float(high), value)
