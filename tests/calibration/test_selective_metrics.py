@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Callable
 from random import Random
 
 import numpy as np
@@ -14,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.integrate import trapezoid
 from sklearn.metrics import roc_auc_score
 
-from knowgate.calibration import Interval, SelectiveCurve
+from knowgate.calibration import SelectiveCurve
 
 _CASES = st.lists(
     st.tuples(
@@ -41,14 +39,6 @@ def test_areas_by_hand() -> None:
     assert SelectiveCurve.excess_aurc(confidence, wrong) == pytest.approx(1 / 8)
     # Generalised risks 0, 0, 1/4, 1/4, 2/4 at coverages 0, 1/4, …: trapezoids.
     assert SelectiveCurve.augrc(confidence, wrong) == pytest.approx((0 + 1 / 8 + 1 / 4 + 3 / 8) / 4)
-
-
-def test_costs_may_take_the_place_of_wrong_answers() -> None:
-    assert SelectiveCurve.aurc([0.9, 0.1], [0.5, 2.0]) == pytest.approx((0.5 + 1.25) / 2)
-    assert SelectiveCurve.excess_aurc([0.9, 0.1], [2.0, 0.5]) == pytest.approx((2.0 - 0.5) / 2)
-    assert SelectiveCurve.augrc([0.9, 0.1], [0.5, 2.0]) == pytest.approx(
-        (0.25 / 2 + (0.25 + 1.25) / 2) / 2
-    )
 
 
 def test_ties_count_as_the_mean_over_all_their_orders() -> None:
@@ -135,78 +125,3 @@ def test_areas_stay_in_their_bounds_and_are_blind_to_order(
         assert measure([c for c, _ in shuffled], [w for _, w in shuffled]) == pytest.approx(
             value, abs=1e-12
         )
-
-
-@settings(derandomize=True, deadline=None, max_examples=30)
-@given(st.integers(0, 30), st.integers(0, 30))
-def test_a_perfect_ranking_has_no_excess(right: int, wrong: int) -> None:
-    if right + wrong == 0:
-        return
-    losses = [False] * right + [True] * wrong
-
-    assert SelectiveCurve.excess_aurc([-float(i) for i in range(right + wrong)], losses) == 0.0
-    assert SelectiveCurve.excess_aurc([1.0] * right + [0.5] * wrong, losses) == 0.0
-
-
-@settings(derandomize=True, deadline=None, max_examples=30)
-@given(_CASES, st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0]))
-def test_coverage_at_risk_is_the_best_threshold_of_all(
-    cases: list[tuple[float, bool]], risk: float
-) -> None:
-    shares = []
-    for threshold, _ in cases:
-        accepted = [w for c, w in cases if c >= threshold]
-        if sum(accepted) / len(accepted) <= risk:
-            shares.append(len(accepted) / len(cases))
-
-    found = SelectiveCurve.coverage_at_risk([c for c, _ in cases], [w for _, w in cases], risk)
-
-    assert found == max(shares, default=None)
-
-
-def test_intervals_come_from_the_bootstrap() -> None:
-    area = Interval.bootstrap(SelectiveCurve.aurc, _PEER_CONFIDENCE, _PEER_WRONG, resamples=200)
-    coverage = Interval.bootstrap(
-        lambda c, w: SelectiveCurve.coverage_at_risk(c, w, 0.25) or 0.0,
-        _PEER_CONFIDENCE,
-        _PEER_WRONG,
-        resamples=200,
-    )
-
-    for found in (area, coverage):
-        assert found.value is not None
-        assert found.low is not None
-        assert found.high is not None
-        assert 0.0 <= found.low < found.value < found.high <= 1.0
-
-
-def test_without_cases_there_is_no_area() -> None:
-    assert SelectiveCurve.of([], []) == SelectiveCurve((), (), (), 0)
-    assert (
-        SelectiveCurve.aurc([], [])
-        is SelectiveCurve.excess_aurc([], [])
-        is SelectiveCurve.augrc([], [])
-        is None
-    )
-    assert SelectiveCurve.coverage_at_risk([], [], 0.5) is None
-
-
-@pytest.mark.parametrize(
-    "measure",
-    [SelectiveCurve.of, SelectiveCurve.aurc, SelectiveCurve.excess_aurc, SelectiveCurve.augrc],
-)
-def test_cases_that_cannot_be_ranked_are_refused(measure: Callable[..., object]) -> None:
-    with pytest.raises(ValueError, match="NaN"):
-        measure([math.nan], [True])
-    with pytest.raises(ValueError, match="not negative"):
-        measure([0.5], [-1.0])
-    with pytest.raises(ValueError, match="not negative"):
-        measure([0.5], [math.inf])
-    with pytest.raises(ValueError, match="2 confidences for 1 losses"):
-        measure([0.5, 0.6], [True])
-
-
-@pytest.mark.parametrize("risk", [-0.1, math.nan])
-def test_a_risk_that_makes_no_sense_is_refused(risk: float) -> None:
-    with pytest.raises(ValueError, match="risk"):
-        SelectiveCurve.coverage_at_risk([0.5], [True], risk)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from random import Random
 
 import numpy as np
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
 from knowgate.calibration._calibrators import fit_venn_abers
-from knowgate.guard.policy import IdentityCalibrator, StepCalibrator
+from knowgate.guard.policy import StepCalibrator
 
 _CASES = st.lists(
     st.tuples(
@@ -87,39 +86,6 @@ def test_two_cases_by_hand() -> None:
     assert [found.apply(s) for s in (-1.0, 0.0, 0.5, 1.0, 2.0)] == pytest.approx(
         [1 / 3, 1 / 3, 1 / 2, 2 / 3, 2 / 3]
     )
-
-
-def test_one_score_only_gives_what_the_counts_allow() -> None:
-    # At the score p0 = 3/5 and p1 = 4/5, below it 0 and 4/5, above it 3/5 and 1.
-    found = fit_venn_abers([0.5] * 4, [True, True, True, False])
-
-    assert found.apply(0.5) == pytest.approx((4 / 5) / (2 / 5 + 4 / 5))
-    assert found.apply(0.4) == pytest.approx((4 / 5) / (1 + 4 / 5))
-    assert found.apply(0.6) == pytest.approx(1 / (2 / 5 + 1))
-
-
-def test_a_table_of_five_thousand_scores_is_a_fraction_of_them() -> None:
-    rng = np.random.default_rng(0)
-    scores = rng.normal(size=5000)
-    outcomes = rng.random(5000) < 1 / (1 + np.exp(-2 * scores))
-
-    found = fit_venn_abers(scores, outcomes.astype(np.float64))
-
-    assert isinstance(found, StepCalibrator)
-    assert len(found.edges) < 1500
-    for score in (-1.0, 0.0, 1.0):
-        assert found.apply(score) == pytest.approx(1 / (1 + math.exp(-2 * score)), abs=0.06)
-
-
-@pytest.mark.parametrize("outcomes", [[], [True] * 3, [False] * 3], ids=["none", "true", "false"])
-def test_without_both_outcomes_the_identity_is_returned(outcomes: list[bool]) -> None:
-    assert fit_venn_abers([0.2] * len(outcomes), outcomes) == IdentityCalibrator()
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_scores_that_are_not_finite_are_refused(bad: float) -> None:
-    with pytest.raises(ValueError, match="finite"):
-        fit_venn_abers([bad, 0.5], [True, False])
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)

@@ -31,13 +31,6 @@ def written(folder: Path, *lines: object, name: str = "records.jsonl") -> Path:
     return path
 
 
-def test_a_record_is_read_with_what_it_leaves_out(tmp_path: Path) -> None:
-    found = read_records(written(tmp_path, LINE))
-
-    assert found.records == (CalibrationRecord("q1", 3.5, None, True, None),)
-    assert (found.scorer, found.estimator, found.aggregator) == (None, None, "max")
-
-
 def test_optional_fields_and_extra_ones(tmp_path: Path) -> None:
     line = LINE | {
         "question_id": 7, "group": "doc", "conflict": False, "weight": 2, "case": "random",
@@ -145,11 +138,6 @@ def test_a_bad_header_is_named(tmp_path: Path, header: dict[str, Any], words: st
     assert words in str(caught.value)
 
 
-def test_a_file_without_records_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no records"):
-        read_records(written(tmp_path, {"aggregator": "max"}))
-
-
 _VALUES = st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False))
 _FLAGS = st.sampled_from([None, True, False])
 _LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
@@ -179,19 +167,6 @@ def test_what_is_written_reads_back_the_same(
             stream.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     assert read_records(path) == measured
-
-
-def test_the_hash_is_blind_to_order_and_sees_everything_else() -> None:
-    one, two = (
-        CalibrationRecord("a", 1.0, None, True, None),
-        CalibrationRecord("b", 1.0, None, True, None),
-    )
-
-    def hashed(*cases: CalibrationRecord) -> str:
-        return CalibrationSet(cases, "x").sha256
-
-    assert hashed(one, two) == hashed(two, one)
-    assert hashed(one) != hashed(two)
 
 
 class _Tuned(LexicalScorer):

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.calibration.risk import Coverage, LossTable, RiskTarget
-from knowgate.guard import InputError, Policy, Route
+from knowgate.guard import Policy, Route
 from knowgate.guard.policy import PlattCalibrator
 from knowgate.offline_eval.policies import Calibrated, calibrate_records
 from knowgate.offline_eval.policies._rates import outcomes_under, rates_of
@@ -123,17 +122,6 @@ def test_the_json_holds_the_numbers_of_the_page(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("whole_plots")
-def test_the_same_calibration_gives_the_same_bytes(
-    calibrated: Calibrated, written: ReportPaths, tmp_path: Path
-) -> None:
-    again = write_calibration_report(calibrated, tmp_path / "2.html")
-
-    assert again.html.read_bytes() == written.html.read_bytes()
-    assert again.json.read_bytes() == written.json.read_bytes()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("whole_plots")
 def test_text_of_the_records_cannot_become_markup(calibrated: Calibrated, tmp_path: Path) -> None:
     evil = replace(
         calibrated,
@@ -147,16 +135,6 @@ def test_text_of_the_records_cannot_become_markup(calibrated: Calibrated, tmp_pa
     assert not page.handlers
     assert "<script>alert(1)</script>" in page.text
     assert "\u202e" not in page.text
-
-
-@pytest.mark.slow
-def test_without_confidence_relevance_alone_is_drawn(tmp_path: Path) -> None:
-    found = calibrate_records(drawn(400, confidence=False), risk=0.2, delta=0.1)
-
-    paths = write_calibration_report(found, tmp_path / "page.html")
-
-    assert "No confidence was measured, so relevance alone decides." in _text(paths.html)
-    assert set(json.loads(paths.json.read_text("utf-8"))["signals"]) == {"relevance"}
 
 
 @pytest.mark.slow
@@ -176,44 +154,6 @@ def test_a_policy_that_nothing_certifies_is_reported_too(tmp_path: Path) -> None
     text = _text(write_calibration_report(found, tmp_path / "page.html").html)
 
     assert "Nothing could be certified, so this policy always abstains." in text
-
-
-@pytest.mark.slow
-def test_what_is_bounded_is_called_by_its_name(written: ReportPaths, tmp_path: Path) -> None:
-    loss = LossTable(wrong_follow=1.0, wrong_answer=1.0, false_abstention=0.2)
-    of_cost = calibrate_records(drawn(400), RiskTarget.of_errors(0.35, loss), delta=0.1)
-
-    costs = _text(write_calibration_report(of_cost, tmp_path / "cost.html").html)
-    wrong = _text(written.html)
-
-    assert "Mean cost" in costs
-    for words in ("Of those wrong", "what the promise is about", "the points of the declared path"):
-        assert words not in costs
-        assert words in wrong
-
-
-@pytest.mark.slow
-def test_a_coverage_that_is_not_certified_names_no_bound(tmp_path: Path) -> None:
-    found = calibrate_records(drawn(200), Coverage(0.999), delta=0.1)
-
-    text = _text(write_calibration_report(found, tmp_path / "page.html").html)
-
-    assert "Nothing could be certified" in text
-    assert "bound α" not in text
-    assert "bound on the risk" not in text
-    assert "points declared and tested on" in text
-
-
-@pytest.mark.slow
-def test_a_place_that_cannot_be_written_leaves_nothing(
-    calibrated: Calibrated, tmp_path: Path
-) -> None:
-    (tmp_path / "page.json").mkdir()
-
-    with pytest.raises(InputError, match=r"page\.json: cannot be written"):
-        write_calibration_report(calibrated, tmp_path / "page.html")
-
-    assert [path.name for path in tmp_path.iterdir()] == ["page.json"]
 
 
 def test_other_thresholds_give_the_rates_of_the_policy_that_has_them() -> None:

@@ -130,11 +130,6 @@ def leaks(reviews: dict[str, Review.Verdict]) -> Calibrated:
     return calibrate_records(drawn(scores, reviews), Leak(0.2), delta=0.1)
 
 
-def lines_of(found: Calibrated) -> list[str]:
-    outlook = found.reviews
-    return [] if outlook is None else outlook.lines(found.measured.source)
-
-
 def passing(found: Calibrated) -> int:
     policy = found.policy
     return sum(
@@ -155,38 +150,3 @@ def test_further_reviews_are_those_down_to_the_threshold_that_they_could_reach()
     assert passing(found) > 0
     assert outlook.further == passing(found) + passing(reached)
     assert (outlook.left_out, outlook.reviewed) == (60, 0)
-
-
-def test_reviewed_cases_are_not_asked_for_again() -> None:
-    before = leaks({}).reviews
-    after = leaks({"59": Review.Verdict.NOT_ANSWERED, "58": Review.Verdict.UNSURE}).reviews
-    assert before is not None
-    assert after is not None
-    assert before.further is not None
-    assert after.further is not None
-    assert after.further < before.further
-    assert (after.reviewed, after.answered, after.unsure) == (2, 0, 1)
-
-
-def test_where_nothing_is_certified_no_review_can_help() -> None:
-    found = calibrate_records(drawn([0.1, 0.2, 0.3], {}), Leak(0.1), delta=0.1)
-    outlook = found.reviews
-    assert outlook is not None
-    assert outlook.further == 0
-    assert lines_of(found)[-1] == "no further review could change the threshold"
-
-
-def test_records_of_no_run_have_nothing_to_review() -> None:
-    found = calibrate_records(drawn([float(at) for at in range(60)], None), Leak(0.2), delta=0.1)
-    assert found.reviews is None
-    assert lines_of(found) == []
-
-
-def test_the_lines_name_the_command_with_the_run_quoted() -> None:
-    found = leaks({"59": Review.Verdict.ANSWERED})
-    found = replace(found, measured=replace(found.measured, source="my run"))
-    first, second = lines_of(found)
-    assert first == (
-        "reviews: 1 of 60 left-out questions reviewed, 1 answered after all by another passage"
-    )
-    assert second.endswith("could change the threshold: knowgate review 'my run'")

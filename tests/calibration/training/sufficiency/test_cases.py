@@ -39,11 +39,6 @@ def test_rivals_are_the_nearest_first() -> None:
     assert nearest_insufficient(QUESTION, pool, turned, 9) == ["near", "middle", "far"]
 
 
-def test_no_other_passage_gives_no_rival() -> None:
-    assert nearest_insufficient(QUESTION, ["own"], turned, 5) == []
-    assert nearest_insufficient(QUESTION, [], turned, 5) == []
-
-
 def test_a_passage_like_the_own_one_is_no_rival() -> None:
     assert nearest_insufficient(QUESTION, ["twin", "far"], turned, 5) == ["far"]
 
@@ -73,16 +68,6 @@ def test_each_question_gives_a_set_with_its_passage_and_one_without() -> None:
     ]
 
 
-def test_sets_have_the_sizes_asked_for() -> None:
-    pool = ["own", "near", "middle", "far", "farther", "farthest"]
-    with_it, without = retrieval_cases([QUESTION], {"t": pool}, turned, sizes=(2,))
-    assert (with_it.passages, without.passages) == (("own", "near"), ("near", "middle"))
-
-
-def test_a_question_with_too_few_rivals_is_left_out() -> None:
-    assert retrieval_cases([QUESTION], {"t": ["own", "near"]}, turned) == []
-
-
 def test_two_questions_in_one_need_both_passages() -> None:
     other = TrainingQuestion("o", "question", "other", "t", source="s")
     pool = ["own", "near", "middle", "far", "farther", "other"]
@@ -99,16 +84,6 @@ def test_two_questions_in_one_need_both_passages() -> None:
     assert half == SetCase(
         "q", "question question", ("own", "near", "middle", "far", "farther"), False, "s", True
     )
-
-
-def test_questions_with_one_passage_are_never_joined() -> None:
-    pool = ["own", "near", "middle", "far", "farther", "farthest"]
-    for other in (
-        TrainingQuestion("o", "question", "own", "t"),
-        TrainingQuestion("o", "question", "near", "t", others=("own",)),
-    ):
-        found = retrieval_cases([QUESTION, other], {"t": pool}, turned, compound_share=1.0)
-        assert not any(case.compound for case in found)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
