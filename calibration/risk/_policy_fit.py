@@ -15,7 +15,7 @@ from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
 from ...guard.policy import Guarantee
 from .. import CalibrationRecord
-from .._records import CalibrationEvidence, as_calibration_records
+from .._records import as_calibration_records
 from ._cascade import fit_cascade
 from ._certificate import Certificate, Evidence, certify
 from ._costs import fit_by_costs
@@ -39,7 +39,7 @@ from ._statement import (
 
 
 def fit_policy(
-    records: Iterable[CalibrationEvidence],
+    records: Iterable[object],
     risk: Risk,
     *,
     delta: float,

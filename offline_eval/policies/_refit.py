@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ...calibration.risk import Coverage, Leak, LossTable, PolicyBinding, Problem, Risk, RiskTarget
 from ...guard.errors import FingerprintMismatchError, InputError
-from ...guard.policy import Guarantee, GuaranteedRisk, Policy
+from ...guard.policy import Fingerprint, Guarantee, GuaranteedRisk, Policy
 from ._calibrated import Calibrated
 from ._fit import calibrate_records
 from ._rates import Rates, outcomes_under, rates_of
@@ -61,7 +62,13 @@ def recalibrate(
             where=os.fspath(where),
             hint="name one with --run",
         )
-    _require_same_instruments(old, measured)
+    for difference in _other_instruments(old, measured):
+        raise FingerprintMismatchError(
+            difference,
+            where=measured.source,
+            hint="measure with the old policy's instruments, or make a new policy with "
+            "`knowgate calibrate`",
+        )
     guarantee = old.guarantee
     if guarantee is None:
         raise InputError(
@@ -89,71 +96,43 @@ def recalibrate(
     return Recalibrated(old, new, rates)
 
 
-def _require_same_instruments(old: Policy, measured: CalibrationSet) -> None:
-    """Reject records that were not measured by what the old policy was fitted on.
-
-    Raises:
-        FingerprintMismatchError: scorer, estimator, aggregator or the kind of conflict
-            differ, or are not named.
-    """
-    _require_same_stages(old, measured)
+def _other_instruments(old: Policy, measured: CalibrationSet) -> Iterator[str]:
+    """Say how records were measured by others than what the old policy was fitted on."""
+    stages = old.scorer.stages
+    if not stages and measured.cascade is not None:
+        yield "the old policy is of one scorer, these cases are of two"
+    if stages and measured.cascade is None:
+        yield (
+            "the old policy is of a cascade, and these cases have no verdicts of its costly scorer"
+        )
+    elif stages and measured.cascade is not None:
+        yield from _other(stages[1], measured.cascade.costly, "costly scorer")
     if old.scorer.kind == PolicyBinding.UNNAMED.kind:
         if measured.scorer is not None:
-            raise _mismatch(measured, "the old policy names no scorer, these cases do")
-    elif measured.scorer is None:
-        raise _mismatch(measured, "it is not known which scorer measured these cases")
-    elif differences := (old.scorer.stages or (old.scorer,))[0].differences(measured.scorer):
-        raise _mismatch(measured, f"another scorer measured these cases ({'; '.join(differences)})")
+            yield "the old policy names no scorer, these cases do"
+    else:
+        scorer = (stages or (old.scorer,))[0]
+        yield from _other(scorer, measured.scorer, "scorer")
     # Each scorer of a cascade takes passages together in its usual way, as calibration checks.
-    if not old.scorer.stages and old.aggregator != measured.aggregator:
-        raise _mismatch(
-            measured,
+    if not stages and old.aggregator != measured.aggregator:
+        yield (
             f"these cases are aggregated by {measured.aggregator!r}, the old policy's by "
-            f"{old.aggregator!r}",
+            f"{old.aggregator!r}"
         )
     if old.check_conflict and old.conflict_between != measured.conflict_between:
-        raise _mismatch(
-            measured,
+        yield (
             f"these cases look for a conflict with {measured.conflict_between!r}, the old policy "
-            f"with {old.conflict_between!r}",
+            f"with {old.conflict_between!r}"
         )
-    if old.estimator is None:
-        return
-    if measured.estimator is None:
-        raise _mismatch(measured, "it is not known which confidence estimator measured these cases")
-    if differences := old.estimator.differences(measured.estimator):
-        raise _mismatch(
-            measured,
-            f"another confidence estimator measured these cases ({'; '.join(differences)})",
-        )
+    if old.estimator is not None:
+        yield from _other(old.estimator, measured.estimator, "confidence estimator")
 
 
-def _require_same_stages(old: Policy, measured: CalibrationSet) -> None:
-    """Reject verdicts of another costly scorer than that of the old policy's cascade.
-
-    Raises:
-        FingerprintMismatchError: or there are none, or the old policy is of no cascade.
-    """
-    if not old.scorer.stages:
-        if measured.cascade is not None:
-            raise _mismatch(measured, "the old policy is of one scorer, these cases are of two")
-        return
-    if measured.cascade is None:
-        raise _mismatch(
-            measured,
-            "the old policy is of a cascade, and these cases have no verdicts of its costly scorer",
-        )
-    if differences := old.scorer.stages[1].differences(measured.cascade.costly):
-        raise _mismatch(measured, f"another costly scorer judged them ({'; '.join(differences)})")
-
-
-def _mismatch(measured: CalibrationSet, what: str) -> FingerprintMismatchError:
-    return FingerprintMismatchError(
-        what,
-        where=measured.source,
-        hint="measure with the old policy's instruments, or make a new policy with "
-        "`knowgate calibrate`",
-    )
+def _other(old: Fingerprint, measured: Fingerprint | None, name: str) -> Iterator[str]:
+    if measured is None:
+        yield f"it is not known which {name} measured these cases"
+    elif differences := old.differences(measured):
+        yield f"another {name} measured these cases ({'; '.join(differences)})"
 
 
 def is_leak_promise(guarantee: Guarantee) -> bool:
