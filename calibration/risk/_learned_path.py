@@ -100,6 +100,11 @@ def learn_path(
         may_answer=may_answer,
         conflict_between=conflict_between,
     )
+    return from_surest(best)
+
+
+def from_surest(best: Sequence[Forecast]) -> tuple[PathPoint, ...]:
+    """The points from the one that is most surely certified to the laxest."""
     surest = max(range(len(best)), key=lambda i: (best[i].power, -i))
     if best[surest].power < _HOPELESS:
         surest = 0  # all points then show how far off they are

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.monitoring import DecisionMonitor, DriftReport, calibration_histograms
-from knowgate.calibration.monitoring._distance import _replayed
 from knowgate.calibration.monitoring._drift import DriftVerdict
-from knowgate.guard import Fingerprint, InputError, Policy, Route
+from knowgate.guard import InputError, Policy
 from knowgate.guard.policy import Histogram
-from knowgate.guard.routing import Signals, decide_route
 from tests.calibration.monitoring.populations import (
     Question,
     asked,
@@ -171,30 +165,3 @@ def test_equal_input_gives_an_equal_report_that_json_holds() -> None:
     first, second = (DriftReport.of(policy, live) for _ in range(2))
     assert first == second
     assert json.loads(json.dumps(first.to_dict(), allow_nan=False)) == first.to_dict()
-
-
-@given(
-    st.none() | st.floats(0, 1),
-    st.none() | st.floats(0, 1),
-    st.none() | st.sampled_from([0.0, 0.3, 0.7, 1.0, math.nan]),
-    st.none() | st.sampled_from([0.0, 0.3, 0.7, 1.0, math.nan]),
-    st.booleans(),
-)
-def test_the_quick_replay_of_the_common_case_is_the_replay(
-    follow_from: float | None,
-    answer_from: float | None,
-    relevance: float | None,
-    confidence: float | None,
-    may_answer: bool,
-) -> None:
-    routes = tuple(Route) if may_answer else (Route.FOLLOW_CONTEXT, Route.ABSTAIN)
-    policy = Policy(
-        scorer=Fingerprint(kind="lexical"),
-        relevance_threshold=follow_from,
-        confidence_threshold=answer_from,
-        allowed_routes=routes,
-    )
-    record = CalibrationRecord("q", relevance, confidence, None, None)
-    signals = Signals.replay(policy, relevance, confidence)
-    expected = (signals.confidence, decide_route(policy, signals).route is Route.ABSTAIN)
-    assert _replayed(policy, record) == expected

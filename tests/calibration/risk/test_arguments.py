@@ -9,9 +9,8 @@ import pytest
 
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import fit_policy
-from knowgate.calibration.risk._path import diagonal_path
 from knowgate.guard import Route
-from tests.calibration.risk.populations import calibrated
+from tests.calibration.risk.populations import calibrated, diagonal_path
 
 
 def _sample(n: int) -> list[CalibrationRecord]:

@@ -20,12 +20,12 @@ from knowgate.calibration.risk import (
     learn_path,
 )
 from knowgate.calibration.risk._certificate import binomial_p_values, let_through_wrongly
-from knowgate.calibration.risk._path import diagonal_path
 from knowgate.calibration.risk._risks import LEARN_PATH
 from tests.calibration.risk.populations import (
     Draw,
     calibrated,
     dependent,
+    diagonal_path,
     distorted,
     highest_wrong,
     useless,

@@ -16,7 +16,7 @@ from knowgate.calibration.training.scenarios import (
     PreferenceExample,
     ScenarioTrainingSettings,
     TrainingExample,
-    _checkpoints,
+    _training,
     check_training,
     train_scenarios,
 )
@@ -98,7 +98,7 @@ def test_a_killed_training_continues_and_gives_the_same_adapter(
 ) -> None:
     few = replace(FAST, epochs=4, batch_size=2, most_steps=5)
     whole = train_scenarios(base, EXAMPLES, tmp_path / "whole", settings=few)
-    monkeypatch.setattr(_checkpoints, "SECONDS", 0.0)
+    monkeypatch.setattr(_training, "SECONDS", 0.0)
     steps: list[int] = []
 
     def killed_at_three(done: int, total: int) -> None:
