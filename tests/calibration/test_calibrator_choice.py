@@ -120,14 +120,3 @@ def test_with_too_little_to_compare_the_choice_is_platt_and_says_so(
     assert found.kind == "platt"
     assert (found.losses, found.brier_scores, found.folds) == ({}, {}, 0)
     assert "too few to compare" in found.reason
-
-
-def test_the_choice_is_deterministic_and_its_seed_counts() -> None:
-    rng = np.random.default_rng(8)
-    scores = rng.random(200).tolist()
-    outcomes = (rng.random(200) < scores).tolist()
-
-    first = CalibratorChoice.among(scores, outcomes, seed=1)
-
-    assert first == CalibratorChoice.among(scores, outcomes, seed=1)
-    assert first.losses != CalibratorChoice.among(scores, outcomes, seed=2).losses

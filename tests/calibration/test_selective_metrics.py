@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.integrate import trapezoid
 from sklearn.metrics import roc_auc_score
 
 from knowgate.calibration import SelectiveCurve
@@ -21,8 +20,6 @@ _CASES = st.lists(
     min_size=1,
     max_size=40,
 )
-_PEER_CONFIDENCE = [0.5 + ((37 * i * i + 11 * i) % 499 + 0.5) / 1000 for i in range(60)]
-_PEER_WRONG = [(0.6180339887498949 * i) % 1 > c - 0.1 for i, c in enumerate(_PEER_CONFIDENCE)]
 
 
 def test_a_curve_by_hand_accepts_ties_together() -> None:
@@ -52,34 +49,6 @@ def test_ties_count_as_the_mean_over_all_their_orders() -> None:
         values = [measure(c, w) for c, w in orders]
         mean = sum(v for v in values if v is not None) / len(values)
         assert measure(confidence, wrong) == pytest.approx(mean)
-
-
-def test_the_curve_and_areas_agree_with_the_peer() -> None:
-    # torch-uncertainty 0.13.0: AURC, AUGRC and CovAtxRisk of risk_coverage.py. The peer takes
-    # trapezoids from a coverage of 1/n on and stretches them to a width of 1.
-    curve = SelectiveCurve.of(_PEER_CONFIDENCE, _PEER_WRONG)
-    coverages, risks = np.asarray(curve.coverages), np.asarray(curve.risks)
-    width = 1 - 1 / curve.n
-
-    assert trapezoid(risks, coverages) / width == pytest.approx(0.24927414861269495, rel=1e-6)
-    assert trapezoid(risks * coverages, coverages) / width == pytest.approx(
-        0.13389830548047787, rel=1e-6
-    )
-    found, general = (
-        SelectiveCurve.aurc(_PEER_CONFIDENCE, _PEER_WRONG),
-        SelectiveCurve.augrc(_PEER_CONFIDENCE, _PEER_WRONG),
-    )
-    assert found == pytest.approx(0.24927414861269495, abs=0.5 / curve.n)
-    assert general == pytest.approx(
-        0.13389830548047787 * width + risks[0] / curve.n**2 / 2, rel=1e-6
-    )
-    assert SelectiveCurve.coverage_at_risk(_PEER_CONFIDENCE, _PEER_WRONG, 0.1) is None
-    assert SelectiveCurve.coverage_at_risk(_PEER_CONFIDENCE, _PEER_WRONG, 0.25) == pytest.approx(
-        44 / 60
-    )
-    assert SelectiveCurve.coverage_at_risk(_PEER_CONFIDENCE, _PEER_WRONG, 0.3) == pytest.approx(
-        48 / 60
-    )
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from knowgate.calibration._calibrators import fit_temperature
-from knowgate.guard.policy import IdentityCalibrator, TemperatureCalibrator
+from knowgate.guard.policy import TemperatureCalibrator
 
 _CASES = st.lists(
     st.tuples(
@@ -40,40 +40,6 @@ def test_it_is_the_maximum_of_the_likelihood_with_platts_targets(true_temperatur
 
     assert isinstance(found, TemperatureCalibrator)
     assert found.temperature == pytest.approx(1 / reference.x, rel=1e-4)
-
-
-def test_certain_probabilities_have_no_say() -> None:
-    stated, outcomes = [0.9, 0.8, 0.3, 0.7], [True, True, False, False]
-
-    plain = fit_temperature([*stated, 0.99, 0.01], [*outcomes, True, False])
-    certain = fit_temperature(
-        [*stated, 0.99, 0.01, 1.0, 0.0], [*outcomes, True, False, True, False]
-    )
-
-    assert isinstance(plain, TemperatureCalibrator)
-    assert isinstance(certain, TemperatureCalibrator)
-    # Only the counts behind the targets differ: 3 of each kind or 4.
-    assert certain.temperature == pytest.approx(plain.temperature, rel=0.2)
-    assert certain.apply(1.0) == 1.0
-
-
-@pytest.mark.parametrize(
-    ("stated", "outcomes"),
-    [
-        ([], []),
-        ([0.9, 0.8], [True, True]),
-        ([0.9, 0.8], [False, False]),
-        ([0.5, 0.5], [True, False]),
-        ([1.0, 0.0], [True, False]),
-        ([0.9] * 5 + [0.1] * 5, [False] * 5 + [True] * 5),
-        ([0.99] * 10 + [0.01] * 10, ([True] * 8 + [False] * 2) * 2),
-    ],
-    ids=["none", "no -", "no +", "one half", "certain", "turned round", "unrelated"],
-)
-def test_without_a_rising_curve_the_identity_is_returned(
-    stated: list[float], outcomes: list[bool]
-) -> None:
-    assert fit_temperature(stated, outcomes) == IdentityCalibrator()
 
 
 @settings(derandomize=True, deadline=None, max_examples=30)

@@ -246,7 +246,7 @@ def train_scenarios(
             hint="train on one kind at a time" if kinds else "give at least one",
         )
     device = training_device(chosen)
-    identity = {
+    identity: dict[str, Any] = {
         "objective": "preference" if kinds == {PreferenceExample} else "supervised",
         "examples_sha256": examples_sha256(examples),
         "settings": asdict(chosen),

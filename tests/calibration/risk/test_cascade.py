@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -101,20 +100,6 @@ def fit(records: list[CalibrationRecord]) -> Fit:
     return fitted(records, on_failure="cheap")
 
 
-def test_the_policy_decides_by_one_threshold(fit: Fit, records: list[CalibrationRecord]) -> None:
-    band, policy = fit.cascade, fit.policy
-    assert band is not None
-    assert band.rule is not None
-    assert band.fallback is not None
-    assert policy.scorer == band.rule.fingerprint(CHEAP, COSTLY)
-    assert (policy.scorer.kind, policy.aggregator) == ("cascade", "joint")
-    assert 0.05 < band.asked < 0.95
-    for served in band.applied(records):
-        relevance = policy.relevance_calibrator.apply(served.relevance or 0.0)
-        passes = (served.relevance or 0.0) >= band.rule.threshold
-        assert (policy.route(relevance, None) is Route.FOLLOW_CONTEXT) is passes
-
-
 def test_it_lets_more_answers_through_than_the_cheap_scorer_alone(
     fit: Fit, records: list[CalibrationRecord]
 ) -> None:
@@ -171,19 +156,6 @@ def test_loading_checks_the_evidence_of_both_stages(tmp_path: Any, each: int) ->
     policy.model_copy(update={"guarantee": empty}).save(path)
     with pytest.raises(PolicyError, match="first_stage"):
         Policy.load(path)
-
-
-def test_a_missing_verdict_counts_as_what_it_would_lead_to(
-    records: list[CalibrationRecord],
-) -> None:
-    none = [replace(record, verdict=None) for record in records]
-    band = fitted(none, judge_cost=0.0, on_failure="abstain").cascade
-    assert band is not None
-    # Nothing in the band passes, so a band is worth nothing.
-    assert all(option.false_abstention >= 0 for option in band.options)
-    cheap = fitted(none, judge_cost=0.0, on_failure="cheap")
-    assert cheap.policy.guarantee is not None
-    assert cheap.policy.guarantee.certified
 
 
 def test_drift_sees_that_the_costly_scorer_is_asked_more_often(fit: Fit) -> None:

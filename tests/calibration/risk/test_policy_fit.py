@@ -58,16 +58,6 @@ def test_when_nothing_qualifies_the_policy_abstains_and_says_how_far_off_it_is()
     assert guarantee.more_questions is None or guarantee.more_questions > 0
 
 
-def test_where_more_questions_help_their_number_is_named() -> None:
-    flawless = [CalibrationRecord(str(i), 0.9, None, True, None) for i in range(20)]
-    guarantee = _guarantee(fit_policy(flawless, risk=0.1, delta=0.1).policy)
-    assert not guarantee.certified
-    assert guarantee.more_questions is not None
-    enough = len(flawless) + 3 * guarantee.more_questions
-    more = [CalibrationRecord(str(i), 0.9, None, True, None) for i in range(enough)]
-    assert _guarantee(fit_policy(more, risk=0.1, delta=0.1).policy).certified
-
-
 def test_per_route_each_route_keeps_the_bound() -> None:
     policy = fit_policy(
         _sample(2000), risk=RiskTarget.of_errors(0.25, per_route=True), delta=0.1
@@ -121,13 +111,6 @@ def test_a_conflict_that_means_trouble_is_abstained_from() -> None:
     assert policy.check_conflict
     assert policy.route(1.0, None, False) is Route.FOLLOW_CONTEXT
     assert policy.route(1.0, None, True) is Route.ABSTAIN
-
-
-def test_a_point_that_fails_ends_the_sequence_even_if_a_later_one_would_pass() -> None:
-    records = [CalibrationRecord(f"a{i}", 0.9, None, False, None) for i in range(60)]
-    records += [CalibrationRecord(f"b{i}", 0.5, None, True, None) for i in range(3000)]
-    path = [PathPoint(0.8, None), PathPoint(0.4, None)]
-    assert not _guarantee(fit_policy(records, risk=0.1, delta=0.1, path=path).policy).certified
 
 
 def test_weights_change_whom_the_promise_speaks_of() -> None:

@@ -68,9 +68,3 @@ def test_no_review_certifies_more_than_a_review_of_everything_would(seed: int) -
     whole = fitted(scores, answered & passes)
 
     assert not (passes & ~passing(whole, scores)).any()
-
-
-def test_a_reviewed_case_may_pass_and_is_no_sample_of_what_can_be_answered() -> None:
-    reviewed = CalibrationRecord("q", 1.0, None, True, None, case=ELSEWHERE)
-    assert (reviewed.may_pass, reviewed.is_answerable) == (True, False)
-    assert reviewed.measured_case == "left_out"

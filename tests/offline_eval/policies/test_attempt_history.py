@@ -60,14 +60,3 @@ def test_an_attempt_that_a_kill_left_in_one_history_never_becomes_cheaper(tmp_pa
     assert both.number("both", {}) == 2
     assert [json.loads(line)["number"] for line in first.open(encoding="utf-8")] == [1]
     assert [json.loads(line)["number"] for line in second.open(encoding="utf-8")] == [1, 2]
-
-
-def test_lines_without_a_number_count_by_their_place(tmp_path: Path) -> None:
-    path = tmp_path / "c.jsonl"
-    history = AttemptHistory(path)
-    for number in (1, 2):
-        assert history.record(f"data {number}", {}, number)
-    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    older = [{name: value for name, value in line.items() if name != "number"} for line in lines]
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in older), "utf-8")
-    assert [history.number(f"data {number}", {}) for number in (1, 2, 3)] == [1, 2, 3]

@@ -6,7 +6,6 @@ from scipy.special import betaincinv
 from scipy.stats import binom
 
 from knowgate.guard import Policy, Route
-from knowgate.guard.policy import TemperatureCalibrator
 from knowgate.offline_eval.policies._rates import clustered_rate, outcomes_under, rates_of
 from tests.offline_eval.policies.measured import SCORER, case
 
@@ -39,19 +38,6 @@ def test_each_route_is_wrong_by_its_own_answer() -> None:
     assert (rates.coverage.value, rates.risk.value) == (5 / 8, 3 / 5)
     assert (rates.followed_wrong.value, rates.answered_wrong.value) == (2 / 3, 1 / 2)
     assert rates.false_abstention.value == 2 / 7
-
-
-def test_nothing_retrieved_is_a_relevance_of_zero_whatever_the_calibrator_says() -> None:
-    lax = POLICY.model_copy(
-        update={
-            "relevance_threshold": 0.0,
-            "relevance_calibrator": TemperatureCalibrator(temperature=2.0),
-        }
-    )
-
-    [found] = outcomes_under(lax, [case(relevance=0.9, nothing_retrieved=True)])
-
-    assert (found.relevance, found.route) == (0.0, Route.ABSTAIN)
 
 
 def test_with_one_case_per_unit_the_interval_is_clopper_and_pearsons() -> None:
@@ -100,20 +86,6 @@ def test_the_interval_covers_the_true_rate_about_as_often_as_it_says() -> None:
         covered += (rate.low or 0) <= 1 / 3 <= (rate.high or 0)
     # 200 draws at 95 %: a standard error of 1.5 points;
     assert 0.90 <= covered / 200 <= 0.99
-
-
-@pytest.mark.slow
-def test_the_interval_of_few_units_covers_the_true_rate_too() -> None:
-    rng = np.random.default_rng(2)
-    covered = 0
-    for _ in range(200):
-        trials = []
-        for unit in range(4):
-            chance = rng.beta(4, 8)
-            trials += [(("group", str(unit)), 1.0, bool(rng.random() < chance)) for _ in range(30)]
-        rate = clustered_rate(trials)
-        covered += (rate.low or 0) <= 1 / 3 <= (rate.high or 0)
-    assert covered / 200 >= 0.91
 
 
 def test_units_that_all_went_alike_have_an_interval_all_the_same() -> None:

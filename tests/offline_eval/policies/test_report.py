@@ -54,26 +54,6 @@ def test_the_page_says_what_is_promised_for_whom_and_what_is_not(
 
 
 @pytest.mark.slow
-def test_the_page_needs_nothing_from_outside_and_has_one_script(
-    written: ReportPaths,
-) -> None:
-    html = written.html.read_text("utf-8")
-
-    page = Page(html)
-    assert re.findall(r"<script[^>]*>", html) == [
-        '<script type="application/json" id="what-if-data">',
-        "<script>",
-    ]
-    assert not page.handlers
-    assert all(reference.startswith("#") for reference in page.references)
-    assert not re.search(r"url\((?!#)|@import|https?:", html)
-    assert len(page.ids) == len(set(page.ids))
-    assert html.count("<svg") == 7  # two of them of the sliders
-    # No colour of a plot escapes the reader's scheme.
-    assert not re.search(r"<svg.*#(?!regions|risk|p-|reliab)[0-9a-f]{6}", html)
-
-
-@pytest.mark.slow
 def test_points_of_every_kind_are_told_apart_and_counted(
     calibrated: Calibrated, written: ReportPaths
 ) -> None:
@@ -135,16 +115,6 @@ def test_text_of_the_records_cannot_become_markup(calibrated: Calibrated, tmp_pa
     assert not page.handlers
     assert "<script>alert(1)</script>" in page.text
     assert "\u202e" not in page.text
-
-
-@pytest.mark.slow
-def test_without_held_out_questions_the_page_says_how_they_are_judged(tmp_path: Path) -> None:
-    found = calibrate_records(drawn(300), risk=0.2, delta=0.1, share=1.0)
-
-    text = _text(write_calibration_report(found, tmp_path / "page.html").html)
-
-    assert "On questions that it was calibrated on" in text
-    assert "Questions that the certificate rests on" in text
 
 
 @pytest.mark.slow

@@ -94,34 +94,6 @@ def test_the_fit_is_scikit_learns_where_no_bound_holds(ridge: float) -> None:
     assert found.bias == pytest.approx(bias, abs=1e-3)
 
 
-PRIOR = MatchModel.of(
-    [-1.0, 1.5, 0.5],
-    [-2.0, 1.0, 2.0, 0.25, 0.75, 3.0, 4.0],
-    features=TWO,
-    length_penalty=0.06,
-    told=TOLD,
-)
-
-
-def test_a_strong_prior_is_kept_but_for_the_bias() -> None:
-    found = _fit(_examples(300), ridge=1e6, prior=PRIOR)
-    assert found.single.top == pytest.approx(PRIOR.single.top, abs=1e-3)
-    for name in ("top", "margin", "gain"):
-        expected = getattr(PRIOR.several, name)
-        assert getattr(found.several, name) == pytest.approx(expected, abs=1e-3)
-    # The bias takes the share of sufficient sets, which every knowledge base has its own.
-    examples = _examples(300)
-    logits = np.asarray([found.passage_score(e.vectors[0]) for e in examples])
-    mean = float((1.0 / (1.0 + np.exp(-logits))).mean())
-    assert mean == pytest.approx(np.mean([e.sufficient for e in examples]), abs=1e-3)
-
-
-def test_a_feature_that_never_varies_keeps_the_priors_weight() -> None:
-    # Nothing is gained by joining in any of these, so the examples say nothing of gains.
-    found = _fit(_examples(200), ridge=0.1, prior=PRIOR)
-    assert found.several.gain == pytest.approx(PRIOR.several.gain, abs=1e-3)
-
-
 def test_a_set_of_two_halves_says_nothing_of_a_passage_alone() -> None:
     whole = _examples(200)
     halves = [MixExample(((0.0, 0.0), (0.0, 0.0)), (1.0, 1.0), True, whole=False)] * 100

@@ -93,17 +93,6 @@ def test_the_same_seed_draws_the_same_batches(questions: list[TrainingQuestion],
     assert all(_same(first, second) for first, second in again)
 
 
-def test_a_further_sufficient_passage_is_no_negative() -> None:
-    questions = [
-        TrainingQuestion("a", "a?", "It opens at nine.", "t", others=("Come before noon.",)),
-        TrainingQuestion("b", "b?", "Come before noon.", "t"),
-    ]
-    [batch] = _draws(questions, 0, 1)
-    row = batch.questions.index("a?")
-    assert batch.unusable[row, batch.passages.index("Come before noon.")]
-    assert batch.unusable.sum() == 1
-
-
 def test_known_negatives_fill_the_batch_and_stay_usable_whatever_they_hold() -> None:
     questions = [
         replace(question, answer="every", negatives=(f"It opens every year. {question.id}",))
