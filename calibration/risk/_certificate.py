@@ -36,6 +36,8 @@ class Evidence:
         context_right: False where it is not known.
         closed_book_right: likewise.
         groups: number of each record's group, from 0; None: each is a group of its own.
+        conflict_between: what `conflict` compares, as in `Policy`: a conflict with memory counts
+            only where memory is confident.
     """
 
     relevance: Floats
@@ -44,9 +46,12 @@ class Evidence:
     context_right: Bools
     closed_book_right: Bools
     groups: NDArray[np.intp] | None = None
+    conflict_between: ConflictBetween = "memory"
 
     @classmethod
-    def of(cls, records: Sequence[CalibrationRecord]) -> Evidence:
+    def of(
+        cls, records: Sequence[CalibrationRecord], conflict_between: ConflictBetween = "memory"
+    ) -> Evidence:
         """The columns of `records`, in their order."""
         numbers: dict[tuple[str, str], int] = {}
         groups = [numbers.setdefault(record.unit, len(numbers)) for record in records]
@@ -59,23 +64,17 @@ class Evidence:
                 [r.closed_book_right is True for r in records], dtype=np.bool_
             ),
             groups=np.asarray(groups, dtype=np.intp) if len(numbers) < len(records) else None,
+            conflict_between=conflict_between,
         )
 
     def __len__(self) -> int:
         return len(self.relevance)
 
-    def route_codes(
-        self,
-        points: Sequence[PathPoint],
-        *,
-        conflict_between: ConflictBetween = "memory",
-    ) -> NDArray[np.int8]:
+    def route_codes(self, points: Sequence[PathPoint]) -> NDArray[np.int8]:
         """Indices into `ROUTE_CODES`, exactly as policies with these thresholds route.
 
         Args:
             points: thresholds of p policies.
-            conflict_between: as in `Policy`: a conflict with memory counts only where memory
-                is confident.
 
         Returns:
             Shape (p, n) for n records.
@@ -88,9 +87,9 @@ class Evidence:
         checks = np.asarray([point.on_conflict == "abstain" for point in points])[:, None]
         if checks.any():
             blocked = self.conflict != 0.0  # NaN: it failed, and the guard abstains
-            if conflict_between == "memory":
+            if self.conflict_between == "memory":
                 blocked = blocked & confident
-            if conflict_between != "passages":
+            if self.conflict_between != "passages":
                 blocked = blocked | np.isnan(self.confidence)
             follow &= ~(checks & blocked)
         # No record takes both routes. Sums of small integers are much faster than `np.where`.
@@ -216,7 +215,6 @@ def certify(
     targets: Sequence[RiskTarget],
     *,
     delta: float,
-    conflict_between: ConflictBetween = "memory",
 ) -> Certificate:
     """Test the points in order at level `delta`, until one is not certified.
 
@@ -234,9 +232,8 @@ def certify(
         path: from strict to lax, declared before.
         targets: all must hold; the p-value of a point is their largest.
         delta: probability that the chosen point breaks a target by bad luck.
-        conflict_between: as in `Policy`.
     """
-    points = _tested(evidence, path, targets, delta, conflict_between=conflict_between)
+    points = _tested(evidence, path, targets, delta)
     return sequence_certificate(points, len(evidence), delta)
 
 
@@ -266,10 +263,8 @@ def _tested(
     path: Sequence[PathPoint],
     targets: Sequence[RiskTarget],
     delta: float,
-    *,
-    conflict_between: ConflictBetween,
 ) -> tuple[PointResult, ...]:
-    codes = evidence.route_codes(path, conflict_between=conflict_between)
+    codes = evidence.route_codes(path)
     counts = np.stack([(codes == code).sum(axis=1) for code in range(len(ROUTE_CODES))], axis=1)
     wrong = let_through_wrongly(evidence, codes).sum(axis=1).tolist()
     results = [_results(evidence, codes, path, target, delta) for target in targets]

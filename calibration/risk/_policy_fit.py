@@ -137,12 +137,12 @@ def _fit_targets(
         units = CalibrationRecord.one_per_question(records)
         points = as_path(path)
     _require_allowed(points, settings)
+    evidence = Evidence.of(units, settings.conflict_between)
     certificate = certify(
-        Evidence.of(units),
+        evidence,
         points,
         targets,
         delta=settings.level,
-        conflict_between=settings.conflict_between,
     )
     given = len({record.question_id for record in records})
     guarantee = _guarantee(certificate, targets, settings, units, given)
@@ -241,15 +241,15 @@ def _fit_coverage(
     """
     forecasts, units = _learned(records, (RiskTarget("selective", 0.5),), settings)
     path = _candidates(forecasts, risk.share)
+    evidence = Evidence.of(units, settings.conflict_between)
     certificate = certify(
-        Evidence.of(units),
+        evidence,
         path,
         (risk.target,),
         delta=settings.level / 2,
-        conflict_between=settings.conflict_between,
     )
     shown = certificate.points[-1 if certificate.chosen is None else certificate.chosen]
-    by_group = _wrong_by_group(Evidence.of(units), shown.point, settings)
+    by_group = _wrong_by_group(evidence, shown.point)
     guarantee = _coverage_guarantee(certificate, risk, by_group, settings)
     chosen = None if certificate.chosen is None else path[certificate.chosen]
     policy = policy_at(chosen, guarantee, records, settings)
@@ -266,13 +266,11 @@ def _candidates(path: Sequence[Forecast], coverage: float) -> tuple[PathPoint, .
     return tuple(dict.fromkeys([laxest, *reversed(near[::step])]))
 
 
-def _wrong_by_group(
-    evidence: Evidence, point: PathPoint, settings: FitSettings
-) -> GroupCounts | None:
+def _wrong_by_group(evidence: Evidence, point: PathPoint) -> GroupCounts | None:
     """How each group's questions go that the point lets through; None where none share one."""
     if evidence.groups is None:
         return None
-    codes = evidence.route_codes([point], conflict_between=settings.conflict_between)
+    codes = evidence.route_codes([point])
     through = codes != ROUTE_CODES.index(Route.ABSTAIN)
     wrong = let_through_wrongly(evidence, codes).astype(np.float64)
     return GroupCounts.of(evidence.groups, through, wrong)[0]
