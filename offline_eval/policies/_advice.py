@@ -21,10 +21,10 @@ from ...calibration.risk import (
     Risk,
     populations_of,
 )
-from ...guard.decision import Route
 from ...guard.policy import Guarantee, Policy
 from ._attempts import Asked
 from ._calibrated import Calibrated
+from ._rates import passing
 from ._records import CalibrationSet
 
 Trial = Callable[[Risk], Calibrated]
@@ -177,18 +177,11 @@ def _reviews(found: Calibrated, limited: Calibrated | None) -> Iterator[str]:
     """How many left-out cases pass where abstention is bearable."""
     if limited is None or not Path(found.measured.source).is_dir():
         return
-    policy = limited.policy
-    passing = [
-        record
-        for record in found.certify
-        if record.case == "left_out"
-        and record.relevance is not None
-        and policy.route(policy.relevance_calibrator.apply(record.relevance), None)
-        is Route.FOLLOW_CONTEXT
-    ]
-    if passing:
+    left_out = [record for record in found.certify if record.case == "left_out"]
+    count = len(passing(limited.policy, left_out))
+    if count:
         yield (
-            f"`knowgate review {found.measured.source}`: {len(passing)} left-out cases lie above "
+            f"`knowgate review {found.measured.source}`: {count} left-out cases lie above "
             "the threshold that abstains so little; one that another passage answers is no leak"
         )
 

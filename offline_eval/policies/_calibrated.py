@@ -21,10 +21,9 @@ from ...calibration.risk import (
     fit_policy,
     populations_of,
 )
-from ...guard.decision import Route
 from ...guard.policy import Guarantee, Policy
 from ..run import Review
-from ._rates import LeakRates, PathStep, Rates
+from ._rates import LeakRates, PathStep, Rates, passing
 from ._records import CalibrationSet
 
 
@@ -270,8 +269,8 @@ def _further(
         for r in certify
         if r.case == "left_out" and r.relevance is not None and r.question_id not in reviews
     ]
-    passing = _passing(policy, open_cases)
-    answered = frozenset(record.question_id for record in passing)
+    through = passing(policy, open_cases)
+    answered = frozenset(record.question_id for record in through)
     records = [
         replace(record, case=record.ELSEWHERE, context_right=True)
         if record.case == "left_out" and record.question_id in answered
@@ -289,17 +288,7 @@ def _further(
             candidates=guarantee.candidates,
         ),
     ).policy
-    return max(len(passing), len(_passing(laxer, open_cases)))
-
-
-def _passing(policy: Policy, records: Sequence[CalibrationRecord]) -> list[CalibrationRecord]:
-    return [
-        record
-        for record in records
-        if record.relevance is not None
-        and policy.route(policy.relevance_calibrator.apply(record.relevance), None)
-        is Route.FOLLOW_CONTEXT
-    ]
+    return max(len(through), len(passing(laxer, open_cases)))
 
 
 def smallest_selective(guarantee: Guarantee, level: float) -> float | None:

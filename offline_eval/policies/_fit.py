@@ -44,6 +44,7 @@ from ._rates import (
     leak_rates_by,
     leak_rates_of,
     outcomes_under,
+    passing,
     rates_of,
     signal_values,
     steps_of,
@@ -459,24 +460,15 @@ def best_of(found: Sequence[_Calibrated]) -> _Calibrated:
     certified = [one for one in found if one.policy.may_follow]
     if len(certified) < 2:
         return (certified or found)[0]
-    passing = [_passing(one) for one in certified]
-    best = certified[passing.index(max(passing))]
+    counts = [
+        len(passing(one.policy, [r for r in one.certify if r.is_answerable])) for one in certified
+    ]
+    best = certified[counts.index(max(counts))]
     if best.test:
         return best
     folds = LeakFold.chosen([one.folds for one in certified])
     rates = leak_rates_by(folds, best.measured.beside).widened(best.leak_rates)
     return replace(best, leak_rates=rates)
-
-
-def _passing(found: Any) -> int:
-    """How many of the answerable questions that were fitted on pass."""
-    policy = found.policy
-    return sum(
-        policy.route(policy.relevance_calibrator.apply(record.relevance), None)
-        is Route.FOLLOW_CONTEXT
-        for record in found.certify
-        if record.is_answerable and record.relevance is not None
-    )
 
 
 def choose_calibrators(

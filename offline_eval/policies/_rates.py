@@ -239,16 +239,22 @@ def _widened(one: Interval, other: Interval) -> Interval:
     return Interval(one.value, min(one.low, other.low), max(one.high, other.high), one.n)
 
 
+def passing(policy: Policy, records: Sequence[CalibrationRecord]) -> list[CalibrationRecord]:
+    """The records whose context a policy follows; without confidence it answers no other."""
+    calibrator = policy.relevance_calibrator
+    return [
+        record
+        for record in records
+        if record.relevance is not None
+        and policy.route(calibrator.apply(record.relevance), None) is Route.FOLLOW_CONTEXT
+    ]
+
+
 def leak_rates_of(policy: Policy, records: Sequence[CalibrationRecord]) -> LeakRates:
     """Compute the rates on held-out records; those without relevance are left out."""
-    # Without confidence a policy never answers from memory.
-    return _leak_rates(
-        [
-            (record, policy.route(policy.relevance_calibrator.apply(raw), None) is Route.ABSTAIN)
-            for record in records
-            if (raw := record.relevance) is not None
-        ]
-    )
+    measured = [record for record in records if record.relevance is not None]
+    through = set(map(id, passing(policy, measured)))
+    return _leak_rates([(record, id(record) not in through) for record in measured])
 
 
 def leak_rates_by(folds: Sequence[LeakFold], beside: Sequence[CalibrationRecord] = ()) -> LeakRates:

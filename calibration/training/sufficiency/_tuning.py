@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ....guard.engine import BiEncoderScorer, TokenEncoder
+from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError, optional_import
 from ....guard.signals.relevance import (
     BUNDLED_FOLDER,
@@ -28,7 +28,6 @@ from ....guard.signals.relevance import (
 )
 from ... import Interval, SelectiveCurve
 from ._cases import (
-    Embed,
     MixExample,
     SetCase,
     TopicBatches,
@@ -61,7 +60,6 @@ class TrainingSettings:
         mix_rate: peak learning rate of the objective's own seven numbers.
         warm_up: steps of the rise.
         length_penalty: of the match features.
-        seed: of the batches.
     """
 
     steps: int
@@ -69,43 +67,6 @@ class TrainingSettings:
     mix_rate: float = 2e-2
     warm_up: int = 60
     length_penalty: float = 0.06
-    seed: int = 0
-
-
-def train_adapter(
-    encoder: TrainableEncoder,
-    questions: Sequence[TrainingQuestion],
-    settings: TrainingSettings,
-    *,
-    embed: Embed | None = None,
-    source_weights: dict[str, float] | None = None,
-    on_step: OnStep | None = None,
-) -> int:
-    """Train the encoder's adapter in place, on batches of questions that lie close together.
-
-    Args:
-        encoder: whose adapter is trained.
-        questions: each with the passage that suffices.
-        settings: how.
-        embed: unit-length embeddings of texts, to find neighbours with; the encoder's own by
-            default.
-        source_weights: how much more often than others a source is drawn.
-        on_step: called after each step with its number (from 1) and loss; training
-            stops early when it returns True.
-
-    Returns:
-        Steps taken.
-
-    Raises:
-        InputError: the embedded model's vocabulary is not that of the table of weights.
-    """
-    idf = word_piece_idf(TokenEncoder(cache_bytes=0))
-    if idf is None:
-        raise InputError("the embedded model has another vocabulary than the table of weights")
-    batches = TopicBatches(
-        questions, embed or encoder.embed, seed=settings.seed, source_weights=source_weights
-    )
-    return train_on(encoder, batches, idf, settings, on_step)
 
 
 def train_on(
@@ -115,7 +76,16 @@ def train_on(
     settings: TrainingSettings,
     on_step: OnStep | None = None,
 ) -> int:
-    """Train on batches with this weight per word-piece id, as `train_adapter` does."""
+    """Train the encoder's adapter in place; returns the steps taken.
+
+    Args:
+        encoder: whose adapter is trained.
+        batches: questions that lie close together, each with the passage that suffices.
+        idf: weight of each word-piece id.
+        settings: how.
+        on_step: called after each step with its number (from 1) and loss; training
+            stops early when it returns True.
+    """
     torch: Any = optional_import("torch")
     objective = SetObjective()
     table = torch.from_numpy(np.array(idf, dtype=np.float32))
