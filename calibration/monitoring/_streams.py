@@ -55,7 +55,10 @@ def require_number(
     """
     inside = is_number(value) and (low < value < high or (to_high and value == high))
     if not inside:
-        raise InputError(f"{name} must be between {low:g} and {high:g}, not {value!r}")
+        raise InputError(
+            f"{name} must be between {low:g} and {high:g}, not {value!r}",
+            hint="give a number in this range",
+        )
     return float(value)
 
 
