@@ -17,7 +17,7 @@ from sufficiency_cases import FAQ, Case, CaseSet
 from sufficiency_measures import LEAKS, Cell, Judgement, by_question, cell, judge, source_of
 
 from knowgate.calibration import Interval, OperatingPoint, SelectiveCurve
-from knowgate.calibration.training.sufficiency._mix import MixExample, fit_match_model
+from knowgate.calibration.training.sufficiency._cases import MixExample, fit_match_model
 from knowgate.guard.signals.relevance import SufficiencyScorer
 
 # Fewer questions say little about a domain.

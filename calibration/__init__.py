@@ -15,16 +15,12 @@ training     scorers and language models adapted to one's own data
 
 from __future__ import annotations
 
-from ._calibrator_choice import CalibratorChoice
-from ._calibrators import fit_platt
-from ._cascade_bands import fit_cascade_bands
-from ._hidden_state_probe import ProbeSearch, fit_hidden_state_probe
-from ._paired_scores import PairedScores
-from ._probability_quality import ReliabilityDiagram
-from ._question_resamples import QuestionResamples
+from ._calibrators import CalibratorChoice, fit_platt
+from ._hidden_state_probe import ProbeSearch, fit_cascade_bands, fit_hidden_state_probe
+from ._probability_quality import ReliabilityBin, ReliabilityDiagram
 from ._records import MISSING_CASES, CalibrationRecord
-from ._selective_metrics import OperatingPoint, SelectiveCurve
-from ._statistics import Interval, holm_adjusted, mcnemar_p_value
+from ._selective_metrics import OperatingPoint, PairedScores, SelectiveCurve
+from ._statistics import Interval, QuestionResamples, holm_adjusted, mcnemar_p_value
 
 __all__ = [
     "MISSING_CASES",
@@ -35,6 +31,7 @@ __all__ = [
     "PairedScores",
     "ProbeSearch",
     "QuestionResamples",
+    "ReliabilityBin",
     "ReliabilityDiagram",
     "SelectiveCurve",
     "fit_cascade_bands",

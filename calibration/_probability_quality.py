@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._arrays import Numbers, Outcomes, equal_mass_bins, stated_cases
-from ._statistics import Interval
+from ._statistics import Interval, Numbers, Outcomes, equal_mass_bins, stated_cases
 
 Scores = Sequence[float]
 

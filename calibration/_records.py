@@ -9,42 +9,12 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import ClassVar, Protocol, SupportsFloat, TypeGuard
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
-
-class CalibrationEvidence(Protocol):
-    """What `fit_policy` reads of a record; any object with these attributes will do.
-
-    The other attributes of `CalibrationRecord` are optional.
-    """
-
-    @property
-    def question_id(self) -> str:
-        """Records of one question share it."""
-        ...
-
-    @property
-    def relevance(self) -> float | None:
-        """Calibrated, in [0, 1]."""
-        ...
-
-    @property
-    def confidence(self) -> float | None:
-        """Calibrated, in [0, 1]."""
-        ...
-
-    @property
-    def context_right(self) -> bool | None:
-        """Whether the answer from the context is right."""
-        ...
-
-    @property
-    def closed_book_right(self) -> bool | None:
-        """Whether the answer from memory is right."""
-        ...
-
+from ..guard.read_models import first_fault
 
 MISSING_CASES = ("left_out", "unanswerable")
 """Cases that must not pass: the source was left out, or a user's question has no answer."""
@@ -237,7 +207,7 @@ _HASHED = attrgetter(
 
 
 def as_calibration_records(
-    records: Iterable[CalibrationEvidence], *, raw: bool = False
+    records: Iterable[object], *, raw: bool = False
 ) -> list[CalibrationRecord]:
     """Check the records; other objects with the same attributes are copied.
 
@@ -249,7 +219,18 @@ def as_calibration_records(
         ValueError: a signal is infinite or, unless `raw`, outside [0, 1], a weight is not above
             0 and finite, or an outcome is no bool; names the record by its number, from 0.
     """
-    return [_checked(record, number, raw=raw) for number, record in enumerate(records)]
+    model = _AnyScale if raw else _Probabilities
+    found = []
+    for number, record in enumerate(records):
+        if isinstance(record, CalibrationRecord) and _is_sound(record, raw=raw):
+            found.append(record)
+            continue
+        try:
+            checked = model.model_validate(record, from_attributes=True)
+        except ValidationError as error:
+            raise ValueError(f"record {number}: {first_fault(error)}") from None
+        found.append(CalibrationRecord(**checked.__dict__))
+    return found
 
 
 def records_sha256(records: Sequence[CalibrationRecord]) -> str:
@@ -262,98 +243,66 @@ def lines_sha256(lines: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(sorted(lines)).encode("utf-8")).hexdigest()
 
 
-_NUMBERS = (float, int, np.floating, np.integer)
-
-
-def _is_sound(record: CalibrationEvidence, *, raw: bool) -> bool:
-    """Whether the record needs no conversion; a fast path of `_checked`."""
+def _is_sound(record: CalibrationRecord, *, raw: bool) -> bool:
+    """Whether the record needs no conversion: twenty times as fast as the model."""
     return (
-        type(record) is CalibrationRecord
-        and type(record.question_id) is type(record.group) is type(record.case) is str
+        type(record.question_id) is type(record.group) is type(record.case) is str
         and record.question_id != ""
-        and (record.relevance is None or _is_on_scale(record.relevance, raw=raw))
-        and (record.confidence is None or _is_on_scale(record.confidence, raw=raw))
-        and (record.context_right is None or type(record.context_right) is bool)
-        and (record.closed_book_right is None or type(record.closed_book_right) is bool)
-        and (record.conflict is None or type(record.conflict) is bool)
+        and _is_on_scale(record.relevance, raw=raw)
+        and _is_on_scale(record.confidence, raw=raw)
+        and _is_on_scale(record.verdict, raw=False)
+        and all(
+            outcome is None or type(outcome) is bool
+            for outcome in (record.context_right, record.closed_book_right, record.conflict)
+        )
         and type(record.weight) is float
         and 0.0 < record.weight < math.inf
-        and (record.verdict is None or _is_on_scale(record.verdict, raw=False))
     )
 
 
 def _is_on_scale(value: object, *, raw: bool) -> bool:
+    if value is None:
+        return True
     return type(value) is float and (math.isfinite(value) if raw else 0.0 <= value <= 1.0)
 
 
-def _checked(record: CalibrationEvidence, number: int, *, raw: bool) -> CalibrationRecord:
-    if _is_sound(record, raw=raw):
-        assert isinstance(record, CalibrationRecord)
-        return record
-    for name in ("question_id", "relevance", "confidence", "context_right", "closed_book_right"):
-        if not hasattr(record, name):
-            raise ValueError(
-                f"record {number} has no {name}: give CalibrationRecord, or objects with its "
-                "attributes"
-            )
-    if record.question_id is None or str(record.question_id) == "":
-        raise ValueError(f"record {number}: question_id is empty")
-    group, case = getattr(record, "group", None), getattr(record, "case", None)
-    return CalibrationRecord(
-        question_id=str(record.question_id),
-        relevance=_signal(record.relevance, "relevance", number, raw=raw),
-        confidence=_signal(record.confidence, "confidence", number, raw=raw),
-        context_right=_outcome(record.context_right, "context_right", number),
-        closed_book_right=_outcome(record.closed_book_right, "closed_book_right", number),
-        group="" if group is None else str(group),
-        conflict=_outcome(getattr(record, "conflict", None), "conflict", number),
-        weight=_weight(getattr(record, "weight", None), number),
-        case="" if case is None else str(case),
-        nothing_retrieved=bool(getattr(record, "nothing_retrieved", False)),
-        verdict=_signal(getattr(record, "verdict", None), "verdict", number, raw=False),
-    )
+def _plain(value: Any) -> Any:
+    """A number or truth value of numpy as Python's; NaN, a signal that failed, as None."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _weight(value: object, number: int) -> float:
-    if value is None:
-        return 1.0
-    found = float(value) if _is_number(value) else math.nan
-    if not 0.0 < found < math.inf:
-        raise ValueError(f"record {number}: weight must be above 0 and finite, not {value!r}")
-    return found
+def _as_text(value: Any) -> Any:
+    return "" if value is None else str(value)
 
 
-def _signal(value: object, name: str, number: int, *, raw: bool) -> float | None:
-    if value is None:
-        return None
-    if not _is_number(value):
-        raise ValueError(f"record {number}: {name} must be a number or None, not {value!r}")
-    found = float(value)
-    if math.isnan(found):
-        return None  # a signal that failed, as in the guard
-    if raw:
-        if math.isinf(found):
-            raise ValueError(f"record {number}: {name} must be finite")
-        return found
-    if not 0.0 <= found <= 1.0:
-        raise ValueError(
-            f"record {number}: {name} {found:g} is not within [0, 1]; "
-            "make probabilities of raw scores first, e.g. with CalibratorChoice.among"
-        )
-    return found
+_Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
+_Share = Annotated[float, Field(ge=0.0, le=1.0, strict=True)]
+_Text = Annotated[str, BeforeValidator(_as_text)]
+_Outcome = Annotated[bool | None, BeforeValidator(_plain)]
 
 
-def _is_number(value: object) -> TypeGuard[SupportsFloat]:
-    return isinstance(value, _NUMBERS) and not isinstance(value, bool)
+class _AnyScale(BaseModel):
+    """A record whose signals are on their scorers' own scales."""
+
+    question_id: Annotated[_Text, Field(min_length=1)]
+    relevance: Annotated[_Finite | None, BeforeValidator(_plain)]
+    confidence: Annotated[_Finite | None, BeforeValidator(_plain)]
+    context_right: _Outcome
+    closed_book_right: _Outcome
+    group: _Text = ""
+    conflict: _Outcome = None
+    weight: Annotated[_Finite, Field(gt=0.0), BeforeValidator(_plain)] = 1.0
+    case: _Text = ""
+    nothing_retrieved: bool = False
+    verdict: Annotated[_Share | None, BeforeValidator(_plain)] = None
 
 
-def _outcome(value: object, name: str, number: int) -> bool | None:
-    if value is None:
-        return None
-    # numpy's bools and 0/1 are as good as bool; 0.7 is a mistake.
-    if isinstance(value, bool | np.bool_) or (_is_number(value) and float(value) in (0.0, 1.0)):
-        return bool(value)
-    raise ValueError(f"record {number}: {name} must be true, false or None, not {value!r}")
+class _Probabilities(_AnyScale):
+    """A record whose signals are probabilities."""
+
+    relevance: Annotated[_Share | None, BeforeValidator(_plain)]
+    confidence: Annotated[_Share | None, BeforeValidator(_plain)]
 
 
 def _two_draws(question: str, seed: int) -> tuple[float, float]:

@@ -7,14 +7,14 @@ the others are not. The risk is the mean loss of the accepted.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._arrays import Floats, Numbers
-from ._statistics import Interval
+from ._statistics import Floats, Interval, Numbers, QuestionResamples
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,13 +336,8 @@ class SelectiveCurve:
                 len(questions), [1 / len(questions)] * len(questions), size=count
             )
             values = weighted_auroc(positives, negatives, picks[:, owner_p], picks[:, owner_n])
-            # A draw without any positive or negative has no AUROC and is left out.
-            drawn.extend(values[np.isfinite(values)].tolist())
-        tail = (1 - confidence) / 2
-        low, high = np.quantile(drawn, [tail, 1 - tail]) if drawn else (value, value)
-        if low == high:
-            return _without_spread(value, len(questions), confidence)
-        return Interval(value, float(low), float(high), len(questions))
+            drawn.extend(values.tolist())
+        return Interval.of_draws(value, np.asarray(drawn), len(questions), confidence=confidence)
 
 
 def _ranked(confidence: Numbers, losses: Losses) -> tuple[Floats, Floats]:
@@ -376,12 +371,6 @@ def _mean_risk(summed: Floats) -> float:
     return float((summed / np.arange(1, len(summed) + 1)).mean())
 
 
-def _without_spread(value: float, n: int, confidence: float) -> Interval:
-    below, above = math.floor(value * n), math.ceil(value * n)
-    low = Interval.wilson(below, n, confidence).low
-    return Interval(value, low, Interval.wilson(above, n, confidence).high, n)
-
-
 def weighted_auroc(
     positives: NDArray[np.float64],
     negatives: NDArray[np.float64],
@@ -407,3 +396,157 @@ def weighted_auroc(
     with np.errstate(invalid="ignore", divide="ignore"):
         result: NDArray[np.float64] = (beaten * positive_weights).sum(axis=1) / total
     return result
+
+
+@dataclass(frozen=True)
+class PairedScores:
+    """The scores of several scorers on the same cases, with a paired bootstrap over clusters.
+
+    Every scorer is measured with the same draws, so that intervals of differences are paired.
+    Cases of one cluster are drawn together: they are no independent evidence.
+
+    Attributes:
+        positives: per scorer a score for each case that should pass; -inf for one that the
+            scorer failed on, which a guard abstains from.
+        negatives: likewise for the cases that should not pass.
+        clusters: of the positives and of the negatives, e.g. the source of each question.
+        resamples: bootstrap draws.
+        seed: of the draws.
+
+    Example:
+        >>> found = PairedScores(
+        ...     {"a": [2.0, 3.0], "b": [0.0, 3.0]}, {"a": [1.0, 0.0], "b": [1.0, 2.0]},
+        ...     ([0, 1], [0, 1]),
+        ... )
+        >>> found.auroc("a").value, found.auroc_difference("a", "b").value
+        (1.0, 0.5)
+    """
+
+    positives: Mapping[str, Sequence[float]]
+    negatives: Mapping[str, Sequence[float]]
+    clusters: tuple[Sequence[Hashable], Sequence[Hashable]]
+    resamples: int = 4000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.positives.keys() != self.negatives.keys():
+            raise ValueError("positives and negatives are of different scorers")
+        sides = zip((self.positives, self.negatives), self.clusters, strict=True)
+        for name, values, owners in (
+            (name, values, owners) for scores, owners in sides for name, values in scores.items()
+        ):
+            if len(values) != len(owners):
+                raise ValueError(f"{name}: {len(values)} scores for {len(owners)} cases")
+            if np.isnan(np.asarray(values, dtype=np.float64)).any():
+                raise ValueError(f"{name}: scores must not be NaN")
+
+    @property
+    def count(self) -> int:
+        """Number of clusters."""
+        return self._draws.count
+
+    def auroc(self, scorer: str) -> Interval:
+        """Probability that a positive scores above a negative, with its 95 % interval."""
+        return Interval.of_draws(self._auroc(scorer), self._aurocs[scorer], self.count)
+
+    def auroc_difference(self, first: str, second: str, *, confidence: float = 0.95) -> Interval:
+        """AUROC of the first scorer minus that of the second, paired.
+
+        Args:
+            first: a scorer.
+            second: another.
+            confidence: of the interval, in (0, 1). For intervals that hold together use
+                1 − 0.05 / (number of pairs).
+        """
+        return Interval.of_draws(
+            self._auroc(first) - self._auroc(second),
+            self._aurocs[first] - self._aurocs[second],
+            self.count,
+            confidence=confidence,
+            difference=True,
+        )
+
+    def false_abstention(self, scorer: str, leak: float) -> Interval:
+        """Share of positives abstained from where at most `leak` of the negatives pass.
+
+        The threshold is chosen anew in each draw, see `OperatingPoint.false_abstention`.
+        """
+        return Interval.of_draws(*self._false_abstention(scorer, leak), self.count)
+
+    def false_abstention_difference(
+        self, first: str, second: str, leak: float, *, confidence: float = 0.95
+    ) -> Interval:
+        """False abstention of the first scorer minus that of the second, paired."""
+        (one, draws), (other, other_draws) = (
+            self._false_abstention(name, leak) for name in (first, second)
+        )
+        return Interval.of_draws(
+            one - other, draws - other_draws, self.count, confidence=confidence, difference=True
+        )
+
+    def _auroc(self, scorer: str) -> float:
+        """NaN where a kind is missing."""
+        found = SelectiveCurve.auroc(self.positives[scorer], self.negatives[scorer])
+        return math.nan if found is None else found
+
+    def _false_abstention(self, scorer: str, leak: float) -> tuple[float, Floats]:
+        """The value, and that of each draw; NaN where a case of a kind is missing."""
+        if (scorer, leak) not in self._kept:
+            good, bad = self._scores(scorer)
+            found = OperatingPoint.false_abstention(good.tolist(), bad.tolist(), leak)
+            draws = [np.zeros(0)]
+            if found is not None:
+                draws = [_false_abstentions(good, bad, *both, leak) for both in self._weights()]
+            value = math.nan if found is None else found
+            self._kept[scorer, leak] = value, np.concatenate(draws)
+        return self._kept[scorer, leak]
+
+    @cached_property
+    def _kept(self) -> dict[tuple[str, float], tuple[float, Floats]]:
+        return {}
+
+    @cached_property
+    def _draws(self) -> QuestionResamples:
+        keys = list(dict.fromkeys([*self.clusters[0], *self.clusters[1]]))
+        return QuestionResamples(keys, resamples=self.resamples, seed=self.seed)
+
+    @cached_property
+    def _aurocs(self) -> dict[str, Floats]:
+        """Per scorer the AUROC of each draw; NaN where a draw has no case of a kind."""
+        found: dict[str, list[Floats]] = {name: [] for name in self.positives}
+        for weights in self._weights():
+            for name in self.positives:
+                found[name].append(weighted_auroc(*self._scores(name), *weights))
+        return {name: np.concatenate(parts) for name, parts in found.items()}
+
+    def _scores(self, scorer: str) -> tuple[Floats, Floats]:
+        good, bad = self.positives[scorer], self.negatives[scorer]
+        return np.asarray(good, dtype=np.float64), np.asarray(bad, dtype=np.float64)
+
+    def _weights(self) -> Iterator[tuple[Floats, Floats]]:
+        """How often each positive and each negative is drawn, some draws at a time."""
+        columns = [
+            np.asarray([self._draws.position(owner) for owner in owners], dtype=np.intp)
+            for owners in self.clusters
+        ]
+        for part in self._draws.parts():
+            yield part[:, columns[0]], part[:, columns[1]]
+
+
+def _false_abstentions(
+    good: Floats, bad: Floats, good_weights: Floats, bad_weights: Floats, leak: float
+) -> Floats:
+    """`OperatingPoint.false_abstention` of each draw; NaN where one has no case of a kind."""
+    order = np.argsort(-bad, kind="stable")
+    passing = np.cumsum(bad_weights[:, order], axis=1)
+    allowed = np.floor(leak * passing[:, -1] + ROUNDING)
+    # The best negative that must not pass; the threshold is the next score above it.
+    first = np.sum(passing <= allowed[:, None], axis=1)
+    bar = np.append(bad[order], -np.inf)[first]
+    ranked = np.argsort(good, kind="stable")
+    below = np.searchsorted(good[ranked], bar, side="right")
+    summed = np.cumsum(good_weights[:, ranked], axis=1)
+    padded = np.concatenate([np.zeros((len(summed), 1)), summed], axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares: Floats = padded[np.arange(len(padded)), below] / summed[:, -1]
+    return np.where(passing[:, -1] > 0, shares, np.nan)

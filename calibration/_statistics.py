@@ -14,9 +14,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ._arrays import Floats, Numbers
-
 SMALLEST_PROBABILITY = 1e-9
+
+Floats = NDArray[np.float64]
+Numbers = Sequence[float] | Floats
+"""One number per case."""
+Outcomes = Sequence[bool] | Floats
+"""Per case whether it came true; arrays hold 0.0 and 1.0."""
 
 
 def binomial_p_value(errors: int, n: int, risk: float) -> float:
@@ -124,6 +128,37 @@ class Interval:
         )
         return Interval(value, low, high, self.n)
 
+    def around(self, value: float) -> Interval:
+        """Put another estimate in this interval, which is widened to hold it.
+
+        Example:
+            >>> Interval(0.5, 0.4, 0.6, 9).around(0.7)
+            Interval(value=0.7, low=0.4, high=0.7, n=9)
+        """
+        if self.low is None or self.high is None:
+            return Interval(value, None, None, self.n)
+        return Interval(value, min(self.low, value), max(self.high, value), self.n)
+
+    def in_words(self, write: Callable[[float], str], *, brackets: bool = True) -> str:
+        """Say the estimate with its interval, for the middle of a sentence.
+
+        Args:
+            write: how a number is written, e.g. as percent.
+            brackets: put the interval in brackets.
+
+        Example:
+            >>> Interval(0.75, 0.3, 0.95, 4).in_words("{:.0%}".format)
+            '75% (95\xa0% interval 30% to 95%)'
+        """
+        if self.value is None:
+            return "not measured"
+        if self.low is None or self.high is None:
+            return write(self.value)
+        interval = f"95\N{NO-BREAK SPACE}% interval {write(self.low)} to {write(self.high)}"
+        return (
+            f"{write(self.value)} ({interval})" if brackets else f"{write(self.value)}, {interval}"
+        )
+
     @classmethod
     def wilson(cls, successes: int, n: int, confidence: float = 0.95) -> Interval:
         """Wilson score interval of a proportion.
@@ -213,12 +248,12 @@ class Interval:
         if value is None or not len(first):
             return cls()
         rng = np.random.default_rng(seed)
-        drawn = (
+        drawn = [
             statistic(first[cases], second[cases])
             for cases in _resampled(members, resamples, rng, alone=groups is None)
-        )
-        found = [one for one in drawn if one is not None]
-        return _interval(value, found, len(members), level)
+        ]
+        draws = np.asarray(drawn, dtype=np.float64)  # NaN where undefined
+        return cls.of_draws(value, draws, len(members), confidence=level)
 
     @classmethod
     def paired_difference(
@@ -273,14 +308,54 @@ class Interval:
         sums = np.bincount(owner, weights=above).astype(np.float64)
         sizes = np.bincount(owner)
         drawn = _drawn_means(sums, sizes, resamples, np.random.default_rng(seed))
-        value, count = float(above.mean()), len(sums)
-        tail = (1 - confidence) / 2
-        low, high = (float(end) for end in np.quantile(drawn, [tail, 1 - tail]))
-        if low == high:
-            width = Interval.wilson(0, count, confidence).high
-            assert width is not None  # there is a pair
-            return cls(value, max(-1.0, value - width), min(1.0, value + width), count)
-        return cls(value, min(low, value), max(high, value), count)
+        return cls.of_draws(
+            float(above.mean()), drawn, len(sums), confidence=confidence, difference=True
+        )
+
+    @classmethod
+    def of_draws(
+        cls,
+        value: float,
+        draws: Floats,
+        n: int,
+        *,
+        confidence: float = 0.95,
+        difference: bool = False,
+    ) -> Interval:
+        """Give an estimate the percentile interval of its bootstrap draws, which holds it.
+
+        Where all draws agree, resampling says nothing about chance and a width of zero would
+        claim certainty: then it is the Wilson interval of the value's count among n questions,
+        for a difference as wide on either side as that of a share of 0; undefined for a value
+        outside [0, 1].
+
+        Args:
+            value: the estimate; NaN where nothing was observed.
+            draws: of the same number; NaN where a draw held no case.
+            n: questions it rests on.
+            confidence: coverage in (0, 1).
+            difference: the value is a difference of two shares.
+        """
+        if n == 0 or math.isnan(value):
+            return cls()
+        seen, tail = draws[~np.isnan(draws)], (1 - confidence) / 2
+        low, high = np.quantile(seen, [tail, 1 - tail]) if len(seen) else (value, value)
+        if low < high:
+            return cls(value, float(low), float(high), n).around(value)
+        if difference:
+            width = cls.wilson(0, n, confidence).high or 0.0
+            return cls(value, max(-1.0, value - width), min(1.0, value + width), n)
+        if not 0.0 <= value <= 1.0:
+            return cls(value, None, None, n)
+        # Exactly full counts must not slip past the next whole number by rounding.
+        near = round(value * n, 9)
+        below, above = math.floor(near), math.ceil(near)
+        return cls(
+            value,
+            cls.wilson(below, n, confidence).low,
+            cls.wilson(above, n, confidence).high,
+            n,
+        )
 
 
 Statistic = Callable[[Floats, Floats], float | None]
@@ -303,17 +378,6 @@ def _resampled(
     for _ in range(resamples):
         picked = rng.integers(0, len(members), len(members))
         yield picked if alone else np.concatenate([members[i] for i in picked])
-
-
-def _interval(value: float, drawn: list[float], n: int, level: float) -> Interval:
-    tail = (1 - level) / 2
-    low, high = np.quantile(drawn, [tail, 1 - tail]) if drawn else (value, value)
-    if low < high:
-        return Interval(value, min(value, float(low)), max(value, float(high)), n)
-    if not 0.0 <= value <= 1.0:
-        return Interval(value, None, None, n)
-    below = Interval.wilson(math.floor(value * n), n, level).low
-    return Interval(value, below, Interval.wilson(math.ceil(value * n), n, level).high, n)
 
 
 # From here on the exact distribution and its approximation agree in four digits.
@@ -348,11 +412,10 @@ def mcnemar_p_value(first_only: int, second_only: int, *, exact: bool | None = N
     pairs = first_only + second_only
     if not pairs:
         return 1.0
-    if exact if exact is not None else pairs <= _EXACT_UP_TO:
-        from scipy.stats import binom
+    from scipy.stats import binomtest, chi2
 
-        return min(1.0, 2.0 * float(binom.cdf(min(first_only, second_only), pairs, 0.5)))
-    from scipy.stats import chi2
+    if exact if exact is not None else pairs <= _EXACT_UP_TO:
+        return float(binomtest(first_only, pairs).pvalue)
 
     excess = max(0, abs(first_only - second_only) - 1)
     return float(chi2.sf(excess**2 / pairs, 1))
@@ -395,3 +458,151 @@ def holm_adjusted(p_values: Sequence[float]) -> list[float]:
         reached = max(reached, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = reached
     return adjusted
+
+
+def scored_cases(scores: Numbers, outcomes: Outcomes) -> tuple[Floats, Floats]:
+    """Finite scores and their outcomes as 0.0 and 1.0.
+
+    Raises:
+        ValueError: lengths differ, a score is NaN or infinite, an outcome is neither true
+            nor false.
+    """
+    numbers, came_true = _same_length(scores, outcomes, "scores")
+    if not np.isfinite(numbers).all():
+        raise ValueError("scores must be finite")
+    return numbers, came_true
+
+
+def stated_cases(probabilities: Numbers, outcomes: Outcomes) -> tuple[Floats, Floats]:
+    """Probabilities and their outcomes as 0.0 and 1.0.
+
+    Raises:
+        ValueError: lengths differ, a probability is outside [0, 1] or NaN, an outcome is
+            neither true nor false.
+    """
+    stated, came_true = _same_length(probabilities, outcomes, "probabilities")
+    if not ((stated >= 0.0) & (stated <= 1.0)).all():
+        raise ValueError("probabilities must be between 0 and 1")
+    return stated, came_true
+
+
+def equal_mass_bins(ascending: Floats, bins: int) -> list[slice]:
+    """Sorted numbers cut into bins of (as nearly as possible) equal size.
+
+    Equal numbers are never parted: a cut among them moves up to the last of them. So
+    there may be fewer than `bins`, and none is empty.
+
+    Raises:
+        ValueError: `bins` is below 1.
+
+    Example:
+        >>> [(b.start, b.stop) for b in equal_mass_bins(np.array([0.1, 0.2, 0.2, 0.3]), 2)]
+        [(0, 3), (3, 4)]
+    """
+    if bins < 1:
+        raise ValueError(f"there must be a bin, not {bins}")
+    if not len(ascending):
+        return []
+    parts = np.array_split(ascending, min(bins, len(ascending)))
+    ends = np.unique(np.searchsorted(ascending, [part[-1] for part in parts], side="right"))
+    starts = [0, *ends[:-1].tolist()]
+    return [slice(start, stop) for start, stop in zip(starts, ends.tolist(), strict=True)]
+
+
+def _same_length(numbers: Numbers, outcomes: Outcomes, name: str) -> tuple[Floats, Floats]:
+    values = np.asarray(numbers, dtype=np.float64)
+    came_true = np.asarray(outcomes, dtype=np.float64)
+    if values.shape != came_true.shape or values.ndim != 1:
+        raise ValueError(f"{values.size} {name} for {came_true.size} outcomes")
+    if not np.isin(came_true, (0.0, 1.0)).all():
+        raise ValueError("outcomes must be true or false")
+    return values, came_true
+
+
+class QuestionResamples:
+    """Bootstrap draws over questions, the same for every method that is measured with them.
+
+    A question is drawn with all of its cases: they share its wording, so they are no
+    independent evidence. That all methods share the draws makes differences between
+    them paired.
+
+    Args:
+        questions: one key each; their order decides the draws.
+        resamples: number of draws, at least 1.
+        seed: random seed.
+    """
+
+    def __init__(self, questions: Sequence[Hashable], *, resamples: int, seed: int) -> None:
+        if resamples < 1:
+            raise ValueError(f"there must be a resample, not {resamples}")
+        self._position = {key: index for index, key in enumerate(questions)}
+        self._weights = _weights(len(self._position), resamples, seed)
+
+    @property
+    def count(self) -> int:
+        """Number of questions."""
+        return len(self._position)
+
+    def position(self, question: Hashable) -> int:
+        """Return the row of the question in the counts that `totals` takes."""
+        return self._position[question]
+
+    def totals(self, counts: Floats) -> Floats:
+        """Sum the columns of each draw.
+
+        Args:
+            counts: shape (questions, columns).
+
+        Returns:
+            Shape (resamples, columns).
+        """
+        return np.concatenate([part @ counts for part in self.parts()])
+
+    def parts(self) -> Iterator[Floats]:
+        """Yield how often each question is drawn, a hundred draws at a time.
+
+        Each part has the shape (draws, questions).
+        """
+        for start in range(0, len(self._weights), _CHUNK):
+            yield self._weights[start : start + _CHUNK].astype(np.float64)
+
+    @staticmethod
+    def share_interval(value: float, draws: Floats, n: int) -> Interval:
+        """Give a share in [0, 1] the 95 % percentile interval of its draws.
+
+        Where all draws agree, resampling says nothing about chance and a width of zero would
+        claim certainty: the Wilson interval of the value's count among n questions stands in.
+
+        Args:
+            value: the estimate; NaN where nothing was observed.
+            draws: of the same number; NaN where a draw held no case.
+            n: questions it rests on.
+        """
+        return Interval.of_draws(value, draws, n)
+
+    @staticmethod
+    def difference_interval(
+        value: float, draws: Floats, n: int, *, confidence: float = 0.95
+    ) -> Interval:
+        """Give a difference of two shares, in [-1, 1], its percentile interval.
+
+        Where all draws agree, the interval is as wide as that of a share of 0 among n.
+        """
+        return Interval.of_draws(value, draws, n, confidence=confidence, difference=True)
+
+
+# A report has many intervals over the same questions.
+@lru_cache(maxsize=4)
+def _weights(count: int, resamples: int, seed: int) -> NDArray[np.uint16]:
+    """How often each draw holds each question; shape (resamples, count)."""
+    rng = np.random.default_rng(seed)
+    # Small integers: thousands of questions times a thousand draws stay in memory.
+    weights = np.zeros((resamples, count), dtype=np.uint16)
+    for start in range(0, resamples if count else 0, _CHUNK):
+        draws = min(_CHUNK, resamples - start)
+        picked = rng.integers(0, count, size=(draws, count))
+        picked += np.arange(draws)[:, None] * count
+        counted = np.bincount(picked.ravel(), minlength=draws * count)
+        weights[start : start + draws] = counted.reshape(draws, count)
+    weights.setflags(write=False)
+    return weights

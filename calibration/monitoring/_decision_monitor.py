@@ -4,82 +4,45 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel
 
 from ...guard.decision import Decision, Route
 from ...guard.errors import InputError
 from ...guard.policy import Policy
 from .. import Interval
-from ._drift import LEAST_VALUES, DriftReport, SignalCounter, compare_counts, require_alpha
-from ._rate_change import RateChangeDetector
+from ._drift import (
+    LEAST_VALUES,
+    DriftReport,
+    SavedCounter,
+    SignalCounter,
+    compare_counts,
+    require_alpha,
+)
 from ._report import AbstentionState, MonitorCollector, MonitorReport, RiskState
-from ._risk_monitor import ALL, LET_THROUGH, RiskMonitor, risk_monitors
-from ._state import state_of, whole
+from ._streams import ALL, LET_THROUGH, Count, RateChangeDetector, RiskMonitor, risk_monitors, saved
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 
-class Block:
-    """What a monitor knows of a block of decisions: a few whole numbers.
+class _Saved(BaseModel):
+    """What `DecisionMonitor.to_dict` gives."""
 
-    Attributes:
-        signals: values per bin.
-        abstained: how many decisions abstained.
-    """
-
-    def __init__(self, policy: Policy) -> None:
-        self._policy = policy
-        self.signals = SignalCounter(policy)
-        self.abstained = 0
-
-    def add(self, decision: Decision) -> None:
-        """Count one decision."""
-        self.signals.add_decision(decision)
-        self.abstained += decision.route is Route.ABSTAIN
-
-    def copy(self) -> Block:
-        """Its equal, which later decisions leave alone."""
-        return Block.from_dict(self._policy, self.to_dict())
-
-    def to_dict(self) -> dict[str, Any]:
-        """The counts, as JSON holds them."""
-        return {
-            "decisions": self.signals.decisions,
-            "abstained": self.abstained,
-            "counts": {name: list(counts) for name, counts in self.signals.counts.items()},
-        }
-
-    @classmethod
-    def from_dict(cls, policy: Policy, state: object) -> Block:
-        """A block that `to_dict` gave.
-
-        Raises:
-            InputError: it gave no such thing.
-        """
-        block = cls(policy)
-        counts = state.get("counts") if isinstance(state, Mapping) else None
-        if not isinstance(state, Mapping) or not isinstance(counts, Mapping):
-            raise InputError("a block of a saved state is broken")
-        block.signals.decisions, block.abstained = (
-            whole(state, "decisions"), whole(state, "abstained"),
-        )  # fmt: skip
-        if block.abstained > block.signals.decisions:
-            raise InputError("a block of a saved state is broken")
-        for name, bins in block.signals.counts.items():
-            saved = counts.get(name)
-            if not isinstance(saved, list) or len(saved) != len(bins):
-                raise InputError("a block of a saved state is broken")
-            block.signals.counts[name] = [whole({"count": count}, "count") for count in saved]
-            if sum(block.signals.counts[name]) > block.signals.decisions:
-                raise InputError("a block of a saved state is broken")
-        return block
-
-
-_STATE = "decision_monitor"
-_T = TypeVar("_T")
+    kind: Literal["decision_monitor"]
+    policy_sha256: str
+    window: Count
+    decisions: Count
+    block: SavedCounter
+    last: SavedCounter | None
+    live: bool
+    detector: dict[str, Any] | None
+    risks: dict[str, dict[str, Any]]
+    rises: dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +132,9 @@ class DecisionMonitor:
             }
         self._lock = threading.Lock()
         self._decisions = 0
-        self._block = Block(policy)
-        self._last: Block | None = None
-        self._judged: tuple[Block, DriftReport] | None = None
+        self._block = SignalCounter(policy)
+        self._last: SignalCounter | None = None
+        self._judged: tuple[SignalCounter, DriftReport] | None = None
         self._collector = MonitorCollector(self.report)
         if metrics:
             self._collector.register(registry)
@@ -184,12 +147,12 @@ class DecisionMonitor:
             self._block.add(decision)
             if self._detector is not None:
                 self._detector.observe(abstained)
-            if self._block.signals.decisions == self._window:
+            if self._block.decisions == self._window:
                 if self._detector is None:
                     self._detector = RateChangeDetector.from_counts(
                         self._block.abstained, self._window, run_length=self._run_length
                     )
-                self._last, self._block = self._block, Block(self._policy)
+                self._last, self._block = self._block, SignalCounter(self._policy)
 
     def feedback(self, route: Route | str, right: bool | None, *, rate: float = 1.0) -> None:
         """Take in a label of a reply that was let through.
@@ -227,9 +190,9 @@ class DecisionMonitor:
         """What is known now."""
         with self._lock:
             last, judged = self._last, self._judged
-            block = self._block.copy() if last is None else last  # a full one is left alone
+            block = deepcopy(self._block) if last is None else last  # a full one is left alone
             abstention = AbstentionState.of(
-                Interval.wilson(block.abstained, block.signals.decisions),
+                Interval.wilson(block.abstained, block.decisions),
                 self._detector,
                 self._run_length,
             )
@@ -243,7 +206,7 @@ class DecisionMonitor:
         else:
             # Outside the lock: this takes milliseconds, which no decision should wait for.
             drift = compare_counts(
-                self._policy, block.signals, alpha=self._drift_alpha, least=LEAST_VALUES, seed=0,
+                self._policy, block, alpha=self._drift_alpha, least=LEAST_VALUES, seed=0,
                 judge=last is not None,
             )  # fmt: skip
             if last is not None:
@@ -269,7 +232,7 @@ class DecisionMonitor:
             if abstention and self._detector is not None:
                 self._detector.reset()
             if drift:
-                self._block, self._last, self._judged = Block(self._policy), None, None
+                self._block, self._last, self._judged = SignalCounter(self._policy), None, None
 
     def close(self) -> None:
         """Take the metrics out of the registry, for another monitor to take their place."""
@@ -279,7 +242,7 @@ class DecisionMonitor:
         """Everything it knows, as JSON holds it, for `restore` after a restart."""
         with self._lock:
             return {
-                "kind": _STATE,
+                "kind": "decision_monitor",
                 "policy_sha256": self._policy.sha256,
                 "window": self._window,
                 "decisions": self._decisions,
@@ -298,45 +261,46 @@ class DecisionMonitor:
             InputError: the state is broken, or of a monitor with another policy, window, run
                 length, baseline, or other risks.
         """
-        found = state_of(state, _STATE)
-        if found.get("policy_sha256") != self._policy.sha256:
+        found = saved(_Saved, state)
+        if found.policy_sha256 != self._policy.sha256:
             raise InputError(
                 "the saved state belongs to another policy",
                 hint="start a new monitor after a recalibration; this state is of the old policy",
             )
-        if found.get("window") != self._window:
-            raise InputError("the saved state has another window, or is broken")
-        monitors = _restored(found.get("risks"), self._risks, RiskMonitor.from_dict)
-        rises = _restored(found.get("rises"), self._rises, RateChangeDetector.from_dict)
+        if found.window != self._window:
+            raise InputError("the saved state has another window")
+        monitors = {name: RiskMonitor.from_dict(one) for name, one in found.risks.items()}
+        rises = {name: RateChangeDetector.from_dict(one) for name, one in found.rises.items()}
         if not (
-            all(_is_same_risk(each, self._risks[name]) for name, each in monitors.items())
-            and all(_is_same_detector(each, self._rises[name]) for name, each in rises.items())
+            _are_same(monitors, self._risks, "risk", "delta", "least_rate")
+            and _are_same(rises, self._rises, "low", "high", "run_length")
         ):
             raise InputError(
                 "the saved state watches other risks", hint="give risk, delta and the rest as then"
             )
-        detector = self._restored_detector(found.get("live"), found.get("detector"))
-        block = Block.from_dict(self._policy, found.get("block"))
-        saved = found.get("last")
-        last = None if saved is None else Block.from_dict(self._policy, saved)
-        if block.signals.decisions >= self._window or (
-            last is not None and last.signals.decisions != self._window
-        ):
-            raise InputError("a block of a saved state is broken")
-        decisions = whole(found, "decisions")
+        detector = self._restored_detector(found)
+        block = SignalCounter.from_saved(self._policy, found.block)
+        last = None
+        if found.last is not None:
+            last = SignalCounter.from_saved(self._policy, found.last)
+        if block.decisions >= self._window or (last and last.decisions != self._window):
+            raise InputError("the saved state has a block of another length than its window")
         with self._lock:
             self._risks, self._detector, self._rises = monitors, detector, rises
-            self._block, self._last, self._decisions = block, last, decisions
+            self._block, self._last, self._decisions = block, last, found.decisions
             self._judged = None
 
-    def _restored_detector(self, live: object, saved: Any) -> RateChangeDetector | None:
-        detector = None if saved is None else RateChangeDetector.from_dict(saved)
+    def _restored_detector(self, found: _Saved) -> RateChangeDetector | None:
+        saved_one = found.detector
+        detector = None if saved_one is None else RateChangeDetector.from_dict(saved_one)
         given = self._given
         if given is None:  # it is learned of the first block
             agrees = detector is None or detector.run_length == self._run_length
         else:
-            agrees = detector is not None and _is_same_detector(detector, given)
-        if live is not (given is None) or not agrees:
+            agrees = detector is not None and _are_same(
+                {"": detector}, {"": given}, "low", "high", "run_length"
+            )
+        if found.live is not (given is None) or not agrees:
             raise InputError("the saved state has another baseline or run length")
         return detector
 
@@ -359,23 +323,10 @@ def _detector(
     return RateChangeDetector.from_counts(*baseline, run_length=run_length)
 
 
-def _restored(
-    saved: object, watched: Mapping[str, _T], from_dict: Callable[[Mapping[str, Any]], _T]
-) -> dict[str, _T]:
-    if not isinstance(saved, Mapping) or set(saved) != set(watched):
-        raise InputError("the saved state watches other risks")
-    return {name: from_dict(saved[name]) for name in watched}
-
-
-def _is_same_risk(first: RiskMonitor, second: RiskMonitor) -> bool:
-    return all(
-        math.isclose(getattr(first, name), getattr(second, name))
-        for name in ("risk", "delta", "least_rate")
-    )
-
-
-def _is_same_detector(first: RateChangeDetector, second: RateChangeDetector) -> bool:
-    # Another scipy may differ in the last digit of a baseline's range.
-    return first.run_length == second.run_length and all(
-        math.isclose(getattr(first, name), getattr(second, name)) for name in ("low", "high")
+def _are_same(found: Mapping[str, object], watched: Mapping[str, object], *settings: str) -> bool:
+    """Whether monitors have the same settings; another scipy may differ in the last digit."""
+    return found.keys() == watched.keys() and all(
+        math.isclose(getattr(found[name], setting), getattr(watched[name], setting))
+        for name in watched
+        for setting in settings
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Protocol, TypeGuard
 
 import numpy as np
@@ -15,6 +15,7 @@ from ...guard.decision import Route, SignalName
 from ...guard.errors import InputError
 from ...guard.policy import Histogram, Policy
 from ...guard.routing import Signals, decide_route
+from .. import Interval
 
 Counts = NDArray[np.float64]
 
@@ -52,9 +53,19 @@ class Distance:
             return None
         return max(0.0, self.value - self.without_drift)
 
-    def to_dict(self) -> dict[str, float | int | None]:
-        """The fields, as JSON holds them."""
-        return asdict(self)
+    @classmethod
+    def undefined(cls, n_calibration: int, n_live: int) -> Distance:
+        """Where one side is empty."""
+        return cls(None, None, None, None, None, n_calibration, n_live)
+
+    @classmethod
+    def within(
+        cls, value: float, half: float, without: Counts, n_calibration: int, n_live: int
+    ) -> Distance:
+        """A distance in [0, 1], with half the width of its interval and draws without drift."""
+        low, high = max(0.0, value - half), min(1.0, value + half)
+        p = p_value(value, without)
+        return cls(value, low, high, float(without.mean()), p, n_calibration, n_live)
 
 
 def checked_counts(expected: Histogram, observed: Sequence[int]) -> tuple[Counts, Counts]:
@@ -156,19 +167,11 @@ def ks_statistic(
     calibration, live = checked_counts(expected, observed)
     n, m = int(calibration.sum()), int(live.sum())
     if not n or not m:
-        return Distance(None, None, None, None, None, n, m)
+        return Distance.undefined(n, m)
     value = float(largest_gap(calibration, live))
     without = largest_gap(*splits_without_drift(calibration, live, draws, seed))
     half = band(n, (1 - confidence) / 2) + band(m, (1 - confidence) / 2)
-    return Distance(
-        value,
-        max(0.0, value - half),
-        min(1.0, value + half),
-        float(without.mean()),
-        p_value(value, without),
-        n,
-        m,
-    )
+    return Distance.within(value, half, without, n, m)
 
 
 def band(n: float, miss: float) -> float:
@@ -258,32 +261,9 @@ def calibration_histograms(
 
 def _replayed(policy: Policy, question: MeasuredSignals) -> tuple[float | None, bool]:
     """The confidence that a guard would have asked for, if any, and whether it would abstain."""
-    relevance, confidence = question.relevance, question.confidence
-    if not policy.check_conflict:
-        return _replayed_without_conflict(policy, _finite(relevance), _finite(confidence))
-    signals = Signals.replay(policy, relevance, confidence, question.conflict)
+    signals = Signals.replay(policy, question.relevance, question.confidence, question.conflict)
     asked = None if SignalName.CONFIDENCE in signals.failed else signals.confidence
     return asked, decide_route(policy, signals).route is Route.ABSTAIN
-
-
-def _replayed_without_conflict(
-    policy: Policy, relevance: float | None, confidence: float | None
-) -> tuple[float | None, bool]:
-    """The common case, ten times as fast as a replay; a test holds it equal."""
-    if policy.may_follow:
-        if relevance is None:
-            return None, True
-        assert policy.relevance_threshold is not None
-        if relevance >= policy.relevance_threshold:
-            return None, False
-    if not policy.may_answer or confidence is None:
-        return None, True
-    assert policy.confidence_threshold is not None
-    return confidence, confidence < policy.confidence_threshold
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 def population_stability_index(
@@ -328,7 +308,7 @@ def population_stability_index(
     calibration, live = checked_counts(expected, observed)
     n, m = int(calibration.sum()), int(live.sum())
     if not n or not m:
-        return Distance(None, None, None, None, None, n, m)
+        return Distance.undefined(n, m)
     occupied = (calibration + live) > 0
     value = float(stability_index(calibration, live, occupied))
     split = splits_without_drift(calibration, live, draws, seed)
@@ -387,3 +367,176 @@ def _noncentrality(x: float, freedom: float, level: float) -> float:
     above = x + 10 * (1 + abs(z)) * math.sqrt(x + 1) + 50
     root: float = brentq(lambda c: float(ncx2.cdf(x, freedom, c)) - level, 0.0, above, xtol=1e-6)
     return root
+
+
+_DRAWS = 499
+_HALVINGS = 40
+# Shares that Fieller's set is told in.
+_SHARES = 1001
+
+
+@dataclass(frozen=True, slots=True)
+class MixtureComparison:
+    """Live values against the mixture of two calibration histograms that fits them best.
+
+    Attributes:
+        share: of the first histogram in the mixture; its `n` are live values.
+        psi: PSI to the best mixture.
+        ks: Kolmogorov–Smirnov distance to it.
+    """
+
+    share: Interval
+    psi: Distance
+    ks: Distance
+
+
+def compare_with_mixture(
+    first: Histogram,
+    second: Histogram,
+    observed: Sequence[int],
+    *,
+    confidence: float = 0.95,
+    draws: int = _DRAWS,
+    seed: int = 0,
+) -> MixtureComparison:
+    """Fit the share of `first` by maximum likelihood, then compare with the mixture.
+
+    Leave-one-out calibration measures each question twice, with its source and without.
+    Live questions are some of both, in an unknown proportion: what can be
+    asked is whether any mixture explains them. A change of the proportion alone
+    is then no drift; it shows as another `share`, and in the abstention rate.
+
+    p-values and means without drift come from a parametric bootstrap that refits each time
+    (approximate, unlike those of a single histogram; the two histograms count as independent).
+    The interval of the share holds the fit and Fieller's set of shares (`_fieller`).
+
+    Args:
+        first: for example of questions with their source in place.
+        second: of the same bins.
+        observed: live values per bin, shape (bins,).
+        confidence: coverage of the intervals, in (0, 1).
+        draws: of the bootstrap.
+        seed: of these.
+
+    Raises:
+        InputError: bins differ, or the counts do not fit them.
+    """
+    if first.edges != second.edges:
+        raise InputError("the two calibration histograms have different bins")
+    a, live = checked_counts(first, observed)
+    b = np.asarray(second.counts, dtype=np.float64)
+    sizes = int(a.sum()), int(b.sum()), int(live.sum())
+    if not all(sizes):
+        nothing = Distance.undefined(min(sizes[:2]), sizes[2])
+        return MixtureComparison(Interval(), nothing, nothing)
+    occupied = (a + b + live) > 0
+    share, psi, ks = _fitted(a, b, live, occupied)
+    drawn = _without_drift(a, b, sizes, float(share), occupied, draws, seed)
+    found = float(share)
+    low, high = _fieller(first.edges, (a, b, live), confidence)
+    return MixtureComparison(
+        Interval(found, low, high, sizes[2]).around(found),
+        _psi(float(psi), drawn[1], (a, b, live), occupied, found, confidence),
+        _ks(float(ks), drawn[2], sizes, found, confidence),
+    )
+
+
+def _fieller(
+    edges: Sequence[float], counts: tuple[Counts, Counts, Counts], confidence: float
+) -> tuple[float, float]:
+    """The shares of which the live mean may be that of the mixture, by the middles of the bins.
+
+    The mean of a mixture is linear in its share, and a middle is fixed by the calibration, so that
+    neither few counts per bin nor heavy tails of raw scores matter. Standard errors of the two
+    calibration means are added, as if the histograms, which are of the same questions, moved
+    together: that is the most.
+
+    Returns:
+        The ends of the set; where no share explains the mean, the one that comes nearest.
+
+    Source: Fieller 1954, Some problems in interval estimation.
+    """
+    from scipy.special import stdtrit
+
+    middles = (np.asarray(edges[:-1]) + np.asarray(edges[1:])) / 2
+    means = [float(side @ middles / side.sum()) for side in counts]
+    errors = [
+        math.sqrt(float(side @ (middles - mean) ** 2) / side.sum() / max(1.0, side.sum() - 1.0))
+        for side, mean in zip(counts, means, strict=True)
+    ]
+    shares = np.linspace(0.0, 1.0, _SHARES)
+    off = np.abs(means[2] - shares * means[0] - (1 - shares) * means[1])
+    error = np.hypot(shares * errors[0] + (1 - shares) * errors[1], errors[2])
+    fewest = max(1.0, min(float(side.sum()) for side in counts) - 1.0)
+    beyond = off - float(stdtrit(fewest, 0.5 + confidence / 2)) * error
+    held = shares[beyond <= max(0.0, float(beyond.min()))]
+    return float(held[0]), float(held[-1])
+
+
+def _fitted(
+    a: Counts, b: Counts, live: Counts, occupied: NDArray[np.bool_]
+) -> tuple[Counts, Counts, Counts]:
+    """Share, PSI and KS for counts of shape (..., bins)."""
+    p_a, p_b = smoothed_shares(a, occupied), smoothed_shares(b, occupied)
+    low, high = np.zeros(live.shape[:-1]), np.ones(live.shape[:-1])
+    for _ in range(_HALVINGS):  # the likelihood is concave in the share
+        middle = (low + high) / 2
+        mixed = middle[..., None] * p_a + (1 - middle[..., None]) * p_b
+        slope = np.sum(live * (p_a - p_b) / np.where(occupied, mixed, 1.0), axis=-1)
+        low, high = np.where(slope > 0, middle, low), np.where(slope > 0, high, middle)
+    share = np.asarray((low + high) / 2)
+    weight = share[..., None]
+    q = smoothed_shares(live, occupied)
+    p = np.where(occupied, weight * p_a + (1 - weight) * p_b, 1.0)
+    psi = np.sum(np.where(occupied, (q - p) * np.log(np.where(occupied, q, 1.0) / p), 0.0), axis=-1)
+    raw = weight * a / a.sum(axis=-1, keepdims=True) + (1 - weight) * b / b.sum(
+        axis=-1, keepdims=True
+    )
+    return share, np.asarray(psi), largest_gap(raw, live)
+
+
+def _without_drift(
+    a: Counts,
+    b: Counts,
+    sizes: tuple[int, int, int],
+    share: float,
+    occupied: NDArray[np.bool_],
+    draws: int,
+    seed: int,
+) -> tuple[Counts, Counts, Counts]:
+    rng = np.random.default_rng(seed)
+    p_a, p_b = smoothed_shares(a, occupied), smoothed_shares(b, occupied)
+    mixed = share * p_a + (1 - share) * p_b
+    sides = [
+        rng.multinomial(n, p / p.sum(), size=draws).astype(np.float64)
+        for n, p in zip(sizes, (p_a, p_b, mixed), strict=True)
+    ]
+    return _fitted(sides[0], sides[1], sides[2], occupied)
+
+
+def _psi(
+    found: float,
+    drawn: Counts,
+    counts: tuple[Counts, Counts, Counts],
+    occupied: NDArray[np.bool_],
+    share: float,
+    confidence: float,
+) -> Distance:
+    a, b, live = counts
+    effective = 1 / (share**2 / a.sum() + (1 - share) ** 2 / b.sum())
+    p = share * smoothed_shares(a, occupied) + (1 - share) * smoothed_shares(b, occupied)
+    q = smoothed_shares(live, occupied)
+    without = float(drawn.mean())
+    low, high = index_interval(
+        found, without, p[occupied], q[occupied], (effective, float(live.sum())), confidence
+    )
+    n = int(min(a.sum(), b.sum()))
+    return Distance(found, low, high, without, p_value(found, drawn), n, int(live.sum()))
+
+
+def _ks(
+    found: float, drawn: Counts, sizes: tuple[int, int, int], share: float, confidence: float
+) -> Distance:
+    miss = (1 - confidence) / 3
+    half = share * band(sizes[0], miss) + (1 - share) * band(sizes[1], miss) + band(sizes[2], miss)
+    return Distance.within(found, half, drawn, min(sizes[:2]), sizes[2])

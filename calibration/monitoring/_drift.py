@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
+from ...guard.decision import Route
 from ...guard.errors import InputError
 from ...guard.policy import Histogram, Policy
 from .. import Interval
@@ -16,11 +20,12 @@ from ._distance import (
     Distance,
     MeasuredSignals,
     bin_of,
+    compare_with_mixture,
     is_measured,
     ks_statistic,
     population_stability_index,
 )
-from ._risk_monitor import compare_with_mixture
+from ._streams import Count, is_number
 
 SIGNALS = ("relevance", "confidence")
 # Of a cascade: whether the costly scorer was asked.
@@ -74,18 +79,10 @@ class SignalDrift:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, as JSON holds them."""
-        return {
-            "signal": self.signal,
-            "reference": list(self.reference),
-            "n": self.n,
-            "missing": self.missing,
-            "psi": None if self.psi is None else {**self.psi.to_dict(), "excess": self.psi.excess},
-            "ks": None if self.ks is None else self.ks.to_dict(),
-            "share_in_kb": None if self.share_in_kb is None else self.share_in_kb.to_dict(),
-            "p_value": self.p_value,
-            "verdict": self.verdict.value,
-            "words": self.words,
-        }
+        found: dict[str, Any] = to_jsonable_python(self)
+        if self.psi is not None:
+            found["psi"]["excess"] = self.psi.excess
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +160,7 @@ class DriftReport:
         """
         counter = SignalCounter(policy)
         for decision in decisions:
-            counter.add_decision(decision)
+            counter.add(decision)
         return compare_counts(policy, counter, alpha=alpha, least=least, seed=seed)
 
 
@@ -172,6 +169,7 @@ class SignalCounter:
 
     Attributes:
         decisions: how many were counted.
+        abstained: how many of them abstained.
         counts: signal → values per bin.
 
     Raises:
@@ -184,25 +182,51 @@ class SignalCounter:
         for name in names:
             _require_usable(policy, _references(policy, name))
         self._edges = {name: _edges(policy, name) for name in names}
-        self.decisions = 0
-        self.counts: dict[str, list[int]] = {
-            name: [0] * (len(edges) - 1) for name, edges in self._edges.items()
-        }
+        self.decisions = self.abstained = 0
+        self.counts = {name: [0] * (len(edges) - 1) for name, edges in self._edges.items()}
 
-    def add_decision(self, decision: MeasuredSignals) -> None:
-        """Count the signals of one decision."""
-        self.add(decision.relevance, decision.confidence)
+    def add(self, decision: MeasuredSignals) -> None:
+        """Count one decision; a signal that is None, or NaN, was not measured."""
+        self.decisions += 1
+        self.abstained += getattr(decision, "route", None) is Route.ABSTAIN
+        for name in SIGNALS:
+            value = getattr(decision, name)
+            if is_measured(value):
+                self.counts[name][bin_of(self._edges[name], value)] += 1
         stage = getattr(decision, "relevance_stage", None)
         if stage is not None and _ASKED in self.counts:
             self.counts[_ASKED][stage != "cheap"] += 1
 
-    def add(self, relevance: float | None, confidence: float | None) -> None:
-        """Count one decision's signals; None, or NaN, for one that was not measured."""
-        self.decisions += 1
-        if is_measured(relevance):
-            self.counts["relevance"][bin_of(self._edges["relevance"], relevance)] += 1
-        if is_measured(confidence):
-            self.counts["confidence"][bin_of(self._edges["confidence"], confidence)] += 1
+    def to_dict(self) -> dict[str, Any]:
+        """The counts, as JSON holds them."""
+        counts = {name: list(bins) for name, bins in self.counts.items()}
+        return {"decisions": self.decisions, "abstained": self.abstained, "counts": counts}
+
+    @classmethod
+    def from_saved(cls, policy: Policy, state: SavedCounter) -> SignalCounter:
+        """Restore a counter of a policy.
+
+        Raises:
+            InputError: it has counts of other bins, or more of them than decisions.
+        """
+        found = cls(policy)
+        if {name: len(bins) for name, bins in state.counts.items()} != {
+            name: len(bins) for name, bins in found.counts.items()
+        }:
+            raise InputError("the saved state counts other bins than the policy has")
+        if max(state.abstained, *map(sum, state.counts.values())) > state.decisions:
+            raise InputError("the saved state counts more values than decisions")
+        found.decisions, found.abstained = state.decisions, state.abstained
+        found.counts = {name: list(state.counts[name]) for name in found.counts}
+        return found
+
+
+class SavedCounter(BaseModel):
+    """What `SignalCounter.to_dict` gives."""
+
+    decisions: Count
+    abstained: Count
+    counts: dict[str, list[Count]]
 
 
 def compare_counts(
@@ -237,8 +261,7 @@ def require_alpha(alpha: float, name: str) -> None:
     Raises:
         InputError: it is not within [.001, 1).
     """
-    is_number = isinstance(alpha, int | float) and not isinstance(alpha, bool)
-    if not is_number or not LEAST_ALPHA <= alpha < 1.0:
+    if not is_number(alpha) or not LEAST_ALPHA <= alpha < 1.0:
         raise InputError(f"{name} must be between {LEAST_ALPHA} and 1, not {alpha!r}")
 
 
@@ -293,39 +316,29 @@ def _compared(
 ) -> SignalDrift:
     """The numbers of one signal; its verdict is final only where there is no p-value."""
     counts = counter.counts[signal]
-    n = sum(counts)
-    names = _references(policy, signal)
+    n, names = sum(counts), _references(policy, signal)
     histograms = [policy.histograms[name] for name in names]
-    missing = counter.decisions - n
-
-    def without_numbers(verdict: DriftVerdict, words: str) -> SignalDrift:
-        return SignalDrift(
-            signal, names, n, missing, None, None, None, None, verdict, f"{signal}: {words}"
-        )
-
+    found = SignalDrift(
+        signal, names, n, counter.decisions - n, None, None, None, None,
+        DriftVerdict.NOT_COMPARABLE, f"{signal}: ",
+    )  # fmt: skip
     if not names:
-        return without_numbers(
-            DriftVerdict.NOT_COMPARABLE, "the policy has no histogram of it to compare with."
-        )
+        words = "the policy has no histogram of it to compare with."
+        return replace(found, words=found.words + words)
     if names == ("confidence",) and n < _NEARLY_ALL * counter.decisions:
-        return without_numbers(
-            DriftVerdict.NOT_COMPARABLE,
+        words = (
             f"the guard asked for it in {n} of {counter.decisions} decisions only, and the "
-            "policy has no histogram of such a selection (confidence.asked).",
+            "policy has no histogram of such a selection (confidence.asked)."
         )
+        return replace(found, words=found.words + words)
     smallest = min(sum(histogram.counts) for histogram in histograms)
-    if not n or not smallest:
-        return without_numbers(DriftVerdict.TOO_FEW, _too_few(n, smallest, least))
-    psi, ks, share = _distances(histograms, counts, *draws)
-    if n < least or smallest < least:
-        words = f"{signal}: {_too_few(n, smallest, least)}"
-        return SignalDrift(
-            signal, names, n, missing, psi, ks, share, None, DriftVerdict.TOO_FEW, words
-        )
-    p_value = min(1.0, 2 * min(psi.p_value or 0.0, ks.p_value or 0.0))
-    return SignalDrift(
-        signal, names, n, missing, psi, ks, share, p_value, DriftVerdict.NO_DRIFT_SEEN, ""
-    )
+    if n and smallest:
+        psi, ks, share = _distances(histograms, counts, *draws)
+        found = replace(found, psi=psi, ks=ks, share_in_kb=share)
+        if n >= least and smallest >= least:
+            return replace(found, p_value=min(1.0, 2 * min(psi.p_value or 0.0, ks.p_value or 0.0)))
+    words = f"too few: {n} live and {smallest} calibration values; from {least} on both sides."
+    return replace(found, verdict=DriftVerdict.TOO_FEW, words=found.words + words)
 
 
 def _distances(
@@ -341,10 +354,6 @@ def _distances(
         )
     found = compare_with_mixture(histograms[0], histograms[1], counts, draws=draws, seed=seed)
     return found.psi, found.ks, found.share
-
-
-def _too_few(n: int, calibration: int, least: int) -> str:
-    return f"too few: {n} live and {calibration} calibration values; from {least} on both sides."
 
 
 def _judged(signal: SignalDrift, alpha: float | None) -> SignalDrift:
@@ -364,5 +373,4 @@ def _judged(signal: SignalDrift, alpha: float | None) -> SignalDrift:
             f" The best mixture has {100 * signal.share_in_kb.value:.0f}% of questions with "
             "their answer in the knowledge base."
         )
-    fields: Mapping[str, Any] = {name: getattr(signal, name) for name in SignalDrift.__slots__}
-    return SignalDrift(**{**fields, "verdict": verdict, "words": words})
+    return replace(signal, verdict=verdict, words=words)

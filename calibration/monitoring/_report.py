@@ -5,19 +5,19 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
+from pydantic_core import to_jsonable_python
 
 from ...guard.errors import InputError
 from .. import Interval
 from ._distance import Distance
 from ._drift import SIGNALS, DriftReport, DriftVerdict
-from ._rate_change import Direction, RateChange, RateChangeDetector
-from ._risk_monitor import RiskMonitor
+from ._streams import Direction, RateChange, RateChangeDetector, RiskMonitor
 
 _logger = logging.getLogger("knowgate.calibration")
 _LOG_TEN = math.log(10)
@@ -171,40 +171,9 @@ class MonitorReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, as JSON holds them."""
-        baseline = self.abstention.baseline
-        return {
-            "decisions": self.decisions,
-            "window": self.window,
-            "complete": self.complete,
-            "alarms": list(self.alarms),
-            "drift": self.drift.to_dict(),
-            "abstention": {
-                "rate": self.abstention.rate.to_dict(),
-                "baseline": None if baseline is None else list(baseline),
-                "log10_evidence": dict(self.abstention.log10_evidence),
-                "run_length": self.abstention.run_length,
-                "change": _change_dict(self.abstention.change),
-            },
-            "risk_rise": _change_dict(self.risk_rise),
-            "risks": {
-                route: {
-                    "risk": state.risk,
-                    "delta": state.delta,
-                    "estimate": state.estimate.to_dict(),
-                    "labels": state.labels,
-                    "log10_evidence": state.log10_evidence,
-                    "alarm": state.alarm,
-                    "alarmed_at": state.alarmed_at,
-                    "promised": state.promised,
-                    "rise": _change_dict(state.rise),
-                }
-                for route, state in self.risks.items()
-            },
-        }
-
-
-def _change_dict(change: RateChange | None) -> dict[str, Any] | None:
-    return None if change is None else asdict(change)
+        found: dict[str, Any] = to_jsonable_python(self)
+        alarms = {"alarms": list(self.alarms), "drift": self.drift.to_dict()}
+        return {**found, **alarms, "risk_rise": to_jsonable_python(self.risk_rise)}
 
 
 def _abstention_words(state: AbstentionState) -> str:
@@ -344,8 +313,8 @@ class MonitorCollector(Collector):
     @staticmethod
     def _fill(families: Mapping[str, GaugeMetricFamily], report: MonitorReport) -> None:
         for signal in report.drift.signals:
-            _add_distance(families["knowgate_drift_psi"], signal.signal, signal.psi)
-            _add_distance(families["knowgate_drift_ks"], signal.signal, signal.ks)
+            _add_interval(families["knowgate_drift_psi"], [signal.signal], signal.psi)
+            _add_interval(families["knowgate_drift_ks"], [signal.signal], signal.ks)
             without = None if signal.psi is None else signal.psi.without_drift
             _add(families["knowgate_drift_psi_without_drift"], [signal.signal], without)
             _add(families["knowgate_drift_p_value"], [signal.signal], signal.p_value)
@@ -376,14 +345,10 @@ def _add(family: GaugeMetricFamily, labels: list[str], value: float | None) -> N
         family.add_metric(labels, value)
 
 
-def _add_interval(family: GaugeMetricFamily, labels: list[str], interval: Interval) -> None:
+def _add_interval(
+    family: GaugeMetricFamily, labels: list[str], interval: Interval | Distance | None
+) -> None:
+    if interval is None:
+        return
     for bound, value in zip(_BOUNDS, (interval.low, interval.value, interval.high), strict=True):
         _add(family, [*labels, bound], value)
-
-
-def _add_distance(family: GaugeMetricFamily, signal: str, distance: Distance | None) -> None:
-    if distance is not None:
-        for bound, value in zip(
-            _BOUNDS, (distance.low, distance.value, distance.high), strict=True
-        ):
-            _add(family, [signal, bound], value)

@@ -14,16 +14,14 @@
 
 from __future__ import annotations
 
-from ._cascade_settings import Cascade, CascadeBand
 from ._certificate import Evidence, certify
-from ._fit import Fit, PolicyBinding
+from ._costs import LeakFold
+from ._fit import Cascade, CascadeBand, Fit, PolicyBinding, Problem
 from ._leak import populations_of
-from ._leak_folds import LeakFold
 from ._learned_path import learn_path
 from ._path import PathPoint
 from ._plan import LeakPlan
 from ._policy_fit import fit_policy
-from ._problems import Problem
 from ._risks import (
     LEARN_CALIBRATORS,
     Costs,

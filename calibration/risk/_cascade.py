@@ -19,21 +19,21 @@ from numpy.typing import NDArray
 
 from ...guard.policy import CascadeRule, Guarantee, Histogram, IdentityCalibrator
 from .. import CalibrationRecord
-from ._cascade_settings import BandOption, Cascade, CascadeBand
-from ._certificate import PointResult
-from ._fit import Fit, FitSettings
+from ._certificate import PointResult, binomial_p_values
+from ._costs import threshold_for_share
+from ._fit import BandOption, Cascade, CascadeBand, Fit, FitSettings
 from ._leak import (
+    LeftOut,
     certified_calibrator,
+    certify_leak,
     fit_leak,
     leak_policy,
     populations_of,
     raw_relevance,
+    thresholds_between,
 )
-from ._leak_certificate import LeftOut, certify_leak, thresholds_between
-from ._leak_folds import threshold_for_share
 from ._risks import LEARN_PATH, Leak
 from ._statement import stored_risk
-from ._tests import binomial_p_values
 
 Floats = NDArray[np.float64]
 # Of the level: for the first stage alone, where it decides when the second fails.

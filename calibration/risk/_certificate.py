@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
+from ...guard.policy import Guarantee
 from .. import CalibrationRecord
-from .._statistics import questions_needed
-from ._group_counts import GroupCounts
+from .._statistics import binomial_p_value, errors_allowed, questions_needed
 from ._path import PathPoint
 from ._risks import LossTable, RiskTarget
-from ._tests import binomial_p_values, fixed_sequence, hoeffding_bentkus_p_values
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -35,6 +36,8 @@ class Evidence:
         context_right: False where it is not known.
         closed_book_right: likewise.
         groups: number of each record's group, from 0; None: each is a group of its own.
+        conflict_between: what `conflict` compares, as in `Policy`: a conflict with memory counts
+            only where memory is confident.
     """
 
     relevance: Floats
@@ -43,9 +46,12 @@ class Evidence:
     context_right: Bools
     closed_book_right: Bools
     groups: NDArray[np.intp] | None = None
+    conflict_between: ConflictBetween = "memory"
 
     @classmethod
-    def of(cls, records: Sequence[CalibrationRecord]) -> Evidence:
+    def of(
+        cls, records: Sequence[CalibrationRecord], conflict_between: ConflictBetween = "memory"
+    ) -> Evidence:
         """The columns of `records`, in their order."""
         numbers: dict[tuple[str, str], int] = {}
         groups = [numbers.setdefault(record.unit, len(numbers)) for record in records]
@@ -58,23 +64,17 @@ class Evidence:
                 [r.closed_book_right is True for r in records], dtype=np.bool_
             ),
             groups=np.asarray(groups, dtype=np.intp) if len(numbers) < len(records) else None,
+            conflict_between=conflict_between,
         )
 
     def __len__(self) -> int:
         return len(self.relevance)
 
-    def route_codes(
-        self,
-        points: Sequence[PathPoint],
-        *,
-        conflict_between: ConflictBetween = "memory",
-    ) -> NDArray[np.int8]:
+    def route_codes(self, points: Sequence[PathPoint]) -> NDArray[np.int8]:
         """Indices into `ROUTE_CODES`, exactly as policies with these thresholds route.
 
         Args:
             points: thresholds of p policies.
-            conflict_between: as in `Policy`: a conflict with memory counts only where memory
-                is confident.
 
         Returns:
             Shape (p, n) for n records.
@@ -87,9 +87,9 @@ class Evidence:
         checks = np.asarray([point.on_conflict == "abstain" for point in points])[:, None]
         if checks.any():
             blocked = self.conflict != 0.0  # NaN: it failed, and the guard abstains
-            if conflict_between == "memory":
+            if self.conflict_between == "memory":
                 blocked = blocked & confident
-            if conflict_between != "passages":
+            if self.conflict_between != "passages":
                 blocked = blocked | np.isnan(self.confidence)
             follow &= ~(checks & blocked)
         # No record takes both routes. Sums of small integers are much faster than `np.where`.
@@ -215,7 +215,6 @@ def certify(
     targets: Sequence[RiskTarget],
     *,
     delta: float,
-    conflict_between: ConflictBetween = "memory",
 ) -> Certificate:
     """Test the points in order at level `delta`, until one is not certified.
 
@@ -233,9 +232,8 @@ def certify(
         path: from strict to lax, declared before.
         targets: all must hold; the p-value of a point is their largest.
         delta: probability that the chosen point breaks a target by bad luck.
-        conflict_between: as in `Policy`.
     """
-    points = _tested(evidence, path, targets, delta, conflict_between=conflict_between)
+    points = _tested(evidence, path, targets, delta)
     return sequence_certificate(points, len(evidence), delta)
 
 
@@ -265,10 +263,8 @@ def _tested(
     path: Sequence[PathPoint],
     targets: Sequence[RiskTarget],
     delta: float,
-    *,
-    conflict_between: ConflictBetween,
 ) -> tuple[PointResult, ...]:
-    codes = evidence.route_codes(path, conflict_between=conflict_between)
+    codes = evidence.route_codes(path)
     counts = np.stack([(codes == code).sum(axis=1) for code in range(len(ROUTE_CODES))], axis=1)
     wrong = let_through_wrongly(evidence, codes).sum(axis=1).tolist()
     results = [_results(evidence, codes, path, target, delta) for target in targets]
@@ -335,3 +331,193 @@ def _closed(path: Sequence[PathPoint], target: RiskTarget) -> NDArray[np.bool_]:
     if target.kind == "answer":
         return np.asarray([point.confidence is None for point in path])
     return np.zeros(len(path), dtype=np.bool_)
+
+
+def hoeffding_bentkus_p_value(total_loss: float, n: int, risk: float) -> float:
+    """P-value of "the mean loss is above `risk`" after `total_loss` in `n` questions.
+
+    For losses anywhere in [0, 1]. 0/1 losses have the exact binomial tail
+    (`binomial_p_value`), which is never larger.
+
+    Args:
+        total_loss: sum of the losses, in [0, n].
+        n: independent questions, never passages or case variants.
+        risk: the bound, in (0, 1).
+
+    Returns 1.0 when `n` is 0: no evidence certifies nothing.
+
+    Raises:
+        ValueError: an argument is out of its range.
+
+    Source: Bates et al. 2021, Distribution-free, risk-controlling prediction sets;
+    Angelopoulos et al. 2021, Learn then Test.
+
+    Example:
+        >>> round(hoeffding_bentkus_p_value(2.0, 100, 0.1), 4)
+        0.0053
+    """
+    if not 0.0 <= total_loss <= n * (1 + 1e-12):
+        raise ValueError(f"a total loss of {total_loss} in {n} questions")
+    binomial_p_value(0, 0, risk)  # checks the bound
+    return float(hoeffding_bentkus_p_values(np.asarray([total_loss]), n, risk)[0])
+
+
+def hoeffding_bentkus_p_values(total_losses: Floats, n: int, risk: float) -> Floats:
+    """`hoeffding_bentkus_p_value` of many totals at once; arguments are not checked."""
+    if n == 0:
+        return np.ones_like(total_losses)
+    # Sums of floats such as 0.1 + 0.2 must not cost a whole question when rounded up.
+    whole = np.minimum(n, np.ceil(total_losses - 1e-9))
+    bentkus = math.e * binomial_p_values(whole, np.full(whole.shape, n), risk)
+    mean = np.minimum(total_losses / n, risk)
+    hoeffding = np.exp(-n * _relative_entropy(mean, risk))
+    return np.asarray(np.minimum(1.0, np.minimum(bentkus, hoeffding)))
+
+
+def binomial_p_values(errors: Floats, n: NDArray[np.int64], risk: float) -> Floats:
+    """`binomial_p_value` of many counts at once; arguments are not checked."""
+    from scipy.special import bdtr
+
+    return np.asarray(np.where(n > 0, bdtr(errors, n, risk), 1.0), dtype=np.float64)
+
+
+def _relative_entropy(observed: Floats, risk: float) -> Floats:
+    """Of coins with `observed` against one with `risk`; 0 log 0 is 0."""
+    from scipy.special import rel_entr
+
+    found = rel_entr(observed, risk) + rel_entr(1.0 - observed, 1.0 - risk)
+    return np.asarray(np.maximum(0.0, found))
+
+
+def fixed_sequence(p_values: Sequence[float], delta: float) -> list[int]:
+    """Indices rejected when testing in the given order, each at the full δ, until one holds.
+
+    The order must not depend on the data that the p-values come from.
+
+    Source: Angelopoulos et al. 2021, Learn then Test, section on fixed-sequence testing.
+
+    Example:
+        >>> fixed_sequence([0.01, 0.04, 0.2, 0.01], 0.1)
+        [0, 1]
+    """
+    found = []
+    for index, p_value in enumerate(p_values):
+        if not p_value <= delta:  # NaN rejects nothing
+            break
+        found.append(index)
+    return found
+
+
+# A group's mean cost is told in so many parts, rounded up.
+_COST_PARTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCounts:
+    """Of one bound at one point: how the questions that count went, group by group.
+
+    A group of which no question counts says nothing. Each other one counts once, by its share of
+    questions that went wrong, whatever its size: shares of different groups are independent, those
+    of its questions need not be. The chance of so small shares is that of `LeakTest`.
+
+    Attributes:
+        counts: `(questions that count, of those that went wrong, how many such groups)`; of a
+            cost `(20, twentieths of the mean cost, how many)`.
+        largest: most questions that a group has, counted or not.
+    """
+
+    counts: tuple[tuple[int, int, int], ...]
+    largest: int
+
+    @property
+    def groups(self) -> int:
+        """Groups with a question that counts."""
+        return sum(count for _, _, count in self.counts)
+
+    @property
+    def total(self) -> float:
+        """Sum of the groups' shares."""
+        return math.fsum(count * wrong / size for size, wrong, count in self.counts)
+
+    @classmethod
+    def of(
+        cls,
+        groups: NDArray[np.intp],
+        counted: NDArray[np.bool_],
+        losses: Floats,
+        *,
+        cost: bool = False,
+    ) -> list[GroupCounts]:
+        """Count the questions of each group at each point.
+
+        Args:
+            groups: of each question, shape (n,).
+            counted: which questions count, shape (points, n).
+            losses: what went wrong among those, the same shape.
+            cost: losses are shares of a question, and all questions count.
+
+        Example:
+            >>> which = np.ones((1, 3), dtype=bool)
+            >>> GroupCounts.of(np.asarray([0, 0, 1]), which, np.asarray([[1.0, 0.0, 0.0]]))
+            [GroupCounts(counts=((1, 0, 1), (2, 1, 1)), largest=2)]
+        """
+        number, largest = int(groups.max()) + 1, int(np.bincount(groups).max())
+        found = []
+        for which, loss in zip(counted, losses, strict=True):
+            sizes = np.bincount(groups[which], minlength=number)
+            wrong = np.bincount(groups, weights=loss * which, minlength=number).astype(np.float64)
+            if cost:
+                wrong = _COST_PARTS * wrong / np.maximum(sizes, 1)
+                sizes = np.where(sizes > 0, _COST_PARTS, 0)
+            parts = np.ceil(wrong - 1e-9).astype(np.int64)
+            pairs = Counter(zip(sizes.tolist(), parts.tolist(), strict=True))
+            counts = tuple(
+                (size, part, count) for (size, part), count in sorted(pairs.items()) if size
+            )
+            found.append(cls(counts, max(largest, _COST_PARTS) if cost else largest))
+        return found
+
+    @staticmethod
+    def p_values(points: Sequence[GroupCounts], bound: float, delta: float) -> Floats:
+        """P-values of "the groups' mean share is above `bound`", along a path that is tested.
+
+        The exact test up to the first point that fails at level `delta`, Hoeffding and Bentkus'
+        bound, which is cheap, at those that come after it or have too few groups to pass.
+        """
+        found, failed = np.ones(len(points)), False
+        for place, point in enumerate(points):
+            if failed or point.groups < questions_needed(bound, delta):
+                found[place] = point.bound_on_mean(bound)
+            else:
+                found[place] = point.p_value(bound, delta)
+                failed = found[place] > delta
+        return found
+
+    def bound_on_mean(self, bound: float) -> float:
+        """Hoeffding and Bentkus' p-value of "the mean share is above `bound`": falls with it."""
+        total = np.asarray([self.total])
+        return float(hoeffding_bentkus_p_values(total, self.groups, bound)[0])
+
+    def p_value(self, bound: float, delta: float) -> float:
+        """Compute the p-value; one well above `delta` may be given as 1.
+
+        Example:
+            >>> round(GroupCounts(((2, 0, 26), (2, 1, 1)), 2).p_value(0.2, 0.1), 4)
+            0.0032
+        """
+        test = Guarantee.group_test(self.groups, self.largest, bound)
+        if test.takes_long or self.total > bound * self.groups:
+            return test.p_value_of(self.counts)
+        known = _known_p_values(self.groups, self.largest, bound, delta)
+        return float(known[min(test.total_of(self.counts), len(known) - 1)])
+
+
+@lru_cache(maxsize=512)
+def _known_p_values(groups: int, largest: int, bound: float, delta: float) -> Floats:
+    """P-values of totals, up to those that are certainly above `delta`, and then 1.
+
+    They are never smaller than where each group goes wrong as a whole or not at all.
+    """
+    test = Guarantee.group_test(groups, largest, bound)
+    most = (2 + (errors_allowed(groups, bound, delta) or 0)) * test.weights[-1]
+    return np.append(test.p_values(most), 1.0)

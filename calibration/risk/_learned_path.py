@@ -57,16 +57,6 @@ class Forecast:
     power: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Expected:
-    """Probabilities of the learning questions, columns of shape (n,)."""
-
-    evidence: Evidence
-    weights: Floats
-    context: Floats
-    memory: Floats
-
-
 def learn_path(
     records: Sequence[CalibrationRecord],
     risk: float | RiskTarget | Sequence[RiskTarget],
@@ -100,6 +90,11 @@ def learn_path(
         may_answer=may_answer,
         conflict_between=conflict_between,
     )
+    return from_surest(best)
+
+
+def from_surest(best: Sequence[Forecast]) -> tuple[PathPoint, ...]:
+    """The points from the one that is most surely certified to the laxest."""
     surest = max(range(len(best)), key=lambda i: (best[i].power, -i))
     if best[surest].power < _HOPELESS:
         surest = 0  # all points then show how far off they are
@@ -120,9 +115,12 @@ def forecast_path(
 
     Arguments as for `learn_path`.
     """
-    learned = _learn(records)
+    evidence, weights = Evidence.of(records, conflict_between), _weights(records)
+    right = evidence.context_right.astype(float)
+    model = fit_correctness(evidence.relevance, right, weights)
+    learned = _Learned(evidence, weights, model, targets, delta, questions)
     forecasts = [
-        _forecasts(learned, router, targets, delta, questions, conflict_between)
+        _forecasts(learned, router)
         for router in _routers(records, may_follow, may_answer, conflict_between)
     ]
     # The simplest router comes last and wins ties: fewer routes, no conflict to measure.
@@ -159,27 +157,17 @@ def _routers(
 
 @dataclass(frozen=True, slots=True)
 class _Learned:
-    """What is the same for every router."""
+    """What is the same for every router: the questions, and what will be certified."""
 
     evidence: Evidence
     weights: Floats
     relevance_model: CorrectnessModel
+    targets: Sequence[RiskTarget]
+    delta: float
+    questions: int
 
 
-def _learn(records: Sequence[CalibrationRecord]) -> _Learned:
-    evidence, weights = Evidence.of(records), _weights(records)
-    right = evidence.context_right.astype(float)
-    return _Learned(evidence, weights, fit_correctness(evidence.relevance, right, weights))
-
-
-def _forecasts(
-    learned: _Learned,
-    router: _Router,
-    targets: Sequence[RiskTarget],
-    delta: float,
-    questions: int,
-    conflict_between: ConflictBetween,
-) -> list[Forecast]:
+def _forecasts(learned: _Learned, router: _Router) -> list[Forecast]:
     evidence, weights, relevance_model = learned.evidence, learned.weights, learned.relevance_model
     context = relevance_model.probability(evidence.relevance)
     # Memory is asked where the context does not suffice, so such questions count for more.
@@ -190,17 +178,15 @@ def _forecasts(
     memory = confidence_model.probability(evidence.confidence)
     if router.on_conflict == "abstain" or (evidence.conflict == 1.0).any():
         context = _after_conflicts(evidence, context, weights)
-    expected = _Expected(evidence, weights, context, memory)
     points = [
         PathPoint(
             relevance_model.threshold(t) if router.follow else None,
             confidence_model.threshold(t) if router.answer else None,
             router.on_conflict,
         )
-        for t in _levels(expected, router)
+        for t in _levels(context, memory, router)
     ]
-    points = list(dict.fromkeys(points))
-    return _forecast(expected, points, targets, delta, questions, conflict_between)
+    return _forecast(learned, context, memory, list(dict.fromkeys(points)))
 
 
 def _weights(records: Sequence[CalibrationRecord]) -> Floats:
@@ -212,13 +198,13 @@ def _weights(records: Sequence[CalibrationRecord]) -> Floats:
     return raw * (len(counts) / raw.sum()) if len(raw) else raw
 
 
-def _levels(expected: _Expected, router: _Router) -> list[float]:
+def _levels(context: Floats, memory: Floats, router: _Router) -> list[float]:
     """Probabilities from high to low, about equally many questions between neighbours."""
-    best = np.zeros(len(expected.weights))
+    best = np.zeros(len(context))
     if router.follow:
-        best = np.maximum(best, expected.context)
+        best = np.maximum(best, context)
     if router.answer:
-        best = np.maximum(best, expected.memory)
+        best = np.maximum(best, memory)
     if not len(best) or best.max() == best.min():
         spread = 1.0 - np.arange(1, _LEVELS) / _LEVELS
     else:
@@ -246,21 +232,16 @@ def _after_conflicts(evidence: Evidence, context: Floats, weights: Floats) -> Fl
 
 
 def _forecast(
-    expected: _Expected,
-    points: Sequence[PathPoint],
-    targets: Sequence[RiskTarget],
-    delta: float,
-    questions: int,
-    conflict_between: ConflictBetween,
+    learned: _Learned, context: Floats, memory: Floats, points: Sequence[PathPoint]
 ) -> list[Forecast]:
-    codes = expected.evidence.route_codes(points, conflict_between=conflict_between)
-    total = max(float(expected.weights.sum()), 1e-12)
-    coverage = (codes != 0) @ expected.weights / total
+    codes = learned.evidence.route_codes(points)
+    total = max(float(learned.weights.sum()), 1e-12)
+    coverage = (codes != 0) @ learned.weights / total
     power = np.ones(len(points))
-    for target in targets:
-        share, risk = _expected_risk(expected, codes, points, target)
-        feared = _pessimistic(risk, share * len(expected.weights))
-        power = np.minimum(power, _power(share, feared, target, delta, questions))
+    for target in learned.targets:
+        share, risk = _expected_risk(learned, context, memory, codes, points, target)
+        feared = _pessimistic(risk, share * len(learned.weights))
+        power = np.minimum(power, _power(share, feared, target, learned))
     return [
         Forecast(point, float(c), float(p))
         for point, c, p in zip(points, coverage, power, strict=True)
@@ -268,7 +249,9 @@ def _forecast(
 
 
 def _expected_risk(
-    expected: _Expected,
+    learned: _Learned,
+    context: Floats,
+    memory: Floats,
     codes: NDArray[np.int8],
     points: Sequence[PathPoint],
     target: RiskTarget,
@@ -277,16 +260,14 @@ def _expected_risk(
 
     Where the route that the target bounds is closed the risk is 0 of all questions.
     """
-    w = expected.weights
+    w = learned.weights
     total = max(float(w.sum()), 1e-12)
     follow, answer = codes == 1, codes == 2
-    wrong_follow = follow @ (w * (1.0 - expected.context))
-    wrong_answer = answer @ (w * (1.0 - expected.memory))
+    wrong_follow = follow @ (w * (1.0 - context))
+    wrong_answer = answer @ (w * (1.0 - memory))
     opens_follow = np.asarray([point.relevance is not None for point in points])
     opens_answer = np.asarray([point.confidence is not None for point in points])
-    fails = (1.0 - opens_follow[:, None] * expected.context) * (
-        1.0 - opens_answer[:, None] * expected.memory
-    )
+    fails = (1.0 - opens_follow[:, None] * context) * (1.0 - opens_answer[:, None] * memory)
     missed = ((codes == 0) * (1.0 - fails)) @ w
     if target.kind == "cost":
         table = target.losses
@@ -307,7 +288,7 @@ def _expected_risk(
         wrong, counted = missed, (1.0 - fails) @ w
     risk = np.divide(wrong, counted, out=np.ones(len(points)), where=counted > 0.0)
     if target.kind != "false_abstention":
-        seen = let_through_wrongly(expected.evidence, codes)
+        seen = let_through_wrongly(learned.evidence, codes)
         if target.kind != "selective":
             seen &= follow if target.kind == "follow" else answer
         risk = _corrected(risk, seen @ w, counted)
@@ -342,12 +323,13 @@ def _pessimistic(risk: Floats, seen: Floats) -> Floats:
     return np.asarray(np.where(risk > 0.0, risk + _CAUTION * spread, 0.0))
 
 
-def _power(share: Floats, risk: Floats, target: RiskTarget, delta: float, questions: int) -> Floats:
+def _power(share: Floats, risk: Floats, target: RiskTarget, learned: _Learned) -> Floats:
     """Probability that the exact test certifies the target, were the forecast true."""
     from scipy.special import bdtr
 
     # Hoeffding–Bentkus costs a factor e against the exact tail.
     exact = target.kind != "cost" or target.losses.all_or_nothing
+    delta, questions = learned.delta, learned.questions
     level = delta if exact else delta / math.e
     n = np.minimum(np.rint(share * questions).astype(np.int64), questions)
     allowed = _errors_allowed(questions, target.bound, level)[n]

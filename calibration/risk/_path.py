@@ -73,23 +73,6 @@ def _point(pair: object) -> PathPoint:
     return PathPoint(pair[0], pair[1])
 
 
-def diagonal_path(steps: int = 49, *, answer: bool = True) -> tuple[PathPoint, ...]:
-    """Equal thresholds for both signals, from strict to lax: right where both are calibrated.
-
-    Args:
-        steps: points, evenly spaced within (0, 1).
-        answer: False closes the route from memory.
-
-    Example:
-        >>> [point.relevance for point in diagonal_path(3)]
-        [0.75, 0.5, 0.25]
-    """
-    if steps < 1:
-        raise ValueError(f"there must be a step, not {steps}")
-    places = [1.0 - step / (steps + 1) for step in range(1, steps + 1)]
-    return tuple(PathPoint(t, t if answer else None) for t in places)
-
-
 Floats = NDArray[np.float64]
 _EDGE = 0.005
 # A prior worth about one question: few data keep to "the signal is what it says".

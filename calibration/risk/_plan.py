@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._statistics import questions_needed
-from ._leak_certificate import leak_p_values
+from ._certificate import binomial_p_values
+from ._leak import leak_p_values
 from ._risks import Leak
-from ._tests import binomial_p_values
 
 Floats = NDArray[np.float64]
 Certified = Callable[[Floats], NDArray[np.bool_]]

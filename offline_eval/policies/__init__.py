@@ -7,13 +7,12 @@ logged decisions ─► shadow_report: what enforcing a policy would have change
 from __future__ import annotations
 
 from ._calibrated import Calibrated
-from ._chain import calibrate_chain
 from ._fit import calibrate_records
 from ._records import CalibrationSet
 from ._records_file import read_records
 from ._refit import recalibrate
 from ._shadow_report import shadow_report, write_labelled_questions
-from ._writing import calibrate_run, judge_by, require_apart, write_calibrated
+from ._writing import calibrate_chain, calibrate_run, judge_by, require_apart, write_calibrated
 
 __all__ = [
     "Calibrated",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 
 from ...calibration import CalibrationRecord, CalibratorChoice, Interval
 from ...calibration.risk import (
@@ -13,16 +15,16 @@ from ...calibration.risk import (
     Leak,
     LeakFold,
     MaxAbstention,
+    PolicyBinding,
     Problem,
     Risk,
+    fit_policy,
     populations_of,
 )
 from ...guard.policy import Guarantee, Policy
-from ._promise import smallest_selective
-from ._quality import PathStep
-from ._rates import LeakRates, Rates
+from ..run import Review
+from ._rates import LeakRates, PathStep, Rates, passing
 from ._records import CalibrationSet
-from ._review import ReviewOutlook
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,3 +178,141 @@ class Calibrated:
     def coverage(self) -> float | None:
         """The share that was asked to be let through, None where a risk was bounded."""
         return self.risk.share if isinstance(self.risk, Coverage) else None
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewOutlook:
+    """How far the left-out cases of a calibration were reviewed.
+
+    Attributes:
+        left_out: cases that can be reviewed.
+        reviewed: those with a verdict.
+        answered: of these, answered by another passage: they do not count as left out.
+        unsure: of these, those that nobody was sure of: they count as leaks.
+        further: unreviewed cases whose review could change the threshold. If all unreviewed cases
+            that pass now turned out answered, a laxer threshold would be certified: these are the
+            unreviewed cases at or above the laxer of the two. 0 where nothing is certified:
+            reviews take questions away, and there are too few already. None of a cascade, and of
+            another promise than a leak's, for which it is not known.
+    """
+
+    left_out: int
+    reviewed: int
+    answered: int
+    unsure: int
+    further: int | None
+
+    @classmethod
+    def of(
+        cls,
+        measured: CalibrationSet,
+        policy: Policy,
+        risk: Risk,
+        certify: Sequence[CalibrationRecord],
+    ) -> ReviewOutlook | None:
+        """Look at a calibration; None where its records come from no run that can be reviewed.
+
+        Args:
+            measured: all records.
+            policy: that was fitted.
+            risk: it was fitted to.
+            certify: records that the certificate rests on.
+        """
+        reviews = measured.reviews
+        if reviews is None:
+            return None
+        verdicts = list(reviews.values())
+        known = isinstance(risk, Leak) and measured.cascade is None
+        return cls(
+            left_out=sum(
+                r.measured_case == "left_out" and r.relevance is not None for r in measured.records
+            ),
+            reviewed=len(verdicts),
+            answered=verdicts.count(Review.Verdict.ANSWERED),
+            unsure=verdicts.count(Review.Verdict.UNSURE),
+            further=_further(policy, risk, certify, reviews) if known else None,
+        )
+
+    def lines(self, run: str) -> list[str]:
+        """What `knowgate calibrate` prints; `run` is the folder that can be reviewed."""
+        if not self.left_out:
+            return []  # the promise is not about left-out questions
+        lines = [f"reviews: none of {self.left_out} left-out questions was reviewed"]
+        if self.reviewed:
+            unsure = f", {self.unsure} unsure" if self.unsure else ""
+            lines = [
+                f"reviews: {self.reviewed} of {self.left_out} left-out questions reviewed, "
+                f"{self.answered} answered after all by another passage{unsure}"
+            ]
+        if self.further:
+            verb = "review" if self.further == 1 else "reviews"
+            lines.append(
+                f"{self.further} further {verb} could change the threshold: "
+                f"knowgate review {quote(run)}"
+            )
+        elif self.further is not None:
+            lines.append("no further review could change the threshold")
+        return lines
+
+
+def _further(
+    policy: Policy,
+    risk: Risk,
+    certify: Sequence[CalibrationRecord],
+    reviews: Mapping[str, Review.Verdict],
+) -> int:
+    guarantee = policy.guarantee
+    if guarantee is None or not guarantee.certified:
+        return 0
+    open_cases = [
+        r
+        for r in certify
+        if r.case == "left_out" and r.relevance is not None and r.question_id not in reviews
+    ]
+    through = passing(policy, open_cases)
+    answered = frozenset(record.question_id for record in through)
+    records = [
+        replace(record, case=record.ELSEWHERE, context_right=True)
+        if record.case == "left_out" and record.question_id in answered
+        else record
+        for record in certify
+    ]
+    laxer = fit_policy(
+        records,
+        risk,
+        delta=guarantee.delta,
+        attempt=guarantee.attempt,
+        binding=PolicyBinding(
+            scorer=policy.scorer,
+            aggregator=policy.aggregator,
+            candidates=guarantee.candidates,
+        ),
+    ).policy
+    return max(len(through), len(passing(laxer, open_cases)))
+
+
+def smallest_selective(guarantee: Guarantee, level: float) -> float | None:
+    """About the smallest bound on wrong answers that some point of the path could certify.
+
+    Args:
+        guarantee: with the tested path.
+        level: of the test.
+
+    Returns:
+        Rounded up to two digits; None for other bounds, and where no point could.
+    """
+    from scipy.stats import beta
+
+    if any(risk.kind != "selective" for risk in guarantee.risks):
+        return None
+    bounds = [
+        # One question fewer: the test passes over points that only just could be certified.
+        float(beta.ppf(1.0 - level, point.errors + 1, point.let_through - 1 - point.errors))
+        for point in guarantee.path
+        if point.let_through - 1 > point.errors
+    ]
+    if not bounds:
+        return None
+    digits = 1 - math.floor(math.log10(min(bounds)))
+    found = math.ceil(min(bounds) * 10**digits - 1e-9) / 10**digits
+    return found if found < 1.0 else None

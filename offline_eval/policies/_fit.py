@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from ..._version import __version__
 from ...calibration import CalibrationRecord, CalibratorChoice
@@ -32,20 +33,21 @@ from ...calibration.risk import (
 )
 from ...guard.decision import Route
 from ...guard.errors import InputError
-from ...guard.policy import Guarantee, Policy
-from ._advice import advice_for
+from ...guard.policy import Calibrator, Guarantee, IdentityCalibrator, Policy
+from ._advice import advice_for, cautions, limits
 from ._attempts import Asked, next_attempt
 from ._attempts import counted as as_counted
 from ._calibrated import Calibrated
-from ._calibrators import calibrated_records, calibrator_of, choose_calibrators
-from ._cautions import cautions, limits
-from ._choice import best_of, require_candidates
-from ._quality import steps_of
 from ._rates import (
+    SIGNALS,
+    calibrated_signals,
     leak_rates_by,
     leak_rates_of,
     outcomes_under,
+    passing,
     rates_of,
+    signal_values,
+    steps_of,
 )
 from ._records import CalibrationSet, require_both_kinds
 
@@ -412,3 +414,97 @@ def _with_exception(guarantee: Guarantee, threshold: float) -> Guarantee:
         "often such an answer is right."
     )
     return guarantee.model_copy(update={"statement": statement})
+
+
+# A `Calibrated`; its module imports this one.
+_Calibrated = TypeVar("_Calibrated", bound=Any)
+
+
+def require_candidates(sets: Sequence[CalibrationSet], risk: Risk) -> None:
+    """Reject several scorers that none can be chosen of; one is never rejected.
+
+    Raises:
+        InputError: they did not measure the same questions, or one is a cascade.
+        ValueError: the risk is no leak.
+    """
+    if len(sets) == 1:
+        return
+    if not isinstance(risk, Leak):
+        raise ValueError("one of several scorers is chosen for a Leak")
+    first, *others = sets
+    for other in others:
+        if _cases(other) != _cases(first):
+            raise InputError(
+                f"holds other questions or passages than {first.name}",
+                where=other.source,
+                hint="measure the same questions with each scorer",
+            )
+    if any(one.cascade is not None for one in sets):
+        raise InputError(
+            "has the verdicts of a costly scorer, and a cascade is not chosen among others",
+            where=first.source,
+            hint="calibrate the cascade by itself",
+        )
+
+
+def _cases(measured: CalibrationSet) -> set[tuple[str, str, tuple[str, str]]]:
+    return {(r.question_id, r.measured_case, r.unit) for r in measured.records}
+
+
+def best_of(found: Sequence[_Calibrated]) -> _Calibrated:
+    """The calibration that lets most answerable questions pass, of equals the first.
+
+    Its rates are those of the whole procedure: the choice is made anew for each fold. Their
+    intervals hold those of the chosen policy, too.
+    """
+    certified = [one for one in found if one.policy.may_follow]
+    if len(certified) < 2:
+        return (certified or found)[0]
+    counts = [
+        len(passing(one.policy, [r for r in one.certify if r.is_answerable])) for one in certified
+    ]
+    best = certified[counts.index(max(counts))]
+    if best.test:
+        return best
+    folds = LeakFold.chosen([one.folds for one in certified])
+    rates = leak_rates_by(folds, best.measured.beside).widened(best.leak_rates)
+    return replace(best, leak_rates=rates)
+
+
+def choose_calibrators(
+    records: Sequence[CalibrationRecord], *, seed: int = 0
+) -> dict[str, CalibratorChoice]:
+    """Choose a calibrator for the raw values of each signal that was measured.
+
+    Relevance is calibrated to "the reply from the context is right", confidence to "the
+    reply from memory is right"; not known counts as wrong.
+    """
+    found: dict[str, CalibratorChoice] = {}
+    for name in SIGNALS:
+        values = signal_values(name, records)
+        if values.raw:
+            found[name] = CalibratorChoice.among(
+                values.raw, values.came_true, groups=values.units, seed=seed
+            )
+    return found
+
+
+def calibrator_of(choices: Mapping[str, CalibratorChoice], name: str) -> Calibrator:
+    """The calibrator of a signal; the identity where it was never measured."""
+    return choices[name].calibrator if name in choices else IdentityCalibrator()
+
+
+def calibrated_records(
+    records: Sequence[CalibrationRecord], binding: PolicyBinding
+) -> list[CalibrationRecord]:
+    """The records with calibrated signals; without passages no context is right."""
+    found = []
+    for record in records:
+        relevance, confidence = calibrated_signals(
+            record, binding.relevance_calibrator, binding.confidence_calibrator
+        )
+        right = None if record.nothing_retrieved else record.context_right
+        found.append(
+            replace(record, relevance=relevance, confidence=confidence, context_right=right)
+        )
+    return found

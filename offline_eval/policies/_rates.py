@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...calibration import CalibrationRecord, Interval
-from ...calibration.risk import LeakFold
+from ...calibration import (
+    CalibrationRecord,
+    CalibratorChoice,
+    Interval,
+    ReliabilityBin,
+    ReliabilityDiagram,
+    SelectiveCurve,
+)
+from ...calibration.risk import Fit, LeakFold
 from ...guard.decision import Route
-from ...guard.policy import Policy
+from ...guard.policy import Calibrator, Policy
 from ...guard.routing import Signals, decide_route
 
 Floats = NDArray[np.float64]
@@ -57,8 +66,9 @@ def outcomes_under(policy: Policy, cases: Sequence[CalibrationRecord]) -> list[O
     """Each case as a guard with this policy would decide it."""
     found = []
     for case in cases:
-        relevance = calibrated_relevance(policy, case)
-        confidence = calibrated_confidence(policy, case)
+        relevance, confidence = calibrated_signals(
+            case, policy.relevance_calibrator, policy.confidence_calibrator
+        )
         signals = Signals.replay(
             policy, relevance, confidence, case.conflict, nothing_retrieved=case.nothing_retrieved
         )
@@ -67,16 +77,15 @@ def outcomes_under(policy: Policy, cases: Sequence[CalibrationRecord]) -> list[O
     return found
 
 
-def calibrated_relevance(policy: Policy, case: CalibrationRecord) -> float | None:
-    """Relevance in [0, 1]; 0 where nothing was retrieved."""
-    if case.nothing_retrieved:
-        return 0.0
-    return None if case.relevance is None else policy.relevance_calibrator.apply(case.relevance)
-
-
-def calibrated_confidence(policy: Policy, case: CalibrationRecord) -> float | None:
-    """Confidence in [0, 1]."""
-    return None if case.confidence is None else policy.confidence_calibrator.apply(case.confidence)
+def calibrated_signals(
+    case: CalibrationRecord, relevance: Calibrator, confidence: Calibrator
+) -> tuple[float | None, float | None]:
+    """Relevance and confidence in [0, 1]; where nothing was retrieved relevance is 0."""
+    found = None if case.relevance is None else relevance.apply(case.relevance)
+    return (
+        0.0 if case.nothing_retrieved else found,
+        None if case.confidence is None else confidence.apply(case.confidence),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +180,7 @@ def clustered_rate(
     else:
         independent = min(_independent(hits, totals, len(trials)), float(most or len(trials)))
     low, high = _clopper_pearson(value * independent, independent)
-    return Interval(value, min(low, value), max(high, value), n)
+    return Interval(value, low, high, n).around(value)
 
 
 def _independent(hits: Floats, totals: Floats, trials: int) -> float:
@@ -230,16 +239,22 @@ def _widened(one: Interval, other: Interval) -> Interval:
     return Interval(one.value, min(one.low, other.low), max(one.high, other.high), one.n)
 
 
+def passing(policy: Policy, records: Sequence[CalibrationRecord]) -> list[CalibrationRecord]:
+    """The records whose context a policy follows; without confidence it answers no other."""
+    calibrator = policy.relevance_calibrator
+    return [
+        record
+        for record in records
+        if record.relevance is not None
+        and policy.route(calibrator.apply(record.relevance), None) is Route.FOLLOW_CONTEXT
+    ]
+
+
 def leak_rates_of(policy: Policy, records: Sequence[CalibrationRecord]) -> LeakRates:
     """Compute the rates on held-out records; those without relevance are left out."""
-    # Without confidence a policy never answers from memory.
-    return _leak_rates(
-        [
-            (record, policy.route(policy.relevance_calibrator.apply(raw), None) is Route.ABSTAIN)
-            for record in records
-            if (raw := record.relevance) is not None
-        ]
-    )
+    measured = [record for record in records if record.relevance is not None]
+    through = set(map(id, passing(policy, measured)))
+    return _leak_rates([(record, id(record) not in through) for record in measured])
 
 
 def leak_rates_by(folds: Sequence[LeakFold], beside: Sequence[CalibrationRecord] = ()) -> LeakRates:
@@ -288,3 +303,263 @@ def _missing_rate(judged: Sequence[tuple[CalibrationRecord, bool]], case: str) -
     trials = [(r.unit, 1.0 / sizes[r.unit], out) for r, out in found]
     # The threshold was chosen so that few pass: from few, what they vary cannot be told.
     return clustered_rate(trials, most=len(sizes))
+
+
+_RESAMPLES = 200
+
+
+SIGNALS = {"relevance": "context_right", "confidence": "closed_book_right"}
+"""Per signal the outcome that it predicts; both are attributes of a record."""
+
+
+class SignalValues(NamedTuple):
+    """What a signal said, and what came true.
+
+    Attributes:
+        raw: one per case that it was measured on.
+        came_true: likewise; not known counts as not.
+        units: likewise, the group or the question on its own.
+        failed: cases without a value.
+    """
+
+    raw: list[float]
+    came_true: list[bool]
+    units: list[str]
+    failed: int
+
+
+def signal_values(name: str, cases: Sequence[CalibrationRecord]) -> SignalValues:
+    """The values of `relevance` or `confidence`.
+
+    Where nothing was retrieved, relevance was not measured. The variants of a question
+    share one closed-book answer, whose confidence counts once.
+    """
+    found: dict[tuple[object, ...], tuple[float, bool, str]] = {}
+    failed = 0
+    for case in cases:
+        raw: float | None = getattr(case, name)
+        if name == "relevance" and case.nothing_retrieved:
+            continue
+        if raw is None:
+            failed += 1
+            continue
+        came_true = bool(getattr(case, SIGNALS[name]))
+        variant = case.case if name == "relevance" else (raw, came_true)
+        found[case.question_id, variant] = (raw, came_true, ":".join(case.unit))
+    raws, outcomes, units = zip(*found.values(), strict=True) if found else ((), (), ())
+    return SignalValues(list(raws), list(outcomes), list(units), failed)
+
+
+@dataclass(frozen=True, slots=True)
+class StatedProbabilities:
+    """How probabilities compare with what came true.
+
+    Attributes:
+        calibration_error: debiased, with its interval over questions' groups.
+        brier: mean squared error, likewise.
+        bins: of stated probability against observed share.
+    """
+
+    calibration_error: Interval
+    brier: Interval
+    bins: tuple[ReliabilityBin, ...]
+
+    @classmethod
+    def of(
+        cls, probabilities: Sequence[float], values: SignalValues, seed: int
+    ) -> StatedProbabilities:
+        """Compare probabilities of some cases with what came true of them."""
+        interval = partial(_interval, probabilities, values.came_true, values.units, seed)
+        return cls(
+            interval(ReliabilityDiagram.debiased_error),
+            interval(ReliabilityDiagram.brier_score),
+            ReliabilityDiagram.of(probabilities, values.came_true).bins,
+        )
+
+
+def _interval(
+    values: Sequence[float],
+    outcomes: Sequence[bool],
+    units: Sequence[str],
+    seed: int,
+    statistic: Callable[..., float | None],
+) -> Interval:
+    return Interval.bootstrap(
+        statistic, values, outcomes, groups=units, resamples=_RESAMPLES, seed=seed
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SignalQuality:
+    """One signal, on questions that its calibrator was not fitted on.
+
+    Attributes:
+        calibrator: its kind.
+        reason: why this kind.
+        losses: log loss of each kind on held-out folds; empty where nothing was measured.
+        cases: that it was measured on here.
+        failed: cases without a value.
+        auroc: how well it tells right from wrong, None where all went alike.
+        before: the raw values; None where they are no probabilities.
+        after: the calibrated values.
+    """
+
+    calibrator: str
+    reason: str
+    losses: dict[str, float]
+    cases: int
+    failed: int
+    auroc: float | None
+    before: StatedProbabilities | None
+    after: StatedProbabilities
+
+
+def signal_quality(
+    name: str, choice: CalibratorChoice, cases: Sequence[CalibrationRecord], *, seed: int = 0
+) -> SignalQuality | None:
+    """The quality of `relevance` or `confidence`; None where no case has a value.
+
+    Args:
+        name: of the signal.
+        choice: the calibrator and why.
+        cases: that the calibrator was not fitted on.
+        seed: of the resampling behind the intervals.
+    """
+    values = signal_values(name, cases)
+    if not values.raw:
+        return None
+    pairs = list(zip(values.raw, values.came_true, strict=True))
+    stated = all(0.0 <= raw <= 1.0 for raw in values.raw)
+    calibrated = [choice.calibrator.apply(score) for score in values.raw]
+    return SignalQuality(
+        calibrator=choice.kind,
+        reason=choice.reason,
+        losses=dict(choice.losses),
+        cases=len(values.raw),
+        failed=values.failed,
+        auroc=SelectiveCurve.auroc(
+            [score for score, true in pairs if true], [score for score, true in pairs if not true]
+        ),
+        before=StatedProbabilities.of(values.raw, values, seed) if stated else None,
+        after=StatedProbabilities.of(calibrated, values, seed),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SelectiveQuality:
+    """One way of ranking cases, the surest first.
+
+    Attributes:
+        cases: that it ranks; those whose signal failed are left out.
+        aurc: area under risk against coverage, with its interval over questions' groups.
+        excess_aurc: the same, less that of the best ranking there is.
+        augrc: area under the generalised curve.
+        coverage_at_risk: largest share accepted at no more than the bound, as it was seen here;
+            None where no threshold stays within it.
+        curve: risk against coverage.
+    """
+
+    cases: int
+    aurc: Interval
+    excess_aurc: Interval
+    augrc: Interval
+    coverage_at_risk: float | None
+    curve: SelectiveCurve
+
+
+_RANKINGS = {
+    "context alone, by relevance": ("relevance",),
+    "memory alone, by confidence": ("confidence",),
+    "context or memory, by the larger": ("relevance", "confidence"),
+}
+
+
+def selective_qualities(
+    policy: Policy, cases: Sequence[CalibrationRecord], *, risk: float, seed: int = 0
+) -> dict[str, SelectiveQuality]:
+    """By relevance alone, by confidence alone, and by the larger of the two.
+
+    Args:
+        policy: for its calibrators.
+        cases: that the calibrators were not fitted on.
+        risk: the bound that coverage is read off at.
+        seed: of the resampling behind the intervals.
+    """
+    found = {}
+    for name, signals in _RANKINGS.items():
+        sure, wrong, units = [], [], []
+        for outcome in outcomes_under(policy, cases):
+            values = [getattr(outcome, signal) for signal in signals]
+            if None not in values:
+                largest = signals[values.index(max(values))]
+                sure.append(max(values))
+                wrong.append(not getattr(outcome.case, SIGNALS[largest]))
+                units.append(":".join(outcome.case.unit))
+        if sure:
+            interval = partial(_interval, sure, wrong, units, seed)
+            found[name] = SelectiveQuality(
+                cases=len(sure),
+                aurc=interval(SelectiveCurve.aurc),
+                excess_aurc=interval(SelectiveCurve.excess_aurc),
+                augrc=interval(SelectiveCurve.augrc),
+                coverage_at_risk=SelectiveCurve.coverage_at_risk(sure, wrong, risk),
+                curve=SelectiveCurve.of(sure, wrong),
+            )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class PathStep:
+    """One point of the path, on the questions that certify.
+
+    Attributes:
+        number: from 1, in the order declared.
+        relevance: threshold on relevance, None: no context is followed.
+        confidence: threshold on confidence, None: nothing is answered from memory.
+        on_conflict: what a conflict does to a context that passes.
+        coverage: share of questions let through; None without questions.
+        risk: of the first bound: the share that went wrong, or the mean cost; None where
+            no question counts for it.
+        p_value: of "some bound is broken"; where a coverage was asked for, of "too little is
+            let through".
+        tested: whether testing came this far.
+        chosen: whether the policy has this point.
+    """
+
+    number: int
+    relevance: float | None
+    confidence: float | None
+    on_conflict: str
+    coverage: float | None
+    risk: float | None
+    p_value: float
+    tested: bool
+    chosen: bool
+
+
+def steps_of(fit: Fit) -> list[PathStep]:
+    """The points of the path in the order of the test, with its results."""
+    certificate = fit.certificate
+    # The first that fails was tested too.
+    last = certificate.first if certificate.chosen is None else certificate.chosen + 1
+    steps = []
+    for index, found in enumerate(certificate.points):
+        result = found.results[0]
+        wrong, among = result.loss, result.n
+        if result.target.kind == "abstention":
+            wrong, among = found.wrong, found.let_through
+        questions = certificate.questions
+        steps.append(
+            PathStep(
+                number=index + 1,
+                relevance=found.point.relevance,
+                confidence=found.point.confidence,
+                on_conflict=found.point.on_conflict,
+                coverage=found.let_through / questions if questions else None,
+                risk=wrong / among if among else None,
+                p_value=found.p_value,
+                tested=certificate.first <= index <= last,
+                chosen=index == certificate.chosen,
+            )
+        )
+    return steps

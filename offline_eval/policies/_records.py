@@ -182,33 +182,10 @@ class CalibrationSet:
                 same scorer, or aggregated in another way than a cascade does.
         """
         relevance = {(r.question_id, r.measured_case): r.relevance for r in judged.records}
-        missing = [r for r in self.records if (r.question_id, r.measured_case) not in relevance]
-        if missing:
-            one = missing[0]
-            raise InputError(
-                f"question {one.question_id!r}, case {one.case!r} of {self.name} was not measured",
-                where=judged.source,
-                hint="measure the same questions with the costly scorer",
-            )
-        if self.retrieval != judged.retrieval:
-            raise InputError(
-                f"its passages were retrieved in another way than those of {self.name}",
-                where=judged.source,
-                hint="measure both with the same options, apart from --scorer and --out",
-            )
-        if judged.scorer is None:
-            raise InputError(
-                "does not say which scorer measured it",
-                where=judged.source,
-                hint="name a run of `knowgate measure`",
-            )
-        self._require_same_contents(judged)
-        if judged.scorer == self.scorer:
-            raise InputError(
-                f"was measured by the scorer of {self.name} itself",
-                where=judged.source,
-                hint="name a run of another, costly scorer",
-            )
+        if (fault := self._unlike(judged, relevance)) is not None:
+            what, hint = fault
+            raise InputError(what, where=judged.source, hint=hint)
+        assert judged.scorer is not None
         judged.require_usual_aggregator(judged.scorer)
         verdicts = default_calibrator(judged.scorer)
         records = []
@@ -219,25 +196,42 @@ class CalibrationSet:
         tuned_on = None
         if self.tuned_on is not None and judged.tuned_on is not None:
             tuned_on = tuple(dict.fromkeys((*self.tuned_on, *judged.tuned_on)))
-        cascade = Cascade(costly=judged.scorer)
         return replace(
             self,
             records=tuple(records),
-            cascade=cascade,
+            cascade=Cascade(costly=judged.scorer),
             echoes=(),
             tuned_on=tuned_on,
             judge_source=judged.source,
         )
 
-    def _require_same_contents(self, judged: CalibrationSet) -> None:
-        for case, content in self.contents.items():
-            if judged.contents.get(case, content) != content:
-                raise InputError(
-                    f"question {case[0]!r}, case {case[1]!r}, has another question or other "
+    def _unlike(
+        self, judged: CalibrationSet, relevance: Mapping[tuple[str, str], object]
+    ) -> tuple[str, str] | None:
+        """Why another scorer's records do not go with these, and a hint; None where they do."""
+        same = "measure the same questions with the costly scorer"
+        for one in self.records:
+            if (one.question_id, one.measured_case) not in relevance:
+                asked = f"question {one.question_id!r}, case {one.case!r}"
+                return f"{asked} of {self.name} was not measured", same
+        if self.retrieval != judged.retrieval:
+            return (
+                f"its passages were retrieved in another way than those of {self.name}",
+                "measure both with the same options, apart from --scorer and --out",
+            )
+        if judged.scorer is None:
+            return "does not say which scorer measured it", "name a run of `knowgate measure`"
+        for (question, case), content in self.contents.items():
+            if judged.contents.get((question, case), content) != content:
+                return (
+                    f"question {question!r}, case {case!r}, has another question or other "
                     f"passages here than in {self.name}",
-                    where=judged.source,
-                    hint="measure the same questions with the costly scorer, on the same passages",
+                    f"{same}, on the same passages",
                 )
+        if judged.scorer == self.scorer:
+            what = f"was measured by the scorer of {self.name} itself"
+            return what, "name a run of another, costly scorer"
+        return None
 
     def require_usual_aggregator(self, scorer: Fingerprint) -> None:
         """Reject values of a stage that a cascade would aggregate in another way.

@@ -1,15 +1,15 @@
-"""Reading and writing record files: one line per question and case."""
+"""Reading record files: one line per question and case."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StrictBool
 
 from ...calibration import CalibrationRecord
 from ...calibration.risk import Cascade
@@ -17,22 +17,84 @@ from ...guard.contracts import ConflictBetween, RelevanceScorer
 from ...guard.errors import InputError
 from ...guard.files import read_json, read_jsonl
 from ...guard.policy import Fingerprint, aggregator, default_calibrator
+from ...guard.read_models import check_model
 from ...guard.signals.relevance import SufficiencyScorer
 from ...guard.text import clean_text
 from ..suites import questions_tuned_on
 from ._records import CalibrationSet
 
-_REQUIRED = ("question_id", "relevance", "confidence", "context_right", "closed_book_right")
-_HEADER = (
-    "scorer", "estimator", "aggregator", "population", "conflict_between", "tuned_on",
-    "costly_scorer",
-)  # fmt: skip
-# Beyond these, sums of weights would lose their digits.
-_LIGHTEST, _HEAVIEST = 1e-9, 1e9
 _HINT = (
-    '{"question_id": "q1", "relevance": 0.7, "confidence": 0.4, "context_right": true, '
-    '"closed_book_right": false}'
+    'a record looks like {"question_id": "q1", "relevance": 0.7, "confidence": 0.4, '
+    '"context_right": true, "closed_book_right": false}'
 )
+_NO_COSTLY = 'name it in the first line: {"costly_scorer": {"kind": "judge", …}, …}'
+
+
+def _as_text(value: Any) -> Any:
+    if value is None:
+        return ""
+    return str(value) if type(value) is int else value
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _known_aggregator(name: str) -> str:
+    try:
+        aggregator(name)
+    except InputError as error:
+        raise ValueError(f"unknown aggregator {name!r}; {error.hint}") from None
+    return name
+
+
+_Text = Annotated[str, BeforeValidator(_as_text), AfterValidator(clean_text)]
+# NaN and infinity stand for a signal that failed, as null does.
+_Signal = Annotated[Annotated[float, Field(strict=True)] | None, AfterValidator(_finite)]
+# Beyond these, sums of weights would lose their digits.
+_Weight = Annotated[float, Field(strict=True, ge=1e-9, le=1e9)]
+
+
+class _Record(BaseModel):
+    """A line; `CalibrationRecord` says what its fields mean."""
+
+    question_id: Annotated[_Text, Field(min_length=1)]
+    relevance: _Signal
+    confidence: _Signal
+    context_right: StrictBool | None
+    closed_book_right: StrictBool | None
+    group: _Text = ""
+    conflict: StrictBool | None = None
+    weight: _Weight = 1.0
+    case: _Text = ""
+    nothing_retrieved: StrictBool | None = None
+    costly_relevance: _Signal = None
+    made_by: _Text = ""
+    question: Any = None
+
+    def as_record(self, costly: Fingerprint | None) -> CalibrationRecord:
+        """Make the record, with the verdict of the costly scorer if there is one."""
+        names = {one.name for one in fields(CalibrationRecord)} - {"verdict", "nothing_retrieved"}
+        verdict = None
+        if costly is not None and self.costly_relevance is not None:
+            verdict = default_calibrator(costly).apply(self.costly_relevance)
+        return CalibrationRecord(
+            **{name: getattr(self, name) for name in names},
+            nothing_retrieved=bool(self.nothing_retrieved),
+            verdict=verdict,
+        )
+
+
+class _MeasuredBy(BaseModel):
+    """What measured the records: their first line, or the file beside them."""
+
+    scorer: Fingerprint | None = None
+    estimator: Fingerprint | None = None
+    aggregator: Annotated[str, AfterValidator(_known_aggregator)] = "max"
+    population: _Text = ""
+    conflict_between: ConflictBetween = "memory"
+    tuned_on: tuple[str, ...] | None = None
+    costly_scorer: Fingerprint | None = None
 
 
 def read_records(
@@ -59,65 +121,53 @@ def read_records(
     """
     where = os.fspath(path)
     lines = list(read_jsonl(path))
-    header = _taken_header(lines, where)
-    made_by = _made_by(header, _manifest_of(Path(path)), where)
-    if scorer is not None:
-        made_by = replace(made_by, tuned_on=_tuned_on(lines, scorer, made_by))
+    made_by = _made_by(lines, Path(path))
     costly = None if made_by.cascade is None else made_by.cascade.costly
-    cases: dict[tuple[str, str], tuple[int, CalibrationRecord]] = {}
-    groups: dict[str, tuple[int, str]] = {}
+    found = []
     for number, value in lines:
         at = f"{where}:{number}"
-        case = _case(value, at, costly)
-        key = (case.question_id, case.case)
-        if key in cases:
+        line = check_model(_Record, value, where=at, hint=_HINT)
+        if line.costly_relevance is not None and costly is None:
+            raise InputError("field 'costly_relevance' has no scorer", where=at, hint=_NO_COSTLY)
+        found.append((number, line))
+    if not found:
+        raise InputError("holds no records", where=where, hint=_HINT)
+    _require_one_of_each(found, where)
+    if scorer is not None:
+        made_by = replace(made_by, tuned_on=_tuned_on(found, scorer, made_by))
+    records = tuple(line.as_record(costly) for _, line in found)
+    return replace(
+        made_by,
+        records=records,
+        leaves_out=costly is not None and any(record.case == "left_out" for record in records),
+        makers={line.question_id: line.made_by for _, line in found if line.made_by},
+    )
+
+
+def _require_one_of_each(lines: Sequence[tuple[int, _Record]], where: str) -> None:
+    """Reject a case that is there twice, and a question in two groups."""
+    cases: dict[tuple[str, str], int] = {}
+    groups: dict[str, tuple[int, str]] = {}
+    for number, line in lines:
+        name, at = line.question_id, f"{where}:{number}"
+        if (earlier := cases.setdefault((name, line.case), number)) != number:
             raise InputError(
-                f"question {case.question_id!r}, case {case.case!r} is on line "
-                f"{cases[key][0]} already",
+                f"question {name!r}, case {line.case!r} is on line {earlier} already",
                 where=at,
                 hint='tell the cases of one question apart by "case"',
             )
-        first, group = groups.setdefault(case.question_id, (number, case.group))
-        if group != case.group:
+        first, group = groups.setdefault(name, (number, line.group))
+        if group != line.group:
             raise InputError(
-                f"question {case.question_id!r} is in group {case.group!r} here and in {group!r} "
+                f"question {name!r} is in group {line.group!r} here and in {group!r} "
                 f"on line {first}",
                 where=at,
                 hint="a question belongs to one group",
             )
-        cases[key] = (number, case)
-    if not cases:
-        raise InputError("holds no records", where=where, hint=f"one line per case: {_HINT}")
-    records = tuple(case for _, case in cases.values())
-    leaves_out = costly is not None and any(record.case == "left_out" for record in records)
-    makers = {
-        clean_text(str(value["question_id"])): maker
-        for number, value in lines
-        if (maker := _text(value, "made_by", f"{where}:{number}"))
-    }
-    return replace(made_by, records=records, leaves_out=leaves_out, makers=makers)
-
-
-def _taken_header(lines: list[tuple[int, dict[str, Any]]], where: str) -> Mapping[str, Any]:
-    """Take the first line off where it states what measured the records; else nothing.
-
-    Raises:
-        InputError: it has an unknown field.
-    """
-    if not lines or not _is_header(lines[0][1]):
-        return {}
-    header = lines.pop(0)[1]
-    if unknown := sorted(set(header) - set(_HEADER)):
-        raise InputError(
-            f"field {unknown[0]!r} says nothing about what measured the records",
-            where=f"{where}:1",
-            hint=f"there are: {', '.join(_HEADER)}",
-        )
-    return header
 
 
 def _tuned_on(
-    lines: Sequence[tuple[int, Mapping[str, Any]]], scorer: RelevanceScorer, made_by: CalibrationSet
+    lines: Sequence[tuple[int, _Record]], scorer: RelevanceScorer, made_by: CalibrationSet
 ) -> tuple[str, ...]:
     """The ids of the questions that the scorer was tuned on."""
     differences = made_by.scorer.differences(scorer.fingerprint) if made_by.scorer else []
@@ -127,181 +177,56 @@ def _tuned_on(
             where="--scorer",
             hint="name the one that did",
         )
-    questions = {}
-    for number, value in lines:
-        question = value.get("question")
-        if not isinstance(question, str) or not question.strip():
+    for number, line in lines:
+        if not isinstance(line.question, str) or not line.question.strip():
             raise InputError(
                 "field 'question' must be text, to compare it with those that the scorer was "
                 "tuned on",
                 where=f"{made_by.source}:{number}",
                 hint='add "question" to each record, or leave --scorer out',
             )
-        questions[str(value.get("question_id"))] = question
-    return tuple(questions_tuned_on(scorer, questions))
+    return tuple(questions_tuned_on(scorer, {line.question_id: line.question for _, line in lines}))
 
 
-def _is_header(value: Mapping[str, Any]) -> bool:
-    return "question_id" not in value and any(name in value for name in _HEADER)
-
-
-def _manifest_of(path: Path) -> tuple[Mapping[str, Any], str]:
-    manifest = path.with_name(f"{path.stem}.manifest.json")
-    if not manifest.is_file():
-        return {}, str(manifest)
-    value = read_json(manifest)
-    if not isinstance(value, dict):
+def _made_by(lines: list[tuple[int, dict[str, Any]]], path: Path) -> CalibrationSet:
+    """Say what measured the records, without any; takes the first line off where it says so."""
+    known = _MeasuredBy.model_fields.keys()
+    header: Mapping[str, Any] = {}
+    if lines and "question_id" not in lines[0][1] and known & lines[0][1].keys():
+        header = lines.pop(0)[1]
+    at, beside_path = f"{path}:1", path.with_name(f"{path.stem}.manifest.json")
+    if unknown := sorted(header.keys() - known):
         raise InputError(
-            f"expected a JSON object, found {type(value).__name__}",
-            where=str(manifest),
-            hint='name "scorer", "estimator", "aggregator"',
+            f"field {unknown[0]!r} says nothing about what measured the records",
+            where=at,
+            hint=f"there are: {', '.join(known)}",
         )
-    return value, str(manifest)
-
-
-def _made_by(
-    header: Mapping[str, Any], manifest: tuple[Mapping[str, Any], str], where: str
-) -> CalibrationSet:
-    """No cases yet: what measured them, by the first line or the file beside it."""
-    beside, beside_where = manifest
-    for name in _HEADER:
-        if name in header and name in beside and header[name] != beside[name]:
+    beside = read_json(beside_path) if beside_path.is_file() else {}
+    for name in known & header.keys():
+        if isinstance(beside, dict) and beside.get(name, header[name]) != header[name]:
             raise InputError(
-                f"{name!r} is stated here and, differently, in {Path(beside_where).name}",
-                where=f"{where}:1",
+                f"{name!r} is stated here and, differently, in {beside_path.name}",
+                where=at,
                 hint="keep the one that measured these records",
             )
-    at = f"{where}:1" if header else beside_where
-    found = {**beside, **header}
-    by = found.get("aggregator", "max")
-    try:
-        aggregator(by if isinstance(by, str) else "")
-    except InputError as error:
-        raise InputError(
-            f"field 'aggregator': unknown aggregator {by!r}",
-            where=at,
-            hint=error.hint,
-        ) from None
-    population = found.get("population", "")
-    if not isinstance(population, str):
-        _reject("field 'population' must be text", at)
-    scorer = _fingerprint(found.get("scorer"), "scorer", at)
-    costly = _fingerprint(found.get("costly_scorer"), "costly_scorer", at)
-    tuned_on = found.get("tuned_on")
-    if tuned_on is not None and not _is_list_of_text(tuned_on):
-        _reject("field 'tuned_on' must be a list of ids", at)
-    if tuned_on is None:
-        stages = [one for one in (scorer, costly) if one is not None]
-        tuned_on = None if any(map(SufficiencyScorer.is_tuned, stages)) else ()
-    between = found.get("conflict_between", "memory")
-    if between not in get_args(ConflictBetween):
-        _reject("field 'conflict_between' must be memory, passages or both", at)
+    found = check_model(
+        _MeasuredBy,
+        {**beside, **header} if isinstance(beside, dict) else beside,
+        where=at if header else str(beside_path),
+        hint='write fingerprints as `knowgate eval` does, e.g. {"kind": "bi_encoder"}',
+    )
+    tuned_on = found.tuned_on
+    stages = [one for one in (found.scorer, found.costly_scorer) if one is not None]
+    if tuned_on is None and not any(map(SufficiencyScorer.is_tuned, stages)):
+        tuned_on = ()
     return CalibrationSet(
         records=(),
-        source=where,
-        cascade=None if costly is None else Cascade(costly=costly),
-        scorer=scorer,
-        tuned_on=None if tuned_on is None else tuple(tuned_on),
-        estimator=_fingerprint(found.get("estimator"), "estimator", at),
-        aggregator=by,
-        population=clean_text(population),
-        conflict_between=between,
+        source=os.fspath(path),
+        cascade=None if found.costly_scorer is None else Cascade(costly=found.costly_scorer),
+        scorer=found.scorer,
+        tuned_on=tuned_on,
+        estimator=found.estimator,
+        aggregator=found.aggregator,
+        population=found.population,
+        conflict_between=found.conflict_between,
     )
-
-
-def _is_list_of_text(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
-
-
-def _fingerprint(value: Any, name: str, where: str) -> Fingerprint | None:
-    if value is None:
-        return None
-    try:
-        return Fingerprint.model_validate(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        field = ".".join([name, *map(str, first["loc"])])
-        raise InputError(
-            f"field {field!r}: {first['msg']}",
-            where=where,
-            hint=f"write the fingerprint of the {name}, as `knowgate eval` does, e.g. "
-            '{"kind": "bi_encoder"}',
-        ) from None
-
-
-def _case(value: Mapping[str, Any], where: str, costly: Fingerprint | None) -> CalibrationRecord:
-    for name in _REQUIRED:
-        if name not in value:
-            _reject(f"field {name!r} is missing", where)
-    identity = value["question_id"]
-    if isinstance(identity, int) and not isinstance(identity, bool):
-        identity = str(identity)
-    if not isinstance(identity, str) or not identity:
-        _reject("field 'question_id' must be text or a whole number", where)
-    weight = _number(value, "weight", where, default=1.0)
-    if weight is None or not _LIGHTEST <= weight <= _HEAVIEST:
-        _reject(f"field 'weight' must be a number from {_LIGHTEST:g} to {_HEAVIEST:g}", where)
-    return CalibrationRecord(
-        question_id=clean_text(identity),
-        relevance=_number(value, "relevance", where),
-        confidence=_number(value, "confidence", where),
-        context_right=_flag(value, "context_right", where),
-        closed_book_right=_flag(value, "closed_book_right", where),
-        group=_text(value, "group", where),
-        conflict=_flag(value, "conflict", where),
-        weight=weight,
-        case=_text(value, "case", where),
-        nothing_retrieved=_flag(value, "nothing_retrieved", where) or False,
-        verdict=_verdict(value, where, costly),
-    )
-
-
-def _verdict(value: Mapping[str, Any], where: str, costly: Fingerprint | None) -> float | None:
-    """The verdict of the costly scorer; None where it failed, or there is none."""
-    raw = _number(value, "costly_relevance", where)
-    if raw is None:
-        return None
-    if costly is None:
-        raise InputError(
-            "field 'costly_relevance' has no scorer",
-            where=where,
-            hint='name it in the first line: {"costly_scorer": {"kind": "judge", …}, …}',
-        )
-    return default_calibrator(costly).apply(raw)
-
-
-def _number(
-    value: Mapping[str, Any], name: str, where: str, *, default: float | None = None
-) -> float | None:
-    """A finite number; null, NaN and infinity stand for a signal that failed."""
-    found = value.get(name, default)
-    if found is None:
-        return None
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        _reject(f"field {name!r} must be a number or null", where)
-    try:
-        return float(found) if math.isfinite(found) else None
-    except OverflowError:
-        _reject(f"field {name!r} is larger than any float", where)
-
-
-def _flag(value: Mapping[str, Any], name: str, where: str) -> bool | None:
-    found = value.get(name)
-    if found is not None and not isinstance(found, bool):
-        _reject(f"field {name!r} must be true, false or null", where)
-    return found
-
-
-def _text(value: Mapping[str, Any], name: str, where: str) -> str:
-    found = value.get(name)
-    if found is None:
-        return ""
-    if isinstance(found, int) and not isinstance(found, bool):
-        return str(found)
-    if not isinstance(found, str):
-        _reject(f"field {name!r} must be text", where)
-    return clean_text(found)
-
-
-def _reject(what: str, where: str) -> NoReturn:
-    raise InputError(what, where=where, hint=f"a record looks like {_HINT}")

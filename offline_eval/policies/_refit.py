@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from ...calibration.risk import Leak, PolicyBinding, Problem
+from ...calibration.risk import Coverage, Leak, LossTable, PolicyBinding, Problem, Risk, RiskTarget
 from ...guard.errors import FingerprintMismatchError, InputError
-from ...guard.policy import Policy
+from ...guard.policy import Fingerprint, Guarantee, GuaranteedRisk, Policy
 from ._calibrated import Calibrated
 from ._fit import calibrate_records
-from ._promise import is_leak_promise, promise_of
 from ._rates import Rates, outcomes_under, rates_of
 from ._records import CalibrationSet
 
@@ -61,7 +62,13 @@ def recalibrate(
             where=os.fspath(where),
             hint="name one with --run",
         )
-    _require_same_instruments(old, measured)
+    for difference in _other_instruments(old, measured):
+        raise FingerprintMismatchError(
+            difference,
+            where=measured.source,
+            hint="measure with the old policy's instruments, or make a new policy with "
+            "`knowgate calibrate`",
+        )
     guarantee = old.guarantee
     if guarantee is None:
         raise InputError(
@@ -89,68 +96,85 @@ def recalibrate(
     return Recalibrated(old, new, rates)
 
 
-def _require_same_instruments(old: Policy, measured: CalibrationSet) -> None:
-    """Reject records that were not measured by what the old policy was fitted on.
-
-    Raises:
-        FingerprintMismatchError: scorer, estimator, aggregator or the kind of conflict
-            differ, or are not named.
-    """
-    _require_same_stages(old, measured)
+def _other_instruments(old: Policy, measured: CalibrationSet) -> Iterator[str]:
+    """Say how records were measured by others than what the old policy was fitted on."""
+    stages = old.scorer.stages
+    if not stages and measured.cascade is not None:
+        yield "the old policy is of one scorer, these cases are of two"
+    if stages and measured.cascade is None:
+        yield (
+            "the old policy is of a cascade, and these cases have no verdicts of its costly scorer"
+        )
+    elif stages and measured.cascade is not None:
+        yield from _other(stages[1], measured.cascade.costly, "costly scorer")
     if old.scorer.kind == PolicyBinding.UNNAMED.kind:
         if measured.scorer is not None:
-            raise _mismatch(measured, "the old policy names no scorer, these cases do")
-    elif measured.scorer is None:
-        raise _mismatch(measured, "it is not known which scorer measured these cases")
-    elif differences := (old.scorer.stages or (old.scorer,))[0].differences(measured.scorer):
-        raise _mismatch(measured, f"another scorer measured these cases ({'; '.join(differences)})")
+            yield "the old policy names no scorer, these cases do"
+    else:
+        scorer = (stages or (old.scorer,))[0]
+        yield from _other(scorer, measured.scorer, "scorer")
     # Each scorer of a cascade takes passages together in its usual way, as calibration checks.
-    if not old.scorer.stages and old.aggregator != measured.aggregator:
-        raise _mismatch(
-            measured,
+    if not stages and old.aggregator != measured.aggregator:
+        yield (
             f"these cases are aggregated by {measured.aggregator!r}, the old policy's by "
-            f"{old.aggregator!r}",
+            f"{old.aggregator!r}"
         )
     if old.check_conflict and old.conflict_between != measured.conflict_between:
-        raise _mismatch(
-            measured,
+        yield (
             f"these cases look for a conflict with {measured.conflict_between!r}, the old policy "
-            f"with {old.conflict_between!r}",
+            f"with {old.conflict_between!r}"
         )
-    if old.estimator is None:
-        return
-    if measured.estimator is None:
-        raise _mismatch(measured, "it is not known which confidence estimator measured these cases")
-    if differences := old.estimator.differences(measured.estimator):
-        raise _mismatch(
-            measured,
-            f"another confidence estimator measured these cases ({'; '.join(differences)})",
-        )
+    if old.estimator is not None:
+        yield from _other(old.estimator, measured.estimator, "confidence estimator")
 
 
-def _require_same_stages(old: Policy, measured: CalibrationSet) -> None:
-    """Reject verdicts of another costly scorer than that of the old policy's cascade.
+def _other(old: Fingerprint, measured: Fingerprint | None, name: str) -> Iterator[str]:
+    if measured is None:
+        yield f"it is not known which {name} measured these cases"
+    elif differences := old.differences(measured):
+        yield f"another {name} measured these cases ({'; '.join(differences)})"
+
+
+def is_leak_promise(guarantee: Guarantee) -> bool:
+    """Whether the guarantee is about unanswerable questions."""
+    return not guarantee.path or any(
+        risk.kind in ("leak", "unanswerable") for risk in guarantee.risks
+    )
+
+
+def promise_of(guarantee: Guarantee, *, where: str) -> Risk:
+    """Read from a guarantee what its policy was fitted to, whether that was certified or not.
 
     Raises:
-        FingerprintMismatchError: or there are none, or the old policy is of no cascade.
+        InputError: nothing was certified, and the policy does not tell which bounds were
+            asked for.
     """
-    if not old.scorer.stages:
-        if measured.cascade is not None:
-            raise _mismatch(measured, "the old policy is of one scorer, these cases are of two")
-        return
-    if measured.cascade is None:
-        raise _mismatch(
-            measured,
-            "the old policy is of a cascade, and these cases have no verdicts of its costly scorer",
-        )
-    if differences := old.scorer.stages[1].differences(measured.cascade.costly):
-        raise _mismatch(measured, f"another costly scorer judged them ({'; '.join(differences)})")
-
-
-def _mismatch(measured: CalibrationSet, what: str) -> FingerprintMismatchError:
-    return FingerprintMismatchError(
-        what,
-        where=measured.source,
-        hint="measure with the old policy's instruments, or make a new policy with "
-        "`knowgate calibrate`",
+    if is_leak_promise(guarantee):
+        return Leak(guarantee.risk, guarantee.missing or "left_out")
+    try:
+        for risk in guarantee.risks:
+            if risk.kind == "abstention":
+                return Coverage(round(1.0 - risk.bound, 12))
+        if guarantee.risks:
+            return tuple(_target(risk) for risk in guarantee.risks)
+    except (TypeError, ValueError):  # an unknown kind of risk or loss, or a bound out of range
+        raise InputError(
+            "the policy's guarantee has a bound that is not known here",
+            where=where,
+            hint="make one with `knowgate calibrate`",
+        ) from None
+    if guarantee.loss == _SELECTIVE:
+        return RiskTarget("selective", guarantee.risk)
+    raise InputError(
+        "the policy certified nothing and does not tell which bounds were asked for",
+        where=where,
+        hint="make one with `knowgate calibrate`",
     )
+
+
+def _target(risk: GuaranteedRisk) -> RiskTarget:
+    kind: Any = risk.kind  # checked by the target itself
+    return RiskTarget(kind, risk.bound, LossTable(**(risk.losses or {})))
+
+
+_SELECTIVE = "a question is let through and answered wrongly"

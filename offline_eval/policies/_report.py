@@ -6,13 +6,13 @@ Calibrated ─► calibration_document ─► a page, and the same numbers as JS
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from ...calibration import CalibrationRecord
 from ...calibration.risk import PolicyBinding
-from ...guard.policy import Fingerprint, Guarantee
+from ...guard.policy import Fingerprint, Guarantee, Policy
 from ..report import (
     Cell,
     Document,
@@ -25,22 +25,22 @@ from ..report import (
     Section,
     Table,
     WhatIf,
+    WhatIfCase,
     decimal,
     percent,
 )
 from ._calibrated import Calibrated
-from ._quality import (
+from ._plots import draw_p_values, draw_regions, draw_reliability, draw_risk_coverage
+from ._rates import (
+    Outcome,
     PathStep,
+    Rates,
     SelectiveQuality,
     SignalQuality,
-    StatedProbabilities,
+    outcomes_under,
     selective_qualities,
     signal_quality,
 )
-from ._quality_plots import draw_p_values, draw_reliability, draw_risk_coverage
-from ._rates import Outcome, Rates, outcomes_under
-from ._region_plot import draw_regions
-from ._what_if import what_if_of
 
 _SCHEMA_VERSION = 1
 _STEPS_AROUND = 5
@@ -61,11 +61,11 @@ def calibration_document(found: Calibrated) -> Document:
     """Make the report of a calibration."""
     guarantee = found.policy.guarantee
     risk = 0.0 if guarantee is None else guarantee.risk
-    signals = [
-        quality
+    signals = {
+        name: quality
         for name, choice in found.choices.items()
         if (quality := signal_quality(name, choice, found.unseen, seed=found.seed)) is not None
-    ]
+    }
     rankings = selective_qualities(found.policy, found.unseen, risk=risk, seed=found.seed)
     return Document(
         name="calibration",
@@ -211,7 +211,7 @@ def _promise(found: Calibrated) -> tuple[str | Section | Facts | None, ...]:
 
 
 def _choice(
-    found: Calibrated, rankings: Sequence[SelectiveQuality]
+    found: Calibrated, rankings: Mapping[str, SelectiveQuality]
 ) -> tuple[Plot | Table | None, ...]:
     guarantee = found.policy.guarantee
     # A path tested for its costs has no place on an axis of wrong answers.
@@ -305,9 +305,9 @@ def _step_table(steps: Sequence[PathStep], *, of_cost: bool) -> Table:
     return Table("Point", (*columns, risk, "p-value", ""), tuple(lines))
 
 
-def _signals(signals: Sequence[SignalQuality]) -> tuple[Plot | Table, ...]:
+def _signals(signals: Mapping[str, SignalQuality]) -> tuple[Plot | Table, ...]:
     lines = []
-    for quality in signals:
+    for name, quality in signals.items():
         before, after = quality.before, quality.after
         estimates = (
             None if before is None else before.calibration_error,
@@ -317,7 +317,7 @@ def _signals(signals: Sequence[SignalQuality]) -> tuple[Plot | Table, ...]:
         )
         cells = [Cell.estimate(estimate, decimal) for estimate in estimates]
         cells += [Cell(decimal(quality.auroc)), Cell(str(quality.cases))]
-        lines.append(Line(quality.name, tuple(cells)))
+        lines.append(Line(name, tuple(cells)))
     table = Table(
         "Signal",
         (
@@ -325,38 +325,42 @@ def _signals(signals: Sequence[SignalQuality]) -> tuple[Plot | Table, ...]:
             "Cases",
         ),
         tuple(lines),
-        notes=(*map(_calibrator_note, signals), _CALIBRATION_ERROR),
+        notes=(*(_calibrator_note(*one) for one in signals.items()), _CALIBRATION_ERROR),
     )  # fmt: skip
-    return (*map(draw_reliability, signals), table)
+    return (*(draw_reliability(*one) for one in signals.items()), table)
 
 
-def _calibrator_note(quality: SignalQuality) -> str:
+def _calibrator_note(name: str, quality: SignalQuality) -> str:
     losses = ", ".join(
         f"{kind} {loss:.3f}" for kind, loss in sorted(quality.losses.items(), key=lambda x: x[1])
     )
     compared = f" Log loss on held-out folds: {losses}." if losses else ""
     failed = f" It failed on {quality.failed} cases." if quality.failed else ""
     return (
-        f"Calibrator of {quality.name}: {quality.kind.replace('_', '–')}, because "
+        f"Calibrator of {name}: {quality.calibrator.replace('_', '–')}, because "
         f"{quality.reason}.{compared}{failed}"
     )
 
 
-def _ranking_table(found: Calibrated, rankings: Sequence[SelectiveQuality]) -> Table:
+def _ranking_table(found: Calibrated, rankings: Mapping[str, SelectiveQuality]) -> Table:
     guarantee = found.policy.guarantee
     at_risk = "" if guarantee is None else f"Coverage at risk {percent(guarantee.risk)}"
     lines = tuple(
         Line(
-            quality.name,
+            name,
             (
                 Cell.estimate(quality.aurc, decimal),
-                Cell.estimate(quality.excess, decimal),
+                Cell.estimate(quality.excess_aurc, decimal),
                 Cell.estimate(quality.augrc, decimal),
-                Cell("none" if quality.coverage is None else percent(quality.coverage)),
+                Cell(
+                    "none"
+                    if quality.coverage_at_risk is None
+                    else percent(quality.coverage_at_risk)
+                ),
                 Cell(str(quality.cases)),
             ),
         )
-        for quality in rankings
+        for name, quality in rankings.items()
     )
     columns = ("AURC", "excess AURC", "AUGRC", at_risk, "Cases")
     return Table("Ranking", columns, lines, notes=(_AREAS,))
@@ -396,7 +400,9 @@ def _fingerprint(fingerprint: Fingerprint) -> str:
 
 
 def _values(
-    found: Calibrated, signals: Sequence[SignalQuality], rankings: Sequence[SelectiveQuality]
+    found: Calibrated,
+    signals: Mapping[str, SignalQuality],
+    rankings: Mapping[str, SelectiveQuality],
 ) -> dict[str, Any]:
     """Content of the JSON file; free of NaN."""
     return {
@@ -418,8 +424,11 @@ def _values(
         "held_out": asdict(found.rates) if found.rates and found.test else None,
         "certified_on": asdict(found.rates) if found.rates and not found.test else None,
         "problems": [asdict(problem) for problem in found.problems],
-        "signals": {quality.name: _signal(quality) for quality in signals},
-        "rankings": {quality.name: _ranking(quality) for quality in rankings},
+        "signals": {name: asdict(quality) for name, quality in signals.items()},
+        "rankings": {
+            name: {key: one for key, one in asdict(quality).items() if key != "curve"}
+            for name, quality in rankings.items()
+        },
         "warnings": list(found.warnings),
         "not_promised": list(found.not_promised),
     }
@@ -433,32 +442,27 @@ def _part(cases: Sequence[CalibrationRecord]) -> dict[str, int]:
     }
 
 
-def _signal(quality: SignalQuality) -> dict[str, Any]:
-    return {
-        "calibrator": quality.kind,
-        "reason": quality.reason,
-        "losses": dict(quality.losses),
-        "cases": quality.cases,
-        "failed": quality.failed,
-        "auroc": quality.auroc,
-        "before": None if quality.before is None else _stated(quality.before),
-        "after": _stated(quality.after),
-    }
+def what_if_of(policy: Policy, outcomes: Sequence[Outcome], which: str) -> WhatIf:
+    """Let a reader try other thresholds on these cases.
+
+    Args:
+        policy: whose thresholds are the point to compare with.
+        outcomes: of the cases under it.
+        which: cases these are, in words.
+    """
+    return WhatIf(tuple(map(_case, outcomes)), policy, which, leave_one_out=False)
 
 
-def _stated(stated: StatedProbabilities) -> dict[str, Any]:
-    return {
-        "calibration_error": stated.calibration_error.to_dict(),
-        "brier": stated.brier.to_dict(),
-        "bins": [asdict(found) for found in stated.diagram.bins],
-    }
-
-
-def _ranking(quality: SelectiveQuality) -> dict[str, Any]:
-    return {
-        "cases": quality.cases,
-        "aurc": quality.aurc.to_dict(),
-        "excess_aurc": quality.excess.to_dict(),
-        "augrc": quality.augrc.to_dict(),
-        "coverage_at_risk": quality.coverage,
-    }
+def _case(outcome: Outcome) -> WhatIfCase:
+    case = outcome.case
+    return WhatIfCase(
+        name=" · ".join(part for part in (case.question_id, case.case) if part),
+        question="",
+        relevance=outcome.relevance,
+        confidence=outcome.confidence,
+        context_right=bool(case.context_right),
+        memory_right=bool(case.closed_book_right),
+        conflict=case.conflict,
+        nothing_retrieved=case.nothing_retrieved,
+        weight=case.weight,
+    )

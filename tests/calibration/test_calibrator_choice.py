@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -11,11 +9,8 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GroupKFold, cross_val_predict
 
 from knowgate.calibration import CalibratorChoice
-from knowgate.calibration._calibrators import clustered_standard_error, deal_to_folds
+from knowgate.calibration._calibrators import deal_to_folds
 from knowgate.guard.policy import (
-    IdentityCalibrator,
-    PlattCalibrator,
-    StepCalibrator,
     TemperatureCalibrator,
 )
 
@@ -37,43 +32,6 @@ def test_overconfident_probabilities_get_a_temperature() -> None:
     assert set(found.losses) == {"platt", "isotonic", "temperature", "venn_abers"}
     assert set(found.brier_scores) == set(found.standard_errors) == set(found.losses)
     assert (found.n, found.folds) == (1500, 5)
-
-
-def test_a_logistic_raw_score_gets_platts_curve() -> None:
-    rng = np.random.default_rng(1)
-    scores = rng.normal(size=1500)
-    outcomes = rng.random(1500) < _sigmoid(2 * scores - 1)
-
-    found = CalibratorChoice.among(scores.tolist(), outcomes.tolist())
-
-    assert found.kind == "platt"
-    assert isinstance(found.calibrator, PlattCalibrator)
-    # Scores outside 0 and 1 are no probabilities.
-    assert "temperature" not in found.losses
-
-
-def test_a_curve_of_steps_gets_a_table() -> None:
-    rng = np.random.default_rng(2)
-    scores = rng.random(2000)
-    outcomes = rng.random(2000) < np.select([scores < 0.3, scores < 0.9], [0.05, 0.5], 0.98)
-
-    found = CalibratorChoice.among(scores.tolist(), outcomes.tolist())
-
-    assert found.kind in ("isotonic", "venn_abers")
-    assert isinstance(found.calibrator, StepCalibrator)
-    assert found.losses[found.kind] < found.losses["platt"] - found.standard_errors["platt"]
-
-
-def test_probabilities_that_are_right_stay_as_they_are_where_that_is_allowed() -> None:
-    rng = np.random.default_rng(3)
-    stated = rng.random(1000)
-    outcomes = rng.random(1000) < stated
-
-    found = CalibratorChoice.among(
-        stated.tolist(), outcomes.tolist(), kinds=("identity", "platt", "venn_abers")
-    )
-
-    assert (found.kind, found.calibrator) == ("identity", IdentityCalibrator())
 
 
 def test_the_simplest_within_one_standard_error_wins() -> None:
@@ -128,17 +86,6 @@ def test_a_group_never_lies_in_two_folds_and_folds_are_alike() -> None:
     assert np.ptp(np.bincount(fold, weights=outcomes)) <= 5
 
 
-def test_cases_of_one_group_are_no_further_evidence() -> None:
-    # Each group repeats its only case: a fourfold sample is no surer.
-    values = np.random.default_rng(6).normal(size=50)
-    once = clustered_standard_error(values, np.arange(50))
-
-    fourfold = clustered_standard_error(np.repeat(values, 4), np.repeat(np.arange(50), 4))
-
-    assert once == pytest.approx(values.std(ddof=1) / math.sqrt(50))
-    assert fourfold == pytest.approx(once)
-
-
 def test_variants_of_one_question_do_not_leak_into_its_own_judgement() -> None:
     # Pure noise, each question having its own score: with variants of it among the fitted
     # cases, a table looks some of the answers up.
@@ -173,43 +120,3 @@ def test_with_too_little_to_compare_the_choice_is_platt_and_says_so(
     assert found.kind == "platt"
     assert (found.losses, found.brier_scores, found.folds) == ({}, {}, 0)
     assert "too few to compare" in found.reason
-
-
-def test_without_platt_among_the_kinds_the_simplest_stands_in() -> None:
-    scores, outcomes = [0.2, 0.3, 0.8, 0.9], [False, False, True, True]
-
-    found = CalibratorChoice.among(scores, outcomes, kinds=("venn_abers", "isotonic"))
-
-    assert found.kind == "isotonic"
-
-
-@pytest.mark.parametrize("outcomes", [[], [True] * 50, [False] * 50], ids=["no", "true", "false"])
-def test_without_both_outcomes_the_calibrator_is_the_identity(outcomes: list[bool]) -> None:
-    found = CalibratorChoice.among([0.01 * i for i in range(len(outcomes))], outcomes)
-
-    assert (found.kind, found.calibrator) == ("identity", IdentityCalibrator())
-    assert found.losses == {}
-
-
-def test_the_choice_is_deterministic_and_its_seed_counts() -> None:
-    rng = np.random.default_rng(8)
-    scores = rng.random(200).tolist()
-    outcomes = (rng.random(200) < scores).tolist()
-
-    first = CalibratorChoice.among(scores, outcomes, seed=1)
-
-    assert first == CalibratorChoice.among(scores, outcomes, seed=1)
-    assert first.losses != CalibratorChoice.among(scores, outcomes, seed=2).losses
-
-
-def test_arguments_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(ValueError, match="no calibrator of kind 'beta'"):
-        CalibratorChoice.among([0.1, 0.2], [True, False], kinds=["beta"])
-    with pytest.raises(ValueError, match="suits"):
-        CalibratorChoice.among([1.5, 0.2], [True, False], kinds=["temperature"])
-    with pytest.raises(ValueError, match="two folds"):
-        CalibratorChoice.among([0.1, 0.2], [True, False], folds=1)
-    with pytest.raises(ValueError, match="2 scores for 1 groups"):
-        CalibratorChoice.among([0.1, 0.2], [True, False], groups=["a"])
-    with pytest.raises(ValueError, match="finite"):
-        CalibratorChoice.among([math.nan, 0.2], [True, False])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from random import Random
 
 import numpy as np
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
 from knowgate.calibration._calibrators import fit_isotonic
-from knowgate.guard.policy import IdentityCalibrator, StepCalibrator
+from knowgate.guard.policy import StepCalibrator
 
 _CASES = st.lists(
     st.tuples(
@@ -71,31 +70,6 @@ def test_perfect_separation_is_as_sure_as_the_counts_allow(below: int, above: in
     assert found == StepCalibrator(
         edges=(0.5,), values=(1 / (below + 2), (above + 1) / (above + 2))
     )
-
-
-def test_a_score_that_falls_with_the_outcome_gives_the_share_everywhere() -> None:
-    found = fit_isotonic([0.1, 0.2, 0.8, 0.9], [True, True, True, False])
-
-    assert found == StepCalibrator(edges=(), values=(0.75,))
-    assert fit_isotonic([0.5] * 4, [True, False, False, False]).apply(7.0) == 0.25
-
-
-@pytest.mark.parametrize("outcomes", [[], [True] * 3, [False] * 3], ids=["none", "true", "false"])
-def test_without_both_outcomes_the_identity_is_returned(outcomes: list[bool]) -> None:
-    assert fit_isotonic([0.2] * len(outcomes), outcomes) == IdentityCalibrator()
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_scores_that_are_not_finite_are_refused(bad: float) -> None:
-    with pytest.raises(ValueError, match="finite"):
-        fit_isotonic([bad, 0.5], [True, False])
-
-
-def test_cases_that_do_not_fit_together_are_refused() -> None:
-    with pytest.raises(ValueError, match="2 scores for 1 outcomes"):
-        fit_isotonic([0.1, 0.2], [True])
-    with pytest.raises(ValueError, match="true or false"):
-        fit_isotonic(np.asarray([0.1, 0.2]), np.asarray([0.5, 1.0]))
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)

@@ -54,7 +54,7 @@ def test_each_draw_is_the_measure_on_the_drawn_cases() -> None:
     found = PairedScores({"a": good}, {"a": bad}, owners, resamples=50)
     (parts,) = list(found._draws.parts())
     for weights, auroc, lost in zip(
-        parts, found._aurocs["a"], found._false_abstentions("a", 0.3), strict=True
+        parts, found._aurocs["a"], found._false_abstention("a", 0.3)[1], strict=True
     ):
         drawn = [
             [x for x, owner in zip(side, own, strict=True) for _ in range(int(weights[owner]))]
@@ -80,31 +80,9 @@ def test_cases_of_one_cluster_are_one_piece_of_evidence() -> None:
     assert widths[0] > 1.7 * widths[1]
 
 
-def test_a_wider_confidence_gives_a_wider_interval() -> None:
-    found = _paired(resamples=400)
-    narrow, wide = (found.auroc_difference("a", "b", confidence=c) for c in (0.8, 0.99))
-    assert wide.low <= narrow.low <= narrow.high <= wide.high  # type: ignore[operator]
-    assert (narrow.low, narrow.high) != (wide.low, wide.high)
-
-
 def test_no_case_of_a_kind_is_no_number() -> None:
     found = PairedScores({"a": []}, {"a": [1.0]}, ([], [0]))
     assert found.auroc("a").value is None
     assert found.auroc_difference("a", "a").value is None
     assert found.false_abstention("a", 0.1).value is None
     assert found.false_abstention_difference("a", "a", 0.1).value is None
-
-
-@pytest.mark.parametrize(
-    ("good", "bad", "words"),
-    [
-        ({"a": [1.0]}, {"b": [1.0]}, "different scorers"),
-        ({"a": [1.0, 2.0]}, {"a": [1.0]}, "2 scores for 1 cases"),
-        ({"a": [1.0]}, {"a": [math.nan]}, "NaN"),
-    ],
-)
-def test_scores_that_do_not_fit_are_rejected(
-    good: dict[str, list[float]], bad: dict[str, list[float]], words: str
-) -> None:
-    with pytest.raises(ValueError, match=words):
-        PairedScores(good, bad, ([0], [0]))

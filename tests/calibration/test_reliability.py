@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -55,36 +54,6 @@ def test_every_case_lies_in_one_bin_and_equal_probabilities_in_the_same(
     assert all(a.high < b.low for a, b in itertools.pairwise(found))
 
 
-def test_without_cases_nothing_is_made_up() -> None:
-    assert ReliabilityDiagram.of([], []).bins == ()
-    assert ReliabilityDiagram.brier_score([], []) is None
-    assert ReliabilityDiagram.debiased_error([], []) is None
-    assert ReliabilityDiagram.debiased_error([0.4], [True]) is None
-    assert Interval.bootstrap(ReliabilityDiagram.brier_score, [], []) == Interval()
-
-
-@pytest.mark.parametrize(
-    ("bins", "digits", "peer"),
-    [
-        (5, 17, 0.1199119918716477),
-        (10, 17, 0.1164602406481516),
-        (15, 17, 0.10746394585135034),
-        (20, 17, 0.1071135343185247),
-        (3, 1, 0.12190367433608969),
-        (10, 1, 0.12992082617470516),
-        (15, 1, 0.12804687118786326),
-    ],
-)
-def test_the_debiased_error_agrees_with_the_peer(bins: int, digits: int, peer: float) -> None:
-    # uncertainty-calibration 0.1.4: lower_bound_scaling_ce(p, y, p=2, debias=True, num_bins=…);
-    # get_calibration_error(p, y, p=2, debias=True) is that of 15 bins.
-    stated = [round(p, digits) for p in _PEER_STATED]
-
-    found = ReliabilityDiagram.debiased_error(stated, _PEER_OUTCOMES, bins=bins)
-
-    assert found == pytest.approx(peer, rel=1e-9)
-
-
 def test_the_debiased_error_by_hand() -> None:
     # One bin: gap .5 - .75, less .75 × .25 / 3. Two: gaps .2 and .1, the shares being 1 and 0.
     assert ReliabilityDiagram.debiased_error([0.5] * 4, [True, True, True, False]) == 0.0
@@ -93,59 +62,10 @@ def test_the_debiased_error_by_hand() -> None:
     ) == pytest.approx(math.sqrt((0.01 + 0.04) / 2))
 
 
-def test_the_debiased_error_of_right_probabilities_has_no_floor() -> None:
-    rng = np.random.default_rng(0)
-    squares, plain = [], []
-    for _ in range(200):
-        stated = rng.random(200)
-        outcomes = (rng.random(200) < stated).astype(np.float64)
-        squares.append(ReliabilityDiagram.debiased_error(stated, outcomes))
-        plain.append(ReliabilityDiagram.expected_error(stated, outcomes))
-
-    # About half of the draws lie at or below zero before the cut; the plain gap never does.
-    assert np.median([value for value in squares if value is not None]) < 0.03
-    assert min(value for value in plain if value is not None) > 0.02
-
-
 def test_the_brier_score_is_scikit_learns() -> None:
     found = ReliabilityDiagram.brier_score(_PEER_STATED, _PEER_OUTCOMES)
 
     assert found == pytest.approx(brier_score_loss(_PEER_OUTCOMES, _PEER_STATED), rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    "measure",
-    [ReliabilityDiagram.brier_score, ReliabilityDiagram.debiased_error, ReliabilityDiagram.of],
-)
-def test_cases_off_their_scale_are_refused(measure: Callable[..., object]) -> None:
-    for bad in (-0.1, 1.1, math.nan, math.inf):
-        with pytest.raises(ValueError, match="between 0 and 1"):
-            measure([bad, 0.5], [True, False])
-    with pytest.raises(ValueError, match="1 probabilities for 2 outcomes"):
-        measure([0.5], [True, False])
-    with pytest.raises(ValueError, match="true or false"):
-        measure([0.5], np.asarray([0.5]))
-
-
-def test_a_diagram_without_a_bin_is_refused() -> None:
-    with pytest.raises(ValueError, match="must be a bin"):
-        ReliabilityDiagram.of([0.5], [True], bins=0)
-    with pytest.raises(ValueError, match="must be a bin"):
-        ReliabilityDiagram.debiased_error([0.5], [True], bins=0)
-
-
-def test_the_bootstrap_is_deterministic_and_its_seed_counts() -> None:
-    first = Interval.bootstrap(
-        ReliabilityDiagram.brier_score, _PEER_STATED, _PEER_OUTCOMES, seed=1, resamples=200
-    )
-
-    assert first == Interval.bootstrap(
-        ReliabilityDiagram.brier_score, _PEER_STATED, _PEER_OUTCOMES, seed=1, resamples=200
-    )
-    assert first != Interval.bootstrap(
-        ReliabilityDiagram.brier_score, _PEER_STATED, _PEER_OUTCOMES, seed=2, resamples=200
-    )
-    assert first.n == 300
 
 
 def test_the_interval_of_a_mean_is_the_normal_one() -> None:
@@ -202,34 +122,3 @@ def test_a_ninety_percent_interval_holds_the_truth_about_that_often(
         held += found.low <= truth <= found.high
 
     assert least <= held / 60 <= 1.0
-
-
-def test_draws_without_spread_claim_no_certainty() -> None:
-    perfect = Interval.bootstrap(
-        ReliabilityDiagram.brier_score, [1.0] * 20, [True] * 20, resamples=50
-    )
-    beyond = Interval.bootstrap(lambda _p, _o: 7.0, [1.0] * 20, [True] * 20, resamples=50)
-
-    assert perfect == Interval.wilson(0, 20)
-    assert beyond == Interval(7.0, None, None, 20)
-
-
-def test_draws_where_the_statistic_is_undefined_are_left_out() -> None:
-    def share_of_sure(stated: np.ndarray, outcomes: np.ndarray) -> float | None:
-        sure = stated > 0.5
-        return float(outcomes[sure].mean()) if sure.any() else None
-
-    found = Interval.bootstrap(share_of_sure, [0.9, 0.1, 0.1], [True, False, True], resamples=100)
-    none = Interval.bootstrap(share_of_sure, [0.1], [True], resamples=10)
-
-    assert found == Interval.wilson(3, 3)
-    assert none == Interval()
-
-
-def test_a_bootstrap_that_makes_no_sense_is_refused() -> None:
-    with pytest.raises(ValueError, match="level"):
-        Interval.bootstrap(ReliabilityDiagram.brier_score, [0.5], [True], level=1.0)
-    with pytest.raises(ValueError, match="resample"):
-        Interval.bootstrap(ReliabilityDiagram.brier_score, [0.5], [True], resamples=0)
-    with pytest.raises(ValueError, match="2 groups"):
-        Interval.bootstrap(ReliabilityDiagram.brier_score, [0.5], [True], groups=["a", "b"])

@@ -17,8 +17,13 @@ from pathlib import Path
 
 from knowgate.calibration import SelectiveCurve
 from knowgate.calibration.training.sufficiency import TrainingQuestion
-from knowgate.calibration.training.sufficiency._cases import SetCase, mix_examples, retrieval_cases
-from knowgate.calibration.training.sufficiency._mix import MixExample, fit_match_model
+from knowgate.calibration.training.sufficiency._cases import (
+    MixExample,
+    SetCase,
+    fit_match_model,
+    mix_examples,
+    retrieval_cases,
+)
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.signals.relevance import MatchModel, SufficiencyScorer, ToldMix
 from tools.sufficiency.pairs import read_pairs

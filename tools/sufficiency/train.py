@@ -20,8 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowgate.calibration.training.sufficiency import TrainableEncoder
-from knowgate.calibration.training.sufficiency._tuning import TrainingSettings, train_adapter
+from knowgate.calibration.training.sufficiency._cases import TopicBatches
+from knowgate.calibration.training.sufficiency._tuning import TrainingSettings, train_on
+from knowgate.guard.engine import TokenEncoder
 from knowgate.guard.errors import optional_import
+from knowgate.guard.signals.relevance import word_piece_idf
 from tools.sufficiency.pairs import read_pairs
 
 # Yes/no passages are told apart by topic alone, and policy labels are loose; answers
@@ -63,10 +66,11 @@ def main() -> None:
             print(f"{step}: loss {recent:.3f}, {seconds:.2f} s a step", flush=True)
         return False
 
-    settings = TrainingSettings(steps=arguments.steps, seed=SEED)
-    train_adapter(
-        encoder, questions, settings, embed=embed, source_weights=SOURCE_WEIGHTS, on_step=report
-    )
+    settings = TrainingSettings(steps=arguments.steps)
+    idf = word_piece_idf(TokenEncoder(cache_bytes=0))
+    assert idf is not None  # the embedded model's own table
+    batches = TopicBatches(questions, embed, seed=SEED, source_weights=SOURCE_WEIGHTS)
+    train_on(encoder, batches, idf, settings, report)
     arguments.out.mkdir(parents=True, exist_ok=True)
     encoder.save(arguments.out)
 

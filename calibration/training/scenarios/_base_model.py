@@ -13,7 +13,8 @@ from typing import Any
 
 from ....guard.engine import ModelFolder, quiet_loading
 from ....guard.errors import DeviceError, ModelFolderError, optional_import
-from ....guard.files import file_sha256, open_regular, read_json, write_json
+from ....guard.files import file_sha256, open_regular, read_json
+from .._adapters import WEIGHTS_FILE
 from ._batches import end_ids
 from ._settings import ScenarioTrainingSettings
 
@@ -183,8 +184,6 @@ def _window(config: Any) -> int | None:
     return None
 
 
-WEIGHTS_FILE = "adapter_model.safetensors"
-CONFIG_FILE = "adapter_config.json"
 # Says that the folder is complete, so it comes last.
 TRAINING_FILE = "training.json"
 SCHEMA = 1
@@ -208,22 +207,3 @@ def finished_training(folder: Path, identity: Mapping[str, Any]) -> dict[str, An
     same = found.get("identity") == json.loads(json.dumps(identity))
     whole = found.get("adapter_sha256") == file_sha256(folder / WEIGHTS_FILE)
     return found if same and whole else None
-
-
-def write_adapter(model: Any, folder: Path) -> str:
-    """Write peft's two files into an existing folder; returns the sha256 of the weights."""
-    # Not "auto", which asks the hub whether the vocabulary is another.
-    model.save_pretrained(str(folder), safe_serialization=True, save_embedding_layers=False)
-    (folder / "README.md").unlink(missing_ok=True)
-    config = read_json(folder / CONFIG_FILE)
-    # A path of this machine says nothing elsewhere.
-    config["base_model_name_or_path"] = None
-    config["target_modules"] = sorted(config["target_modules"])
-    write_json(folder / CONFIG_FILE, config)
-    library = optional_import("safetensors.torch")
-    weights = folder / WEIGHTS_FILE
-    tensors = {name: t.contiguous() for name, t in library.load_file(weights).items()}
-    # Written again: the library's file is readable by its owner only.
-    weights.unlink()
-    weights.write_bytes(library.save(tensors, metadata={"format": "pt"}))
-    return file_sha256(weights)

@@ -33,8 +33,6 @@ class ScenarioTrainingSettings:
         epochs: times that every example is seen.
         most_steps: training ends after that many steps of the optimiser; None for all epochs.
         beta: of the preference objective: how much a step away from the base model costs.
-        chosen_weight: weight of the chosen reply's own loss beside the preference
-            objective; 0 is plain DPO.
         max_tokens: longer examples are left out, and counted; None for the model's window.
         device: `auto` (CUDA when there), `cpu`, `cuda` or `cuda:N`.
         dtype: of the frozen weights: `auto` (bfloat16 on CUDA devices that have it, float32
@@ -56,7 +54,6 @@ class ScenarioTrainingSettings:
     epochs: int = 3
     most_steps: int | None = None
     beta: float = 0.1
-    chosen_weight: float = 0.0
     max_tokens: int | None = None
     device: str = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -78,9 +75,8 @@ class ScenarioTrainingSettings:
         for name in ("learning_rate", "beta"):
             value = getattr(self, name)
             _require(math.isfinite(value) and value > 0, name, value, "a number above 0")
-        for name in ("weight_decay", "chosen_weight"):
-            value = getattr(self, name)
-            _require(math.isfinite(value) and value >= 0, name, value, "0 or more")
+        decay = self.weight_decay
+        _require(math.isfinite(decay) and decay >= 0, "weight_decay", decay, "0 or more")
         dtypes = ("auto", "float32", "bfloat16")
         _require(self.dtype in dtypes, "dtype", self.dtype, f"one of {', '.join(dtypes)}")
         _require(0 <= self.warm_up < 1, "warm_up", self.warm_up, "0 or more and below 1")
@@ -117,6 +113,11 @@ class TrainingExample:
     prompt: str
     target: str
 
+    @property
+    def replies(self) -> tuple[str, ...]:
+        """The reply."""
+        return (self.target,)
+
 
 @dataclass(frozen=True, slots=True)
 class PreferenceExample:
@@ -131,6 +132,11 @@ class PreferenceExample:
     prompt: str
     chosen: str
     rejected: str
+
+    @property
+    def replies(self) -> tuple[str, ...]:
+        """Both replies, the wanted one first."""
+        return self.chosen, self.rejected
 
 
 def examples_sha256(examples: Sequence[TrainingExample] | Sequence[PreferenceExample]) -> str:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
+import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....guard.errors import DeviceError, InputError, optional_import
-from ....guard.files import new_folder, require_new_folder, write_json
+from ....guard.files import file_sha256, new_folder, read_json, require_new_folder, write_json
+from .._adapters import write_adapter
 from ._base_model import (
     SCHEMA,
     TRAINING_FILE,
@@ -21,10 +24,8 @@ from ._base_model import (
     trainable_model,
     training_device,
     weights_sha256,
-    write_adapter,
 )
 from ._batches import TargetTokens, TokenBatch, TokenRow, pad_rows, shuffled_batches
-from ._checkpoints import Checkpoint
 from ._settings import (
     PreferenceExample,
     ScenarioTrainingReport,
@@ -82,9 +83,6 @@ def preference_loss(
 
 
 _CLIP = 1.0
-# Loss of some examples as a tensor, to be divided by the second: their weight in a batch's mean.
-PartLoss = Callable[[Sequence[int]], Any]
-PartWeight = Callable[[Sequence[int]], float]
 
 
 def learning_rate_share(step: int, steps: int, warm_up: float) -> float:
@@ -102,8 +100,7 @@ def learning_rate_share(step: int, steps: int, warm_up: float) -> float:
 def run_epochs(
     model: Any,
     lengths: Sequence[int],
-    loss_of: PartLoss,
-    weight_of: PartWeight,
+    loss: _Loss,
     settings: ScenarioTrainingSettings,
     *,
     seed: int,
@@ -115,8 +112,7 @@ def run_epochs(
     Args:
         model: whose trainable parameters move.
         lengths: tokens of each example.
-        loss_of: summed loss of the examples with these numbers.
-        weight_of: what the sum over a batch is divided by.
+        loss: summed loss of the examples with these numbers, and what it is divided by.
         settings: how.
         seed: of the order.
         checkpoint: where the state is stored, and where a killed training continues.
@@ -127,6 +123,7 @@ def run_epochs(
         DeviceError: a batch does not fit into memory.
     """
     torch = optional_import("torch")
+    loss_of, weight_of = loss
     trained = [one for one in model.parameters() if one.requires_grad]
     optimiser = torch.optim.AdamW(
         trained, lr=settings.learning_rate, weight_decay=settings.weight_decay
@@ -142,16 +139,16 @@ def run_epochs(
         for group in optimiser.param_groups:
             group["lr"] = settings.learning_rate * share
         weight = weight_of(batch)
-        loss = _back_propagate(batch, loss_of, weight, settings.rows_at_once)
+        summed = _back_propagate(batch, loss_of, weight, settings.rows_at_once)
         norm = torch.nn.utils.clip_grad_norm_(trained, _CLIP)
-        if not (math.isfinite(loss) and bool(torch.isfinite(norm))):
+        if not (math.isfinite(summed) and bool(torch.isfinite(norm))):
             raise TrainingDivergedError(
                 f"the loss is no number any more at step {done + 1} of {len(batches)} — "
                 "use a lower learning rate"
             )
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
-        history.append((loss, weight))
+        history.append((summed, weight))
         checkpoint.save_when_due(trained, optimiser, history)
         if on_progress is not None:
             on_progress(done + 1, len(batches))
@@ -168,7 +165,10 @@ def _epoch_means(epochs: Sequence[int], history: Sequence[tuple[float, float]]) 
 
 
 def _back_propagate(
-    batch: Sequence[int], loss_of: PartLoss, weight: float, rows_at_once: int | None
+    batch: Sequence[int],
+    loss_of: Callable[[Sequence[int]], Any],
+    weight: float,
+    rows_at_once: int | None,
 ) -> float:
     """Add a batch's gradients part by part; returns the summed loss."""
     torch = optional_import("torch")
@@ -188,7 +188,7 @@ def _back_propagate(
 
 
 Progress = Callable[[int, int], None]
-_Trainer = Callable[[TrainableModel, list[tuple[TokenRow, ...]], Checkpoint], list[float]]
+_Rows = Sequence[tuple[TokenRow, ...]]
 _Loss = tuple[Callable[[Sequence[int]], Any], Callable[[Sequence[int]], int]]
 """Summed loss of the examples of these numbers, and what it is divided by."""
 
@@ -218,8 +218,7 @@ def train_scenarios(
 
     For `TrainingExample` the loss is on the replies' tokens and their end token only. For
     `PreferenceExample` it is `preference_loss` with the base model, its adapter off, as
-    reference, plus `settings.chosen_weight` times the mean loss of the chosen reply's
-    tokens. The same examples, settings, seed, versions and thread count give the same adapter;
+    reference. The same examples, settings, seed, versions and thread count give the same adapter;
     a training that was killed continues from what it stored beside `out` about once a minute.
 
     Args:
@@ -238,42 +237,93 @@ def train_scenarios(
         MissingDependencyError: peft, or bitsandbytes where 4-bit weights are asked for.
         TrainingDivergedError: the loss is NaN or infinite; nothing is written.
     """
-    chosen = settings or ScenarioTrainingSettings()
-    wanted = [one for one in examples if isinstance(one, TrainingExample)]
-    pairs = [one for one in examples if isinstance(one, PreferenceExample)]
-    if wanted and pairs:
-        raise InputError("are of two kinds", where="examples", hint="train on one kind at a time")
-    texts: list[tuple[str, tuple[str, ...]]] = [
-        *((one.prompt, (one.target,)) for one in wanted),
-        *((one.prompt, (one.chosen, one.rejected)) for one in pairs),
-    ]
-    objective = "preference" if pairs else "supervised"
-    identity = _identity(objective, examples_sha256(examples), chosen, seed)
-    make = _preference_loss if pairs else _reply_loss
-
-    def train(
-        base: TrainableModel, rows: list[tuple[TokenRow, ...]], checkpoint: Checkpoint
-    ) -> list[float]:
-        loss_of, weight_of = make(base, rows, chosen)
-        return run_epochs(
-            base.model,
-            [max(len(row.ids) for row in texts) for texts in rows],
-            loss_of,
-            weight_of,
-            chosen,
-            seed=seed,
-            checkpoint=checkpoint,
-            on_progress=on_progress,
+    chosen, out = settings or ScenarioTrainingSettings(), Path(out)
+    kinds = {type(one) for one in examples}
+    if len(kinds) != 1:
+        raise InputError(
+            "are of two kinds" if kinds else "there are none",
+            where="examples",
+            hint="train on one kind at a time" if kinds else "give at least one",
         )
+    device = training_device(chosen)
+    identity: dict[str, Any] = {
+        "objective": "preference" if kinds == {PreferenceExample} else "supervised",
+        "examples_sha256": examples_sha256(examples),
+        "settings": asdict(chosen),
+        "seed": seed,
+        "base_sha256": weights_sha256(base_weights(Path(model_path))),
+    }
+    stored = finished_training(out, identity)
+    reused = stored is not None
+    if stored is None:
+        require_new_folder(out)
+        torch = optional_import("torch")
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            base = trainable_model(Path(model_path), chosen, device)
+            rows = _encode(base, examples, chosen)
+            stored = _train(
+                base, rows, len(examples) - len(rows), out, identity, chosen, on_progress
+            )
+    names = ("examples", "left_out", "steps", "seconds", "device", "adapter_sha256")
+    return ScenarioTrainingReport(
+        folder=out,
+        objective=identity["objective"],
+        losses=tuple(stored["losses"]),
+        base_sha256=identity["base_sha256"],
+        reused=reused,
+        **{name: stored[name] for name in names},
+    )
 
-    return _train(Path(model_path), texts, Path(out), identity, chosen, seed, train)
+
+def _train(
+    base: TrainableModel,
+    rows: _Rows,
+    left_out: int,
+    out: Path,
+    identity: dict[str, Any],
+    settings: ScenarioTrainingSettings,
+    on_progress: Progress | None,
+) -> dict[str, Any]:
+    """Train the adapter and write its folder; returns what `training.json` says."""
+    torch, started = optional_import("torch"), time.monotonic()
+    checkpoint = Checkpoint(out, identity)
+    supervised = identity["objective"] == "supervised"
+    loss = _reply_loss(base, rows) if supervised else _preference_loss(base, rows, settings)
+    losses = run_epochs(
+        base.model,
+        [max(len(row.ids) for row in texts) for texts in rows],
+        loss,
+        settings,
+        seed=identity["seed"],
+        checkpoint=checkpoint,
+        on_progress=on_progress,
+    )
+    stored = {
+        "schema": SCHEMA,
+        "identity": identity,
+        "examples": len(rows),
+        "left_out": left_out,
+        "steps": settings.steps(len(rows)),
+        "losses": losses,
+        "seconds": round(time.monotonic() - started, 1),
+        "device": str(base.model.device),
+        "dtype": str(base.model.dtype).removeprefix("torch."),
+        "threads": torch.get_num_threads(),
+        "versions": {
+            name: str(optional_import(name).__version__)
+            for name in ("torch", "transformers", "peft")
+        },
+    }
+    with new_folder(out, last=TRAINING_FILE) as work:
+        stored["adapter_sha256"] = write_adapter(base.model, work)
+        write_json(work / TRAINING_FILE, stored)
+    checkpoint.remove()
+    return stored
 
 
-def _reply_loss(
-    base: TrainableModel, rows: list[tuple[TokenRow, ...]], settings: ScenarioTrainingSettings
-) -> _Loss:
+def _reply_loss(base: TrainableModel, rows: _Rows) -> _Loss:
     """Sum of the loss of the replies' tokens, and how many tokens these are."""
-    del settings
     device = base.model.device
 
     def loss_of(numbers: Sequence[int]) -> Any:
@@ -284,7 +334,7 @@ def _reply_loss(
 
 
 def _preference_loss(
-    base: TrainableModel, rows: list[tuple[TokenRow, ...]], settings: ScenarioTrainingSettings
+    base: TrainableModel, rows: _Rows, settings: ScenarioTrainingSettings
 ) -> _Loss:
     """Sum of the loss of pairs of replies, and how many pairs these are."""
     reference = _reference(base, rows, settings)
@@ -296,9 +346,6 @@ def _preference_loss(
         loss = preference_loss(
             found[:, 0], found[:, 1], anchors[:, 0], anchors[:, 1], settings.beta
         )
-        if settings.chosen_weight:
-            sizes = found.new_tensor([pair[0].targets for pair in pairs])
-            loss = loss - settings.chosen_weight * found[:, 0] / sizes
         return loss.sum()
 
     return loss_of, len
@@ -311,9 +358,7 @@ def _pair_logprobs(base: TrainableModel, pairs: Sequence[tuple[TokenRow, ...]]) 
     return reply_logprobs(base.model, batch).sum(1).view(-1, 2)
 
 
-def _reference(
-    base: TrainableModel, rows: list[tuple[TokenRow, ...]], settings: ScenarioTrainingSettings
-) -> Any:
+def _reference(base: TrainableModel, rows: _Rows, settings: ScenarioTrainingSettings) -> Any:
     """`_pair_logprobs` of all pairs under the base model; it does not change while training."""
     torch = optional_import("torch")
     size = settings.rows_at_once or settings.batch_size
@@ -326,78 +371,19 @@ def _reference(
     return found
 
 
-def _identity(
-    objective: str, examples: str, settings: ScenarioTrainingSettings, seed: int
-) -> dict[str, Any]:
-    return {
-        "objective": objective,
-        "examples_sha256": examples,
-        "settings": asdict(settings),
-        "seed": seed,
-    }
-
-
-def _train(
-    model_path: Path,
-    texts: Sequence[tuple[str, tuple[str, ...]]],
-    out: Path,
-    identity: dict[str, Any],
-    settings: ScenarioTrainingSettings,
-    seed: int,
-    train: _Trainer,
-) -> ScenarioTrainingReport:
-    """What both ways of training share: checks before, the folder after."""
-    if not texts:
-        raise InputError("there are none", where="examples", hint="give at least one")
-    device = training_device(settings)
-    base_sha256 = weights_sha256(base_weights(model_path))
-    identity = {**identity, "base_sha256": base_sha256}
-    if (stored := finished_training(out, identity)) is not None:
-        return _report(out, identity, stored, reused=True)
-    require_new_folder(out)
-    torch = optional_import("torch")
-    started = time.monotonic()
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
-        base = trainable_model(model_path, settings, device)
-        rows = _encode(base, texts, settings)
-        checkpoint = Checkpoint(out, identity)
-        losses = train(base, rows, checkpoint)
-    facts = {
-        "examples": len(rows),
-        "left_out": len(texts) - len(rows),
-        "steps": settings.steps(len(rows)),
-        "losses": losses,
-        "seconds": round(time.monotonic() - started, 1),
-        "device": str(device),
-        "dtype": str(base.model.dtype).removeprefix("torch."),
-        "threads": torch.get_num_threads(),
-        "versions": {
-            name: str(optional_import(name).__version__)
-            for name in ("torch", "transformers", "peft")
-        },
-    }
-    with new_folder(out, last=TRAINING_FILE) as work:
-        facts["adapter_sha256"] = write_adapter(base.model, work)
-        stored = {"schema": SCHEMA, "identity": identity, **facts}
-        write_json(work / TRAINING_FILE, stored)
-    checkpoint.remove()
-    return _report(out, identity, stored, reused=False)
-
-
 def _encode(
     base: TrainableModel,
-    texts: Sequence[tuple[str, tuple[str, ...]]],
+    examples: Sequence[TrainingExample] | Sequence[PreferenceExample],
     settings: ScenarioTrainingSettings,
-) -> list[tuple[TokenRow, ...]]:
+) -> _Rows:
     """Token rows of all examples that are not too long.
 
     Raises:
         InputError: an example is empty, or all are too long.
     """
     tokens = TargetTokens(base.tokenizer, base.end_ids, chat_template=settings.chat_template)
+    rows = [tuple(tokens.encode(one.prompt, reply) for reply in one.replies) for one in examples]
     limits = [limit for limit in (settings.max_tokens, base.window) if limit is not None]
-    rows = [tuple(tokens.encode(prompt, reply) for reply in replies) for prompt, replies in texts]
     if limits:
         rows = [row for row in rows if max(len(one.ids) for one in row) <= min(limits)]
     if not rows:
@@ -409,19 +395,70 @@ def _encode(
     return rows
 
 
-def _report(
-    out: Path, identity: dict[str, Any], stored: dict[str, Any], *, reused: bool
-) -> ScenarioTrainingReport:
-    return ScenarioTrainingReport(
-        folder=out,
-        objective=identity["objective"],
-        examples=stored["examples"],
-        left_out=stored["left_out"],
-        steps=stored["steps"],
-        losses=tuple(stored["losses"]),
-        seconds=stored["seconds"],
-        device=stored["device"],
-        base_sha256=identity["base_sha256"],
-        adapter_sha256=stored["adapter_sha256"],
-        reused=reused,
-    )
+# Between two checkpoints of a training.
+SECONDS = 60.0
+_STATE = "state.json"
+# A step's summed loss, and what it was divided by.
+History = list[tuple[float, float]]
+
+
+class Checkpoint:
+    """Stores weights and optimiser of a training about once a minute, beside its folder.
+
+    Args:
+        out: folder that the training will write.
+        identity: what makes a training this one; the state of another one is not used.
+    """
+
+    def __init__(self, out: Path, identity: Mapping[str, Any]) -> None:
+        self._folder = out.with_name(f".{out.name}.unfinished")
+        self._identity = json.loads(json.dumps(identity))
+        self._saved_at = time.monotonic()
+
+    def restore(self, trained: Sequence[Any], optimiser: Any) -> History:
+        """Load what a killed training stored; return its steps, none if it stored nothing."""
+        try:
+            state = read_json(self._folder / _STATE)
+            path = self._folder / state["weights"]
+            if state["identity"] != self._identity or file_sha256(path) != state["sha256"]:
+                return []
+        except (InputError, OSError, KeyError, TypeError):
+            return []
+        torch = optional_import("torch")
+        tensors = optional_import("safetensors.torch").load_file(path)
+        history = [(float(loss), float(weight)) for loss, weight in state["history"]]
+        slots = {}
+        for number, one in enumerate(trained):
+            one.data.copy_(tensors[f"{number}.weight"])
+            slots[number] = {
+                "step": torch.tensor(float(len(history))),
+                "exp_avg": tensors[f"{number}.exp_avg"],
+                "exp_avg_sq": tensors[f"{number}.exp_avg_sq"],
+            }
+        groups = optimiser.state_dict()["param_groups"]
+        optimiser.load_state_dict({"state": slots, "param_groups": groups})
+        return history
+
+    def save_when_due(self, trained: Sequence[Any], optimiser: Any, history: History) -> None:
+        """Store the state if the last time was a minute ago."""
+        if time.monotonic() - self._saved_at < SECONDS:
+            return
+        tensors = {}
+        for number, one in enumerate(trained):
+            slot = optimiser.state[one]
+            tensors[f"{number}.weight"] = one.detach()
+            tensors |= {f"{number}.{name}": slot[name] for name in ("exp_avg", "exp_avg_sq")}
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"step_{len(history)}.safetensors"
+        kept = {name: one.contiguous().cpu() for name, one in tensors.items()}
+        path.write_bytes(optional_import("safetensors.torch").save(kept))
+        state = {"identity": self._identity, "history": history, "weights": path.name}
+        write_json(self._folder / _STATE, {**state, "sha256": file_sha256(path)})
+        for other in self._folder.glob("step_*.safetensors"):
+            if other != path:
+                other.unlink()
+        self._saved_at = time.monotonic()
+
+    def remove(self) -> None:
+        """Remove the state: the training is finished."""
+        shutil.rmtree(self._folder, ignore_errors=True)

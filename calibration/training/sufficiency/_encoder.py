@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ....guard.engine import embedded_model_path, quiet_loading
 from ....guard.errors import optional_import
+from .._adapters import write_adapter
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -114,23 +115,8 @@ class TrainableEncoder:
 
     def save(self, folder: Path) -> None:
         """Write adapter_config.json and adapter_model.safetensors (float16) into a folder."""
-        import json
-
-        from ....guard.files import write_json
-
-        # Not "auto", which asks the hub whether the vocabulary is another.
-        self._model.save_pretrained(str(folder), save_embedding_layers=False)
-        (folder / "README.md").unlink(missing_ok=True)
-        config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
-        # A path of this machine says nothing elsewhere.
-        config["base_model_name_or_path"] = "sentence-transformers/all-MiniLM-L6-v2"
-        write_json(folder / "adapter_config.json", config)
-        library: Any = optional_import("safetensors.torch")
-        weights = folder / "adapter_model.safetensors"
-        halves = {name: t.half().contiguous() for name, t in library.load_file(weights).items()}
-        # Written again: the library's file is readable by its owner only.
-        weights.unlink()
-        weights.write_bytes(library.save(halves, metadata={"format": "pt"}))
+        base = "sentence-transformers/all-MiniLM-L6-v2"
+        write_adapter(self._model, folder, base=base, half=True)
 
 
 @contextlib.contextmanager

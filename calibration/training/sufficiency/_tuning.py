@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ....guard.engine import BiEncoderScorer, TokenEncoder
+from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError, optional_import
 from ....guard.signals.relevance import (
     BUNDLED_FOLDER,
@@ -27,8 +27,15 @@ from ....guard.signals.relevance import (
     word_piece_idf,
 )
 from ... import Interval, SelectiveCurve
-from ._batches import TopicBatches
-from ._cases import Embed, SetCase, TrainingQuestion, mix_examples, retrieval_cases
+from ._cases import (
+    MixExample,
+    SetCase,
+    TopicBatches,
+    TrainingQuestion,
+    fit_match_model,
+    mix_examples,
+    retrieval_cases,
+)
 from ._encoder import (
     MAX_PASSAGE_PIECES,
     MAX_QUESTION_PIECES,
@@ -37,7 +44,6 @@ from ._encoder import (
     learning_rate,
     similarities,
 )
-from ._mix import MixExample, fit_match_model
 
 _CLIP = 1.0
 
@@ -54,7 +60,6 @@ class TrainingSettings:
         mix_rate: peak learning rate of the objective's own seven numbers.
         warm_up: steps of the rise.
         length_penalty: of the match features.
-        seed: of the batches.
     """
 
     steps: int
@@ -62,43 +67,6 @@ class TrainingSettings:
     mix_rate: float = 2e-2
     warm_up: int = 60
     length_penalty: float = 0.06
-    seed: int = 0
-
-
-def train_adapter(
-    encoder: TrainableEncoder,
-    questions: Sequence[TrainingQuestion],
-    settings: TrainingSettings,
-    *,
-    embed: Embed | None = None,
-    source_weights: dict[str, float] | None = None,
-    on_step: OnStep | None = None,
-) -> int:
-    """Train the encoder's adapter in place, on batches of questions that lie close together.
-
-    Args:
-        encoder: whose adapter is trained.
-        questions: each with the passage that suffices.
-        settings: how.
-        embed: unit-length embeddings of texts, to find neighbours with; the encoder's own by
-            default.
-        source_weights: how much more often than others a source is drawn.
-        on_step: called after each step with its number (from 1) and loss; training
-            stops early when it returns True.
-
-    Returns:
-        Steps taken.
-
-    Raises:
-        InputError: the embedded model's vocabulary is not that of the table of weights.
-    """
-    idf = word_piece_idf(TokenEncoder(cache_bytes=0))
-    if idf is None:
-        raise InputError("the embedded model has another vocabulary than the table of weights")
-    batches = TopicBatches(
-        questions, embed or encoder.embed, seed=settings.seed, source_weights=source_weights
-    )
-    return train_on(encoder, batches, idf, settings, on_step)
 
 
 def train_on(
@@ -108,7 +76,16 @@ def train_on(
     settings: TrainingSettings,
     on_step: OnStep | None = None,
 ) -> int:
-    """Train on batches with this weight per word-piece id, as `train_adapter` does."""
+    """Train the encoder's adapter in place; returns the steps taken.
+
+    Args:
+        encoder: whose adapter is trained.
+        batches: questions that lie close together, each with the passage that suffices.
+        idf: weight of each word-piece id.
+        settings: how.
+        on_step: called after each step with its number (from 1) and loss; training
+            stops early when it returns True.
+    """
     torch: Any = optional_import("torch")
     objective = SetObjective()
     table = torch.from_numpy(np.array(idf, dtype=np.float32))

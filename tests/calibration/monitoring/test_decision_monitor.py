@@ -24,7 +24,6 @@ from tests.calibration.monitoring.populations import (
     Question,
     asked,
     calibrated_policy,
-    histogram,
     questions,
 )
 from tests.support.guards import guard_with, policy_with
@@ -77,17 +76,6 @@ async def test_a_guard_tells_it_every_decision_in_all_four_forms() -> None:
     assert "too few" in report.words
 
 
-def test_traffic_like_the_calibration_questions_raises_no_alarm() -> None:
-    policy = calibrated_policy()
-    report = told(monitored(policy), decisions(policy, 1, 1300)).report()
-
-    assert (report.decisions, report.complete, report.alarms) == (1300, True, ())
-    assert report.drift.decisions == 400
-    assert report.abstention.baseline is not None
-    assert "no drift seen" in report.words
-    assert "no change seen" in report.words
-
-
 def test_drift_and_a_changed_abstention_rate_are_told() -> None:
     policy = calibrated_policy()
     monitor = told(monitored(policy), decisions(policy, 1, 400))
@@ -117,27 +105,6 @@ def test_drift_is_judged_once_a_block_is_full_and_the_last_one_counts() -> None:
     same = decisions(policy, 3, 400)
     assert told(monitor, same[:399]).report().alarms[0] == "relevance_drift"
     assert "relevance_drift" not in told(monitor, same[399:]).report().alarms
-
-
-def test_without_a_baseline_the_first_block_is_one() -> None:
-    policy = calibrated_policy()
-    for monitor in (
-        monitored(policy, baseline="live"),
-        monitored(policy.model_copy(update={"histograms": {}})),
-    ):
-        told(monitor, decisions(policy, 1, 399))
-        assert monitor.report().abstention.baseline is None
-        assert "no baseline yet" in monitor.report().words
-        told(monitor, decisions(policy, 2, 1))
-        low, high = monitor.report().abstention.baseline or (1.0, 0.0)
-        rate = monitor.report().abstention.rate
-        assert rate.value is not None
-        assert low < rate.value < high
-
-
-def test_a_given_baseline_is_taken() -> None:
-    low, high = monitored(baseline=(10, 1000)).report().abstention.baseline or (1.0, 0.0)
-    assert low < 0.01 < high < 0.02
 
 
 def test_feedback_is_held_against_the_guarantee_for_all_routes_and_each() -> None:
@@ -210,12 +177,6 @@ def test_a_promise_for_each_route_is_broken_by_one_route() -> None:
     assert report.risks["all"].rise is None
 
 
-def test_a_promise_that_was_not_certified_is_none() -> None:
-    guarantee = GUARANTEE.model_copy(update={"certified": False})
-    policy = policy_with(relevance_threshold=None, guarantee=guarantee)
-    assert monitored(policy).report().risks == {}
-
-
 def test_a_late_rise_of_the_risk_is_seen_though_the_beginning_was_good() -> None:
     monitor = monitored(run_length=1000)
     for step in range(2300):
@@ -229,70 +190,6 @@ def test_a_late_rise_of_the_risk_is_seen_though_the_beginning_was_good() -> None
     assert not report.risks["all"].alarm
     monitor.reset()
     assert monitor.report().risk_rise is None
-
-
-def test_feedback_at_differing_rates() -> None:
-    monitor = monitored(least_rate=0.5)
-    monitor.feedback("answer", False, rate=0.5)
-    monitor.feedback("answer", None, rate=0.5)
-    state = monitor.report().risks["answer"]
-    assert (state.estimate.value, state.estimate.n, state.labels) == (1.0, 2, 1)
-
-
-def test_a_guarantee_of_leave_one_out_pass_rates_is_not_held_against_replies() -> None:
-    policy = calibrated_policy()
-    left_out = {"relevance.in_kb": histogram([0.5]), "relevance.left_out": histogram([0.5])}
-    policy = policy.model_copy(update={"histograms": left_out})
-
-    monitor = monitored(policy)
-
-    assert monitor.report().risks == {}
-    with pytest.raises(InputError, match="no risk is watched"):
-        monitor.feedback("answer", True)
-    assert monitored(policy, risk=0.2).report().risks["all"].risk == 0.2
-    assert monitored(policy_with()).report().risks == {}
-
-
-@pytest.mark.parametrize(
-    ("route", "right", "rate"),
-    [
-        ("abstain", True, 1.0),
-        ("nowhere", True, 1.0),
-        ("answer", 1, 1.0),
-        ("answer", True, 0.5),
-        ("answer", None, 1.0),
-    ],
-)
-def test_impossible_feedback_is_refused_and_leaves_no_trace(
-    route: str, right: bool | None, rate: float
-) -> None:
-    monitor = monitored()
-    before = monitor.to_dict()
-    with pytest.raises(InputError):
-        monitor.feedback(route, right, rate=rate)
-    assert monitor.to_dict() == before
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"window": 99},
-        {"window": True},
-        {"drift_alpha": 0.0},
-        {"risk": 1.0},
-        {"run_length": 0.5},
-        {"run_length": 0.5, "baseline": "live"},
-        {"run_length": "x"},
-        {"drift_alpha": 0.0001},
-        {"baseline": (2, 1)},
-        {"baseline": (0.5, 10)},
-        {"baseline": "Live"},
-        {"baseline": 5},
-    ],
-)
-def test_numbers_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(InputError):
-        monitored(**wrong)
 
 
 def test_reset_begins_anew() -> None:
@@ -358,14 +255,6 @@ def test_a_state_of_another_policy_or_a_broken_one_is_refused() -> None:
         with pytest.raises(InputError):
             monitor.restore({**state, **change})
     assert monitor.to_dict() == state
-
-
-def test_its_memory_does_not_grow_with_the_traffic() -> None:
-    policy = calibrated_policy()
-    monitor = told(monitored(policy), decisions(policy, 1, 801))
-    before = len(json.dumps(monitor.to_dict()))
-    told(monitor, decisions(policy, 2, 3000))
-    assert len(json.dumps(monitor.to_dict())) < before + 400
 
 
 def test_many_threads_lose_no_decision_and_no_label() -> None:
@@ -434,16 +323,6 @@ def test_a_registry_has_one_monitor_at_a_time() -> None:
     first.close()
     first.close()
     monitored(metrics=True, registry=registry)
-
-
-def test_it_shares_a_registry_with_a_guards_own_metrics() -> None:
-    registry = CollectorRegistry()
-    monitor = monitored(metrics=True, registry=registry)
-    guard = guard_with(calibrated_policy(), metrics=True, registry=registry, observers=[monitor])
-    guard.decide("q", ["a"])
-    text = generate_latest(registry).decode()
-    assert "knowgate_decisions_total{" in text
-    assert 'knowgate_abstention_rate{bound="estimate"} 1.0' in text
 
 
 @pytest.mark.slow

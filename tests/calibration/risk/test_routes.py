@@ -53,9 +53,7 @@ def test_routes_in_columns_are_those_of_the_policy(
     )
     point = PathPoint(relevance, confidence, "abstain" if checks else "ignore")
     # Beside another point, so that points with and without a conflict rule mix.
-    codes = Evidence.route_codes(
-        Evidence.of(found), [PathPoint(0.5, 0.5), point], conflict_between=between
-    )[1]
+    codes = Evidence.route_codes(Evidence.of(found, between), [PathPoint(0.5, 0.5), point])[1]
     expected = [policy.route(r.relevance, r.confidence, r.conflict) for r in found]
     assert [ROUTE_CODES[code] for code in codes] == expected
 

@@ -60,34 +60,3 @@ def test_the_split_is_the_same_for_the_same_seed_and_whatever_the_order() -> Non
 
     assert {r.question_id for r in first} == {r.question_id for r in turned}
     assert first != _split(records, seed=5)[0]
-
-
-def test_the_split_is_blind_to_the_scores() -> None:
-    records = _records([str(i // 2) for i in range(40)])
-    others = [_record(r.question_id, r.group, -1.0) for r in records]
-
-    ids = [[r.question_id for r in _split(x)[0]] for x in (records, others)]
-
-    assert ids[0] == ids[1]
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_a_share_of_nothing_or_all_leaves_a_part_empty(share: float) -> None:
-    records = _records(["a", "a", "b"])
-
-    assert [len(part) for part in _split(records, share=share)] == [3 * share, 3 * (1 - share)]
-
-
-def test_variants_of_a_question_do_not_count_for_the_share() -> None:
-    records = [r for r in _records([str(i) for i in range(9)]) for _ in range(1 + int(r.group) % 3)]
-
-    first, second = _split(records, share=4 / 9)
-
-    assert len({r.question_id for r in first}) == 4
-    assert not {r.question_id for r in first} & {r.question_id for r in second}
-
-
-@pytest.mark.parametrize("share", [-1.0, 1.5])
-def test_a_share_off_its_scale_is_refused(share: float) -> None:
-    with pytest.raises(ValueError, match="share"):
-        _split(_records(["a", "b"]), share=share)

@@ -308,7 +308,7 @@ def test_only_the_scorers_of_the_old_policy_recalibrate_and_replay_it(
     assert Policy.load(new).scorer.stages == Policy.load(old).scorer.stages
     refused(knowgate(*again, "--run", cheap), "have no verdicts of its costly scorer")
     turned = ("--run", judged, "--judge-run", cheap)
-    refused(knowgate(*again, *turned), "another costly scorer judged them")
+    refused(knowgate(*again, *turned), "another costly scorer measured these cases")
 
     drift = ("drift", "--policy", old)
     done = knowgate(*drift, *both)

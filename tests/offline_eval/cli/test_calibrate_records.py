@@ -371,4 +371,4 @@ def test_a_broken_record_is_named_by_its_line(knowgate: Knowgate, records: Path)
     with records.open("a", encoding="utf-8") as stream:
         stream.write('{"question_id": "x"}\n')
 
-    refused(_calibrate(knowgate, records), f"{records}:402: field 'relevance' is missing")
+    refused(_calibrate(knowgate, records), f"{records}:402: field 'relevance': Field required")

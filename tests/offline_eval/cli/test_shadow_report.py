@@ -271,11 +271,11 @@ def test_lost_and_cut_lines_are_told_and_no_success(knowgate: Knowgate, log: Pat
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"route": "elsewhere"}, "'route' is unknown"),
-        ({"time": "yesterday"}, "'time' is no time"),
-        ({"time": "2026-01-01T00:00:00"}, "'time' is no time"),
-        ({"reason": None}, "'reason' is missing"),
-        ({"guard": 7}, "'guard' is missing"),
+        ({"route": "elsewhere"}, "'route'"),
+        ({"time": "yesterday"}, "'time'"),
+        ({"time": "2026-01-01T00:00:00"}, "'time'"),
+        ({"reason": None}, "'reason'"),
+        ({"guard": 7}, "'guard'"),
     ],
 )
 def test_a_line_of_something_else_is_refused_with_its_place(
@@ -341,7 +341,7 @@ def test_what_is_no_log_is_refused(knowgate: Knowgate, tmp_path: Path, log: Path
         ({"question": "q"}, "says nothing"),
         ({"right": True}, "names no question"),
         ({"question": "never asked", "right": True}, "none of these questions"),
-        ({"question": "good question 0", "right": "yes"}, "says nothing"),
+        ({"question": "good question 0", "right": "yes"}, "'right'"),
     ):
         labels = write_lines(tmp_path / "labels.jsonl", [line])
         refused(knowgate("shadow-report", log, "--labels", labels), words)

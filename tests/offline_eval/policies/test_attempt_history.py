@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
-from knowgate.guard import InputError
-from knowgate.offline_eval.policies._attempt_history import AttemptHistory
+from knowgate.offline_eval.policies._attempts import AttemptHistory
 
 
 def test_a_repetition_has_its_old_number_and_what_is_new_the_next(tmp_path: Path) -> None:
@@ -63,30 +60,3 @@ def test_an_attempt_that_a_kill_left_in_one_history_never_becomes_cheaper(tmp_pa
     assert both.number("both", {}) == 2
     assert [json.loads(line)["number"] for line in first.open(encoding="utf-8")] == [1]
     assert [json.loads(line)["number"] for line in second.open(encoding="utf-8")] == [1, 2]
-
-
-def test_lines_without_a_number_count_by_their_place(tmp_path: Path) -> None:
-    path = tmp_path / "c.jsonl"
-    history = AttemptHistory(path)
-    for number in (1, 2):
-        assert history.record(f"data {number}", {}, number)
-    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    older = [{name: value for name, value in line.items() if name != "number"} for line in lines]
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in older), "utf-8")
-    assert [history.number(f"data {number}", {}) for number in (1, 2, 3)] == [1, 2, 3]
-
-
-def test_what_a_kill_left_of_a_line_counts_for_nothing(tmp_path: Path) -> None:
-    history = AttemptHistory(tmp_path / "c.jsonl")
-    history.record("a", {}, 1)
-    with (tmp_path / "c.jsonl").open("a", encoding="utf-8") as stream:
-        stream.write('{"key": "half')
-    assert history.number("b", {}) == 2
-    assert history.record("b", {}, 2)
-    assert history.number("a", {}) == 1
-
-
-def test_a_history_that_cannot_be_kept_is_bad_input(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(InputError):
-        AttemptHistory(tmp_path / "file" / "c.jsonl").record("a", {}, 1)

@@ -7,7 +7,7 @@ import pytest
 
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import Coverage, Leak
-from knowgate.guard import InputError, Policy, Route
+from knowgate.guard import Policy
 from knowgate.offline_eval.policies import CalibrationSet, calibrate_records
 from knowgate.offline_eval.policies._rates import outcomes_under, rates_of
 from tests.offline_eval.policies.measured import drawn
@@ -43,23 +43,6 @@ def test_the_chosen_point_is_the_policys_and_its_p_value_certifies() -> None:
     assert found.policy.guarantee.certified
 
 
-def test_what_a_step_says_is_what_a_policy_with_its_point_does() -> None:
-    found = calibrate_records(drawn(500), risk=0.25, delta=0.1)
-
-    [chosen] = [step for step in found.steps if step.chosen]
-    rates = rates_of(outcomes_under(found.policy, found.certify))
-    assert chosen.coverage == pytest.approx(rates.coverage.value)
-    assert chosen.risk == pytest.approx(rates.risk.value)
-
-
-def test_the_rates_are_those_of_questions_that_nothing_was_fitted_on() -> None:
-    found = calibrate_records(drawn(400), risk=0.2, delta=0.1, share=0.8)
-
-    assert found.rates == rates_of(outcomes_under(found.policy, found.test))
-    assert found.rates is not None
-    assert found.rates.questions == len(found.test)
-
-
 def test_by_default_nothing_is_set_aside_and_the_rates_are_of_what_certified() -> None:
     found = calibrate_records(drawn(600), risk=0.3, delta=0.1)
 
@@ -69,20 +52,6 @@ def test_by_default_nothing_is_set_aside_and_the_rates_are_of_what_certified() -
     coverage, risk = _true_rates(found.policy, CalibrationSet(drawn(4000, seed=5).records, ""))
     assert found.rates.coverage.value == pytest.approx(coverage, abs=0.06)
     assert found.rates.risk.value == pytest.approx(risk, abs=0.06)
-
-
-def test_rates_do_not_flatter_signals_that_say_nothing() -> None:
-    rng = np.random.default_rng(0)
-    records = tuple(
-        CalibrationRecord(str(i), float(rng.random()), None, bool(rng.random() < 0.5), None)
-        for i in range(200)
-    )
-
-    found = calibrate_records(CalibrationSet(records, ""), risk=0.7, delta=0.1)
-
-    assert found.rates is not None
-    assert found.rates.risk.low is not None
-    assert found.rates.risk.low < 0.5 < (found.rates.risk.high or 0.0)
 
 
 def _leave_one_out(
@@ -120,39 +89,6 @@ def test_a_policy_that_should_not_serve_says_why(
         assert problem.hint
 
 
-def test_useless_signals_of_records_are_a_problem_too() -> None:
-    rng = np.random.default_rng(3)
-    blind = tuple(
-        replace(record, relevance=float(rng.random()))
-        for record in drawn(400, confidence=False).records
-    )
-
-    found = calibrate_records(CalibrationSet(blind, "drawn"), risk=0.7, delta=0.1)
-
-    assert [problem.kind for problem in found.problems] == ["blind"]
-
-
-def test_more_abstention_can_be_allowed() -> None:
-    measured = _leave_one_out(1.5)
-    strict = calibrate_records(measured, Leak(0.2), delta=0.1, max_false_abstention=0.05)
-    lax = calibrate_records(measured, Leak(0.2), delta=0.1, max_false_abstention=0.9)
-
-    assert [problem.kind for problem in strict.problems] == ["abstains"]
-    assert lax.problems == ()
-    assert lax.policy == strict.policy
-
-
-def test_what_few_passages_lack_is_told_in_numbers() -> None:
-    found = calibrate_records(_leave_one_out(3.0, questions=30), Leak(0.1), delta=0.1)
-
-    assert found.spent() == ["30 in all", "30 on 15 passages or groups to certify on"]
-    smallest = found.smallest_risk()
-    assert smallest == 0.15
-    again = calibrate_records(found.measured, Leak(smallest), delta=0.1)
-    assert again.policy.guarantee is not None
-    assert again.policy.guarantee.certified
-
-
 def test_leak_rates_are_near_the_truth() -> None:
     differences = []
     for seed in range(8):
@@ -172,10 +108,6 @@ def test_leak_rates_are_near_the_truth() -> None:
 
     assert abs(np.mean(differences[::2])) < 0.05
     assert abs(np.mean(differences[1::2])) < 0.05
-
-
-def test_a_policy_that_may_serve_has_no_problem() -> None:
-    assert calibrate_records(drawn(600), risk=0.3, delta=0.1).problems == ()
 
 
 def test_what_went_right_among_the_certifying_questions_moves_neither_calibrators_nor_path() -> (
@@ -204,16 +136,6 @@ def test_what_went_right_among_the_certifying_questions_moves_neither_calibrator
     assert [s.p_value for s in other.steps] != [s.p_value for s in found.steps]
 
 
-def test_without_confidence_memory_never_answers() -> None:
-    found = calibrate_records(drawn(400, confidence=False), risk=0.2, delta=0.1)
-
-    assert set(found.choices) == {"relevance"}
-    assert found.policy.estimator is None
-    assert not found.policy.may_answer
-    assert Route.ANSWER not in found.policy.allowed_routes
-    assert not any("each route" in line for line in found.not_promised)
-
-
 @pytest.mark.slow
 def test_a_coverage_that_is_asked_for_comes_with_the_bound_that_it_costs() -> None:
     population = drawn(4000, seed=999)
@@ -229,50 +151,6 @@ def test_a_coverage_that_is_asked_for_comes_with_the_bound_that_it_costs() -> No
         assert risk <= bound <= risk + 0.11
         asked[coverage] = bound
     assert asked[0.4] < asked[0.8]
-
-
-def test_a_declared_confidence_is_for_a_leak_alone() -> None:
-    with pytest.raises(ValueError, match="for a leak"):
-        calibrate_records(drawn(50), 0.1, delta=0.1, confidence_threshold=0.5)
-
-
-def test_a_leak_is_not_measured_on_records_that_leave_nothing_out() -> None:
-    with pytest.raises(InputError, match="no questions with their source left out"):
-        calibrate_records(drawn(50), Leak(0.1), delta=0.1)
-
-
-def test_too_few_questions_to_split_are_refused() -> None:
-    measured = drawn(1)
-
-    with pytest.raises(InputError, match="too few"):
-        calibrate_records(measured, risk=0.2, delta=0.1)
-
-
-def test_a_share_that_leaves_nothing_to_fit_on_is_named() -> None:
-    with pytest.raises(
-        InputError,
-        match=r"of 150 groups, of them 0.001 to fit on .* larger share",
-    ):
-        calibrate_records(drawn(300), risk=0.2, delta=0.1, share=0.001)
-
-
-def test_records_without_any_relevance_and_confidence_are_refused() -> None:
-    measured = drawn(50)
-    silent = tuple(replace(c, relevance=None, confidence=None) for c in measured.records)
-
-    with pytest.raises(InputError, match="neither relevance nor confidence"):
-        calibrate_records(replace(measured, records=silent), risk=0.2, delta=0.1)
-
-
-def test_the_order_of_the_records_does_not_matter() -> None:
-    measured = drawn(200, variants=2)
-    turned = replace(measured, records=measured.records[::-1])
-
-    one = calibrate_records(measured, risk=0.2, delta=0.1).policy
-    two = calibrate_records(turned, risk=0.2, delta=0.1).policy
-
-    assert one.relevance_threshold == pytest.approx(two.relevance_threshold)
-    assert one.calibration_set_sha256 == two.calibration_set_sha256
 
 
 def test_a_run_teaches_which_passages_are_left_out_of_the_prompt() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import Leak, LeakFold, PolicyBinding, fit_policy
-from knowgate.guard import Fingerprint, Guarantee, InputError, Policy
+from knowgate.guard import Fingerprint, Guarantee, InputError
 from knowgate.offline_eval.policies import CalibrationSet, calibrate_records
 
 RISK, DELTA = Leak(0.2), 0.1
@@ -65,29 +64,6 @@ def test_the_reported_rates_repeat_the_choice() -> None:
         if r.is_answerable
     )
     assert found.false_abstention.value == pytest.approx(abstained / 40)
-
-
-def test_a_scorer_that_certifies_nothing_is_not_taken() -> None:
-    useless, strong = measured("useless", -9.0), measured("strong", 3.0)
-    few = [measured("a", 3.0, questions=4), measured("b", 3.0, seed=1, questions=4)]
-
-    assert calibrate_records([useless, strong], RISK, delta=DELTA).measured.scorer == strong.scorer
-    found = calibrate_records(few, RISK, delta=DELTA)
-    assert found.measured.scorer == few[0].scorer
-    assert found.problems
-    assert found.policy.guarantee is not None
-    assert not found.policy.guarantee.certified
-
-
-def test_the_file_of_a_policy_names_the_candidates_only_where_there_are_several() -> None:
-    strong = measured("strong", 3.0)
-    one = calibrate_records(strong, RISK, delta=DELTA).policy
-    two = calibrate_records([strong, measured("weak", 0.5)], RISK, delta=DELTA).policy
-
-    assert '"candidates"' not in one.to_json()
-    stored = json.loads(two.to_json())
-    assert stored["guarantee"]["candidates"] == 2
-    assert Policy.parse(stored, where="policy.json") == two
 
 
 def test_what_cannot_be_compared_is_rejected() -> None:

@@ -68,21 +68,6 @@ def test_more_than_a_tenth_of_them_is_refused_with_the_next_step(run_of: RunOf) 
     assert not Path(found.measured.source).with_name("policy.json").exists()
 
 
-def test_a_tenth_of_them_is_allowed_and_said(run_of: RunOf) -> None:
-    found = calibrated(run_of(3))
-
-    assert all(one.kind != "generated" for one in found.problems)
-    assert found.policy.note.startswith("Rules made 10 % of the questions behind this")
-    assert found.policy.state == "true"
-
-
-def test_a_policy_of_peoples_questions_says_nothing_of_it(run_of: RunOf) -> None:
-    policy = calibrated(run_of(0)).policy
-
-    assert (policy.note, policy.generated, policy.state) == ("", 0.0, "true")
-    assert "generated" not in policy.to_json()
-
-
 def test_an_accepted_one_is_marked_in_its_file(run_of: RunOf) -> None:
     run = run_of(30)
 

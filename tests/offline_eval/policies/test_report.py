@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.calibration.risk import Coverage, LossTable, RiskTarget
-from knowgate.guard import InputError, Policy, Route
+from knowgate.guard import Policy, Route
 from knowgate.guard.policy import PlattCalibrator
 from knowgate.offline_eval.policies import Calibrated, calibrate_records
 from knowgate.offline_eval.policies._rates import outcomes_under, rates_of
-from knowgate.offline_eval.policies._report import calibration_document
-from knowgate.offline_eval.policies._what_if import what_if_of
+from knowgate.offline_eval.policies._report import calibration_document, what_if_of
 from knowgate.offline_eval.report import ReportPaths, ReportWriter
 from tests.offline_eval.policies.measured import ESTIMATOR, SCORER, drawn
 from tests.offline_eval.suites.ookb.test_signals_report import EVIL
@@ -53,26 +51,6 @@ def test_the_page_says_what_is_promised_for_whom_and_what_is_not(
     assert "drawn ones" in text
     for words in ("another domain", "another language model", "another relevance scorer"):
         assert words in text
-
-
-@pytest.mark.slow
-def test_the_page_needs_nothing_from_outside_and_has_one_script(
-    written: ReportPaths,
-) -> None:
-    html = written.html.read_text("utf-8")
-
-    page = Page(html)
-    assert re.findall(r"<script[^>]*>", html) == [
-        '<script type="application/json" id="what-if-data">',
-        "<script>",
-    ]
-    assert not page.handlers
-    assert all(reference.startswith("#") for reference in page.references)
-    assert not re.search(r"url\((?!#)|@import|https?:", html)
-    assert len(page.ids) == len(set(page.ids))
-    assert html.count("<svg") == 7  # two of them of the sliders
-    # No colour of a plot escapes the reader's scheme.
-    assert not re.search(r"<svg.*#(?!regions|risk|p-|reliab)[0-9a-f]{6}", html)
 
 
 @pytest.mark.slow
@@ -124,17 +102,6 @@ def test_the_json_holds_the_numbers_of_the_page(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("whole_plots")
-def test_the_same_calibration_gives_the_same_bytes(
-    calibrated: Calibrated, written: ReportPaths, tmp_path: Path
-) -> None:
-    again = write_calibration_report(calibrated, tmp_path / "2.html")
-
-    assert again.html.read_bytes() == written.html.read_bytes()
-    assert again.json.read_bytes() == written.json.read_bytes()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("whole_plots")
 def test_text_of_the_records_cannot_become_markup(calibrated: Calibrated, tmp_path: Path) -> None:
     evil = replace(
         calibrated,
@@ -151,70 +118,12 @@ def test_text_of_the_records_cannot_become_markup(calibrated: Calibrated, tmp_pa
 
 
 @pytest.mark.slow
-def test_without_confidence_relevance_alone_is_drawn(tmp_path: Path) -> None:
-    found = calibrate_records(drawn(400, confidence=False), risk=0.2, delta=0.1)
-
-    paths = write_calibration_report(found, tmp_path / "page.html")
-
-    assert "No confidence was measured, so relevance alone decides." in _text(paths.html)
-    assert set(json.loads(paths.json.read_text("utf-8"))["signals"]) == {"relevance"}
-
-
-@pytest.mark.slow
-def test_without_held_out_questions_the_page_says_how_they_are_judged(tmp_path: Path) -> None:
-    found = calibrate_records(drawn(300), risk=0.2, delta=0.1, share=1.0)
-
-    text = _text(write_calibration_report(found, tmp_path / "page.html").html)
-
-    assert "On questions that it was calibrated on" in text
-    assert "Questions that the certificate rests on" in text
-
-
-@pytest.mark.slow
 def test_a_policy_that_nothing_certifies_is_reported_too(tmp_path: Path) -> None:
     found = calibrate_records(drawn(30), risk=0.01, delta=0.05)
 
     text = _text(write_calibration_report(found, tmp_path / "page.html").html)
 
     assert "Nothing could be certified, so this policy always abstains." in text
-
-
-@pytest.mark.slow
-def test_what_is_bounded_is_called_by_its_name(written: ReportPaths, tmp_path: Path) -> None:
-    loss = LossTable(wrong_follow=1.0, wrong_answer=1.0, false_abstention=0.2)
-    of_cost = calibrate_records(drawn(400), RiskTarget.of_errors(0.35, loss), delta=0.1)
-
-    costs = _text(write_calibration_report(of_cost, tmp_path / "cost.html").html)
-    wrong = _text(written.html)
-
-    assert "Mean cost" in costs
-    for words in ("Of those wrong", "what the promise is about", "the points of the declared path"):
-        assert words not in costs
-        assert words in wrong
-
-
-@pytest.mark.slow
-def test_a_coverage_that_is_not_certified_names_no_bound(tmp_path: Path) -> None:
-    found = calibrate_records(drawn(200), Coverage(0.999), delta=0.1)
-
-    text = _text(write_calibration_report(found, tmp_path / "page.html").html)
-
-    assert "Nothing could be certified" in text
-    assert "bound α" not in text
-    assert "bound on the risk" not in text
-    assert "points declared and tested on" in text
-
-
-@pytest.mark.slow
-def test_a_place_that_cannot_be_written_leaves_nothing(
-    calibrated: Calibrated, tmp_path: Path
-) -> None:
-    (tmp_path / "page.json").mkdir()
-
-    with pytest.raises(InputError, match=r"page\.json: cannot be written"):
-        write_calibration_report(calibrated, tmp_path / "page.html")
-
-    assert [path.name for path in tmp_path.iterdir()] == ["page.json"]
 
 
 def test_other_thresholds_give_the_rates_of_the_policy_that_has_them() -> None:

@@ -69,15 +69,6 @@ def test_an_answered_case_becomes_answerable_and_others_stay_leaks(run: Path) ->
     assert "of 12 left-out questions, 1 was found by review" in found.population
 
 
-def test_reviews_change_neither_the_seed_nor_which_questions_they_are(run: Path) -> None:
-    before = CalibrationSet.of_run(run)
-    say(run, q1=Review.Verdict.ANSWERED)
-    after = CalibrationSet.of_run(run)
-
-    assert (after.seed, after.sha256) == (before.seed, before.sha256)
-    assert "review" not in before.population
-
-
 def test_a_calibration_after_further_reviews_is_no_new_attempt(run: Path) -> None:
     for _ in range(2):
         calibrate_records(CalibrationSet.of_run(run), Leak(0.3), delta=0.1, counted=True)
@@ -130,11 +121,6 @@ def leaks(reviews: dict[str, Review.Verdict]) -> Calibrated:
     return calibrate_records(drawn(scores, reviews), Leak(0.2), delta=0.1)
 
 
-def lines_of(found: Calibrated) -> list[str]:
-    outlook = found.reviews
-    return [] if outlook is None else outlook.lines(found.measured.source)
-
-
 def passing(found: Calibrated) -> int:
     policy = found.policy
     return sum(
@@ -155,38 +141,3 @@ def test_further_reviews_are_those_down_to_the_threshold_that_they_could_reach()
     assert passing(found) > 0
     assert outlook.further == passing(found) + passing(reached)
     assert (outlook.left_out, outlook.reviewed) == (60, 0)
-
-
-def test_reviewed_cases_are_not_asked_for_again() -> None:
-    before = leaks({}).reviews
-    after = leaks({"59": Review.Verdict.NOT_ANSWERED, "58": Review.Verdict.UNSURE}).reviews
-    assert before is not None
-    assert after is not None
-    assert before.further is not None
-    assert after.further is not None
-    assert after.further < before.further
-    assert (after.reviewed, after.answered, after.unsure) == (2, 0, 1)
-
-
-def test_where_nothing_is_certified_no_review_can_help() -> None:
-    found = calibrate_records(drawn([0.1, 0.2, 0.3], {}), Leak(0.1), delta=0.1)
-    outlook = found.reviews
-    assert outlook is not None
-    assert outlook.further == 0
-    assert lines_of(found)[-1] == "no further review could change the threshold"
-
-
-def test_records_of_no_run_have_nothing_to_review() -> None:
-    found = calibrate_records(drawn([float(at) for at in range(60)], None), Leak(0.2), delta=0.1)
-    assert found.reviews is None
-    assert lines_of(found) == []
-
-
-def test_the_lines_name_the_command_with_the_run_quoted() -> None:
-    found = leaks({"59": Review.Verdict.ANSWERED})
-    found = replace(found, measured=replace(found.measured, source="my run"))
-    first, second = lines_of(found)
-    assert first == (
-        "reviews: 1 of 60 left-out questions reviewed, 1 answered after all by another passage"
-    )
-    assert second.endswith("could change the threshold: knowgate review 'my run'")

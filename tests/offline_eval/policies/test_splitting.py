@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,12 +23,6 @@ def test_no_question_is_in_two_parts_and_none_is_lost(
     first, second = ({c.group for c in part} for part in parts)
     assert not first & second
     assert len(first) == round(share * len(first | second))
-
-
-def test_each_question_without_a_group_is_dealt_by_itself() -> None:
-    cases = [CalibrationRecord(str(i), 0.5, 0.5, True, True) for i in range(400)]
-
-    assert [len(part) for part in CalibrationRecord.split(cases, share=0.25)] == [100, 300]
 
 
 def test_a_question_whose_records_name_two_groups_is_in_one_part() -> None:
@@ -56,20 +49,6 @@ def test_the_seed_alone_decides_and_another_one_decides_otherwise() -> None:
     assert CalibrationRecord.split(cases, share=0.5, seed=1) != CalibrationRecord.split(
         cases, share=0.5, seed=2
     )
-
-
-def test_the_order_of_the_file_does_not_matter() -> None:
-    cases = drawn(50).records
-
-    first = {c.question_id for c in CalibrationRecord.split(cases, share=0.5)[0]}
-
-    assert {c.question_id for c in CalibrationRecord.split(cases[::-1], share=0.5)[0]} == first
-
-
-@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
-def test_a_share_that_is_none_is_refused(share: float) -> None:
-    with pytest.raises(ValueError, match="share"):
-        CalibrationRecord.split(drawn(2).records, share=share)
 
 
 def test_no_document_is_in_two_parts_of_a_calibration() -> None:

@@ -1,51 +1,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 
 from knowgate.calibration.risk import LEARN_CALIBRATORS, RiskTarget
-from knowgate.guard import InputError
 from knowgate.offline_eval.policies import calibrate_records
 from tests.offline_eval.policies.measured import drawn
-
-
-def _warnings(**changes: object) -> str:
-    measured = replace(drawn(200), **changes)  # type: ignore[arg-type]
-    return " ".join(calibrate_records(measured, risk=0.3, delta=0.1).warnings)
-
-
-def test_independent_questions_of_named_instruments_need_no_warning() -> None:
-    assert _warnings() == ""
-
-
-def test_instruments_that_are_not_named_are_warned_of() -> None:
-    assert "do not name the relevance scorer" in _warnings(scorer=None)
-    assert "do not name the confidence estimator" in _warnings(estimator=None)
-
-
-def test_few_groups_are_warned_of() -> None:
-    crowded = tuple(replace(case, group=f"d{i % 30}") for i, case in enumerate(drawn(200).records))
-
-    words = _warnings(records=crowded)
-
-    assert "independent units certify" in words
-    assert "groups. Questions of one group tend to go alike" in words
-
-
-def test_one_group_cannot_be_split() -> None:
-    alone = tuple(replace(case, group="d") for case in drawn(200).records)
-
-    with pytest.raises(InputError, match="200 questions of 1 group, of them"):
-        _warnings(records=alone)
-
-
-def test_where_nothing_is_certified_there_are_no_limits_of_a_promise() -> None:
-    found = calibrate_records(drawn(30), risk=0.05, delta=0.1)
-
-    assert found.not_promised == ()
-    assert not any("a promise from so few" in line for line in found.warnings)
 
 
 def test_the_number_of_further_questions_is_also_told_of_all_and_not_of_those_that_certify() -> (
@@ -71,22 +32,6 @@ def test_of_the_questions_to_give_as_many_certify_as_wanted(wanted: int, share: 
     fitted = round(share * math.ceil(LEARN_CALIBRATORS.questions_for(wanted) / share))
 
     assert fitted - round(fitted * LEARN_CALIBRATORS.of(fitted)) == pytest.approx(wanted, abs=2)
-
-
-def test_a_confidence_that_no_guard_takes_is_warned_of() -> None:
-    cases = drawn(200).records
-    off = (replace(cases[0], confidence=-3.0), *cases[1:])
-
-    assert "In 1 case confidence lies outside 0 and 1. A guard takes" in _warnings(records=off)
-
-
-def test_replies_that_nobody_judged_are_warned_of() -> None:
-    cases = drawn(200).records
-    unjudged = tuple(replace(case, context_right=None) for case in cases[:10]) + cases[10:]
-
-    assert "Of 10 cases it is not known whether the reply from the context is right" in _warnings(
-        records=unjudged
-    )
 
 
 def test_each_route_on_its_own_is_promised_only_where_it_was_asked_for() -> None:

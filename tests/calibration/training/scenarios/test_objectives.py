@@ -50,12 +50,6 @@ def test_the_preference_loss_equals_trls() -> None:
     )
 
 
-def test_a_policy_that_equals_its_base_has_the_loss_log_2() -> None:
-    values = torch.tensor([-1.0, -7.0]), torch.tensor([-3.0, -0.5])
-
-    assert preference_loss(*values, *values, beta=0.3).tolist() == pytest.approx([math.log(2)] * 2)
-
-
 def test_the_loss_counts_reply_tokens_only_however_rows_are_padded() -> None:
     model = build_model()
     rows = [TokenRow((0, 40, 41, 42, 43, 1), 2), TokenRow((0, 50, 51, 1), 3)]
@@ -82,12 +76,6 @@ def test_a_reply_follows_after_a_space_and_ends_with_the_end_token(tokenizer: An
     assert tokenizer.decode(list(row.ids[-row.targets :])) == " Ada</s>"
 
 
-def test_no_second_space_follows_white_space(tokenizer: Any) -> None:
-    row = TargetTokens(tokenizer, [1]).encode("Q: Who?\nA: ", " Ada ")
-
-    assert tokenizer.decode(list(row.ids)) == "Q: Who?\nA: Ada</s>"
-
-
 def test_a_merge_across_the_seam_leaves_the_prompt_as_it_is_asked_later(tokenizer: Any) -> None:
     # The tokenizer would make one token of the full stop and a newline after it.
     tokens = TargetTokens(tokenizer, [1])
@@ -97,15 +85,6 @@ def test_a_merge_across_the_seam_leaves_the_prompt_as_it_is_asked_later(tokenize
 
     assert list(row.ids[: len(alone)]) == alone
     assert tokenizer.decode(list(row.ids[-row.targets :])) == " the</s>"
-
-
-def test_a_tokenizer_without_an_end_token_ends_replies_with_a_newline() -> None:
-    tokenizer = build_tokenizer()
-    tokenizer.eos_token = None
-
-    row = TargetTokens(tokenizer, ()).encode("Q:", "Ada")
-
-    assert tokenizer.decode(list(row.ids)) == "Q: Ada\n"
 
 
 def test_a_chat_template_wraps_prompt_and_reply_up_to_the_end_of_the_turn() -> None:
@@ -152,17 +131,3 @@ def test_an_answer_ends_as_the_generation_settings_say_before_the_tokenizer(
     assert end_ids(model, tokenizer)[0] == 261
     row = TargetTokens(tokenizer, end_ids(model, tokenizer)).encode("Q:", "Ada")
     assert row.ids[-1] == 261
-
-
-def test_the_embedded_models_replies_end_with_a_newline() -> None:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    from knowgate.offline_eval.testbed import microworld_model_path
-
-    folder = str(microworld_model_path())
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForCausalLM.from_pretrained(folder)
-
-    row = TargetTokens(tokenizer, end_ids(model, tokenizer)).encode("Question: A\nAnswer:", "1840")
-
-    assert tokenizer.decode(list(row.ids[-row.targets :])) == " 1840\n"

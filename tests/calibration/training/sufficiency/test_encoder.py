@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 
-from knowgate.calibration.training.sufficiency._batches import TopicBatches
+from knowgate.calibration.training.sufficiency._cases import TopicBatches
 from knowgate.calibration.training.sufficiency._encoder import TrainableEncoder
 from knowgate.calibration.training.sufficiency._tuning import TrainingSettings, train_on
 from knowgate.guard.engine import TokenEncoder
@@ -56,23 +56,6 @@ def test_a_fresh_adapter_changes_nothing_and_is_all_that_is_trained() -> None:
     base = TokenEncoder(device="cpu").encode_first(TEXTS[:3])
     expected = np.stack([text.embedding for text in base])
     assert encoder.embed(TEXTS[:3]) == pytest.approx(expected, abs=0.02)
-
-
-def test_embeddings_are_of_unit_length_and_in_order(encoder: TrainableEncoder) -> None:
-    found = encoder.embed(TEXTS, batch_size=2)
-    assert found.shape == (4, 384)
-    assert found.dtype == np.float32
-    assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(4), abs=1e-4)
-    assert found[1] == pytest.approx(encoder.embed([TEXTS[1]])[0], abs=0.02)
-    assert encoder.embed([]).shape[0] == 0
-
-
-def test_texts_are_cut_and_padded(encoder: TrainableEncoder) -> None:
-    with torch.no_grad():
-        found = encoder.encode(TEXTS, 64)
-    assert found.vectors.shape == (4, 64, 384)
-    assert found.mask.sum(1).tolist() == [8, 4, 2, 64]
-    assert (found.ids[~found.mask] == 0).all()
 
 
 @pytest.mark.slow
@@ -124,19 +107,6 @@ def test_training_moves_the_adapter_alike_each_time(folder: Path, idf: NDArray[n
     moved = one.parameters()
     assert all(torch.equal(a, b) for a, b in zip(moved, again.parameters(), strict=True))
     assert any(not torch.equal(a, b) for a, b in zip(moved, before, strict=True))
-
-
-def test_training_stops_when_it_is_told_to(
-    encoder: TrainableEncoder, idf: NDArray[np.float32]
-) -> None:
-    seen: list[int] = []
-
-    def on_step(step: int, _loss: float) -> bool:
-        seen.append(step)
-        return step == 1
-
-    assert train_on(encoder, _batches(), idf, TrainingSettings(steps=9), on_step) == 1
-    assert seen == [1]
 
 
 @pytest.mark.slow

@@ -7,9 +7,12 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from knowgate.calibration import SelectiveCurve
-from knowgate.calibration.training.sufficiency._cases import SetCase, mix_examples
-from knowgate.calibration.training.sufficiency._mix import MixExample, fit_match_model
+from knowgate.calibration.training.sufficiency._cases import (
+    MixExample,
+    SetCase,
+    fit_match_model,
+    mix_examples,
+)
 from knowgate.guard.signals.relevance import MatchModel, SufficiencyScorer, ToldMix
 
 TWO = ("cosine", "match")
@@ -52,12 +55,6 @@ def test_the_weights_that_made_the_labels_are_found() -> None:
     assert several.gain == (0.0, 0.0)
 
 
-def test_a_feature_that_speaks_against_sufficiency_weighs_nothing() -> None:
-    found = _fit(_examples(1000, weights=np.asarray([8.0, -4.0])))
-    assert found.single.top[0] > 1.0
-    assert found.single.top[1] == 0.0
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_weights_are_never_negative(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -97,82 +94,12 @@ def test_the_fit_is_scikit_learns_where_no_bound_holds(ridge: float) -> None:
     assert found.bias == pytest.approx(bias, abs=1e-3)
 
 
-PRIOR = MatchModel.of(
-    [-1.0, 1.5, 0.5],
-    [-2.0, 1.0, 2.0, 0.25, 0.75, 3.0, 4.0],
-    features=TWO,
-    length_penalty=0.06,
-    told=TOLD,
-)
-
-
-def test_a_strong_prior_is_kept_but_for_the_bias() -> None:
-    found = _fit(_examples(300), ridge=1e6, prior=PRIOR)
-    assert found.single.top == pytest.approx(PRIOR.single.top, abs=1e-3)
-    for name in ("top", "margin", "gain"):
-        expected = getattr(PRIOR.several, name)
-        assert getattr(found.several, name) == pytest.approx(expected, abs=1e-3)
-    # The bias takes the share of sufficient sets, which every knowledge base has its own.
-    examples = _examples(300)
-    logits = np.asarray([found.passage_score(e.vectors[0]) for e in examples])
-    mean = float((1.0 / (1.0 + np.exp(-logits))).mean())
-    assert mean == pytest.approx(np.mean([e.sufficient for e in examples]), abs=1e-3)
-
-
-def test_a_weak_prior_gives_way_to_many_examples() -> None:
-    with_prior = _fit(_examples(3000), ridge=1e-6, prior=PRIOR)
-    without = _fit(_examples(3000), ridge=1e-6)
-    assert with_prior.single.top == pytest.approx(without.single.top, abs=0.05)
-
-
-def test_a_feature_that_never_varies_keeps_the_priors_weight() -> None:
-    # Nothing is gained by joining in any of these, so the examples say nothing of gains.
-    found = _fit(_examples(200), ridge=0.1, prior=PRIOR)
-    assert found.several.gain == pytest.approx(PRIOR.several.gain, abs=1e-3)
-
-
 def test_a_set_of_two_halves_says_nothing_of_a_passage_alone() -> None:
     whole = _examples(200)
     halves = [MixExample(((0.0, 0.0), (0.0, 0.0)), (1.0, 1.0), True, whole=False)] * 100
     with_halves, without = _fit(whole + halves), _fit(whole)
     assert with_halves.single == without.single
     assert with_halves.several.gain > without.several.gain
-
-
-def test_a_heavier_example_counts_like_several() -> None:
-    examples = _examples(200)
-    twice = [MixExample(e.vectors, e.joined, e.sufficient, weight=2.0) for e in examples]
-    assert _fit(twice).single.top == pytest.approx(_fit(examples * 2).single.top, abs=1e-4)
-
-
-def test_a_fit_tells_the_kinds_apart_on_new_examples() -> None:
-    found, new = _fit(_examples(500)), _examples(500, seed=9)
-    scores = {
-        kind: [found.joint_score(e.vectors, e.joined) for e in new if e.sufficient is kind]
-        for kind in (True, False)
-    }
-    measured = SelectiveCurve.auroc(scores[True], scores[False])
-    assert measured is not None
-    assert measured > 0.85
-
-
-@pytest.mark.parametrize("kept", [True, False])
-def test_one_class_alone_is_refused(kept: bool) -> None:
-    examples = [e for e in _examples(50) if e.sufficient is kept]
-    with pytest.raises(ValueError, match="both sufficient and insufficient"):
-        _fit(examples)
-
-
-def test_sets_of_one_passage_alone_are_refused() -> None:
-    examples = [MixExample(e.vectors[:1], e.vectors[0], e.sufficient) for e in _examples(50)]
-    with pytest.raises(ValueError, match="both sufficient and insufficient"):
-        _fit(examples)
-
-
-def test_a_prior_of_other_features_is_refused() -> None:
-    other = PRIOR.model_copy(update={"features": TWO[::-1]})
-    with pytest.raises(ValueError, match="other features"):
-        _fit(_examples(50), prior=other)
 
 
 def test_examples_hold_the_scorers_features_and_even_out_the_sources(

@@ -11,12 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from knowgate.calibration.training.sufficiency._encoder import (
-    MAX_PASSAGE_PIECES,
-    MAX_QUESTION_PIECES,
     Encoded,
     SetObjective,
-    TrainableEncoder,
-    learning_rate,
     similarities,
 )
 from knowgate.guard.engine import TokenEncoder
@@ -66,21 +62,6 @@ def test_the_same_vectors_give_the_features_that_serving_computes(
     assert found.numpy() == pytest.approx(_serving(scorer), abs=1e-4)
 
 
-def test_the_trained_encoder_gives_nearly_the_features_that_serving_computes(
-    encoder: TrainableEncoder, scorer: SufficiencyScorer, trained: TokenEncoder
-) -> None:
-    idf = word_piece_idf(trained)
-    assert idf is not None
-    with torch.no_grad():
-        found = similarities(
-            encoder.encode(QUESTIONS, MAX_QUESTION_PIECES),
-            encoder.encode(PASSAGES, MAX_PASSAGE_PIECES),
-            torch.tensor(idf),
-            0.06,
-        )
-    assert found.numpy() == pytest.approx(_serving(scorer), abs=1e-3)
-
-
 def test_padding_does_not_show(trained: TokenEncoder) -> None:
     idf = torch.tensor(word_piece_idf(trained))
     together = similarities(_padded(trained, QUESTIONS), _padded(trained, PASSAGES), idf, 0.06)
@@ -111,14 +92,6 @@ def test_the_loss_is_that_of_ranking_and_of_answered_and_unanswered_sets() -> No
     assert objective.loss(similarity, usable).item() == pytest.approx(ranking + sets, rel=1e-4)
 
 
-def test_the_loss_is_lower_where_the_passage_stands_out() -> None:
-    objective, usable = SetObjective(), torch.zeros(6, 8, dtype=torch.bool)
-    losses = [
-        objective.loss(_toy(6, 8, own=own, others=0.2), usable).item() for own in (0.1, 0.3, 0.6)
-    ]
-    assert losses == sorted(losses, reverse=True)
-
-
 def test_what_is_unusable_takes_no_part() -> None:
     objective, unusable = SetObjective(), torch.zeros(6, 8, dtype=torch.bool)
     unusable[0, 3] = True
@@ -127,44 +100,3 @@ def test_what_is_unusable_takes_no_part() -> None:
     similarity[0, 3] = 0.9
     assert objective.loss(similarity, unusable).item() == before.item()
     assert objective.loss(similarity, torch.zeros_like(unusable)).item() > before.item()
-
-
-def test_one_question_with_its_passage_alone_has_a_loss() -> None:
-    loss = SetObjective().loss(torch.full((1, 1, 4), 0.5), torch.zeros(1, 1, dtype=torch.bool))
-    assert torch.isfinite(loss)
-
-
-def test_training_on_a_toy_lowers_the_loss() -> None:
-    torch.manual_seed(0)
-    similarity = torch.nn.Parameter(0.3 + 0.1 * torch.randn(5, 9, 4))
-    objective, usable = SetObjective(), torch.zeros(5, 9, dtype=torch.bool)
-    optimizer = torch.optim.Adam([similarity, *objective.parameters()], lr=0.02)
-    losses = []
-    for _ in range(25):
-        loss = objective.loss(similarity, usable)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        losses.append(loss.item())
-    assert losses[-1] < 0.5 * losses[0]
-
-
-@pytest.mark.parametrize(
-    ("step", "expected"),
-    [
-        (0, 0.25),
-        (1, 0.5 * 0.5 * (1 + math.cos(math.pi / 10))),
-        (3, 0.5 * (1 + math.cos(0.3 * math.pi))),
-        (5, 0.5),
-        (9, 0.5 * (1 + math.cos(0.9 * math.pi))),
-        (10, 0.02),
-        (12, 0.5 * (1 + math.cos(1.2 * math.pi))),
-    ],
-)
-def test_the_rate_rises_and_falls_along_half_a_cosine(step: int, expected: float) -> None:
-    assert learning_rate(step, 10, 4) == pytest.approx(expected)
-
-
-def test_the_rate_needs_no_warm_up_and_stays_above_nothing() -> None:
-    assert learning_rate(0, 10, 0) == 1.0
-    assert all(learning_rate(step, 50, 6) >= 0.02 for step in range(6, 51))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.calibration.training.sufficiency import TrainingQuestion
-from knowgate.calibration.training.sufficiency._batches import TopicBatch, TopicBatches
+from knowgate.calibration.training.sufficiency._cases import TopicBatch, TopicBatches
 from tests.calibration.training.sufficiency.knowledge import hash_embedding, made_up_questions
 
 WORDS = ["alpha", "beta", "gamma", "delta", "seven", "nine", "opens", "costs"]
@@ -93,39 +93,6 @@ def test_the_same_seed_draws_the_same_batches(questions: list[TrainingQuestion],
     assert all(_same(first, second) for first, second in again)
 
 
-def test_another_seed_draws_other_batches() -> None:
-    questions = made_up_questions()
-    first, second = _draws(questions, 0, 5), _draws(questions, 1, 5)
-    assert not all(_same(a, b) for a, b in zip(first, second, strict=True))
-
-
-def test_answers_count_as_whole_words() -> None:
-    questions = [
-        TrainingQuestion("a", "a?", "It opens at nine.", "t", answer="nine"),
-        TrainingQuestion("b", "b?", "Ninety tickets are left over today.", "t"),
-        TrainingQuestion("c", "c?", "Nobody comes before Nine, says the porter.", "t"),
-    ]
-    [batch] = _draws(questions, 0, 1)
-    row = batch.questions.index("a?")
-    unusable = dict(zip(batch.passages, batch.unusable[row], strict=True))
-    assert unusable == {
-        "It opens at nine.": False,
-        "Ninety tickets are left over today.": False,
-        "Nobody comes before Nine, says the porter.": True,
-    }
-
-
-def test_a_further_sufficient_passage_is_no_negative() -> None:
-    questions = [
-        TrainingQuestion("a", "a?", "It opens at nine.", "t", others=("Come before noon.",)),
-        TrainingQuestion("b", "b?", "Come before noon.", "t"),
-    ]
-    [batch] = _draws(questions, 0, 1)
-    row = batch.questions.index("a?")
-    assert batch.unusable[row, batch.passages.index("Come before noon.")]
-    assert batch.unusable.sum() == 1
-
-
 def test_known_negatives_fill_the_batch_and_stay_usable_whatever_they_hold() -> None:
     questions = [
         replace(question, answer="every", negatives=(f"It opens every year. {question.id}",))
@@ -157,21 +124,3 @@ def test_questions_of_a_topic_meet_each_other_unless_it_is_small() -> None:
         else:
             assert set(batch.questions) <= texts
     assert seen_small
-
-
-def test_weights_draw_a_source_more_often() -> None:
-    questions = [
-        replace(question, source="xy"[i % 2], topic="xy"[i % 2])
-        for i, question in enumerate(made_up_questions())
-    ]
-    first = {question.text: question.source for question in questions}
-
-    def share(weight: float) -> float:
-        batches = TopicBatches(
-            questions, hash_embedding, seed=0, batch_questions=2, source_weights={"x": weight}
-        )
-        drawn = [first[batches.draw().questions[0]] for _ in range(300)]
-        return drawn.count("x") / len(drawn)
-
-    assert share(1.0) == pytest.approx(0.5, abs=0.1)
-    assert share(4.0) == pytest.approx(0.8, abs=0.1)

@@ -1,32 +1,100 @@
-"""Is the promised risk still kept? Evidence from feedback, valid at every moment."""
+"""Streams of yes and no, with evidence that is valid at every moment.
+
+RiskMonitor         is the promised risk still kept?
+RateChangeDetector  has a rate changed, and since when?
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field, model_validator
 
 from ...guard.decision import Route
 from ...guard.errors import InputError
-from ...guard.policy import Histogram, Policy
+from ...guard.policy import Policy
+from ...guard.read_models import check_model
 from .. import Interval
-from ._distance import (
-    Counts,
-    Distance,
-    band,
-    checked_counts,
-    index_interval,
-    largest_gap,
-    p_value,
-    smoothed_shares,
-)
-from ._state import number, probability, state_of, whole
 
 Array = NDArray[np.float64]
+Count = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
+_Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Direction = Literal["up", "down"]
+_CHANGE_STAKES: Array = np.geomspace(0.02, 0.9, 10)
+_Gamblers = Annotated[list[_Number], Field(min_length=10, max_length=10)]
+_Steps = Annotated[list[Count], Field(min_length=10, max_length=10)]
+_State = TypeVar("_State", bound=BaseModel)
+
+
+def saved(model: type[_State], state: object) -> _State:
+    """Check what `to_dict` of a monitor or detector gave.
+
+    Raises:
+        InputError: it gave no such thing.
+    """
+    return check_model(model, state, where="the saved state", hint="give what to_dict() returned")
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a number, and not a truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def require_number(
+    value: float, name: str, low: float = 0.0, high: float = 1.0, *, to_high: bool = False
+) -> float:
+    """Return a number above `low` and below `high`, or equal to it with `to_high`.
+
+    Raises:
+        InputError: it is not.
+    """
+    inside = is_number(value) and (low < value < high or (to_high and value == high))
+    if not inside:
+        raise InputError(
+            f"{name} must be between {low:g} and {high:g}, not {value!r}",
+            hint="give a number in this range",
+        )
+    return float(value)
+
+
+class _SavedDetector(BaseModel):
+    """What `RateChangeDetector.to_dict` gives."""
+
+    kind: Literal["rate_change_detector"]
+    low: _Number
+    high: _Number
+    run_length: _Number
+    steps: Count
+    capital: tuple[_Gamblers, _Gamblers]
+    begun: tuple[_Steps, _Steps]
+    alarm: tuple[Direction, Count, Count] | None
+
+
+class _SavedMonitor(BaseModel):
+    """What `RiskMonitor.to_dict` gives."""
+
+    kind: Literal["risk_monitor"]
+    risk: _Number
+    delta: _Number
+    least_rate: _Number
+    counts: list[tuple[_Number, Count]]
+    labels: Count
+    alarmed_at: Annotated[Count, Field(ge=1)] | None
+
+    @model_validator(mode="after")
+    def _agrees(self) -> _SavedMonitor:
+        replies = sum(count for _, count in self.counts)
+        if any(value and not 1 <= value <= 1 / self.least_rate for value, _ in self.counts):
+            raise ValueError("a weight in counts does not go with least_rate")
+        if max(self.labels, self.alarmed_at or 0) > replies:
+            raise ValueError("labels or alarmed_at exceed the replies")
+        return self
+
 
 STAKES: Array = np.geomspace(0.001, 0.95, 32)
 
@@ -94,189 +162,8 @@ def _averaged(counts: Array, factors: Array) -> Array:
     return np.asarray(np.log(np.mean(np.exp(logs - largest), axis=-1)) + largest[..., 0])
 
 
-_DRAWS = 499
-_HALVINGS = 40
-# Shares that Fieller's set is told in.
-_SHARES = 1001
-
-
-@dataclass(frozen=True, slots=True)
-class MixtureComparison:
-    """Live values against the mixture of two calibration histograms that fits them best.
-
-    Attributes:
-        share: of the first histogram in the mixture; its `n` are live values.
-        psi: PSI to the best mixture.
-        ks: Kolmogorov–Smirnov distance to it.
-    """
-
-    share: Interval
-    psi: Distance
-    ks: Distance
-
-
-def compare_with_mixture(
-    first: Histogram,
-    second: Histogram,
-    observed: Sequence[int],
-    *,
-    confidence: float = 0.95,
-    draws: int = _DRAWS,
-    seed: int = 0,
-) -> MixtureComparison:
-    """Fit the share of `first` by maximum likelihood, then compare with the mixture.
-
-    Leave-one-out calibration measures each question twice, with its source and without.
-    Live questions are some of both, in an unknown proportion: what can be
-    asked is whether any mixture explains them. A change of the proportion alone
-    is then no drift; it shows as another `share`, and in the abstention rate.
-
-    p-values and means without drift come from a parametric bootstrap that refits each time
-    (approximate, unlike those of a single histogram; the two histograms count as independent).
-    The interval of the share holds the fit and Fieller's set of shares (`_fieller`).
-
-    Args:
-        first: for example of questions with their source in place.
-        second: of the same bins.
-        observed: live values per bin, shape (bins,).
-        confidence: coverage of the intervals, in (0, 1).
-        draws: of the bootstrap.
-        seed: of these.
-
-    Raises:
-        InputError: bins differ, or the counts do not fit them.
-    """
-    if first.edges != second.edges:
-        raise InputError("the two calibration histograms have different bins")
-    a, live = checked_counts(first, observed)
-    b = np.asarray(second.counts, dtype=np.float64)
-    sizes = int(a.sum()), int(b.sum()), int(live.sum())
-    if not all(sizes):
-        nothing = Distance(None, None, None, None, None, min(sizes[:2]), sizes[2])
-        return MixtureComparison(Interval(), nothing, nothing)
-    occupied = (a + b + live) > 0
-    share, psi, ks = _fitted(a, b, live, occupied)
-    drawn = _without_drift(a, b, sizes, float(share), occupied, draws, seed)
-    found = float(share)
-    low, high = _fieller(first.edges, (a, b, live), confidence)
-    return MixtureComparison(
-        Interval(found, min(low, found), max(high, found), sizes[2]),
-        _psi(float(psi), drawn[1], (a, b, live), occupied, found, confidence),
-        _ks(float(ks), drawn[2], sizes, found, confidence),
-    )
-
-
-def _fieller(
-    edges: Sequence[float], counts: tuple[Counts, Counts, Counts], confidence: float
-) -> tuple[float, float]:
-    """The shares of which the live mean may be that of the mixture, by the middles of the bins.
-
-    The mean of a mixture is linear in its share, and a middle is fixed by the calibration, so that
-    neither few counts per bin nor heavy tails of raw scores matter. Standard errors of the two
-    calibration means are added, as if the histograms, which are of the same questions, moved
-    together: that is the most.
-
-    Returns:
-        The ends of the set; where no share explains the mean, the one that comes nearest.
-
-    Source: Fieller 1954, Some problems in interval estimation.
-    """
-    from scipy.special import stdtrit
-
-    middles = (np.asarray(edges[:-1]) + np.asarray(edges[1:])) / 2
-    means = [float(side @ middles / side.sum()) for side in counts]
-    errors = [
-        math.sqrt(float(side @ (middles - mean) ** 2) / side.sum() / max(1.0, side.sum() - 1.0))
-        for side, mean in zip(counts, means, strict=True)
-    ]
-    shares = np.linspace(0.0, 1.0, _SHARES)
-    off = np.abs(means[2] - shares * means[0] - (1 - shares) * means[1])
-    error = np.hypot(shares * errors[0] + (1 - shares) * errors[1], errors[2])
-    fewest = max(1.0, min(float(side.sum()) for side in counts) - 1.0)
-    beyond = off - float(stdtrit(fewest, 0.5 + confidence / 2)) * error
-    held = shares[beyond <= max(0.0, float(beyond.min()))]
-    return float(held[0]), float(held[-1])
-
-
-def _fitted(
-    a: Counts, b: Counts, live: Counts, occupied: np.ndarray[tuple[int], np.dtype[np.bool_]]
-) -> tuple[Counts, Counts, Counts]:
-    """Share, PSI and KS for counts of shape (..., bins)."""
-    p_a, p_b = smoothed_shares(a, occupied), smoothed_shares(b, occupied)
-    low, high = np.zeros(live.shape[:-1]), np.ones(live.shape[:-1])
-    for _ in range(_HALVINGS):  # the likelihood is concave in the share
-        middle = (low + high) / 2
-        mixed = middle[..., None] * p_a + (1 - middle[..., None]) * p_b
-        slope = np.sum(live * (p_a - p_b) / np.where(occupied, mixed, 1.0), axis=-1)
-        low, high = np.where(slope > 0, middle, low), np.where(slope > 0, high, middle)
-    share = np.asarray((low + high) / 2)
-    weight = share[..., None]
-    q = smoothed_shares(live, occupied)
-    p = np.where(occupied, weight * p_a + (1 - weight) * p_b, 1.0)
-    psi = np.sum(np.where(occupied, (q - p) * np.log(np.where(occupied, q, 1.0) / p), 0.0), axis=-1)
-    raw = weight * a / a.sum(axis=-1, keepdims=True) + (1 - weight) * b / b.sum(
-        axis=-1, keepdims=True
-    )
-    return share, np.asarray(psi), largest_gap(raw, live)
-
-
-def _without_drift(
-    a: Counts,
-    b: Counts,
-    sizes: tuple[int, int, int],
-    share: float,
-    occupied: np.ndarray[tuple[int], np.dtype[np.bool_]],
-    draws: int,
-    seed: int,
-) -> tuple[Counts, Counts, Counts]:
-    rng = np.random.default_rng(seed)
-    p_a, p_b = smoothed_shares(a, occupied), smoothed_shares(b, occupied)
-    mixed = share * p_a + (1 - share) * p_b
-    sides = [
-        rng.multinomial(n, p / p.sum(), size=draws).astype(np.float64)
-        for n, p in zip(sizes, (p_a, p_b, mixed), strict=True)
-    ]
-    return _fitted(sides[0], sides[1], sides[2], occupied)
-
-
-def _psi(
-    found: float,
-    drawn: Counts,
-    counts: tuple[Counts, Counts, Counts],
-    occupied: np.ndarray[tuple[int], np.dtype[np.bool_]],
-    share: float,
-    confidence: float,
-) -> Distance:
-    a, b, live = counts
-    effective = 1 / (share**2 / a.sum() + (1 - share) ** 2 / b.sum())
-    p = share * smoothed_shares(a, occupied) + (1 - share) * smoothed_shares(b, occupied)
-    q = smoothed_shares(live, occupied)
-    without = float(drawn.mean())
-    low, high = index_interval(
-        found, without, p[occupied], q[occupied], (effective, float(live.sum())), confidence
-    )
-    n = int(min(a.sum(), b.sum()))
-    return Distance(found, low, high, without, p_value(found, drawn), n, int(live.sum()))
-
-
-def _ks(
-    found: float, drawn: Counts, sizes: tuple[int, int, int], share: float, confidence: float
-) -> Distance:
-    miss = (1 - confidence) / 3
-    half = share * band(sizes[0], miss) + (1 - share) * band(sizes[1], miss) + band(sizes[2], miss)
-    return Distance(
-        found,
-        max(0.0, found - half),
-        min(1.0, found + half),
-        float(drawn.mean()),
-        p_value(found, drawn),
-        min(sizes[:2]),
-        sizes[2],
-    )
-
-
 _MOST_RATES = 64
-_STATE = "risk_monitor"
+_MONITOR = "risk_monitor"
 
 
 class RiskMonitor:
@@ -317,9 +204,9 @@ class RiskMonitor:
     """
 
     def __init__(self, risk: float, delta: float = 0.1, *, least_rate: float = 1.0) -> None:
-        self.risk = probability(risk, "risk")
-        self.delta = probability(delta, "delta")
-        self.least_rate = probability(least_rate, "least_rate", or_one=True)
+        self.risk = require_number(risk, "risk")
+        self.delta = require_number(delta, "delta")
+        self.least_rate = require_number(least_rate, "least_rate", to_high=True)
         self._counts: dict[float, int] = {0.0: 0}
         self._labels = 0
         self._alarmed_at: int | None = None
@@ -397,12 +284,12 @@ class RiskMonitor:
             return Interval(None, None, None, 0)
         low, high = confidence_sequence(values, counts, self.delta, 1 / self.least_rate)
         share = min(1.0, float(values @ counts) / n)
-        return Interval(share, min(low, share), max(high, share), n)
+        return Interval(share, low, high, n).around(share)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything it knows, as JSON holds it; `from_dict` gives back its equal."""
         return {
-            "kind": _STATE,
+            "kind": _MONITOR,
             "risk": self.risk,
             "delta": self.delta,
             "least_rate": self.least_rate,
@@ -418,33 +305,14 @@ class RiskMonitor:
         Raises:
             InputError: the state is not one of a risk monitor.
         """
-        found = state_of(state, _STATE)
-        monitor = cls(
-            number(found, "risk"), number(found, "delta"), least_rate=number(found, "least_rate")
-        )
-        pairs = found.get("counts")
-        if not isinstance(pairs, list) or not all(
-            isinstance(pair, list) and len(pair) == 2 for pair in pairs
-        ):
-            raise InputError("field 'counts' of a saved risk monitor is broken")
-        for value, count in pairs:
-            pair = {"value": value, "count": count}
-            amount = number(pair, "value")
-            if amount != 0 and not 1 <= amount <= 1 / monitor.least_rate:
-                raise InputError("field 'counts' of a saved risk monitor is broken")
-            monitor._counts[amount] = whole(pair, "count")
-        monitor._labels = whole(found, "labels")
-        if monitor._labels > monitor.replies:
-            raise InputError("field 'labels' of a saved risk monitor exceeds its replies")
-        if found.get("alarmed_at") is not None:
-            monitor._alarmed_at = whole(found, "alarmed_at")
-            if not 1 <= monitor._alarmed_at <= monitor.replies:
-                raise InputError("field 'alarmed_at' of a saved risk monitor is no reply of it")
+        found = saved(_SavedMonitor, state)
+        monitor = cls(found.risk, found.delta, least_rate=found.least_rate)
+        monitor._counts |= dict(found.counts)
+        monitor._labels, monitor._alarmed_at = found.labels, found.alarmed_at
         return monitor
 
     def _checked(self, rate: float) -> float:
-        is_number = isinstance(rate, int | float) and not isinstance(rate, bool)
-        if not is_number or not self.least_rate <= rate <= 1:
+        if not is_number(rate) or not self.least_rate <= rate <= 1:
             raise InputError(
                 f"sampling rate {rate!r} is not within [{self.least_rate}, 1]",
                 hint="declare least_rate=… when the monitor is made",
@@ -507,3 +375,171 @@ def risk_monitors(
         if bound is not None:
             found[name] = RiskMonitor(bound, share, least_rate=least_rate)
     return found, frozenset(bounds)
+
+
+_DETECTOR = "rate_change_detector"
+_LONGEST = 10**15
+
+
+@dataclass(frozen=True, slots=True)
+class RateChange:
+    """An alarm.
+
+    Attributes:
+        direction: where the rate went.
+        seen_at: steps taken when the alarm was raised.
+        began_after: the step after which the change probably began.
+    """
+
+    direction: Direction
+    seen_at: int
+    began_after: int
+
+
+class RateChangeDetector:
+    """Watches a stream of yes and no for a rate that rises or falls, at an unknown time.
+
+    For each direction ten gamblers bet against "the rate is still in the baseline range", each
+    restarting with 1 whenever he falls below it (a CUSUM of e-values); the alarm is
+    raised when their mean capital reaches `run_length`. As long as the rate stays in the
+    range, whatever the dependence on the past, an alarm comes after `run_length` steps
+    on average at the earliest. An alarm stays until `reset`.
+
+    Not for several threads at once; `DecisionMonitor` sees to that.
+
+    Args:
+        low: smallest rate that counts as unchanged, in [0, 1).
+        high: largest one, in (0, 1].
+        run_length: steps between false alarms, on average at least; above 1.
+
+    Raises:
+        InputError: a number is out of range.
+
+    Source: Shin, Ramdas and Rinaldo 2023, E-detectors: a nonparametric framework for
+    sequential change detection.
+
+    Example:
+        >>> detector = RateChangeDetector.from_rate(0.2, run_length=1000)
+        >>> for step in range(200):
+        ...     detector.observe(step % 5 == 0 if step < 100 else step % 2 == 0)
+        >>> detector.alarm
+        RateChange(direction='up', seen_at=141, began_after=100)
+    """
+
+    def __init__(self, low: float, high: float, *, run_length: float = 100_000) -> None:
+        if not 0.0 <= low <= high <= 1.0 or high == 0.0 or low == 1.0:
+            raise InputError(f"no range of rates: [{low}, {high}]")
+        require_number(run_length, "run_length", 1.0, _LONGEST, to_high=True)
+        self.low, self.high = float(low), float(high)
+        self.run_length = float(run_length)
+        self._after = {event: log_factors(self.low, self.high, event) for event in (False, True)}
+        self.reset()
+
+    @classmethod
+    def from_rate(cls, rate: float, *, run_length: float = 100_000) -> RateChangeDetector:
+        """A detector for a baseline that is known exactly, in (0, 1)."""
+        rate = require_number(rate, "the baseline rate")
+        return cls(rate, rate, run_length=run_length)
+
+    @classmethod
+    def from_counts(
+        cls, events: int, trials: int, *, confidence: float = 0.95, run_length: float = 100_000
+    ) -> RateChangeDetector:
+        """A detector for a baseline of `events` in `trials`.
+
+        The range is the exact interval (Clopper and Pearson): with this confidence over the
+        draw of the baseline it holds the true rate, and `run_length` is kept.
+        A small baseline therefore sees large changes only.
+
+        Raises:
+            InputError: no trials, more events than trials, or no whole numbers.
+        """
+        counts = type(events) is int and type(trials) is int
+        if not counts or not 0 <= events <= trials <= _LONGEST or trials < 1:
+            raise InputError(
+                f"a baseline of {events!r} in {trials!r}", hint="two counts: (abstained, decisions)"
+            )
+        tail = (1 - require_number(confidence, "confidence")) / 2
+        from scipy.stats import beta
+
+        low = 0.0 if events == 0 else float(beta.ppf(tail, events, trials - events + 1))
+        high = 1.0 if events == trials else float(beta.ppf(1 - tail, events + 1, trials - events))
+        return cls(low, high, run_length=run_length)
+
+    def reset(self) -> None:
+        """Reset the alarm and all steps, with the same baseline."""
+        self.steps = 0
+        self._alarm: RateChange | None = None
+        self._capital = np.zeros((2, len(_CHANGE_STAKES)))
+        self._begun = np.zeros((2, len(_CHANGE_STAKES)), dtype=np.int64)
+
+    @property
+    def alarm(self) -> RateChange | None:
+        """The first alarm since the last reset."""
+        return self._alarm
+
+    def log_evidence(self, direction: Direction) -> float:
+        """Natural logarithm of the mean capital for a change in this direction; alarms at
+        log(2 · `run_length`), as each direction has half of the whole.
+        """
+        logs = self._capital[0 if direction == "up" else 1]
+        largest = float(logs.max())
+        return largest + math.log(float(np.mean(np.exp(logs - largest))))
+
+    def observe(self, event: bool) -> None:
+        """Take one step; constant time and memory."""
+        self._begun[self._capital <= 0] = self.steps
+        self._capital = np.maximum(self._capital, 0.0) + self._after[bool(event)]
+        self.steps += 1
+        # The mean of all twenty is at most the largest, so most steps end here.
+        if self._alarm is None and self._capital.max() >= math.log(self.run_length):
+            self._raise_if_enough()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything it knows, as JSON holds it; `from_dict` gives back its equal."""
+        alarm = self._alarm
+        return {
+            "kind": _DETECTOR,
+            "low": self.low,
+            "high": self.high,
+            "run_length": self.run_length,
+            "steps": self.steps,
+            "capital": self._capital.tolist(),
+            "begun": self._begun.tolist(),
+            "alarm": None if alarm is None else [alarm.direction, alarm.seen_at, alarm.began_after],
+        }
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> RateChangeDetector:
+        """Restore a detector from `to_dict`.
+
+        Raises:
+            InputError: the state is not one of a rate change detector.
+        """
+        found = saved(_SavedDetector, state)
+        detector = cls(found.low, found.high, run_length=found.run_length)
+        detector.steps = found.steps
+        detector._capital = np.asarray(found.capital, dtype=np.float64)
+        detector._begun = np.asarray(found.begun, dtype=np.int64)
+        detector._alarm = None if found.alarm is None else RateChange(*found.alarm)
+        return detector
+
+    def _raise_if_enough(self) -> None:
+        directions: tuple[Direction, Direction] = ("up", "down")
+        evidence = [self.log_evidence(direction) for direction in directions]
+        if float(np.logaddexp(evidence[0], evidence[1])) - math.log(2) < math.log(self.run_length):
+            return
+        row = int(np.argmax(evidence))
+        best = int(np.argmax(self._capital[row]))
+        self._alarm = RateChange(directions[row], self.steps, int(self._begun[row, best]))
+
+
+def log_factors(low: float, high: float, event: bool) -> NDArray[np.float64]:
+    """By what one step multiplies each gambler's capital: logarithms, shape (2, stakes).
+
+    Row 0 bets on a rate above `high`, row 1 on one below `low`; where the rate is
+    in between, no factor is above 1 on average.
+    """
+    up = 1 - _CHANGE_STAKES + (_CHANGE_STAKES / high if event else 0.0)
+    down = 1 - _CHANGE_STAKES + (0.0 if event else _CHANGE_STAKES / (1 - low))
+    return np.asarray(np.log(np.stack([up, down])))
