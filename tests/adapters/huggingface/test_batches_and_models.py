@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.adapters.huggingface._encoding import pad_left
+from knowgate.adapters.huggingface._network import pad_left
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.errors import PromptTooLongError
-from tests.adapters.huggingface.paired import PairedProcessor
+from tests.adapters.huggingface.paired import PairedProcessor, contrastive_ids
 
 TEMPLATE = (
     "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}\n{% endfor %}"
@@ -200,7 +200,7 @@ def test_contrastive_decoding_of_other_models_equals_transformers(
         logits_processor=[PairedProcessor("coiecd")],
     )  # fmt: skip
 
-    found = lm.generate_contrastive_ids(contextual, bare)
+    found = contrastive_ids(lm, contextual, bare)
     for number, row in enumerate(found):
         assert row == made[number, ids.shape[1] :].tolist()[: len(row)]
 

@@ -161,7 +161,7 @@ def test_a_prompt_is_prefilled_once_for_all_its_samples(lm: HuggingFaceLM, model
     lm.generate(["prefill me"], n=7, temperature=1.0, seed=0)
     hook.remove()
 
-    assert shapes[0] == (1, 11 - 1)
+    assert shapes[0] == (1, len("prefill me") - 1)
     assert shapes[1] == (7, 1)
 
 
