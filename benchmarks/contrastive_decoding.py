@@ -25,6 +25,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from knowgate.adapters.huggingface import HuggingFaceLM
+from knowgate.adapters.huggingface._contrastive import choose_between, merging_rule
 from knowgate.guard import KnowgateError
 from knowgate.offline_eval.testbed import World, default_world, microworld_model_path
 
@@ -177,8 +178,12 @@ def compare(lm: HuggingFaceLM, args: argparse.Namespace) -> None:
         return found
 
     def ours(chunk: list[tuple[str, str]]) -> list[list[int]]:
-        contextual, bare = zip(*chunk, strict=True)
-        return lm.generate_contrastive_ids(contextual, bare, max_new_tokens=args.tokens)
+        sides = [
+            [lm.engine.encoder.render(text) for text in side] for side in zip(*chunk, strict=True)
+        ]
+        rule = choose_between(merging_rule("coiecd", 1.0, 0.25))
+        settings = lm.settings(max_new_tokens=args.tokens)
+        return [answer.ids for answer in lm.engine.contrast(*sides, rule, settings)]
 
     runs = {
         "peer": theirs,

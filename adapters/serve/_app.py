@@ -22,13 +22,10 @@ from ..._version import __version__
 from ...guard import Guard, Reason
 from ...guard.prompts import Prompt
 from ..langchain import Replies
-from ._admission import Admission, ServeLimits
+from ._access import AccessMiddleware, Admission, HTTPMetrics, ServeLimits
 from ._decide import Calibrated, decide_router
 from ._errors import JSONReply, ServeError, documented, invalid_request, reply_to
-from ._gate import Gate
-from ._http_metrics import HTTPMetrics
-from ._proxy import ChatProxy, chat_router
-from ._retrieval import Retriever
+from ._proxy import ChatProxy, Retriever, chat_router
 from ._upstream import Upstream, UpstreamClient
 
 # With a label of their own in the metrics.
@@ -150,8 +147,10 @@ def create_app(
         app.include_router(chat_router(ChatProxy(guard, client, said, prompt, retriever)))
     metrics = HTTPMetrics(registry, _PATHS)
     _add_operations(app, guard, metrics, proxies=proxy is not None)
-    add_error_replies(app)
-    app.add_middleware(Gate, admission=admission, limits=limits, token=token, metrics=metrics)
+    _add_error_replies(app)
+    app.add_middleware(
+        AccessMiddleware, admission=admission, limits=limits, token=token, metrics=metrics
+    )
     return app
 
 
@@ -194,7 +193,7 @@ def _add_operations(app: FastAPI, guard: Guard, metrics: HTTPMetrics, *, proxies
         return HTMLResponse(_page(app), headers={"Content-Security-Policy": _PAGE_POLICY})
 
 
-def add_error_replies(app: FastAPI) -> None:
+def _add_error_replies(app: FastAPI) -> None:
     """Give all errors the same shape."""
 
     @app.exception_handler(ServeError)

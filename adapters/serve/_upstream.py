@@ -36,8 +36,8 @@ from tenacity.wait import wait_random_exponential
 
 from ...guard.errors import InputError, is_transient
 from ._errors import ServeError
-from ._openai import EVENT_STREAM
 
+EVENT_STREAM = "text/event-stream"
 _logger = logging.getLogger("knowgate.serve")
 _COMPLETION, _MODELS = "a chat completion", "a list of models"
 _MOST_ERROR_BYTES = 64 * 2**10

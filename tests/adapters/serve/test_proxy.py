@@ -14,7 +14,7 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.serve import ServeLimits
-from knowgate.adapters.serve._chat_replies import marked
+from knowgate.adapters.serve._proxy import marked
 from knowgate.guard import Decision
 from knowgate.guard.prompts import Prompt
 from tests.adapters.serve.service import (

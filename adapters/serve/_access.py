@@ -13,15 +13,21 @@ import asyncio
 import hmac
 import ipaddress
 import logging
+import os
 import time
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, fields
+from threading import Lock
+from weakref import WeakKeyDictionary
 
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ._admission import Admission, BodyShare, ServeLimits, draining
+from ...guard.errors import InputError
 from ._errors import ServeError, reply_to
-from ._http_metrics import HTTPMetrics
-from ._unread import discard_body
 
 _logger = logging.getLogger("knowgate.serve")
 
@@ -33,11 +39,244 @@ _HEADERS = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-sto
 _LONGEST_REJECTED = 1 << 18
 
 
+_MAX_DISCARDED, _DISCARD_SECONDS = 1 << 18, 1.0
+
+
+# -- how many there may be ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ServeLimits:
+    """The most that the service takes; limits of questions and passages are the guard's.
+
+    Attributes:
+        concurrency: requests worked on at once.
+        queue: requests that wait for that; further ones get 429.
+        queue_seconds: that a request waits at most; then it gets 429 too.
+        body_bytes: of one request; larger ones get 413 before they are read.
+        body_seconds: until the body of a request has arrived.
+        bodies_bytes: of all requests under way together, those of up to 64 KiB aside; beyond, a
+            request gets 503 while its body arrives.
+        batch: questions in one request to `/v1/decide/batch`.
+
+    Raises:
+        InputError: a limit is not positive.
+    """
+
+    concurrency: int = 1024
+    queue: int = 1024
+    queue_seconds: float = 10.0
+    body_bytes: int = 8 * 2**20
+    body_seconds: float = 30.0
+    bodies_bytes: int = 128 * 2**20
+    batch: int = 256
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            if getattr(self, one.name) <= 0 and one.name != "queue":
+                raise InputError("must be positive", where=one.name)
+        if self.queue < 0:
+            raise InputError("must not be negative", where="queue")
+
+
+# A body of that size is held in any case: connections are bounded, too.
+_SMALL_BODY = 1 << 16
+
+
+class BodyShare:
+    """What one request holds of the bytes for all bodies."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        self._held = 0
+
+    def grow(self, size: int) -> None:
+        """Hold so many bytes in all.
+
+        Raises:
+            ServeError: the bodies of all requests together are too large.
+        """
+        wanted = size if size > _SMALL_BODY else 0
+        self._admission.hold(wanted - self._held)
+        self._held = wanted
+
+    def free(self) -> None:
+        """Hold nothing any more."""
+        self._admission.hold(-self._held)
+        self._held = 0
+
+
+class Admission:
+    """Counts requests and keeps them within limits; belongs to one event loop.
+
+    Args:
+        limits: how many there may be.
+
+    Attributes:
+        draining: whether new requests are rejected, because the server is about to end.
+    """
+
+    def __init__(self, limits: ServeLimits) -> None:
+        self._limits = limits
+        self._slots = asyncio.Semaphore(limits.concurrency)
+        self._admitted = self._running = self._held = 0
+        self.draining = False
+
+    @property
+    def running(self) -> int:
+        """Requests that are worked on."""
+        return self._running
+
+    @property
+    def waiting(self) -> int:
+        """Requests that were let in and are not worked on yet."""
+        return self._admitted - self._running
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is under way."""
+        return not self._admitted
+
+    def hold(self, more: int) -> None:
+        """Count bytes of bodies.
+
+        Raises:
+            ServeError: there are too many.
+        """
+        if more > 0 and self._held + more > self._limits.bodies_bytes:
+            raise ServeError(
+                503,
+                "bodies_too_large",
+                "The bodies of all requests together are too large.",
+                headers={"Retry-After": "1", "Connection": "close"},
+            )
+        self._held += more
+
+    @asynccontextmanager
+    async def entered(self) -> AsyncIterator[None]:
+        """Let a request in for the length of the block.
+
+        Raises:
+            ServeError: there are too many, or the server is draining.
+        """
+        if self.draining:
+            raise draining()
+        if self._admitted >= self._limits.concurrency + self._limits.queue:
+            raise _full()
+        self._admitted += 1
+        try:
+            yield
+        finally:
+            self._admitted -= 1
+
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        """Wait until the request may be worked on, and hold its place for the block.
+
+        Raises:
+            ServeError: it has waited too long.
+        """
+        try:
+            async with asyncio.timeout(self._limits.queue_seconds):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise _full() from None
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
+            self._slots.release()
+
+
+def draining() -> ServeError:
+    """What a request gets that the server does not answer because it ends."""
+    return ServeError(
+        503,
+        "draining",
+        "The server is about to end; ask another one.",
+        headers={"Retry-After": "1", "Connection": "close"},
+    )
+
+
+def _full() -> ServeError:
+    message = "Too many requests are under way."
+    return ServeError(429, "queue_full", message, headers={"Retry-After": "1"})
+
+
+# -- metrics ------------------------------------------------------------------------------------
+
+_lock = Lock()
+
+
+class HTTPMetrics:
+    """What the service has answered, and how much is under way.
+
+    Args:
+        registry: of the metrics, and of those that `/metrics` shows.
+        endpoints: paths that have a label of their own; all others share `other`.
+    """
+
+    def __init__(self, registry: CollectorRegistry | None, endpoints: Iterable[str]) -> None:
+        self._registry = REGISTRY if registry is None else registry
+        self._endpoints = frozenset(endpoints)
+        self._responses, self._requests = _metrics(self._registry)
+
+    def endpoint(self, path: str) -> str:
+        """The label of a path."""
+        return path if path in self._endpoints else "other"
+
+    def count(self, path: str, status: int) -> None:
+        """Count a response."""
+        self._responses.labels(self.endpoint(path), str(status)).inc()
+
+    def show(self, *, running: int, waiting: int) -> None:
+        """Set how many requests there are."""
+        self._requests.labels("running").set(running)
+        self._requests.labels("waiting").set(waiting)
+
+    def exposition(self, accept: str) -> tuple[bytes, str]:
+        """All metrics of the registry, of all processes in multi-process mode, and their type."""
+        registry = self._registry
+        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        encode, media_type = choose_encoder(accept)
+        return encode(registry), media_type
+
+
+_by_registry: WeakKeyDictionary[CollectorRegistry, tuple[Counter, Gauge]] = WeakKeyDictionary()
+
+
+def _metrics(registry: CollectorRegistry) -> tuple[Counter, Gauge]:
+    """The metrics of a registry, made once."""
+    with _lock:
+        if registry not in _by_registry:
+            responses = Counter(
+                "knowgate_http_responses_total",
+                "Responses of the HTTP service, by endpoint and status.",
+                ("endpoint", "status"),
+                registry=registry,
+            )
+            requests = Gauge(
+                "knowgate_http_requests",
+                "Requests that the HTTP service works on, and that wait.",
+                ("state",),
+                registry=registry,
+                multiprocess_mode="livesum",
+            )
+            _by_registry[registry] = responses, requests
+        return _by_registry[registry]
+
+
+# -- the middleware -----------------------------------------------------------------------------
+
+
 class _GoneError(Exception):
     """The client has closed the connection."""
 
 
-class Gate:
+class AccessMiddleware:
     """ASGI middleware in front of all endpoints.
 
     Args:
@@ -262,3 +501,21 @@ def _replay(body: bytes, gone: asyncio.Future[None]) -> Receive:
         return {"type": "http.disconnect"}
 
     return receive
+
+
+async def discard_body(receive: Receive) -> None:
+    """Read the body of a rejected request, within bounds, before it is replied to.
+
+    A connection that is closed while bytes arrive is reset, and the client may then lose
+    the reply that says why it was rejected.
+
+    Args:
+        receive: of a request of which nothing was read.
+    """
+    more, size = True, 0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_DISCARD_SECONDS):
+            while more and size <= _MAX_DISCARDED:
+                message = await receive()
+                more = message.get("more_body", False)
+                size += len(message.get("body", b""))
