@@ -284,9 +284,10 @@ class UsageMeter:
         with self._lock:
             self._usage = replace(self._usage, calls=self._usage.calls + 1)
 
-    def count_tokens(self, output: object) -> None:
-        """Count a reply's tokens, where it names them."""
-        usage = output.usage_metadata if isinstance(output, AIMessage) else None
+    def count_tokens(self, replies: Sequence[object]) -> None:
+        """Count the tokens of one request, which each of its replies names; or none does."""
+        first = replies[0] if replies else None
+        usage = first.usage_metadata if isinstance(first, AIMessage) else None
         # LangChain puts this into replies that its cache answers: nothing was used.
         if not isinstance(usage, Mapping) or usage.get("total_cost") == 0:
             return
