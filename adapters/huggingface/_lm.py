@@ -16,7 +16,7 @@ from ...guard.forks import keep_torch_usable
 from ._contrastive import choose_between, merging_rule
 from ._engine import Answer, Engine, Settings, at_least_one, check_stop
 from ._gguf import PACKAGED_MODELS, model_folder
-from ._loading import ModelIdentity, Placement, context_window, end_ids, open_model
+from ._loading import ModelIdentity, context_window, end_ids, open_model
 from ._network import Network, run_in_batches
 from ._prompts import PromptEncoder, RenderedPrompt, check_text
 
@@ -89,10 +89,12 @@ class HuggingFaceLM:
         self._take_settings(name, max_new_tokens, stop, batch_size)
         model, tokenizer, identity = open_model(
             path_or_name,
-            Placement(device, dtype, loading.device_map),
-            loading.sha256,
+            device,
+            dtype,
             adapter,
+            sha256=loading.sha256,
             local_files_only=loading.local_files_only,
+            device_map=loading.device_map,
         )
         self._set_up(model, tokenizer, loading.chat_template, identity)
 

@@ -155,7 +155,7 @@ class Network:
             rows: token ids of each prompt.
             whole: whether the last token is all that is left to read, also where nothing repeats.
         """
-        unique = list(dict.fromkeys(map(tuple, rows)))
+        unique: list[tuple[int, ...]] = list(dict.fromkeys(map(tuple, rows)))
         repeats = len(unique) < len(rows) or whole
         shared = self._shared_tokens(unique, repeats=repeats)
         ids, mask = pad_left([row[shared:] for row in unique], self.device)
@@ -185,7 +185,7 @@ class Network:
             ids, mask = ids[order], mask[order]
         return ids, mask, cache
 
-    def _shared_tokens(self, rows: Sequence[Sequence[int]], *, repeats: bool) -> int:
+    def _shared_tokens(self, rows: Sequence[tuple[int, ...]], *, repeats: bool) -> int:
         """Return how many tokens all rows begin with, if they are worth being read apart."""
         if not self._joins:
             return 0

@@ -17,13 +17,12 @@ if TYPE_CHECKING:
     from ._answer import AbstainedError, GuardedAnswer, RetrievalError
     from ._chat_model_lm import ChatLimits, ChatModelLM
     from ._conversation import Conversation, SmallTalk
-    from ._graph_node import guard_node
-    from ._guard_runnable import GuardRunnable
+    from ._documents import stored_documents
+    from ._guard_runnable import GuardRunnable, guard_node
     from ._guarded_rag import GuardedRAG
     from ._planning import RagOptions
     from ._replies import Replies
     from ._retrieval_filter import GuardCompressor, GuardedRetriever
-    from ._stored_documents import stored_documents
 
 __all__ = [
     "AbstainedError",
@@ -60,8 +59,8 @@ _MODULES = {
     "Replies": "_replies",
     "RetrievalError": "_answer",
     "SmallTalk": "_conversation",
-    "guard_node": "_graph_node",
-    "stored_documents": "_stored_documents",
+    "guard_node": "_guard_runnable",
+    "stored_documents": "_documents",
 }
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage
@@ -167,14 +167,6 @@ def _header_seconds(headers: Mapping[str, str]) -> float | None:
 _OUTAGE = 3
 
 
-class EndedFlag(Protocol):
-    """A `threading.Event` or an `asyncio.Event`."""
-
-    def set(self) -> object: ...
-
-    def is_set(self) -> bool: ...
-
-
 class Draws:
     """Bookkeeping for `n` draws to each of several prompts; for many threads.
 
@@ -187,7 +179,9 @@ class Draws:
         ended: one flag per prompt, set once nothing more is to be begun for it.
     """
 
-    def __init__(self, prompts: int, n: int, ended: Sequence[EndedFlag]) -> None:
+    def __init__(
+        self, prompts: int, n: int, ended: Sequence[threading.Event | asyncio.Event]
+    ) -> None:
         self._lock = threading.Lock()
         self._arrived: list[list[Generation | None]] = [[None] * n for _ in range(prompts)]
         self._errors: list[LanguageModelError | None] = [None] * prompts

@@ -15,7 +15,7 @@ import ipaddress
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, fields
 from threading import Lock
@@ -33,6 +33,7 @@ _logger = logging.getLogger("knowgate.serve")
 
 # Asked by orchestrators, who have no token.
 _HEALTH = frozenset({"/healthz", "/readyz"})
+_SMALL_BODY = 1 << 16
 _WORK = "/v1/"
 _HEADERS = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
 # A rejected request that declares a longer body is replied to at once.
@@ -79,33 +80,6 @@ class ServeLimits:
             raise InputError("must not be negative", where="queue")
 
 
-# A body of that size is held in any case: connections are bounded, too.
-_SMALL_BODY = 1 << 16
-
-
-class BodyShare:
-    """What one request holds of the bytes for all bodies."""
-
-    def __init__(self, admission: Admission) -> None:
-        self._admission = admission
-        self._held = 0
-
-    def grow(self, size: int) -> None:
-        """Hold so many bytes in all.
-
-        Raises:
-            ServeError: the bodies of all requests together are too large.
-        """
-        wanted = size if size > _SMALL_BODY else 0
-        self._admission.hold(wanted - self._held)
-        self._held = wanted
-
-    def free(self) -> None:
-        """Hold nothing any more."""
-        self._admission.hold(-self._held)
-        self._held = 0
-
-
 class Admission:
     """Counts requests and keeps them within limits; belongs to one event loop.
 
@@ -137,12 +111,15 @@ class Admission:
         """Whether no request is under way."""
         return not self._admitted
 
-    def hold(self, more: int) -> None:
-        """Count bytes of bodies.
+    def hold(self, before: int, now: int) -> int:
+        """Count the bytes of a body that has grown; returns those that are held of it.
 
         Raises:
             ServeError: there are too many.
         """
+        # A small body is held in any case: connections are bounded, too.
+        now = now if now > _SMALL_BODY else 0
+        more = now - before
         if more > 0 and self._held + more > self._limits.bodies_bytes:
             raise ServeError(
                 503,
@@ -151,6 +128,7 @@ class Admission:
                 headers={"Retry-After": "1", "Connection": "close"},
             )
         self._held += more
+        return now
 
     @asynccontextmanager
     async def entered(self) -> AsyncIterator[None]:
@@ -321,17 +299,24 @@ class AccessMiddleware:
 
         path: str = scope["path"]
         endpoint = self._metrics.endpoint(path)
-        body = _Body(receive)
+        untouched = True
+
+        async def body() -> Message:
+            nonlocal untouched
+            untouched = False
+            return await receive()
+
         try:
             self._check_sender(scope)
             if path.startswith(_WORK):
-                await self._work(scope, body.receive, answer)
+                await self._work(scope, body, answer)
             else:
-                await self._app(scope, body.receive, answer)
+                await self._app(scope, body, answer)
         except _GoneError:
             pass
         except ServeError as error:
-            await body.discard(scope)
+            if untouched and _is_short(scope):
+                await discard_body(receive)
             await reply_to(error)(scope, receive, answer)
         except asyncio.CancelledError:
             if status or not self._admission.draining:
@@ -366,16 +351,21 @@ class AccessMiddleware:
                 raise ServeError(401, "wrong_token", message, headers=headers_back)
 
     async def _work(self, scope: Scope, receive: Receive, send: Send) -> None:
-        share = BodyShare(self._admission)
+        held = 0
+
+        def grow(size: int) -> None:
+            nonlocal held
+            held = self._admission.hold(held, size)
+
         try:
             async with self._admission.entered():
                 self._show()
-                body = await _read(scope, receive, self._limits, share)
+                body = await _read(scope, receive, self._limits, grow)
                 gone = asyncio.ensure_future(_disconnected(receive))
                 work = asyncio.ensure_future(self._in_turn(scope, _replay(body, gone), send))
                 await _unless(gone, work)
         finally:
-            share.free()
+            grow(0)
             self._show()
 
     async def _in_turn(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -387,30 +377,13 @@ class AccessMiddleware:
         self._metrics.show(running=self._admission.running, waiting=self._admission.waiting)
 
 
-class _Body:
-    """Knows whether a request's body has been asked for.
-
-    Args:
-        receive: of the request.
-    """
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._untouched = True
-
-    async def receive(self) -> Message:
-        """Return the next message of the request."""
-        self._untouched = False
-        return await self._receive()
-
-    async def discard(self, scope: Scope) -> None:
-        """Read the body of a request that was rejected without reading it, if it is short."""
-        headers = dict(scope["headers"])
-        declared = headers.get(b"content-length", b"0")
-        short = declared.isdigit() and int(declared[:20]) <= _LONGEST_REJECTED
-        # A client that sends `Expect` waits for the status before its body.
-        if self._untouched and short and b"expect" not in headers:
-            await discard_body(self._receive)
+def _is_short(scope: Scope) -> bool:
+    """Whether the body of a rejected request is worth being read before it is replied to."""
+    headers = dict(scope["headers"])
+    declared = headers.get(b"content-length", b"0")
+    # A client that sends `Expect` waits for the status before its body.
+    short = declared.isdigit() and int(declared[:20]) <= _LONGEST_REJECTED
+    return short and b"expect" not in headers
 
 
 def is_loopback(host: str) -> bool:
@@ -429,8 +402,10 @@ def _host(header: bytes) -> str:
     return text.rpartition(":")[0] if text.count(":") == 1 else text
 
 
-async def _read(scope: Scope, receive: Receive, limits: ServeLimits, share: BodyShare) -> bytes:
-    """The whole body.
+async def _read(
+    scope: Scope, receive: Receive, limits: ServeLimits, grow: Callable[[int], None]
+) -> bytes:
+    """The whole body; `grow` is told its size as it arrives.
 
     Raises:
         ServeError: it is too large, alone or with others, or does not arrive in time.
@@ -456,7 +431,7 @@ async def _read(scope: Scope, receive: Receive, limits: ServeLimits, share: Body
                 size += len(part)
                 if size > limits.body_bytes:
                     raise too_large
-                share.grow(size)
+                grow(size)
                 parts.append(part)
                 if not message.get("more_body", False):
                     return b"".join(parts)

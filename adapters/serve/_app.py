@@ -62,12 +62,6 @@ class ProxyOptions:
     prompt: Prompt | None = None
 
 
-class Health(BaseModel):
-    """The process answers."""
-
-    status: str
-
-
 class Readiness(BaseModel):
     """The service takes requests.
 
@@ -158,7 +152,7 @@ def _add_operations(app: FastAPI, guard: Guard, metrics: HTTPMetrics, *, proxies
     """Add what those ask for who run the service."""
     admission: Admission = app.state.admission
 
-    @app.get("/healthz", response_model=Health, responses=documented(403))
+    @app.get("/healthz", response_model=dict[str, str], responses=documented(403))
     async def healthz() -> Response:
         """Tell that the process answers; also while it is draining."""
         return JSONReply({"status": "ok"})

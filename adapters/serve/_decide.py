@@ -13,7 +13,7 @@ from ...guard.errors import KnowgateError
 from ...guard.text import clean_text
 from ..langchain import Replies
 from ._access import ServeLimits
-from ._errors import ErrorDetail, JSONReply, ServeError, documented, undecided
+from ._errors import ErrorBody, JSONReply, ServeError, documented, undecided
 
 
 def _clean(value: Any) -> Any:
@@ -102,16 +102,10 @@ class DecisionReply(BaseModel):
     calibrated: Calibrated
 
 
-class FailedReply(BaseModel):
-    """A question of a batch without a decision; only under `on_error="raise"`."""
-
-    error: ErrorDetail
-
-
 class DecisionBatchReply(BaseModel):
-    """Decisions in the order of the requests."""
+    """Decisions in the order of the requests; an error only under `on_error="raise"`."""
 
-    results: list[DecisionReply | FailedReply]
+    results: list[DecisionReply | ErrorBody]
 
 
 class ScoreReply(BaseModel):

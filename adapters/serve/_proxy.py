@@ -118,14 +118,6 @@ class GuardedCompletion(BaseModel):
     knowgate: dict[str, Any] | None = None
 
 
-class ModelList(BaseModel):
-    """The models of the upstream, as it lists them."""
-
-    model_config = ConfigDict(extra="allow")
-
-    data: list[dict[str, Any]]
-
-
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """What is done with one request.
@@ -287,7 +279,7 @@ def chat_router(proxy: ChatProxy) -> APIRouter:
 
     @router.get(
         "/v1/models",
-        response_model=ModelList,
+        response_model=dict[str, Any],
         responses=documented(401, 403, 408, 413, 422, 429, 500, 502, 503, 504),
     )
     async def models() -> Response:

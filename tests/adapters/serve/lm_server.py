@@ -37,7 +37,7 @@ class LMServer:
     def chat_model(self, fault: str = "", **options: Any) -> ChatOpenAI:
         # langchain-openai shares async clients, but each belongs to the event loop of one test.
         own = {"http_async_client": DefaultAsyncHttpxClient()}
-        fixed = {"model": "embedded", "temperature": 0, **own}
+        fixed = {"model": "embedded", "temperature": 0, "logprobs": True, **own}
         return ChatOpenAI(**self._options(fault, {**fixed, **options}))
 
     def _options(self, fault: str, options: dict[str, Any]) -> dict[str, Any]:
