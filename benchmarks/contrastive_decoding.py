@@ -25,7 +25,6 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.adapters.huggingface._contrastive import choose_between, merging_rule
 from knowgate.guard import KnowgateError
 from knowgate.offline_eval.testbed import World, default_world, microworld_model_path
 
@@ -181,9 +180,10 @@ def compare(lm: HuggingFaceLM, args: argparse.Namespace) -> None:
         sides = [
             [lm.engine.encoder.render(text) for text in side] for side in zip(*chunk, strict=True)
         ]
-        rule = choose_between(merging_rule("coiecd", 1.0, 0.25))
         settings = lm.settings(max_new_tokens=args.tokens)
-        return [answer.ids for answer in lm.engine.contrast(*sides, rule, settings)]
+        return [
+            answer.ids for answer in lm.engine.contrast(*sides, ("coiecd", 1.0, 0.25), settings)
+        ]
 
     runs = {
         "peer": theirs,

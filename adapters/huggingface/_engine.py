@@ -19,7 +19,14 @@ import numpy as np
 
 from ...guard.deadlines import call_on_thread, check_deadline
 from ...guard.errors import InputError, LanguageModelError
-from ._contrastive import Choose, choose_greedily, choose_sampled, row_uniforms
+from ._contrastive import (
+    Choose,
+    choose_between,
+    choose_greedily,
+    choose_sampled,
+    merging_rule,
+    row_uniforms,
+)
 from ._network import Batch, Network, run_in_batches
 from ._prompts import PromptEncoder, RenderedPrompt
 
@@ -247,10 +254,11 @@ class Engine:
         self,
         with_context: Sequence[RenderedPrompt],
         without_context: Sequence[RenderedPrompt],
-        choose: Choose,
+        rule: tuple[str, float, float],
         settings: Settings,
     ) -> list[Answer]:
-        """One answer per pair, both streams of a pair in one batch."""
+        """One answer per pair, both streams of a pair in one batch; `rule` is of `merging_rule`."""
+        choose = choose_between(merging_rule(*rule))
         pairs = zip(
             self.encoder.encode(with_context), self.encoder.encode(without_context), strict=True
         )

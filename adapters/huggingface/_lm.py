@@ -13,7 +13,6 @@ import numpy as np
 from ...guard.contracts import Generation
 from ...guard.errors import InputError, PromptTooLongError
 from ...guard.forks import keep_torch_usable
-from ._contrastive import choose_between, merging_rule
 from ._engine import Answer, Engine, Settings, at_least_one, check_stop
 from ._gguf import PACKAGED_MODELS, model_folder
 from ._loading import ModelIdentity, context_window, end_ids, open_model
@@ -323,7 +322,6 @@ class HuggingFaceLM:
             LanguageModelError: as for `generate`.
         """
         settings = self.settings(stop=stop, max_new_tokens=max_new_tokens)
-        choose = choose_between(merging_rule(method, alpha, lam))
         prompts, others = self._render(with_context), self._render(without_context)
         if len(prompts) != len(others):
             raise InputError(
@@ -331,7 +329,7 @@ class HuggingFaceLM:
                 where="without_context",
                 hint="give one for each",
             )
-        answers = self.engine.contrast(prompts, others, choose, settings)
+        answers = self.engine.contrast(prompts, others, (method, alpha, lam), settings)
         return [self.engine.text(answer, settings.stop) for answer in answers]
 
     def score_options(self, prompts: Sequence[str], options: Sequence[str]) -> NDArray[np.float64]:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ._agent_middleware import GuardMiddleware
     from ._answer import AbstainedError, GuardedAnswer, RetrievalError
-    from ._chat_model_lm import ChatLimits, ChatModelLM
+    from ._calls import ChatLimits
+    from ._chat_model_lm import ChatModelLM
     from ._conversation import Conversation, SmallTalk
     from ._documents import stored_documents
     from ._guard_runnable import GuardRunnable, guard_node
@@ -46,7 +47,7 @@ __all__ = [
 # Imported on first use: a chain needs no chat model of the guard, and the other way round.
 _MODULES = {
     "AbstainedError": "_answer",
-    "ChatLimits": "_chat_model_lm",
+    "ChatLimits": "_calls",
     "ChatModelLM": "_chat_model_lm",
     "Conversation": "_conversation",
     "GuardCompressor": "_retrieval_filter",

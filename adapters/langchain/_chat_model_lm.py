@@ -16,7 +16,6 @@ from typing import Any
 from langchain_core.globals import get_llm_cache
 from langchain_core.language_models import BaseChatModel, BaseLanguageModel, SimpleChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
-from langchain_core.rate_limiters import BaseRateLimiter
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 from langchain_core.runnables.base import RunnableLike, coerce_to_runnable
 from langchain_core.runnables.config import ensure_config, merge_configs
@@ -25,7 +24,7 @@ from ...guard.contracts import Generation
 from ...guard.deadlines import DeadlineRunner, check_deadline, when_abandoned
 from ...guard.errors import InputError, LanguageModelError
 from ._answer import GuardedAnswer
-from ._calls import Attempts, Draws, TokenUsage, UsageMeter
+from ._calls import Attempts, ChatLimits, Draws, TokenUsage, UsageMeter
 from ._model_identity import class_name, each_model, model_fingerprint
 
 GREEDY_OPTIONS: Mapping[str, Any] = MappingProxyType({"temperature": 0})
@@ -43,42 +42,6 @@ class _Call:
     count: int
     messages: list[BaseMessage]
     options: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ChatLimits:
-    """How calls of a chat model are bounded and repeated.
-
-    Attributes:
-        max_concurrency: calls under way at once, over all threads and event loops
-            that use one `ChatModelLM` (per event loop for async calls).
-        timeout: seconds per call, None for no deadline. A sync call that misses it
-            is left behind on a daemon thread.
-        max_attempts: attempts per call, the first one counted. By default 3, or 1 for a
-            model whose client repeats calls by itself (`max_retries` is not 0).
-        first_wait: seconds before the second attempt; later waits double, and vary. A
-            server's `Retry-After` is waited for, up to a minute.
-        retry_on: further exceptions after which to try again.
-        rate_limiter: LangChain's limiter, asked before every attempt; the time that
-            takes is not counted as the call's own. It is never set on the model; one
-            that the model has itself applies as well.
-
-    Raises:
-        InputError: a limit is out of range.
-    """
-
-    max_concurrency: int = 8
-    timeout: float | None = 30.0
-    max_attempts: int | None = None
-    first_wait: float = 0.25
-    retry_on: tuple[type[Exception], ...] = ()
-    rate_limiter: BaseRateLimiter | None = None
-
-    def __post_init__(self) -> None:
-        if self.max_concurrency < 1:
-            raise InputError("must be at least 1", where="max_concurrency")
-        if self.rate_limiter is not None and not isinstance(self.rate_limiter, BaseRateLimiter):
-            raise InputError("is not a BaseRateLimiter of langchain-core", where="rate_limiter")
 
 
 class ChatModelLM:
@@ -138,15 +101,8 @@ class ChatModelLM:
         if n_option is not None and _chat_model(self._model) is None:
             raise InputError("needs a chat model", where="n_option")
         self._n_option = n_option
-        attempts = limits.max_attempts
-        client_repeats = _repeats(self._model)
-        self._attempts = Attempts(
-            class_name(self._model),
-            limits.timeout,
-            (1 if client_repeats else _ATTEMPTS) if attempts is None else attempts,
-            limits.retry_on,
-            limits.first_wait,
-        )
+        most = limits.max_attempts or (1 if _repeats(self._model) else _ATTEMPTS)
+        self._attempts = Attempts(class_name(self._model), limits, most)
         self._greedy_options = dict(greedy_options)
         self._sample_options = None if sample_options is None else dict(sample_options)
         self._seed_option = seed_option

@@ -8,7 +8,7 @@ import torch
 from transformers import LogitsProcessor
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.adapters.huggingface._contrastive import choose_between, merging_rule
+from knowgate.adapters.huggingface._contrastive import merging_rule
 
 
 class PairedProcessor(LogitsProcessor):  # type: ignore[misc,unused-ignore]
@@ -30,5 +30,6 @@ def contrastive_ids(
         [lm.engine.encoder.render(text) for text in side]
         for side in (with_context, without_context)
     ]
-    choose = choose_between(merging_rule(method, 1.0, 0.25))
-    return [answer.ids for answer in lm.engine.contrast(*streams, choose, lm.settings())]
+    return [
+        answer.ids for answer in lm.engine.contrast(*streams, (method, 1.0, 0.25), lm.settings())
+    ]
