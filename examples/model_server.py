@@ -103,7 +103,9 @@ def _body(
     choices = []
     for index, (one, tokens) in enumerate(zip(generations, shown, strict=True)):
         values = zip(tokens, one.token_logprobs or (), strict=True)
-        content = [{"token": t, "logprob": p, "bytes": None, "top_logprobs": []} for t, p in values]
+        content: list[dict[str, Any]] = [
+            {"token": t, "logprob": p, "bytes": None, "top_logprobs": []} for t, p in values
+        ]
         choices.append(
             {
                 "index": index,
