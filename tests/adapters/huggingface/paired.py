@@ -26,10 +26,9 @@ def contrastive_ids(
     lm: HuggingFaceLM, with_context: list[str], without_context: list[str], method: str = "coiecd"
 ) -> list[list[int]]:
     """Every token id of our own contrastive answers, an end token included."""
-    streams = [
+    contextual, bare = (
         [lm.engine.encoder.render(text) for text in side]
         for side in (with_context, without_context)
-    ]
-    return [
-        answer.ids for answer in lm.engine.contrast(*streams, (method, 1.0, 0.25), lm.settings())
-    ]
+    )
+    rule = (method, 1.0, 0.25)
+    return [answer.ids for answer in lm.engine.contrast(contextual, bare, rule, lm.settings())]

@@ -419,7 +419,7 @@ def test_a_long_message_is_no_small_talk_and_is_told_fast() -> None:
     ("make", "where"),
     [
         (lambda: Conversation(timeout=0), "timeout"),
-        (lambda: Conversation(on_error="ignore"), "on_error"),
+        (lambda: Conversation(on_error="ignore"), "on_error"),  # type: ignore[arg-type]
         (lambda: Conversation(prompt=Prompt("p", "no slots")), "prompt"),
         (lambda: Conversation(prompt=Prompt("p", "{question} {other}")), "prompt"),
         (lambda: Conversation(small_talk=SmallTalk(prompt=Prompt("p", "{history}"))), "prompt"),

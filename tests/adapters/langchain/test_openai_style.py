@@ -108,7 +108,7 @@ def test_bound_options_go_along_with_n(server: Server) -> None:
 def test_without_the_option_and_with_seeds_each_sample_is_a_request(
     server: Server, seeded: bool
 ) -> None:
-    options = {"n_option": "n", "seed_option": "seed"} if seeded else {}
+    options: dict[str, Any] = {"n_option": "n", "seed_option": "seed"} if seeded else {}
     ChatModelLM(chat_model(server), **options).generate(["q"], n=3, temperature=0.7, seed=1)
 
     assert [body.get("n") for body in server.bodies] == [None] * 3
