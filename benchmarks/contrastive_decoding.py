@@ -177,8 +177,10 @@ def compare(lm: HuggingFaceLM, args: argparse.Namespace) -> None:
         return found
 
     def ours(chunk: list[tuple[str, str]]) -> list[list[int]]:
-        contextual, bare = zip(*chunk, strict=True)
-        return lm.generate_contrastive_ids(contextual, bare, max_new_tokens=args.tokens)
+        render = lm.engine.encoder.render
+        contextual, bare = ([render(text) for text in side] for side in zip(*chunk, strict=True))
+        rule, settings = ("coiecd", 1.0, 0.25), lm.settings(max_new_tokens=args.tokens)
+        return [one.ids for one in lm.engine.contrast(contextual, bare, rule, settings)]
 
     runs = {
         "peer": theirs,

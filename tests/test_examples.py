@@ -85,6 +85,31 @@ def test_the_service_answers_or_abstains_and_has_the_api_of_the_guard() -> None:
     assert decided.json()["decision"]["reason"] == "nothing_retrieved"
 
 
+@needs("fastapi", "transformers")
+@pytest.mark.enable_socket
+def test_the_model_server_speaks_openais_interface_and_shows_faults_only_if_allowed() -> None:
+    from fastapi.testclient import TestClient
+
+    from knowgate.adapters.huggingface import HuggingFaceLM
+    from knowgate.offline_eval.testbed import microworld_model_path
+
+    create = runpy.run_path(str(EXAMPLES / "model_server.py"))["create_model_app"]
+    lm = HuggingFaceLM(microworld_model_path(), device="cpu")
+    body = {"messages": [{"role": "user", "content": "Who?"}], "temperature": 0, "n": 2}
+
+    for allowed in (False, True):
+        client = TestClient(create(lm, "tiny", allow_faults=allowed))
+        faulty = client.post(
+            "/v1/chat/completions", json=body, headers={"X-Knowgate-Fault": "empty"}
+        )
+        assert faulty.status_code == (200 if allowed else 400)
+    found = client.post("/v1/chat/completions", json=body).json()
+    assert [one["message"]["content"] for one in found["choices"]] == [
+        one.text for one in lm.generate(["Who?"], n=2)[0]
+    ]
+    assert client.get("/v1/models").json()["data"][0]["id"] == "tiny"
+
+
 def test_a_rollout_is_told_by_its_log(run: Printed, tmp_path: Path) -> None:
     printed = run("rollout", str(tmp_path))
 

@@ -13,10 +13,9 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from pydantic import ConfigDict, Field
 
 from ...guard.errors import InputError
-from ._decoding import Answer
-from ._encoding import RenderedPrompt, check_text
-from ._engine import Settings
+from ._engine import Answer, Settings
 from ._lm import HuggingFaceLM
+from ._prompts import RenderedPrompt, check_text
 
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 _CALL_OPTIONS = frozenset({"temperature", "seed", "max_new_tokens", "max_tokens", "logprobs"})

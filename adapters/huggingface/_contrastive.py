@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,8 +20,6 @@ from ...guard.errors import InputError
 
 if TYPE_CHECKING:
     import torch
-
-Method = Literal["cad", "coiecd"]
 
 
 def cad_scores(
@@ -117,34 +115,21 @@ def merging_rule(
     return partial(coiecd_scores, alpha=alpha, lam=lam)
 
 
-class Chooser(Protocol):
-    """Chooses one token per row."""
-
-    def __call__(
-        self, logits: torch.Tensor, rows: Sequence[int], step: int
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Tokens and their log-probabilities, each of shape (rows,).
-
-        Args:
-            logits: of shape (streams · len(rows), vocabulary), at least float32.
-            rows: the answer that each row belongs to.
-            step: tokens generated so far.
-        """
-        ...
+# Tokens and their log-probabilities, each of shape (answers,), from logits of shape
+# (streams · answers, vocabulary) and the number of tokens generated so far.
+Choose = Callable[["torch.Tensor", int], tuple["torch.Tensor", "torch.Tensor"]]
 
 
-def log_probabilities(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+def choose_greedily(logits: torch.Tensor, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The likeliest token of each row; the lowest id among equals."""
+    tokens = logits.argmax(-1)
+    return tokens, _log_probabilities(logits, tokens)
+
+
+def _log_probabilities(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
     """Natural-log probability of one token per row, of shape (rows,)."""
     chosen = logits.gather(-1, tokens[:, None])[:, 0]
     return chosen - logits.logsumexp(-1)
-
-
-def choose_greedily(
-    logits: torch.Tensor, rows: Sequence[int], step: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The likeliest token of each row; the lowest id among equals."""
-    tokens = logits.argmax(-1)
-    return tokens, log_probabilities(logits, tokens)
 
 
 def row_uniforms(seed: int, prompt: str, occurrence: int, count: int) -> np.ndarray:
@@ -164,54 +149,41 @@ def row_uniforms(seed: int, prompt: str, occurrence: int, count: int) -> np.ndar
     return np.random.Generator(np.random.Philox(key=key)).random(count)
 
 
-class SamplingChooser:
-    """Draws each row's token by inverting its distribution at that row's own uniform number.
+def choose_sampled(temperature: float, uniforms: np.ndarray, device: torch.device) -> Choose:
+    """Draw each row's token by inverting its distribution at that row's own uniform number.
 
     Args:
         temperature: above 0; divides the logits.
         uniforms: of shape (answers, tokens), in [0, 1).
         device: where the logits are.
     """
+    import torch
 
-    def __init__(self, temperature: float, uniforms: np.ndarray, device: torch.device) -> None:
-        import torch
+    # Sums of many small probabilities need double precision, which mps lacks.
+    precision = torch.float32 if device.type == "mps" else torch.float64
+    numbers = torch.as_tensor(uniforms).to(precision).to(device)
 
-        # Sums of many small probabilities need double precision, which mps lacks.
-        self._precision = torch.float32 if device.type == "mps" else torch.float64
-        self._temperature = temperature
-        self._uniforms = torch.as_tensor(uniforms).to(self._precision).to(device)
-
-    def __call__(
-        self, logits: torch.Tensor, rows: Sequence[int], step: int
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """See `Chooser`."""
-        import torch
-
-        scaled = logits.to(self._precision) / self._temperature
-        cumulative = scaled.softmax(-1).cumsum(-1)
-        index = torch.as_tensor(rows, device=self._uniforms.device)
-        target = self._uniforms[index, step] * cumulative[:, -1]
+    def choose(logits: torch.Tensor, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+        cumulative = (logits.to(precision) / temperature).softmax(-1).cumsum(-1)
+        target = numbers[:, step] * cumulative[:, -1]
         # right=True: the first token whose cumulated probability exceeds the target,
         # so that one of probability 0 is never drawn.
         tokens = torch.searchsorted(cumulative, target[:, None], right=True)[:, 0]
         tokens = tokens.clamp_(max=logits.shape[-1] - 1)
-        return tokens, log_probabilities(logits, tokens)
+        return tokens, _log_probabilities(logits, tokens)
+
+    return choose
 
 
-class ContrastiveChooser:
-    """Greedy on the scores that a merging rule makes of the two streams.
+def choose_between(merge: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Choose:
+    """Greedy on the scores that a rule makes of the streams with and without context.
 
-    Args:
-        merge: maps logits with and without context, each (rows, vocabulary), to scores.
+    The log-probabilities are those of the stream with context.
     """
 
-    def __init__(self, merge: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
-        self._merge = merge
-
-    def __call__(
-        self, logits: torch.Tensor, rows: Sequence[int], step: int
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """See `Chooser`; the log-probabilities are those of the stream with context."""
+    def choose(logits: torch.Tensor, step: int) -> tuple[torch.Tensor, torch.Tensor]:
         with_context, without_context = logits.chunk(2)
-        tokens = self._merge(with_context, without_context).argmax(-1)
-        return tokens, log_probabilities(with_context, tokens)
+        tokens = merge(with_context, without_context).argmax(-1)
+        return tokens, _log_probabilities(with_context, tokens)
+
+    return choose

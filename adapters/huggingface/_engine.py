@@ -1,39 +1,43 @@
-"""Generate answers to checked prompts with encoder, network and decoder."""
+"""Generate answers to checked prompts in batches, by `transformers.generate`.
+
+Its logits processor here chooses each token itself: greedily, by a uniform number that belongs
+to the sample alone (so that samples depend on nothing else in the batch), or between two streams
+that are rows of one batch. Its stopping criterion ends answers at end tokens and stop strings.
+"""
 
 from __future__ import annotations
 
 import math
 import secrets
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ...guard.deadlines import call_on_thread
+from ...guard.deadlines import call_on_thread, check_deadline
 from ...guard.errors import InputError, LanguageModelError
 from ._contrastive import (
-    Chooser,
-    ContrastiveChooser,
-    SamplingChooser,
+    Choose,
+    choose_between,
     choose_greedily,
+    choose_sampled,
+    merging_rule,
     row_uniforms,
 )
-from ._decoding import Answer, Decoder, Network, StopStrings, run_in_batches
-from ._encoding import PromptEncoder, RenderedPrompt
-from ._scoring import likeliest_tokens
+from ._network import Batch, Network, run_in_batches
+from ._prompts import PromptEncoder, RenderedPrompt
 
 if TYPE_CHECKING:
     import torch
 
-
+# Answers decoded at one time.
 _ROWS = 32
-# More gain nothing: the device is busy, and the last answers of a batch keep all waiting.
-_MOST_ROWS = 1024
-# The rest is for the prompts' own pass, and for what the estimate does not know.
-_SHARE_OF_MEMORY = 0.5
+# What a tokenizer prints for a token that holds part of a character.
+_PART_OF_A_CHARACTER = "\ufffd"
+_BYTES_PER_CHARACTER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +78,125 @@ def at_least_one(value: int, where: str) -> int:
     return value
 
 
+def check_stop(stop: Sequence[str]) -> tuple[str, ...]:
+    """The stop strings as a tuple.
+
+    Raises:
+        InputError: a bare string, or an empty one among them.
+    """
+    if isinstance(stop, str):
+        raise InputError("is one string", where="stop", hint="give a list of strings")
+    if not all(isinstance(entry, str) and entry for entry in stop):
+        raise InputError("holds something empty or not text", where="stop", hint="remove it")
+    return tuple(stop)
+
+
+def cut(text: str, stop: Sequence[str]) -> str:
+    """`text` up to the first stop string in it."""
+    places = [place for string in stop if (place := text.find(string)) >= 0]
+    return text[: min(places)] if places else text
+
+
+def settled(text: str, stop: Sequence[str]) -> str:
+    """The part of an unfinished answer that no further token can change.
+
+    Example:
+        >>> settled("one two st", ["stop"])
+        'one two '
+    """
+    text = text.rstrip(_PART_OF_A_CHARACTER)
+    begun = (
+        size for string in stop for size in range(1, len(string)) if text.endswith(string[:size])
+    )
+    return text[: len(text) - max(begun, default=0)]
+
+
+@dataclass(slots=True)
+class Answer:
+    """One answer, while it is generated.
+
+    Attributes:
+        ids: every generated token, the one that ended the answer included.
+        logprobs: natural-log probability of each of them at temperature 1.
+        finish: why it ended, `stop` (end token or stop string) or `length`; None before.
+        ended_by_token: whether the last id is an end token.
+    """
+
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    finish: Literal["stop", "length"] | None = None
+    ended_by_token: bool = False
+
+    @property
+    def text_ids(self) -> list[int]:
+        """All ids but an end token."""
+        return self.ids[:-1] if self.ended_by_token else self.ids
+
+
 @dataclass(frozen=True, slots=True)
 class _Task:
     """One answer to generate: token ids per stream, and the source of its random numbers."""
 
     prompt: int
     streams: tuple[list[int], ...]
-    sample: int
-    occurrence: int
+    text: str = ""
+    sample: int = 0
+    occurrence: int = 0
+
+
+class _Decoding:
+    """One batch while it is decoded; with two streams every answer has a row in each."""
+
+    def __init__(
+        self, engine: Engine, tasks: Sequence[_Task], choose: Choose, stop: Sequence[str]
+    ) -> None:
+        self.answers = [Answer() for _ in tasks]
+        self._engine, self._choose, self._stop = engine, choose, stop
+        self._streams = len(tasks[0].streams)
+        self._step = 0
+        rows = [task.streams[stream] for stream in range(self._streams) for task in tasks]
+        self._batch: Batch = engine.network.read(rows)
+
+    def grow(self, tokens: int) -> None:
+        """Add at most so many tokens to each answer."""
+        self._batch = self._engine.network.generate(self._batch, tokens, self._pick, self._ended)
+
+    def _pick(self, ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Choose one token per answer, and make it the only one that is possible."""
+        tokens, logprobs = self._choose(scores, self._step)
+        self._step += 1
+        taken = zip(self.answers, tokens.tolist(), logprobs.tolist(), strict=True)
+        for answer, token, logprob in taken:
+            if answer.finish is not None:
+                continue
+            if math.isnan(logprob):
+                raise LanguageModelError(
+                    "the model's output is not a number; a 16-bit dtype may overflow"
+                )
+            answer.ids.append(token)
+            answer.logprobs.append(logprob)
+        chosen = tokens.repeat(self._streams)[:, None]
+        return scores.new_full(scores.shape, -math.inf).scatter_(1, chosen, 0.0)
+
+    def _ended(self, ids: torch.Tensor, scores: object) -> torch.Tensor:
+        """Find the answers that have ended; raises where nobody waits for them any more."""
+        check_deadline()
+        for answer in self.answers:
+            if answer.finish is not None:
+                continue
+            if answer.ids[-1] in self._engine.end_ids:
+                answer.finish, answer.ended_by_token = "stop", True
+            elif self._stop and self._stops(answer.ids):
+                answer.finish = "stop"
+        done = [answer.finish is not None for answer in self.answers]
+        ended: torch.Tensor = ids.new_tensor(done * self._streams).bool()
+        return ended
+
+    def _stops(self, ids: Sequence[int]) -> bool:
+        # Each token has a byte at least, and decoders treat the first one apart.
+        size = _BYTES_PER_CHARACTER * (1 + max(map(len, self._stop)))
+        text = self._engine.encoder.text_of(ids[-size:])
+        return any(string in text for string in self._stop)
 
 
 class Engine:
@@ -91,8 +206,7 @@ class Engine:
         network: the model.
         encoder: its prompts and texts.
         end_ids: tokens that end an answer.
-        batch_size: answers decoded at one time; None for as many as the memory of a GPU
-            holds, and 32 elsewhere.
+        batch_size: answers decoded at one time; None for 32.
     """
 
     def __init__(
@@ -103,62 +217,32 @@ class Engine:
         end_ids: frozenset[int],
         batch_size: int | None,
     ) -> None:
-        self.network, self.encoder = network, encoder
-        self._end_ids, self._asked_size = end_ids, batch_size
+        self.network, self.encoder, self.end_ids = network, encoder, end_ids
         self.batch_size = _ROWS if batch_size is None else batch_size
-        self._lock = threading.Lock()
-        self._pieces: list[str] | None = None
-        self._stops: dict[tuple[str, ...], StopStrings] = {}
 
     def text(self, answer: Answer, stop: tuple[str, ...]) -> str:
         """An answer's text up to its stop string."""
-        return self._stop_strings(stop).cut(self.encoder.text_of(answer.text_ids))
+        return cut(self.encoder.text_of(answer.text_ids), stop)
 
-    def complete(
-        self,
-        prompts: Sequence[RenderedPrompt],
-        settings: Settings,
-    ) -> list[list[Answer]]:
+    def complete(self, prompts: Sequence[RenderedPrompt], settings: Settings) -> list[list[Answer]]:
         """`settings.n` answers per prompt; a greedy one is computed once and repeated."""
         greedy = settings.temperature == 0
         per_prompt = 1 if greedy else settings.n
-        seed = secrets.randbits(63) if settings.seed is None else settings.seed
         seen: Counter[str] = Counter()
         tasks: list[_Task] = []
         for number, (prompt, ids) in enumerate(
             zip(prompts, self.encoder.encode(prompts), strict=True)
         ):
-            tasks += [_Task(number, (ids,), k, seen[prompt.text]) for k in range(per_prompt)]
-            seen[prompt.text] += 1
-
-        def chooser(batch: Sequence[_Task], budget: int) -> Chooser:
-            if greedy:
-                return choose_greedily
-            uniforms = np.stack(
-                [
-                    # As if sample k alone were drawn with seed + k, so that several waves
-                    # give the samples that one call would give.
-                    row_uniforms(seed + t.sample, prompts[t.prompt].text, t.occurrence, budget)
-                    for t in batch
-                ]
-            )
-            return SamplingChooser(settings.temperature, uniforms, self.network.device)
-
-        # Samples of one prompt share a batch, so that it is prefilled once.
-        at_once = self._rows_at_once(tasks, settings)
-        size = max(per_prompt, at_once // per_prompt * per_prompt)
-        answers = self._run(tasks, size, settings, chooser)
+            text, occurrence = prompt.text, seen[prompt.text]
+            tasks += [_Task(number, (ids,), text, k, occurrence) for k in range(per_prompt)]
+            seen[text] += 1
+        # Samples of one prompt share a batch, so that it is read once.
+        size = max(per_prompt, self.batch_size // per_prompt * per_prompt)
+        answers = self._run(tasks, size, settings, self._chooser(settings))
         rows: list[list[Answer]] = [[] for _ in prompts]
         for task, answer in zip(tasks, answers, strict=True):
             rows[task.prompt] += [answer] * (settings.n if greedy else 1)
         return rows
-
-    def likeliest(
-        self, prompt: RenderedPrompt, answer: Answer, count: int
-    ) -> list[list[tuple[int, float]]]:
-        """The likeliest tokens at each place of an answer, with their log-probabilities."""
-        [ids] = self.encoder.encode([prompt])
-        return likeliest_tokens(self.network, ids, answer.ids, count)
 
     async def acomplete(
         self, prompts: Sequence[RenderedPrompt], settings: Settings
@@ -170,116 +254,90 @@ class Engine:
         self,
         with_context: Sequence[RenderedPrompt],
         without_context: Sequence[RenderedPrompt],
-        merge: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+        rule: tuple[str, float, float],
         settings: Settings,
     ) -> list[Answer]:
-        """One greedy answer per pair, both streams of a pair in one batch."""
+        """One answer per pair, both streams of a pair in one batch; `rule` is of `merging_rule`."""
+        choose = choose_between(merging_rule(*rule))
         pairs = zip(
             self.encoder.encode(with_context), self.encoder.encode(without_context), strict=True
         )
-        tasks = [_Task(number, pair, 0, 0) for number, pair in enumerate(pairs)]
-        choose = ContrastiveChooser(merge)
-        return self._run(
-            tasks,
-            max(1, self._rows_at_once(tasks, settings) // 2),
-            settings,
-            lambda batch, budget: choose,
-        )
+        tasks = [_Task(number, pair) for number, pair in enumerate(pairs)]
+        size = max(1, self.batch_size // 2)
+        return self._run(tasks, size, settings, lambda batch, budget: choose)
 
     def stream(self, prompt: RenderedPrompt, settings: Settings) -> Iterator[tuple[str, Answer]]:
         """New text after every token, with the answer so far; joined it is the answer's text."""
-        [ids] = self.encoder.encode([prompt])
-        stops = self._stop_strings(settings.stop)
-        budget = self._budget((ids,), settings)
-        choose: Chooser = choose_greedily
-        if settings.temperature > 0:
-            seed = secrets.randbits(63) if settings.seed is None else settings.seed
-            uniforms = row_uniforms(seed, prompt.text, 0, budget)[None]
-            choose = SamplingChooser(settings.temperature, uniforms, self.network.device)
-        shown = ""
-        for answer in self._growing_answer(ids, budget, choose, stops):
-            text = self.encoder.text_of(answer.text_ids)
-            safe = stops.cut(text) if answer.finish else stops.safe(text)
-            # A tokenizer may rewrite its last characters; they are held back until final.
-            fresh = safe[len(shown) :] if safe.startswith(shown) else ""
-            shown += fresh
-            yield fresh, answer
-
-    def _growing_answer(
-        self, ids: list[int], budget: int, choose: Chooser, stops: StopStrings
-    ) -> Iterator[Answer]:
-        """Yield the answer after each of its tokens."""
         import torch
 
+        [ids] = self.encoder.encode([prompt])
+        task = _Task(0, (ids,), prompt.text)
+        budget, stop, shown = self._budget(task, settings), settings.stop, ""
         try:
-            decoder = Decoder(
-                self.network,
-                [[ids]],
-                owners=[0],
-                budgets=[budget],
-                choose=choose,
-                stops=stops,
-                end_ids=self._end_ids,
-            )
-            for _ in decoder.steps():
-                yield decoder.answers[0]
+            decoding = _Decoding(self, [task], self._chooser(settings)([task], budget), stop)
+            [answer] = decoding.answers
+            while answer.finish is None:
+                decoding.grow(1)
+                if answer.finish is None and len(answer.ids) == budget:
+                    answer.finish = "length"
+                whole = self.text(answer, stop)
+                safe = whole if answer.finish else settled(whole, stop)
+                # A tokenizer may rewrite its last characters; they are held back until final.
+                fresh = safe[len(shown) :] if safe.startswith(shown) else ""
+                shown += fresh
+                yield fresh, answer
         except torch.OutOfMemoryError as error:
             raise LanguageModelError(
                 f"one prompt alone does not fit into the memory of {self.network.device}"
             ) from error
+
+    def _chooser(self, settings: Settings) -> Callable[[Sequence[_Task], int], Choose]:
+        """What makes the rule for a batch of tasks and the most tokens of their answers."""
+        seed = secrets.randbits(63) if settings.seed is None else settings.seed
+
+        def make(tasks: Sequence[_Task], budget: int) -> Choose:
+            if settings.temperature == 0:
+                return choose_greedily
+            # As if sample k alone were drawn with seed + k, so that several waves give the
+            # samples that one call would give.
+            rows = [row_uniforms(seed + t.sample, t.text, t.occurrence, budget) for t in tasks]
+            return choose_sampled(settings.temperature, np.stack(rows), self.network.device)
+
+        return make
 
     def _run(
         self,
         tasks: Sequence[_Task],
         size: int,
         settings: Settings,
-        chooser: Callable[[Sequence[_Task], int], Chooser],
+        chooser: Callable[[Sequence[_Task], int], Choose],
     ) -> list[Answer]:
         """Answers in the order of `tasks`, computed longest prompt first to save padding."""
-        stops = self._stop_strings(settings.stop)
+        budgets = [self._budget(task, settings) for task in tasks]
         order = sorted(
-            range(len(tasks)), key=lambda at: (-len(tasks[at].streams[0]), tasks[at].prompt)
+            range(len(tasks)),
+            key=lambda at: (budgets[at], -len(tasks[at].streams[0]), tasks[at].prompt),
         )
+        answers: dict[int, Answer] = {}
+        # Answers that the context window ends earlier must not run past it in a longer batch.
+        for budget, group in groupby(order, key=budgets.__getitem__):
 
-        def work(places: Sequence[int]) -> list[Answer]:
-            batch = [tasks[place] for place in places]
-            prompts = {task.prompt: task for task in batch}
-            number = {prompt: row for row, prompt in enumerate(prompts)}
-            budgets = [self._budget(task.streams, settings) for task in batch]
-            return Decoder(
-                self.network,
-                list(zip(*(task.streams for task in prompts.values()), strict=True)),
-                owners=[number[task.prompt] for task in batch],
-                budgets=budgets,
-                choose=chooser(batch, max(budgets)),
-                stops=stops,
-                end_ids=self._end_ids,
-            ).run()
+            def work(places: Sequence[int], budget: int = budget) -> list[Answer]:
+                batch = [tasks[place] for place in places]
+                decoding = _Decoding(self, batch, chooser(batch, budget), settings.stop)
+                decoding.grow(budget)
+                for answer in decoding.answers:
+                    answer.finish = answer.finish or "length"
+                return decoding.answers
 
-        made = run_in_batches(order, size, work, what=str(self.network.device))
-        by_place = dict(zip(order, made, strict=True))
-        return [by_place[place] for place in range(len(tasks))]
+            places = list(group)
+            made = run_in_batches(places, size, work, what=str(self.network.device))
+            answers.update(zip(places, made, strict=True))
+        return [answers[place] for place in range(len(tasks))]
 
-    def _rows_at_once(self, tasks: Sequence[_Task], settings: Settings) -> int:
-        """Answers decoded at one time: as asked, or what fits into the memory of a GPU."""
-        free = self.network.free_bytes()
-        if self._asked_size is not None or free is None or not tasks:
-            return self.batch_size
-        longest = max(len(ids) for task in tasks for ids in task.streams)
-        row = self.network.answer_bytes(longest + settings.max_new_tokens)
-        return min(_MOST_ROWS, max(1, int(_SHARE_OF_MEMORY * free) // row))
-
-    def _budget(self, streams: Sequence[Sequence[int]], settings: Settings) -> int:
+    def _budget(self, task: _Task, settings: Settings) -> int:
         """Most tokens of an answer: as asked, or up to the end of the context window."""
-        window = self.encoder.window
+        window = self.network.window
         if window is None:
             return settings.max_new_tokens
-        return min(settings.max_new_tokens, window - max(len(ids) for ids in streams))
-
-    def _stop_strings(self, stop: tuple[str, ...]) -> StopStrings:
-        with self._lock:
-            if stop not in self._stops:
-                if self._pieces is None and stop:
-                    self._pieces = self.encoder.pieces()
-                self._stops[stop] = StopStrings(stop, self._pieces or [], self.encoder.text_of)
-            return self._stops[stop]
+        return min(settings.max_new_tokens, window - max(len(ids) for ids in task.streams))

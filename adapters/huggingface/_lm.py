@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ...guard.contracts import Generation
-from ...guard.errors import InputError
+from ...guard.errors import InputError, PromptTooLongError
 from ...guard.forks import keep_torch_usable
-from ._decoding import Answer, Network, check_stop, run_in_batches
-from ._encoding import PromptEncoder, RenderedPrompt, check_text
-from ._engine import Engine, Settings, at_least_one
+from ._engine import Answer, Engine, Settings, at_least_one, check_stop
 from ._gguf import PACKAGED_MODELS, model_folder
-from ._loading import ModelIdentity, Placement, context_window, end_ids, open_model
-from ._scoring import last_hidden_states, option_scores
+from ._loading import ModelIdentity, context_window, end_ids, open_model
+from ._network import Network, run_in_batches
+from ._prompts import PromptEncoder, RenderedPrompt, check_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,8 +60,7 @@ class HuggingFaceLM:
         max_new_tokens: the most tokens an answer may have; fewer where the context
             window ends before.
         stop: strings that end an answer and are not part of it.
-        batch_size: rows computed at one time, halved when memory runs out; None for what the
-            memory of a GPU is thought to hold, and 32 on a CPU.
+        batch_size: rows computed at one time, halved when memory runs out; 32 by default.
         adapter: folder of a LoRA adapter in peft's format, merged into the weights.
         loading: chat template, expected hash and download.
 
@@ -90,10 +88,12 @@ class HuggingFaceLM:
         self._take_settings(name, max_new_tokens, stop, batch_size)
         model, tokenizer, identity = open_model(
             path_or_name,
-            Placement(device, dtype, loading.device_map),
-            loading.sha256,
+            device,
+            dtype,
             adapter,
+            sha256=loading.sha256,
             local_files_only=loading.local_files_only,
+            device_map=loading.device_map,
         )
         self._set_up(model, tokenizer, loading.chat_template, identity)
 
@@ -322,44 +322,15 @@ class HuggingFaceLM:
             LanguageModelError: as for `generate`.
         """
         settings = self.settings(stop=stop, max_new_tokens=max_new_tokens)
-        prompts, rule = (with_context, without_context), (method, alpha, lam)
-        answers = self._contrast(prompts, rule, settings)
-        return [self.engine.text(answer, settings.stop) for answer in answers]
-
-    def generate_contrastive_ids(
-        self,
-        with_context: Sequence[str],
-        without_context: Sequence[str],
-        method: Literal["coiecd", "cad"] = "coiecd",
-        *,
-        alpha: float = 1.0,
-        lam: float = 0.25,
-        max_new_tokens: int | None = None,
-        stop: Sequence[str] | None = None,
-    ) -> list[list[int]]:
-        """As `generate_contrastive`, but returns every generated token id, also an end token."""
-        settings = self.settings(stop=stop, max_new_tokens=max_new_tokens)
-        prompts, rule = (with_context, without_context), (method, alpha, lam)
-        answers = self._contrast(prompts, rule, settings)
-        return [list(answer.ids) for answer in answers]
-
-    def _contrast(
-        self,
-        prompts: tuple[Sequence[str], Sequence[str]],
-        rule: tuple[str, float, float],
-        settings: Settings,
-    ) -> list[Answer]:
-        from ._contrastive import merging_rule
-
-        merge = merging_rule(*rule)
-        with_context, without_context = (self._render(side) for side in prompts)
-        if len(with_context) != len(without_context):
+        prompts, others = self._render(with_context), self._render(without_context)
+        if len(prompts) != len(others):
             raise InputError(
-                f"has {len(without_context)} prompts for {len(with_context)} with context",
+                f"has {len(others)} prompts for {len(prompts)} with context",
                 where="without_context",
                 hint="give one for each",
             )
-        return self.engine.contrast(with_context, without_context, merge, settings)
+        answers = self.engine.contrast(prompts, others, (method, alpha, lam), settings)
+        return [self.engine.text(answer, settings.stop) for answer in answers]
 
     def score_options(self, prompts: Sequence[str], options: Sequence[str]) -> NDArray[np.float64]:
         """Log-likelihood of every option after every prompt.
@@ -377,8 +348,40 @@ class HuggingFaceLM:
             PromptTooLongError: a prompt and an option do not fit the context window.
             LanguageModelError: a text cannot be read, or the model failed.
         """
-        engine, rendered = self.engine, self._render(prompts)
-        return option_scores(engine.network, engine.encoder, rendered, options, self.batch_size)
+        if isinstance(options, str) or not options:
+            raise InputError("is no list of strings", where="options", hint="give at least one")
+        network, rendered = self.engine.network, self._render(prompts)
+        ids = self.engine.encoder.encode(rendered)
+        pairs = [
+            (number, self._option_ids(number, prompt, ids[number], option))
+            for number, prompt in enumerate(rendered)
+            for option in options
+        ]
+        width = len(options)
+
+        def work(numbers: Sequence[int]) -> list[list[float]]:
+            some = [pair for at in numbers for pair in pairs[at * width : (at + 1) * width]]
+            sums = network.continuation_logprobs(ids, some)
+            return [sums[at * width : (at + 1) * width] for at in range(len(numbers))]
+
+        size = max(1, self.batch_size // width)
+        scores = run_in_batches(range(len(ids)), size, work, what=self.device)
+        return np.array(scores, dtype=np.float64).reshape(len(ids), width)
+
+    def _option_ids(
+        self, number: int, prompt: RenderedPrompt, ids: list[int], option: str
+    ) -> list[int]:
+        check_text(option, "an option")
+        tail = self.engine.encoder.continuation(prompt, ids, option)
+        if not tail:
+            raise InputError("holds one without tokens", where="options", hint="remove it")
+        window = self.context_window
+        if window and len(ids) + len(tail) > window:
+            raise PromptTooLongError(
+                f"prompt {number} and an option have {len(ids) + len(tail)} tokens; "
+                f"the context window holds {window}"
+            )
+        return tail
 
     def hidden_states(self, prompts: Sequence[str], layer: int) -> NDArray[np.float32]:
         """The hidden state of each prompt's last token, shape (prompts, width).
@@ -399,7 +402,7 @@ class HuggingFaceLM:
         rows = run_in_batches(
             self.engine.encoder.encode(self._render(prompts)),
             self.batch_size,
-            lambda batch: last_hidden_states(self.engine.network, batch, layer),
+            lambda batch: self.engine.network.last_hidden_states(batch, layer),
             what=self.device,
         )
         return np.array(rows, dtype=np.float32).reshape(len(prompts), int(config.hidden_size))

@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,31 +37,18 @@ def choose_device(asked: str) -> torch.device:
     if asked == "auto":
         return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     try:
-        device = torch.device(asked)
-    except RuntimeError as error:
-        raise DeviceError(
-            f"{asked!r} names no device — use 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'"
-        ) from error
-    if device.type == "cuda":
-        return _cuda_device(device.index or 0)
-    if device.type == "mps" and not torch.backends.mps.is_available():
-        raise DeviceError("device 'mps' is not there — use device='cpu' or 'auto'")
-    if device.type not in {"cpu", "mps"}:
-        raise DeviceError(f"device {asked!r} is not supported — use 'auto', 'cpu', 'cuda' or 'mps'")
+        device = torch.device("cuda:0" if asked == "cuda" else asked)
+        torch.empty(0, device=device)
+    except (AssertionError, NotImplementedError, RuntimeError) as error:
+        raise DeviceError(_no_device(asked)) from error
+    if device.type not in {"cpu", "cuda", "mps"}:
+        raise DeviceError(_no_device(asked))
     return device
 
 
-def _cuda_device(index: int) -> torch.device:
-    import torch
-
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if index < count:
-        return torch.device("cuda", index)
-    if torch.version.cuda is None and torch.version.hip is None:
-        found = "the installed torch is built without CUDA"
-    else:
-        found = f"{count} CUDA device{'' if count == 1 else 's'} visible"
-    raise DeviceError(f"device 'cuda:{index}' is not there ({found}) — use device='cpu' or 'auto'")
+def _no_device(asked: str) -> str:
+    name = "cuda:0" if asked == "cuda" else asked
+    return f"device {name!r} is not there — use 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'"
 
 
 def choose_dtype(asked: str, device: torch.device) -> torch.dtype | str:
@@ -80,12 +66,8 @@ def choose_dtype(asked: str, device: torch.device) -> torch.dtype | str:
         if device.type == "cuda" and torch.cuda.is_bf16_supported():
             return torch.bfloat16
         return torch.float32 if device.type == "cpu" else "auto"
-    if asked not in _DTYPES:
-        raise DeviceError(f"dtype {asked!r} is not known — use 'auto' or one of {_DTYPES}")
-    if asked == "bfloat16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
-        raise DeviceError(f"{device} has no bfloat16 — use dtype='float16' or 'float32'")
-    if asked == "float64" and device.type == "mps":
-        raise DeviceError("mps has no float64 — use dtype='float32'")
+    if asked not in _DTYPES or (asked == "float64" and device.type == "mps"):
+        raise DeviceError(f"{device} has no dtype {asked!r} — use 'auto' or one of {_DTYPES}")
     dtype: torch.dtype = getattr(torch, asked)
     return dtype
 
@@ -168,7 +150,6 @@ def check_folder(folder: Path) -> list[Path]:
             where=where,
             hint="save the model with save_pretrained",
         )
-    _check_shards(folder)
     ModelFolder(folder).require_sound(weights)
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         raise ModelFolderError(
@@ -177,25 +158,6 @@ def check_folder(folder: Path) -> list[Path]:
             hint="save the tokenizer into the same folder with save_pretrained",
         )
     return weights
-
-
-def _check_shards(folder: Path) -> None:
-    index = folder / "model.safetensors.index.json"
-    if not index.is_file():
-        return
-    try:
-        shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise ModelFolderError(
-            "is not a weight index", where=str(index), hint="download the folder again"
-        ) from error
-    missing = sorted(str(name) for name in shards if not (folder / str(name)).is_file())
-    if missing:
-        raise ModelFolderError(
-            f"lacks {len(missing)} of {len(shards)} weight files, e.g. {missing[0]}",
-            where=str(folder),
-            hint="download the folder again",
-        )
 
 
 def weights_sha256(files: list[Path]) -> str:
@@ -209,37 +171,6 @@ def weights_sha256(files: list[Path]) -> str:
             while block := stream.read(_CHUNK):
                 digest.update(block)
     return digest.hexdigest()
-
-
-def check_sha256(files: list[Path], expected: str) -> str:
-    """Check the sha256 of the weights, and return it.
-
-    Raises:
-        ModelFolderError: it is not `expected`.
-    """
-    found = weights_sha256(files)
-    if found != expected.strip().lower():
-        raise ModelFolderError(
-            f"the weights have sha256 {found}, not the expected {expected}",
-            where=str(files[0].parent),
-            hint="download them again, or correct the expected value",
-        )
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Where and in which precision a model runs, as the caller named it.
-
-    Attributes:
-        device: see `choose_device`.
-        dtype: see `choose_dtype`.
-        device_map: how transformers spreads the layers; None for one device.
-    """
-
-    device: str
-    dtype: str
-    device_map: str | None = None
 
 
 def load_model(
@@ -421,23 +352,31 @@ def end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
 
 def open_model(
     path_or_name: str | Path,
-    placement: Placement,
-    sha256: str | None,
+    device: str,
+    dtype: str,
     adapter: str | Path | None,
     *,
+    sha256: str | None,
     local_files_only: bool,
+    device_map: str | None,
 ) -> tuple[Any, Any, ModelIdentity]:
     """Load model, tokenizer and identity, after all checks.
 
     Arguments and errors are those of `HuggingFaceLM`.
     """
-    chosen_device = choose_device(placement.device)
-    chosen_dtype = choose_dtype(placement.dtype, chosen_device)
+    chosen_device = choose_device(device)
+    chosen_dtype = choose_dtype(dtype, chosen_device)
     folder = find_folder(path_or_name, local_files_only=local_files_only)
     files = check_folder(folder)
     checked = None if adapter is None else check_adapter(Path(adapter))
-    found = check_sha256(files, sha256) if sha256 is not None else None
-    model, tokenizer = load_model(folder, chosen_device, chosen_dtype, placement.device_map)
+    found = None if sha256 is None else weights_sha256(files)
+    if sha256 is not None and found != sha256.strip().lower():
+        raise ModelFolderError(
+            f"the weights have sha256 {found}, not the expected {sha256}",
+            where=str(folder),
+            hint="download them again, or correct the expected value",
+        )
+    model, tokenizer = load_model(folder, chosen_device, chosen_dtype, device_map)
     identity = ModelIdentity(model, tokenizer, files, found, adapter=checked)
     if checked is not None:
         model = merge_adapter(model, checked, identity.weights_sha256)

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ._agent_middleware import GuardMiddleware
     from ._answer import AbstainedError, GuardedAnswer, RetrievalError
-    from ._chat_model_lm import ChatLimits, ChatModelLM
+    from ._calls import ChatLimits
+    from ._chat_model_lm import ChatModelLM
     from ._conversation import Conversation, SmallTalk
-    from ._graph_node import guard_node
-    from ._guard_runnable import GuardRunnable
+    from ._documents import stored_documents
+    from ._guard_runnable import GuardRunnable, guard_node
     from ._guarded_rag import GuardedRAG
     from ._planning import RagOptions
     from ._replies import Replies
     from ._retrieval_filter import GuardCompressor, GuardedRetriever
-    from ._stored_documents import stored_documents
 
 __all__ = [
     "AbstainedError",
@@ -47,7 +47,7 @@ __all__ = [
 # Imported on first use: a chain needs no chat model of the guard, and the other way round.
 _MODULES = {
     "AbstainedError": "_answer",
-    "ChatLimits": "_chat_model_lm",
+    "ChatLimits": "_calls",
     "ChatModelLM": "_chat_model_lm",
     "Conversation": "_conversation",
     "GuardCompressor": "_retrieval_filter",
@@ -60,8 +60,8 @@ _MODULES = {
     "Replies": "_replies",
     "RetrievalError": "_answer",
     "SmallTalk": "_conversation",
-    "guard_node": "_graph_node",
-    "stored_documents": "_stored_documents",
+    "guard_node": "_guard_runnable",
+    "stored_documents": "_documents",
 }
 
 

@@ -20,18 +20,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.runnables.config import ensure_config, set_config_context
 from langchain_core.tools import BaseTool
 
 from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import InputError, InputTooLargeError, MissingDependencyError
-from ._agent_messages import Turn, found_in, replaced, without_searches, without_text
-from ._answer import RetrievalError
-from ._documents import read_documents
-from ._planning import OnRetrieverError
+from ._answer import RetrievalError, document_again
+from ._documents import read_documents, shown_text
+from ._planning import OnRetrieverError, check_on_retriever_error
 from ._replies import Replies
-from ._retrieval_filter import readers
+from ._retrieval_filter import kept_documents, readers
 from ._shadow import ShadowDecider
 
 try:
@@ -57,6 +56,13 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("knowgate.adapters.langchain")
 _CLOSED = "The search is over: answer from the passages that were found."
 _STATE = "guard_decision"
+# Held by the artifact of a message in place of a search that failed.
+_FAILURES = (
+    Reason.RETRIEVAL_FAILED.value,
+    Reason.INVALID_PASSAGES.value,
+    Reason.INPUT_TOO_LARGE.value,
+)
+_NOTHING = "No passage bears on the question."
 
 _Request = ModelRequest[Any]
 _Response = ModelResponse[Any]
@@ -144,7 +150,7 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         searches: int = 1,
         question: Callable[[Sequence[BaseMessage]], str] | None = None,
         direct_answers: Literal["decide", "allow"] = "decide",
-        on_retriever_error: str = "abstain",
+        on_retriever_error: OnRetrieverError = "abstain",
     ) -> None:
         super().__init__()
         if isinstance(tools, str) or not tools:
@@ -158,7 +164,8 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         self._replies = Replies.of(replies, guard)
         self._searches, self._question = searches, question
         self._allow_direct = direct_answers == "allow"
-        self._on_error = OnRetrieverError.read(on_retriever_error)
+        check_on_retriever_error(on_retriever_error)
+        self._on_error = on_retriever_error
         self._shadow = ShadowDecider(guard) if guard.mode is Mode.SHADOW else None
 
     # -- calls of tools ---------------------------------------------------------------
@@ -234,7 +241,7 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         """
         # The message may quote the question: only the type is logged.
         _logger.warning("the retriever failed: %s", type(error).__name__)
-        if self._on_error is OnRetrieverError.RAISE:
+        if self._on_error == "raise":
             raise error
         reason = Reason.RETRIEVAL_FAILED
         if isinstance(error, InputTooLargeError):
@@ -291,7 +298,7 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
             return result
 
     def _flow(self, request: _Request) -> _Flow:
-        turn = Turn.of(request.state["messages"], self._names)
+        turn = _Turn.of(request.state["messages"], self._names)
         decided = self._decided(request.state)
         if decided is not None:
             from_memory = decided.get("route") == Route.ANSWER
@@ -315,7 +322,7 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         return (yield from self._act(request, turn, decision, response))
 
     def _act(
-        self, request: _Request, turn: Turn, decision: Decision, response: _Response | None
+        self, request: _Request, turn: _Turn, decision: Decision, response: _Response | None
     ) -> _Flow:
         """What follows from the decision.
 
@@ -338,7 +345,7 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         state = {"question_id": turn.question_id, **decision.model_dump(mode="json")}
         return _updated(response, {_STATE: state, "messages": shown})
 
-    def _beside(self, request: _Request, turn: Turn, response: _Response) -> _Result:
+    def _beside(self, request: _Request, turn: _Turn, response: _Response) -> _Result:
         """Decide in shadow mode, which nothing waits for."""
         direct = not _calls_tools(response)
         if self._shadow is None or not (direct or turn.steps >= self._searches):
@@ -349,12 +356,12 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         state = {"question_id": turn.question_id, "mode": Mode.SHADOW.value}
         return _updated(response, {_STATE: state})
 
-    def _asked(self, request: _Request, turn: Turn) -> str:
+    def _asked(self, request: _Request, turn: _Turn) -> str:
         if self._question is None:
             return turn.question
         return self._question(request.state["messages"])
 
-    def _failure(self, turn: Turn) -> Decision | None:
+    def _failure(self, turn: _Turn) -> Decision | None:
         """The decision where a search failed and no other found anything; it is counted."""
         if turn.failure is None or turn.results:
             return None
@@ -365,7 +372,7 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
     def _decided(self, state: Any) -> Mapping[str, Any] | None:
         """The decision on the question that is being answered; None before it."""
         held: Mapping[str, Any] | None = state.get(_STATE)
-        turn = Turn.of(state["messages"], self._names)
+        turn = _Turn.of(state["messages"], self._names)
         return held if held is not None and held["question_id"] == turn.question_id else None
 
     def _without_searches(self, request: _Request) -> _Request:
@@ -400,3 +407,142 @@ def _name(tool: Any) -> Any:
     if isinstance(tool, Mapping):
         return tool.get("name") or (tool.get("function") or {}).get("name")
     return tool.name
+
+
+# -- messages -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """The messages since the user's last one.
+
+    Attributes:
+        question_id: id of the user's message; None without one.
+        question: its text.
+        results: of the searches, in order.
+        steps: how many model calls led to a search that has ended.
+        failure: why a search failed; None where none did.
+    """
+
+    question_id: str | None
+    question: str
+    results: tuple[ToolMessage, ...]
+    steps: int
+    failure: Reason | None
+
+    @classmethod
+    def of(cls, messages: Sequence[BaseMessage], searches: Collection[str]) -> _Turn:
+        """The last turn of `messages`.
+
+        Args:
+            messages: the whole history.
+            searches: names of the tools that retrieve.
+        """
+        start = next(
+            (i for i in reversed(range(len(messages))) if isinstance(messages[i], HumanMessage)),
+            None,
+        )
+        asked = None if start is None else messages[start]
+        since = messages[0 if start is None else start :]
+        ended = [m for m in since if isinstance(m, ToolMessage) and m.name in searches]
+        results = tuple(message for message in ended if message.status != "error")
+        failures = [m for m in ended if m.status == "error" and m.artifact in _FAILURES]
+        finished = {message.tool_call_id for message in (*results, *failures)}
+        return cls(
+            asked.id if asked is not None else None,
+            str(asked.text) if asked is not None else "",
+            results,
+            sum(bool(finished & _ids(m, searches)) for m in since if isinstance(m, AIMessage)),
+            Reason(failures[0].artifact) if failures else None,
+        )
+
+    @property
+    def documents(self) -> list[Document]:
+        """What all searches found, in order."""
+        return [document for message in self.results for document in found_in(message)]
+
+    def showing_all(self) -> list[ToolMessage]:
+        """The results with the texts of everything that was found."""
+        return [_showing(message, found_in(message)) for message in self.results]
+
+    def showing_kept(self, decision: Decision) -> list[ToolMessage]:
+        """The results with those documents only that belong into the prompt after `decision`."""
+        kept = dict(zip(decision.kept, kept_documents(decision, self.documents), strict=False))
+        shown, start = [], 0
+        for message in self.results:
+            end = start + len(found_in(message))
+            shown.append(_showing(message, [kept[i] for i in range(start, end) if i in kept]))
+            start = end
+        return shown
+
+
+def found_in(result: ToolMessage) -> list[Document]:
+    """The documents of a search: those in its artifact, or else its text as one document."""
+    if isinstance(result.artifact, list | tuple):
+        # Checkpointers restore the documents in a message as mappings.
+        found = [document_again(one) for one in result.artifact]
+        if all(isinstance(one, Document) for one in found):
+            return found
+    return [Document(str(result.text))]
+
+
+def _showing(result: ToolMessage, documents: list[Document]) -> ToolMessage:
+    text = "\n\n".join(map(shown_text, documents)) or _NOTHING
+    return result.model_copy(update={"content": text, "artifact": documents})
+
+
+def replaced(messages: Sequence[Any], others: Sequence[BaseMessage]) -> list[Any]:
+    """The messages, with those of `others` in place of the ones with the same ids."""
+    by_id = {message.id: message for message in others}
+    return [by_id.get(message.id, message) for message in messages]
+
+
+def without_searches(messages: Sequence[Any], searches: Collection[str]) -> list[Any]:
+    """The messages without any search: neither calls nor results are left.
+
+    A message of the model that did nothing but search is left out with its text, which a
+    provider might take for the beginning of an answer.
+    """
+    left: list[Any] = []
+    dropped: set[str | None] = set()
+    for message in messages:
+        if isinstance(message, AIMessage) and (ids := _ids(message, searches)):
+            dropped |= ids
+            if len(ids) < len(message.tool_calls):
+                left.append(_without_calls(message, ids))
+        elif not (isinstance(message, ToolMessage) and message.tool_call_id in dropped):
+            left.append(message)
+    return left
+
+
+def without_text(message: Any) -> Any:
+    """A message of the model with its calls of tools only; other messages as they are."""
+    if not isinstance(message, AIMessage):
+        return message
+    content: Any = ""
+    if isinstance(message.content, list):
+        blocks = [block for block in message.content if isinstance(block, dict)]
+        content = [block for block in blocks if block.get("type") != "text"]
+    return message.model_copy(update={"content": content})
+
+
+def _ids(message: AIMessage, searches: Collection[str]) -> set[str | None]:
+    return {call["id"] for call in message.tool_calls if call["name"] in searches}
+
+
+def _without_calls(message: AIMessage, ids: Collection[str | None]) -> AIMessage:
+    """A copy without these calls, wherever a provider repeats them."""
+    content: Any = message.content
+    if isinstance(content, list):
+        content = [block for block in content if not _is_one_of(block, ids)]
+    extra = dict(message.additional_kwargs)
+    if "tool_calls" in extra:
+        extra["tool_calls"] = [c for c in extra["tool_calls"] if not _is_one_of(c, ids)]
+    calls = [call for call in message.tool_calls if call["id"] not in ids]
+    return message.model_copy(
+        update={"content": content, "additional_kwargs": extra, "tool_calls": calls}
+    )
+
+
+def _is_one_of(block: object, ids: Collection[str | None]) -> bool:
+    return isinstance(block, Mapping) and (block.get("call_id") or block.get("id")) in ids

@@ -10,10 +10,11 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage
+from langchain_core.rate_limiters import BaseRateLimiter
 from tenacity import (
     AsyncRetrying,
     RetryCallState,
@@ -45,34 +46,62 @@ _LONGEST_RETRY_AFTER = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Attempts:
-    """Attempts of a call, with exponential and jittered waits in between.
+class ChatLimits:
+    """How calls of a chat model are bounded and repeated.
 
-    Args:
-        model: class name of the model, for messages.
-        timeout: seconds per attempt, for messages.
-        most: attempts altogether, at least 1.
-        retry_on: exceptions worth another attempt besides the transient ones.
-        first_wait: seconds before the second attempt, doubled from there; as much
-            again is added at random, so that callers do not come back all at once.
+    Attributes:
+        max_concurrency: calls under way at once, over all threads and event loops
+            that use one `ChatModelLM` (per event loop for async calls).
+        timeout: seconds per call, None for no deadline. A sync call that misses it
+            is left behind on a daemon thread.
+        max_attempts: attempts per call, the first one counted. By default 3, or 1 for a
+            model whose client repeats calls by itself (`max_retries` is not 0).
+        first_wait: seconds before the second attempt; later waits double, and vary. A
+            server's `Retry-After` is waited for, up to a minute.
+        retry_on: further exceptions after which to try again.
+        rate_limiter: LangChain's limiter, asked before every attempt; the time that
+            takes is not counted as the call's own. It is never set on the model; one
+            that the model has itself applies as well.
 
     Raises:
-        InputError: an argument is out of range.
+        InputError: a limit is out of range.
     """
 
-    model: str
-    timeout: float | None
-    most: int
-    retry_on: tuple[type[Exception], ...]
-    first_wait: float
+    max_concurrency: int = 8
+    timeout: float | None = 30.0
+    max_attempts: int | None = None
+    first_wait: float = 0.25
+    retry_on: tuple[type[Exception], ...] = ()
+    rate_limiter: BaseRateLimiter | None = None
 
     def __post_init__(self) -> None:
-        if self.most < 1:
-            raise InputError("must be at least 1", where="max_attempts")
+        for name in ("max_concurrency", "max_attempts"):
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                raise InputError("must be at least 1", where=name)
         if self.timeout is not None and not self.timeout > 0:
             raise InputError("must be positive seconds or None", where="timeout")
         if not self.first_wait >= 0:
             raise InputError("must not be negative", where="first_wait")
+        if self.rate_limiter is not None and not isinstance(self.rate_limiter, BaseRateLimiter):
+            raise InputError("is not a BaseRateLimiter of langchain-core", where="rate_limiter")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """Attempts of a call, with exponential and jittered waits in between.
+
+    As much as the wait again is added at random, so that callers do not come back all at once.
+
+    Args:
+        model: class name of the model, for messages.
+        limits: waits, and what is worth another attempt.
+        most: attempts altogether.
+    """
+
+    model: str
+    limits: ChatLimits
+    most: int
 
     def run(self, attempt: Callable[[], _Result], ended: threading.Event) -> _Result:
         """The result of `attempt`; gives up early once `ended` is set.
@@ -105,7 +134,8 @@ class Attempts:
             self._fail(error)
 
     def _rules(self) -> dict[str, Any]:
-        backoff = wait_exponential(self.first_wait, _LONGEST_WAIT) + wait_random(0, self.first_wait)
+        first = self.limits.first_wait
+        backoff = wait_exponential(first, _LONGEST_WAIT) + wait_random(0, first)
 
         def wait(state: RetryCallState) -> float:
             error = state.outcome.exception() if state.outcome is not None else None
@@ -120,7 +150,7 @@ class Attempts:
     def _worth_another(self, error: BaseException) -> bool:
         if (retry_after(error) or 0.0) > _LONGEST_RETRY_AFTER:
             return False
-        return isinstance(error, self.retry_on) or is_transient(error)
+        return isinstance(error, self.limits.retry_on) or is_transient(error)
 
     def _fail(self, error: Exception) -> NoReturn:
         # Messages name types and numbers only: a provider's message may quote the prompt.
@@ -133,7 +163,8 @@ class Attempts:
         if isinstance(error, ContextOverflowError):
             raise PromptTooLongError(f"{self.model}: the prompt is too long for it") from error
         if LanguageModelTimeoutError.describes(error):
-            within = "" if self.timeout is None else f" within {self.timeout:g} s"
+            seconds = self.limits.timeout
+            within = "" if seconds is None else f" within {seconds:g} s"
             raise LanguageModelTimeoutError(f"{self.model} did not answer{within}") from error
         raise LanguageModelError(f"{self.model} raised {type(error).__name__}") from error
 
@@ -167,14 +198,6 @@ def _header_seconds(headers: Mapping[str, str]) -> float | None:
 _OUTAGE = 3
 
 
-class EndedFlag(Protocol):
-    """A `threading.Event` or an `asyncio.Event`."""
-
-    def set(self) -> object: ...
-
-    def is_set(self) -> bool: ...
-
-
 class Draws:
     """Bookkeeping for `n` draws to each of several prompts; for many threads.
 
@@ -187,7 +210,9 @@ class Draws:
         ended: one flag per prompt, set once nothing more is to be begun for it.
     """
 
-    def __init__(self, prompts: int, n: int, ended: Sequence[EndedFlag]) -> None:
+    def __init__(
+        self, prompts: int, n: int, ended: Sequence[threading.Event | asyncio.Event]
+    ) -> None:
         self._lock = threading.Lock()
         self._arrived: list[list[Generation | None]] = [[None] * n for _ in range(prompts)]
         self._errors: list[LanguageModelError | None] = [None] * prompts
@@ -284,9 +309,10 @@ class UsageMeter:
         with self._lock:
             self._usage = replace(self._usage, calls=self._usage.calls + 1)
 
-    def count_tokens(self, output: object) -> None:
-        """Count a reply's tokens, where it names them."""
-        usage = output.usage_metadata if isinstance(output, AIMessage) else None
+    def count_tokens(self, replies: Sequence[object]) -> None:
+        """Count the tokens of one request, which each of its replies names; or none does."""
+        first = replies[0] if replies else None
+        usage = first.usage_metadata if isinstance(first, AIMessage) else None
         # LangChain puts this into replies that its cache answers: nothing was used.
         if not isinstance(usage, Mapping) or usage.get("total_cost") == 0:
             return

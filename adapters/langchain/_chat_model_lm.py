@@ -13,19 +13,19 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel, SimpleChatModel
+from langchain_core.globals import get_llm_cache
+from langchain_core.language_models import BaseChatModel, BaseLanguageModel, SimpleChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
-from langchain_core.rate_limiters import BaseRateLimiter
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 from langchain_core.runnables.base import RunnableLike, coerce_to_runnable
+from langchain_core.runnables.config import ensure_config, merge_configs
 
 from ...guard.contracts import Generation
 from ...guard.deadlines import DeadlineRunner, check_deadline, when_abandoned
 from ...guard.errors import InputError, LanguageModelError
 from ._answer import GuardedAnswer
-from ._calls import Attempts, Draws, TokenUsage, UsageMeter
-from ._capabilities import Capabilities, areplies, class_name, replies, uncached, without_retries
-from ._model_identity import model_fingerprint
+from ._calls import Attempts, ChatLimits, Draws, TokenUsage, UsageMeter
+from ._model_identity import class_name, each_model, model_fingerprint
 
 GREEDY_OPTIONS: Mapping[str, Any] = MappingProxyType({"temperature": 0})
 # `nostream` keeps LangGraph from showing the samples as if they were the answer.
@@ -44,43 +44,6 @@ class _Call:
     options: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ChatLimits:
-    """How calls of a chat model are bounded and repeated.
-
-    Attributes:
-        max_concurrency: calls under way at once, over all threads and event loops
-            that use one `ChatModelLM` (per event loop for async calls).
-        timeout: seconds per call, None for no deadline. A sync call that misses it
-            is left behind on a daemon thread.
-        max_attempts: attempts per call, the first one counted. By default 3, or 1 for a
-            model whose client repeats calls by itself and cannot be told not to (clients
-            of the `openai` package can).
-        first_wait: seconds before the second attempt; later waits double, and vary. A
-            server's `Retry-After` is waited for, up to a minute.
-        retry_on: further exceptions after which to try again.
-        rate_limiter: LangChain's limiter, asked before every attempt; the time that
-            takes is not counted as the call's own. It is never set on the model; one
-            that the model has itself applies as well.
-
-    Raises:
-        InputError: a limit is out of range.
-    """
-
-    max_concurrency: int = 8
-    timeout: float | None = 30.0
-    max_attempts: int | None = None
-    first_wait: float = 0.25
-    retry_on: tuple[type[Exception], ...] = ()
-    rate_limiter: BaseRateLimiter | None = None
-
-    def __post_init__(self) -> None:
-        if self.max_concurrency < 1:
-            raise InputError("must be at least 1", where="max_concurrency")
-        if self.rate_limiter is not None and not isinstance(self.rate_limiter, BaseRateLimiter):
-            raise InputError("is not a BaseRateLimiter of langchain-core", where="rate_limiter")
-
-
 class ChatModelLM:
     """Any chat model of LangChain, to measure confidence and conflict with.
 
@@ -92,9 +55,8 @@ class ChatModelLM:
     make them all alike. Where a draw fails for good, no further one is begun for its
     prompt, and those that arrived come along in the error.
 
-    Where the model's class has `n`, as OpenAI-compatible models do, one request asks for
-    all draws to a prompt; log-probabilities are asked for where the class has `logprobs`.
-    What the server rejects (`n`, `logprobs`, `temperature`) it is not asked for again.
+    Log-probabilities are read where replies have them: set `logprobs=True` on a model that
+    can give them, and many questions are settled by the greedy answer alone.
 
     In traces the calls are children of the run they serve, tagged `knowgate`.
 
@@ -107,6 +69,9 @@ class ChatModelLM:
         sample_options: likewise above temperature 0; by default
             `{"temperature": <the temperature asked for>}`.
         seed_option: name of the keyword argument for a seed, where the model has one.
+        n_option: name of the keyword argument for several replies to one request, `n` for
+            OpenAI-compatible models: one request then asks for all draws to a prompt. Needs
+            a chat model, bare or with options bound.
         system_prompt: goes before every prompt, as a system message.
 
     Raises:
@@ -128,20 +93,16 @@ class ChatModelLM:
         greedy_options: Mapping[str, Any] = GREEDY_OPTIONS,
         sample_options: Mapping[str, Any] | None = None,
         seed_option: str | None = None,
+        n_option: str | None = None,
         system_prompt: str | None = None,
     ) -> None:
         self._limits = limits = ChatLimits() if limits is None else limits
-        self._given: Runnable[Any, Any] = coerce_to_runnable(model)
-        self._model, client_repeats = without_retries(self._given)
-        self._capabilities = Capabilities(self._model)
-        attempts = limits.max_attempts
-        self._attempts = Attempts(
-            class_name(self._model),
-            limits.timeout,
-            (1 if client_repeats else _ATTEMPTS) if attempts is None else attempts,
-            limits.retry_on,
-            limits.first_wait,
-        )
+        self._model: Runnable[Any, Any] = coerce_to_runnable(model)
+        if n_option is not None and _chat_model(self._model) is None:
+            raise InputError("needs a chat model", where="n_option")
+        self._n_option = n_option
+        most = limits.max_attempts or (1 if _repeats(self._model) else _ATTEMPTS)
+        self._attempts = Attempts(class_name(self._model), limits, most)
         self._greedy_options = dict(greedy_options)
         self._sample_options = None if sample_options is None else dict(sample_options)
         self._seed_option = seed_option
@@ -157,9 +118,9 @@ class ChatModelLM:
     def fingerprint(self) -> str:
         """Class and hash of the model and the options, by what can change answers."""
         # Without log-probabilities estimators measure in another way.
-        measured = {"with_probabilities": True} if self._capabilities.logprobs else {}
+        measured = {"with_probabilities": True} if _told(self._model, "logprobs") else {}
         return model_fingerprint(
-            self._given,
+            self._model,
             {
                 **measured,
                 "greedy_options": self._greedy_options,
@@ -275,27 +236,24 @@ class ChatModelLM:
     ) -> None:
         limiter = self._limits.rate_limiter
 
-        def request(options: dict[str, Any]) -> list[Any]:
-            if ended.is_set():
-                raise _given_up()
-            if limiter is not None and not limiter.acquire():
-                raise _rate_limited()
-            if ended.is_set():  # while it waited for its turn
-                raise _given_up()
-            self._meter.count_call()
-            ask = partial(self._ask, model, call.messages, options)
-            return self._runner.call(ask, self._limits.timeout)
-
         def attempt(count: int) -> list[Any]:
             with self._room:
-                return _some(self._capabilities.call(call.options, count, request))
+                if ended.is_set():
+                    raise _given_up()
+                if limiter is not None and not limiter.acquire():
+                    raise _rate_limited()
+                if ended.is_set():  # while it waited for its turn
+                    raise _given_up()
+                self._meter.count_call()
+                return self._runner.call(
+                    partial(self._ask, model, call, count), self._limits.timeout
+                )
 
         arrived = 0
         try:
             while arrived < call.count:
-                count = call.count - arrived if self._capabilities.several else 1
-                found = self._attempts.run(partial(attempt, count), ended)
-                arrived += self._arrive(call, arrived, count, found, draws)
+                found = self._attempts.run(partial(attempt, call.count - arrived), ended)
+                arrived += self._arrive(call, arrived, found, draws)
         except LanguageModelError as error:
             draws.fail(call.prompt, error)
 
@@ -304,59 +262,59 @@ class ChatModelLM:
     ) -> None:
         limiter = self._limits.rate_limiter
 
-        async def request(options: dict[str, Any]) -> list[Any]:
-            if ended.is_set():
-                raise _given_up()
-            if limiter is not None and not await limiter.aacquire():
-                raise _rate_limited()
-            if ended.is_set():
-                raise _given_up()
-            self._meter.count_call()
-            if _blocks(model):
-                ask = partial(self._ask, model, call.messages, options)
-                return await self._runner.acall(ask, self._limits.timeout)
-            async with asyncio.timeout(self._limits.timeout):
-                found = await areplies(model, call.messages, _config(), options)
-            self._count_tokens(found)
-            return found
-
         async def attempt(count: int) -> list[Any]:
             async with self._loop_room():
-                return _some(await self._capabilities.acall(call.options, count, request))
+                if ended.is_set():
+                    raise _given_up()
+                if limiter is not None and not await limiter.aacquire():
+                    raise _rate_limited()
+                if ended.is_set():
+                    raise _given_up()
+                self._meter.count_call()
+                if _blocks(model):
+                    ask = partial(self._ask, model, call, count)
+                    return await self._runner.acall(ask, self._limits.timeout)
+                async with asyncio.timeout(self._limits.timeout):
+                    return await self._aask(model, call, count)
 
         arrived = 0
         try:
             while arrived < call.count:
-                count = call.count - arrived if self._capabilities.several else 1
-                found = await self._attempts.arun(partial(attempt, count), ended)
-                arrived += self._arrive(call, arrived, count, found, draws)
+                found = await self._attempts.arun(partial(attempt, call.count - arrived), ended)
+                arrived += self._arrive(call, arrived, found, draws)
         except LanguageModelError as error:
             draws.fail(call.prompt, error)
 
-    def _ask(
-        self, model: Runnable[Any, Any], messages: list[BaseMessage], options: dict[str, Any]
-    ) -> list[Any]:
-        found = replies(model, messages, _config(), options)
-        self._count_tokens(found)  # here, so that late replies count as well
+    def _ask(self, model: Runnable[Any, Any], call: _Call, count: int) -> list[Any]:
+        if self._n_option is None or count == 1:
+            found = [model.invoke(call.messages, _config(), **call.options)]
+        else:
+            chat, given = _unbound(model, {**call.options, self._n_option: count})
+            found = _messages(chat.generate([call.messages], **given))
+        self._meter.count_tokens(found)  # here, so that late replies count as well
         return found
 
-    def _count_tokens(self, found: list[Any]) -> None:
-        # Each of several replies to one request names the tokens of the whole request.
-        if found:
-            self._meter.count_tokens(found[0])
+    async def _aask(self, model: Runnable[Any, Any], call: _Call, count: int) -> list[Any]:
+        if self._n_option is None or count == 1:
+            found = [await model.ainvoke(call.messages, _config(), **call.options)]
+        else:
+            chat, given = _unbound(model, {**call.options, self._n_option: count})
+            found = _messages(await chat.agenerate([call.messages], **given))
+        self._meter.count_tokens(found)
+        return found
 
-    def _arrive(self, call: _Call, arrived: int, count: int, found: list[Any], draws: Draws) -> int:
+    def _arrive(self, call: _Call, arrived: int, found: list[Any], draws: Draws) -> int:
         """Record replies after the first `arrived` ones; returns how many there were."""
         check_deadline()
-        if count > 1 and len(found) == 1:
-            self._capabilities.ignores_n()
+        if not found:
+            raise LanguageModelError("the model returned no reply")
         new = found[: call.count - arrived]
         for number, output in enumerate(new):
             draws.arrive(call.prompt, call.first + arrived + number, _generation(output))
         return len(new)
 
     def _for(self, temperature: float) -> Runnable[Any, Any]:
-        return uncached(self._model) if temperature > 0 else self._model
+        return each_model(self._model, _uncached) if temperature > 0 else self._model
 
     def _calls(
         self, prompts: Sequence[str], n: int, temperature: float, seed: int | None
@@ -370,7 +328,7 @@ class ChatModelLM:
                 options = self._sample_options
         seeded = self._seed_option is not None and seed is not None
         # Seeds count up from draw to draw, and a request has one.
-        together = n > 1 and not seeded and self._capabilities.several
+        together = self._n_option is not None and not seeded
         calls = []
         for number, prompt in enumerate(prompts):
             messages = self._messages(prompt)
@@ -416,10 +374,58 @@ def _blocks(model: Runnable[Any, Any]) -> bool:
     )
 
 
-def _some(found: list[Any]) -> list[Any]:
-    if not found:
-        raise LanguageModelError("the model returned no reply")
-    return found
+def _uncached(model: BaseLanguageModel[Any]) -> BaseLanguageModel[Any]:
+    """The model itself where no cache is in use, else a copy that asks none."""
+    in_use = model.cache is not False and not (model.cache is None and get_llm_cache() is None)
+    return model.model_copy(update={"cache": False}) if in_use else model
+
+
+def _repeats(model: Runnable[Any, Any]) -> bool:
+    """Whether a client of the model repeats calls by itself."""
+    found = []
+
+    def look(one: BaseLanguageModel[Any]) -> BaseLanguageModel[Any]:
+        has = "max_retries" in type(one).model_fields
+        found.append(has and getattr(one, "max_retries", None) != 0)
+        return one
+
+    each_model(model, look)
+    return any(found)
+
+
+def _chat_model(model: Any) -> BaseChatModel | None:
+    """The chat model itself, looked up through plain bindings only."""
+    while isinstance(model, RunnableBinding):
+        model = model.bound
+    return model if isinstance(model, BaseChatModel) else None
+
+
+def _told(model: Any, option: str) -> Any:
+    """What the caller set an option to, on the model or by binding it; None for nothing."""
+    while isinstance(model, RunnableBinding):
+        if option in model.kwargs:
+            return model.kwargs[option]
+        model = model.bound
+    return getattr(model, option, None)
+
+
+def _unbound(model: Any, options: Mapping[str, Any]) -> tuple[BaseChatModel, dict[str, Any]]:
+    """The chat model, and keyword arguments of its `generate`, which gives all replies."""
+    given, config = dict(options), _config()
+    while isinstance(model, RunnableBinding):
+        given = {**model.kwargs, **given}
+        config = merge_configs(model.config, config)
+        model = model.bound
+    # As `invoke` does it: the call becomes a child of the run that it serves.
+    config = ensure_config(config)
+    about = {name: config.get(name) for name in ("callbacks", "tags", "metadata", "run_name")}
+    # A stream would mix the words of several replies.
+    return model, {**given, "stream": False, **about}
+
+
+def _messages(result: Any) -> list[Any]:
+    [generations] = result.generations
+    return [generation.message for generation in generations]
 
 
 def _given_up() -> LanguageModelError:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any
+from typing import Any, Literal, get_args
 
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import BaseMessage, convert_to_messages, get_buffer_string
@@ -21,7 +20,7 @@ from langchain_core.runnables.base import RunnableBindingBase, RunnableLike, coe
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
 from ...guard.deadlines import DeadlineRunner, within
-from ...guard.errors import InputError, KnowgateError
+from ...guard.errors import InputError, LanguageModelError
 from ...guard.prompts import Prompt
 from ...guard.text import clean_text
 from ._answer import GuardedAnswer
@@ -33,16 +32,8 @@ _LONGEST_SMALL_TALK = 100
 _TAGS = ["knowgate", "nostream"]
 
 
-class OnRewriteError(StrEnum):
-    """What a follow-up leads to that could not be rewritten."""
-
-    ABSTAIN = "abstain"
-    AS_IT_IS = "as_it_is"
-    RAISE = "raise"
-
-
-class RewriteError(KnowgateError):
-    """The rewriter returned no question."""
+# What a follow-up leads to that could not be rewritten.
+OnRewriteError = Literal["abstain", "as_it_is", "raise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +97,16 @@ class Conversation:
     history_key: str = "chat_history"
     prompt: Prompt | None = None
     timeout: float | None = 10.0
-    on_error: OnRewriteError | str = OnRewriteError.ABSTAIN
+    on_error: OnRewriteError = "abstain"
 
     def __post_init__(self) -> None:
         if self.timeout is not None and not self.timeout > 0:
             raise InputError("must be positive seconds or None", where="timeout")
-        if self.on_error not in list(OnRewriteError):
+        if self.on_error not in get_args(OnRewriteError):
             raise InputError(
                 f"{self.on_error!r} is unknown",
                 where="on_error",
-                hint=f"one of: {', '.join(OnRewriteError)}",
+                hint=f"one of: {', '.join(get_args(OnRewriteError))}",
             )
         _check_slots(self.prompt, {"history", "question"})
         if self.small_talk is not None:
@@ -135,7 +126,7 @@ class Turns:
 
     def __init__(self, conversation: Conversation, with_context: Runnable[Any, Any]) -> None:
         model = _language_model(with_context)
-        self.on_error = OnRewriteError(conversation.on_error)
+        self.on_error = conversation.on_error
         self._history_key = conversation.history_key
         self.rewriter = self._rewriter(conversation, model)
         self.reply: str | None = None
@@ -184,11 +175,11 @@ def rewritten(output: object) -> str:
     """The question in what a rewriter returned.
 
     Raises:
-        RewriteError: there is none.
+        LanguageModelError: there is none.
     """
     text = clean_text(GuardedAnswer.text_of(output)).strip()
     if not text:
-        raise RewriteError("the rewriter returned no question")
+        raise LanguageModelError("the rewriter returned no question")
     return text
 
 

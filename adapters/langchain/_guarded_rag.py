@@ -27,9 +27,18 @@ from ...guard.errors import InputError
 from ._answer import GuardedAnswer, TextOfChunks, joined
 from ._conversation import Conversation, Turns
 from ._documents import documents_or_errors
-from ._flow import GENERATING, Flow, Flows, Stage, Step
 from ._guard_runnable import adecide_all, decide_all
-from ._planning import Planner, RagInput, RagOptions, decision_event
+from ._planning import (
+    GENERATING,
+    Flow,
+    Flows,
+    Planner,
+    RagInput,
+    RagOptions,
+    Stage,
+    Step,
+    decision_event,
+)
 from ._replies import Replies
 from ._shadow import ShadowDecider
 
@@ -386,19 +395,20 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
 
     def _outcomes(self, step: Step, runs: _Runs) -> Sequence[object]:
         """The outcomes of one step, or exceptions in their place."""
-        given = list(step.given.values())
-        if step.stage is Stage.READ:
+        stage, needs = step
+        given = list(needs.values())
+        if stage is Stage.READ:
             return documents_or_errors(given, self._guard.limits)
-        if step.stage is Stage.GUARD:
+        if stage is Stage.GUARD:
             if self._shadow is None:
                 return decide_all(self._guard, given)
             return self._shadow.decide(given, partial(_dispatch, runs.watched(step)))
-        if step.stage is Stage.CHECK:
+        if stage is Stage.CHECK:
             return [check() for check in given]
-        if step.stage is Stage.EVENT:
+        if stage is Stage.EVENT:
             _dispatch(runs.watched(step), given)
             return given
-        part, configs, kwargs = self._parts[step.stage], runs.children(step), runs.options(step)
+        part, configs, kwargs = self._parts[stage], runs.children(step), runs.options(step)
 
         def outcomes() -> Sequence[object]:
             if runs.single:
@@ -406,27 +416,28 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             return part.batch(given, configs, return_exceptions=True, **kwargs)
 
         try:
-            return self._threads.call(outcomes, self._planner.timeout(step.stage))
+            return self._threads.call(outcomes, self._planner.timeout(stage))
         except Exception as error:  # noqa: BLE001 - its flow decides; a whole batch may have failed
             return [error] * len(given)
 
     async def _aoutcomes(self, step: Step, runs: _Runs) -> Sequence[object]:
         """As `_outcomes`, without blocking the event loop."""
-        given = list(step.given.values())
-        if step.stage is Stage.READ:
+        stage, needs = step
+        given = list(needs.values())
+        if stage is Stage.READ:
             return await self._aread(given)
-        if step.stage is Stage.GUARD:
+        if stage is Stage.GUARD:
             if self._shadow is None:
                 return await adecide_all(self._guard, given)
             loop = asyncio.get_running_loop()
             return self._shadow.decide(given, partial(_dispatch_in, loop, runs.watched(step)))
-        if step.stage is Stage.CHECK:
+        if stage is Stage.CHECK:
             # A check of the user's own may take its time.
             return await asyncio.to_thread(lambda: [check() for check in given])
-        if step.stage is Stage.EVENT:
+        if stage is Stage.EVENT:
             await _adispatch(runs.watched(step), given)
             return given
-        part, configs, kwargs = self._parts[step.stage], runs.children(step), runs.options(step)
+        part, configs, kwargs = self._parts[stage], runs.children(step), runs.options(step)
 
         async def outcomes() -> Sequence[object]:
             if runs.single:
@@ -435,7 +446,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
                 await part.abatch(given, configs, return_exceptions=True, **kwargs)
             )
 
-        seconds = self._planner.timeout(step.stage)
+        seconds = self._planner.timeout(stage)
         try:
             return await (outcomes() if seconds is None else within(outcomes(), seconds))
         except asyncio.CancelledError as error:
@@ -482,17 +493,16 @@ class _Runs:
 
     def children(self, step: Step) -> list[RunnableConfig]:
         """The configs of all calls of one step."""
-        return [self.child(index, step.stage) for index in step.given]
+        stage, needs = step
+        return [self.child(index, stage) for index in needs]
 
     def options(self, step: Step) -> Mapping[str, Any]:
         """Keyword arguments of the part that does `step`."""
-        return self.kwargs if step.stage in GENERATING else {}
+        return self.kwargs if step[0] in GENERATING else {}
 
     def watched(self, step: Step) -> list[RunnableConfig | None]:
         """The configs of the inputs of `step`; None for one whose run nobody watches."""
-        return [
-            self.configs[index] if self.managers[index].handlers else None for index in step.given
-        ]
+        return [self.configs[index] if self.managers[index].handlers else None for index in step[1]]
 
 
 def _require_closed_book(guard: Guard, *, given: bool) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from langchain_core.language_models import BaseLanguageModel
-from langchain_core.runnables import Runnable, RunnableSequence
+from langchain_core.runnables import Runnable, RunnableSequence, RunnableWithFallbacks
 from langchain_core.runnables.base import RunnableBindingBase
-
-from ._capabilities import class_name
 
 # Names under which models keep what they are and how they decode.
 _TELLING = (
@@ -74,3 +72,35 @@ def _plain(value: Any) -> Any:
 
 def _secret(key: object) -> bool:
     return _UNTOLD.search(str(key)) is not None
+
+
+def class_name(model: Runnable[Any, Any]) -> str:
+    """Name of the model's class, looked up through its bindings."""
+    while isinstance(model, RunnableBindingBase):
+        model = model.bound
+    return type(model).__name__
+
+
+def each_model(
+    model: Runnable[Any, Any], change: Callable[[BaseLanguageModel[Any]], BaseLanguageModel[Any]]
+) -> Runnable[Any, Any]:
+    """`model` with its language models changed, in bindings, sequences and fallbacks too.
+
+    The caller's model is never changed; without a change it is `model` itself."""
+    if isinstance(model, BaseLanguageModel):
+        return change(model)
+    if isinstance(model, RunnableBindingBase):
+        bound = each_model(model.bound, change)
+        return model if bound is model.bound else model.model_copy(update={"bound": bound})
+    if isinstance(model, RunnableSequence):
+        steps = [each_model(step, change) for step in model.steps]
+        if all(new is old for new, old in zip(steps, model.steps, strict=True)):
+            return model
+        return RunnableSequence(*steps, name=model.name)
+    if isinstance(model, RunnableWithFallbacks):
+        changed = {
+            "runnable": each_model(model.runnable, change),
+            "fallbacks": [each_model(one, change) for one in model.fallbacks],
+        }
+        return model.model_copy(update=changed)
+    return model

@@ -1,30 +1,121 @@
-"""Read a request, plan its answer after the decision, check the reply; all without I/O."""
+"""The steps of a chain without any I/O: read a request, plan its answer, check the reply.
+
+    question ─► REWRITER ─► RETRIEVER ─► READ ─► GUARD ─► EVENT ─► one that generates ─► CHECK
+
+Generators yield what they need done; the sync and async forms of the chain only differ in how
+they do it.
+"""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    TypeVar,
+    get_args,
+)
 
 from langchain_core.documents import Document
 
-from ...guard.deadlines import AllWorkersBusyError, DeadlineExceededError
+from ...guard.deadlines import AllWorkersBusyError, DeadlineExceededError, TaskBrokeOffError
 from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import InputError, InputTooLargeError, QuestionError
 from ...guard.text import clean_text
 from ._answer import AbstainedError, GuardedAnswer, RetrievalError
-from ._conversation import OnRewriteError, Turns, rewritten
+from ._conversation import Turns, rewritten
 from ._documents import as_given, shown_text
-from ._flow import Flow, Need, Stage
 from ._replies import Replies
 from ._shadow import LateDecision
 
 if TYPE_CHECKING:
     from ...guard import Guard, InputLimits
+
+_Result = TypeVar("_Result")
+
+
+class Stage(Enum):
+    """What a question needs, in the order in which it passes; values are names of runs."""
+
+    REWRITER = "rewriter"
+    RETRIEVER = "retriever"
+    READ = "read"
+    GUARD = "guard"
+    EVENT = "event"
+    WITH_CONTEXT = "with_context"
+    CLOSED_BOOK = "closed_book"
+    SMALL_TALK = "small_talk"
+    CHECK = "check"
+
+
+_ORDER = {stage: place for place, stage in enumerate(Stage)}
+GENERATING = frozenset({Stage.WITH_CONTEXT, Stage.CLOSED_BOOK, Stage.SMALL_TALK})
+
+
+# What one question needs done before its flow goes on: by which stage, and what that is given:
+# the input of a runnable; what was retrieved, to be read; question and passages for the guard;
+# the decision of an event; a function without arguments for a check, which may take long.
+Need = tuple[Stage, Any]
+# Needs of one stage: the index of the question → what the part is given.
+Step = tuple[Stage, Mapping[int, Any]]
+# Is sent the outcome of each need, or thrown the error.
+Flow = Generator[Need, Any, _Result]
+
+
+class Flows(Generic[_Result]):
+    """Run the flows of many questions in step, so that each part is called once for all.
+
+    A flow that raises fails alone.
+
+    Args:
+        flows: n flows, not started.
+    """
+
+    def __init__(self, flows: Sequence[Flow[_Result]]) -> None:
+        self._flows = flows
+        self._needs: dict[int, Need] = {}
+        self._results: dict[int, _Result | Exception] = {}
+        for index, flow in enumerate(flows):
+            self._resume(index, partial(next, flow))
+
+    def step(self) -> Step | None:
+        """The needs of the earliest stage; None once all flows have ended."""
+        if not self._needs:
+            return None
+        stage = min((stage for stage, _ in self._needs.values()), key=_ORDER.__getitem__)
+        return stage, {i: given for i, (of, given) in self._needs.items() if of is stage}
+
+    def take(self, step: Step, outcomes: Sequence[object]) -> None:
+        """Resume the flows of `step` with their outcomes, or the exceptions in their place."""
+        for index, outcome in zip(step[1], outcomes, strict=True):
+            flow = self._flows[index]
+            del self._needs[index]
+            failure: Exception | None = outcome if isinstance(outcome, Exception) else None
+            if failure is None and isinstance(outcome, BaseException):
+                # A batch of LangChain returns a cancellation as if it were an output.
+                failure = TaskBrokeOffError(type(outcome).__name__)
+            go_on = partial(flow.send, outcome) if failure is None else partial(flow.throw, failure)
+            self._resume(index, go_on)
+
+    def results(self) -> list[_Result | Exception]:
+        """All results, or exceptions in their place, in the order of the flows."""
+        return [self._results[index] for index in range(len(self._flows))]
+
+    def _resume(self, index: int, go_on: Callable[[], Need]) -> None:
+        try:
+            self._needs[index] = go_on()
+        except StopIteration as stop:
+            self._results[index] = stop.value
+        except Exception as error:  # noqa: BLE001 - handed to the caller as this input's result
+            self._results[index] = error
+
 
 RagInput = str | Mapping[str, Any]
 
@@ -87,32 +178,23 @@ def required(given: Mapping[str, Any], key: str) -> Any:
 logger = logging.getLogger("knowgate.adapters.langchain")
 
 
-@runtime_checkable
-class ReplyDetector(Protocol):
-    """Tells of a reply whether it abstains; the verdict has a bool `abstained`."""
-
-    def detect(self, response: str, *, question: str) -> Any:
-        """The verdict on one reply."""
-        ...
-
-
 # Question, reply → whether the reply abstains, or a verdict that has `abstained`.
 ReplyCheck = Callable[[str, str], Any]
 
 
-def _reply_check(given: ReplyCheck | ReplyDetector | None) -> ReplyCheck | None:
-    """One kind of check for both that can be given.
+def _reply_check(given: Any) -> ReplyCheck | None:
+    """One kind of check for both that can be given: a function, or an object with `detect`.
 
     Raises:
         InputError: it can neither be called nor has it a `detect`.
     """
     if given is None:
         return None
-    if isinstance(given, ReplyDetector):
-        detector = given
-        return lambda question, reply: detector.detect(reply, question=question)
+    if hasattr(given, "detect"):
+        return lambda question, reply: given.detect(reply, question=question)
     if callable(given):
-        return given
+        check: ReplyCheck = given
+        return check
     raise InputError(
         f"a {type(given).__name__} cannot check a reply",
         where="check_reply",
@@ -137,27 +219,21 @@ def _abstains(check: ReplyCheck, question: object, reply: str) -> bool | None:
     return found
 
 
-class OnRetrieverError(StrEnum):
-    """What a failed retrieval leads to."""
+OnRetrieverError = Literal["abstain", "raise"]
 
-    ABSTAIN = "abstain"
-    RAISE = "raise"
 
-    @classmethod
-    def read(cls, value: str) -> OnRetrieverError:
-        """The member with this value.
+def check_on_retriever_error(value: str) -> None:
+    """Check what a failed retrieval leads to.
 
-        Raises:
-            InputError: there is none.
-        """
-        try:
-            return cls(value)
-        except ValueError:
-            raise InputError(
-                f"{value!r} is unknown",
-                where="on_retriever_error",
-                hint=f"one of: {', '.join(cls)}",
-            ) from None
+    Raises:
+        InputError: it is neither `abstain` nor `raise`.
+    """
+    if value not in get_args(OnRetrieverError):
+        raise InputError(
+            f"{value!r} is unknown",
+            where="on_retriever_error",
+            hint=f"one of: {', '.join(get_args(OnRetrieverError))}",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,15 +263,14 @@ class RagOptions:
         InputError: an option is not what it should be.
     """
 
-    on_retriever_error: OnRetrieverError | str = OnRetrieverError.ABSTAIN
+    on_retriever_error: OnRetrieverError = "abstain"
     retriever_timeout: float | None = 30.0
     raise_on_abstain: bool = False
-    check_reply: ReplyCheck | ReplyDetector | None = None
+    check_reply: Any = None
     replace_abstentions: bool = False
 
     def __post_init__(self) -> None:
-        read = OnRetrieverError.read(self.on_retriever_error)
-        object.__setattr__(self, "on_retriever_error", read)
+        check_on_retriever_error(self.on_retriever_error)
         seconds = self.retriever_timeout
         if seconds is not None and not (_is_number(seconds) and 0 < seconds < math.inf):
             raise InputError("must be positive seconds or None", where="retriever_timeout")
@@ -295,7 +370,7 @@ class Planner:
         """
         plan = yield from self.plan_flow(given)
         if plan.stage is not None:
-            output = yield Need(plan.stage, plan.inputs)
+            output = yield (plan.stage, plan.inputs)
             plan = yield from self._checked_flow(plan, GuardedAnswer.text_of(output), output)
         return plan.whole
 
@@ -309,16 +384,16 @@ class Planner:
             reason = Reason.RETRIEVAL_FAILED
             try:
                 if query is not None:
-                    found = yield Need(Stage.RETRIEVER, query)
+                    found = yield (Stage.RETRIEVER, query)
                     reason = Reason.INVALID_PASSAGES
                     # Read once: the guard judges what the prompt will contain.
-                    documents = as_given(found) if self.shadow else (yield Need(Stage.READ, found))
+                    documents = as_given(found) if self.shadow else (yield (Stage.READ, found))
             except Exception as error:  # noqa: BLE001 - a failed retrieval has its own route
                 decision = self._retrieval_failed(error, reason)
             if decision is None:
-                decision = yield Need(Stage.GUARD, (request.question, documents))
+                decision = yield (Stage.GUARD, (request.question, documents))
         if not isinstance(decision, LateDecision):
-            yield Need(Stage.EVENT, decision)
+            yield (Stage.EVENT, decision)
         plan = self._plan(request, decision, documents)
         if plan.stage is Stage.CLOSED_BOOK and self.estimator_answers:
             drawn = decision.closed_book_answer or ""
@@ -346,14 +421,14 @@ class Planner:
             return replace(request, extra=extra), None
         inputs = {**request.extra, "question": request.text}
         try:
-            question = rewritten((yield Need(Stage.REWRITER, inputs)))
+            question = rewritten((yield (Stage.REWRITER, inputs)))
         except Exception as error:
             logger.warning("the rewriter failed: %s", type(error).__name__)
             self.guard.count_turn("rewriting_failed")
-            if turns.on_error is OnRewriteError.RAISE:
+            if turns.on_error == "raise":
                 raise
             decision = None
-            if turns.on_error is OnRewriteError.ABSTAIN:
+            if turns.on_error == "abstain":
                 decision = self._decision(Route.ABSTAIN, Reason.REWRITING_FAILED)
                 self.guard.count(decision)
             return replace(request, extra=extra), decision
@@ -383,10 +458,10 @@ class Planner:
 
     def check_flow(self, plan: Plan, text: str) -> Flow[bool | None]:
         """Find out whether the generated `text` is an abstention itself; None without a check."""
-        check: Any = self.options.check_reply
+        check: ReplyCheck | None = self.options.check_reply
         if check is None or plan.stage is Stage.SMALL_TALK:
             return None
-        found: bool | None = yield Need(Stage.CHECK, partial(_abstains, check, plan.question, text))
+        found: bool | None = yield (Stage.CHECK, partial(_abstains, check, plan.question, text))
         return found
 
     def _retrieval_failed(self, error: Exception, reason: Reason) -> Decision:
@@ -402,7 +477,7 @@ class Planner:
         logger.warning("the retriever failed: %s", type(error).__name__)
         if isinstance(error, DeadlineExceededError | AllWorkersBusyError):
             error = RetrievalError("the retriever did not return in time")
-        if self.options.on_retriever_error is OnRetrieverError.RAISE:
+        if self.options.on_retriever_error == "raise":
             raise error
         if reason is Reason.INVALID_PASSAGES and isinstance(error, InputTooLargeError):
             reason = Reason.INPUT_TOO_LARGE

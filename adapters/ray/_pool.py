@@ -99,20 +99,8 @@ class PoolSize:
                 await pool.close()
 
 
-class _Member:
-    """One worker, in the driver."""
-
-    def __init__(self, actor: Any) -> None:
-        self.actor = actor
-        self.at_work = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Seat:
-    """Capacity of a worker that an item takes: all of it where it must be alone."""
-
-    member: _Member
-    room: int
+# Capacity of a worker that an item takes: all of it where it must be alone.
+_Seat = tuple[Any, int]
 
 
 class WorkerPool(Generic[Item, Result]):
@@ -133,7 +121,8 @@ class WorkerPool(Generic[Item, Result]):
     ) -> None:
         self._ray, self._factory, self._size = ray, factory, size
         self._may_pass, self._timeout = may_pass, timeout
-        self._members: list[_Member] = []
+        # Each worker's actor → its capacity that is taken.
+        self._members: dict[Any, int] = {}
         self._changed = asyncio.Condition()
         self._restarts_left = 4 * size.workers if size.max_restarts is None else size.max_restarts
         self._tasks: set[asyncio.Task[None]] = set()
@@ -172,7 +161,7 @@ class WorkerPool(Generic[Item, Result]):
             try:
                 result, error = await self._answer(seat, item)
             except self._ray.exceptions.RayActorError:
-                await self._replace(seat.member)
+                await self._replace(seat[0])
                 continue
             if error is not None:
                 raise error
@@ -185,7 +174,7 @@ class WorkerPool(Generic[Item, Result]):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         while self._members:
-            self._kill(self._members.pop())
+            self._kill(self._members.popitem()[0])
 
     async def _join(self) -> None:
         """Start one more worker."""
@@ -202,25 +191,24 @@ class WorkerPool(Generic[Item, Result]):
             )
             .remote(self._factory, self._may_pass)
         )
-        member = _Member(actor)
         try:
             async with asyncio.timeout(size.start_timeout):
                 failure = await asyncio.wrap_future(actor.start.remote().future())
         except TimeoutError:
-            self._kill(member)
+            self._kill(actor)
             raise WorkerStartError(
                 f"a worker was not ready within {size.start_timeout:g} s — ask for fewer workers "
                 "if the cluster has no CPU free for it, or for more time"
             ) from None
         except BaseException:
-            self._kill(member)
+            self._kill(actor)
             raise
         if failure is not None:
-            self._kill(member)
+            self._kill(actor)
             raise WorkerStartError(
                 f"a worker could not make its call ({type(failure).__name__}: {failure})"
             ) from failure
-        self._members.append(member)
+        self._members[actor] = 0
 
     async def _free_seat(self, *, alone: bool) -> _Seat:
         """Wait for capacity at the worker with the least to do, and take it."""
@@ -231,13 +219,15 @@ class WorkerPool(Generic[Item, Result]):
                 while True:
                     if not self._members and not self._starting:
                         raise NoWorkersLeftError("all workers died; rows so far are stored")
-                    chosen = min(self._members, key=lambda m: m.at_work, default=None)
+                    chosen = min(self._members, key=self._members.__getitem__, default=None)
                     # Items that need a worker for themselves go first, or they would wait
                     # for the end of the run.
                     first = alone or not self._wanting_alone
-                    if chosen and first and chosen.at_work + room <= self._size.in_flight:
-                        chosen.at_work += room
-                        return _Seat(chosen, room)
+                    if chosen is not None and first:
+                        taken = self._members[chosen] + room
+                        if taken <= self._size.in_flight:
+                            self._members[chosen] = taken
+                            return chosen, room
                     await self._changed.wait()
             finally:
                 self._wanting_alone -= alone
@@ -245,7 +235,7 @@ class WorkerPool(Generic[Item, Result]):
 
     async def _answer(self, seat: _Seat, item: Item) -> tuple[Any, Exception | None]:
         try:
-            reference = seat.member.actor.ask.remote(item)
+            reference = seat[0].ask.remote(item)
         except BaseException:
             await self._leave(seat)  # the item cannot be pickled
             raise
@@ -276,19 +266,21 @@ class WorkerPool(Generic[Item, Result]):
         if done:
             await self._leave(seat)
         else:
-            await self._replace(seat.member)
+            await self._replace(seat[0])
 
     async def _leave(self, seat: _Seat) -> None:
         async with self._changed:
-            seat.member.at_work -= seat.room
+            actor, room = seat
+            if actor in self._members:
+                self._members[actor] -= room
             self._changed.notify_all()
 
-    async def _replace(self, member: _Member) -> None:
+    async def _replace(self, actor: Any) -> None:
         """Replace a dead worker; several calls may notice the same death."""
-        if member not in self._members:
+        if actor not in self._members:
             return
-        self._members.remove(member)
-        self._kill(member)
+        del self._members[actor]
+        self._kill(actor)
         if self._restarts_left:
             self._restarts_left -= 1
             self._starting += 1
@@ -314,9 +306,9 @@ class WorkerPool(Generic[Item, Result]):
             async with self._changed:
                 self._changed.notify_all()
 
-    def _kill(self, member: _Member) -> None:
+    def _kill(self, actor: Any) -> None:
         with contextlib.suppress(Exception):  # it may have ended
-            self._ray.kill(member.actor)
+            self._ray.kill(actor)
 
     def _in_background(self, work: Any) -> None:
         task = asyncio.ensure_future(work)

@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any
 from ...guard.errors import require_extra
 
 if TYPE_CHECKING:
-    from ._admission import ServeLimits
+    from ._access import ServeLimits
     from ._app import ProxyOptions, create_app
-    from ._connections import BoundedServer
-    from ._lm_app import create_lm_app
-    from ._server import bound_socket, serve
+    from ._server import BoundedServer, bound_socket, serve
     from ._upstream import Upstream
 
 __all__ = [
@@ -29,18 +27,16 @@ __all__ = [
     "Upstream",
     "bound_socket",
     "create_app",
-    "create_lm_app",
     "serve",
 ]
 
 _MODULES = {
-    "BoundedServer": "_connections",
+    "BoundedServer": "_server",
     "ProxyOptions": "_app",
-    "ServeLimits": "_admission",
+    "ServeLimits": "_access",
     "Upstream": "_upstream",
     "bound_socket": "_server",
     "create_app": "_app",
-    "create_lm_app": "_lm_app",
     "serve": "_server",
 }
 

@@ -22,13 +22,10 @@ from ..._version import __version__
 from ...guard import Guard, Reason
 from ...guard.prompts import Prompt
 from ..langchain import Replies
-from ._admission import Admission, ServeLimits
+from ._access import AccessMiddleware, Admission, HTTPMetrics, ServeLimits
 from ._decide import Calibrated, decide_router
 from ._errors import JSONReply, ServeError, documented, invalid_request, reply_to
-from ._gate import Gate
-from ._http_metrics import HTTPMetrics
-from ._proxy import ChatProxy, chat_router
-from ._retrieval import Retriever
+from ._proxy import ChatProxy, Retriever, chat_router
 from ._upstream import Upstream, UpstreamClient
 
 # With a label of their own in the metrics.
@@ -63,12 +60,6 @@ class ProxyOptions:
     retriever: Any = None
     retriever_seconds: float = 10.0
     prompt: Prompt | None = None
-
-
-class Health(BaseModel):
-    """The process answers."""
-
-    status: str
 
 
 class Readiness(BaseModel):
@@ -150,8 +141,10 @@ def create_app(
         app.include_router(chat_router(ChatProxy(guard, client, said, prompt, retriever)))
     metrics = HTTPMetrics(registry, _PATHS)
     _add_operations(app, guard, metrics, proxies=proxy is not None)
-    add_error_replies(app)
-    app.add_middleware(Gate, admission=admission, limits=limits, token=token, metrics=metrics)
+    _add_error_replies(app)
+    app.add_middleware(
+        AccessMiddleware, admission=admission, limits=limits, token=token, metrics=metrics
+    )
     return app
 
 
@@ -159,7 +152,7 @@ def _add_operations(app: FastAPI, guard: Guard, metrics: HTTPMetrics, *, proxies
     """Add what those ask for who run the service."""
     admission: Admission = app.state.admission
 
-    @app.get("/healthz", response_model=Health, responses=documented(403))
+    @app.get("/healthz", response_model=dict[str, str], responses=documented(403))
     async def healthz() -> Response:
         """Tell that the process answers; also while it is draining."""
         return JSONReply({"status": "ok"})
@@ -194,7 +187,7 @@ def _add_operations(app: FastAPI, guard: Guard, metrics: HTTPMetrics, *, proxies
         return HTMLResponse(_page(app), headers={"Content-Security-Policy": _PAGE_POLICY})
 
 
-def add_error_replies(app: FastAPI) -> None:
+def _add_error_replies(app: FastAPI) -> None:
     """Give all errors the same shape."""
 
     @app.exception_handler(ServeError)

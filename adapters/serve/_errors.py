@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 
 from ...guard.errors import (
@@ -18,10 +20,36 @@ from ...guard.errors import (
     SignalTimeoutError,
 )
 from ...guard.text import clean_text
-from ._openai import ErrorBody, ErrorDetail, as_json
 
 _TYPES = {401: "authentication_error", 403: "authentication_error", 429: "rate_limit_error"}
 _MOST_PARAM = 100
+
+
+class ErrorDetail(BaseModel):
+    """What went wrong; never with text of a question, a passage or a reply.
+
+    Attributes:
+        message: one sentence.
+        type: `invalid_request_error`, `authentication_error`, `rate_limit_error`,
+            `upstream_error` or `server_error`.
+        code: what a program tells errors apart by.
+        param: the field of the request; None where it is not about one.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    message: str
+    type: str
+    code: str
+    param: str | None = None
+
+
+class ErrorBody(BaseModel):
+    """The body of every error."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    error: ErrorDetail
 
 
 class ServeError(Exception):
@@ -57,6 +85,16 @@ class ServeError(Exception):
         return ErrorBody(
             error=ErrorDetail(message=self.message, type=kind, code=self.code, param=self.param)
         )
+
+
+def as_json(value: BaseModel | dict[str, Any]) -> bytes:
+    """`value` as JSON in ASCII, which holds any text, lone surrogates included.
+
+    Raises:
+        ValueError: it holds NaN or infinity.
+    """
+    found = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    return json.dumps(found, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 class JSONReply(Response):

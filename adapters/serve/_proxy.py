@@ -8,40 +8,44 @@ request ─► passages: its own, or retrieved ─► guard ─┬─ follow_con
 from __future__ import annotations
 
 import asyncio
+import inspect
+import json
 import logging
-from collections.abc import Mapping, Sequence
+import re
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
-from starlette.responses import Response
+from langchain_core.runnables import RunnableLambda
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
-from ...guard import Decision, Guard, Mode
-from ...guard.errors import KnowgateError
+from ...guard import Decision, Guard, Mode, Reason, Route
+from ...guard.deadlines import AllWorkersBusyError, DeadlineExceededError, DeadlineRunner
+from ...guard.errors import InputError, InputTooLargeError, KnowgateError, QuestionError
 from ...guard.prompts import Prompt
-from ...guard.text import passage_text
+from ...guard.text import clean_text, passage_text
 from ..langchain import Replies
-from ._chat_replies import EventStream, abstention
-from ._errors import JSONReply, ServeError, documented, undecided
-from ._openai import (
-    EVENT_STREAM,
-    MOST_MESSAGES,
-    ChatCompletion,
-    ChatMessage,
-    ChatRequest,
-    as_json,
-)
-from ._passages import ChatExtension, as_given
-from ._retrieval import RetrievalFailedError, Retriever
-from ._upstream import UpstreamClient
+from ._decide import ChatExtension, as_given
+from ._errors import JSONReply, ServeError, as_json, documented, undecided
+from ._upstream import EVENT_STREAM, UpstreamClient
 
 _logger = logging.getLogger("knowgate.serve")
-_MOST_LATE = 256
+_MAX_LATE = 256
+_MAX_MESSAGES = 10_000
 # In a conversation they would show what the guard did not let out.
 _WITHHELD = {"closed_book_answer", "views"}
-
-
+_MAX_THREADS = 16
+_END_OF_EVENT = re.compile(rb"\r?\n\r?\n")
+_MAX_HELD = 2**20
+# Proxies that would otherwise wait for the end.
+_UNBUFFERED = {"X-Accel-Buffering": "no"}
+_READ = ConfigDict(extra="allow", allow_inf_nan=False, strict=True)
 _OF_USER: dict[str, JsonValue] = {
     "type": "object",
     "properties": {"role": {"const": "user"}},
@@ -49,30 +53,69 @@ _OF_USER: dict[str, JsonValue] = {
 }
 
 
-class GuardedRequest(ChatRequest):
-    """A chat completion to guard: that of OpenAI, and the field `knowgate`."""
+def _number(value: Any) -> Any:
+    if isinstance(value, str | bool):
+        raise ValueError("a number is needed")
+    return value
 
+
+# JSON has one kind of number: 2.0 is a whole one too, and "2" is none.
+_Count = Annotated[int, Field(strict=False, ge=1, le=128), BeforeValidator(_number)]
+
+
+class ChatMessage(BaseModel):
+    """One message of a conversation; `content` is text or a list of parts."""
+
+    model_config = _READ
+
+    role: str = Field(max_length=64)
+    content: str | list[dict[str, Any]] | None = None
+
+    @property
+    def text(self) -> str:
+        """The text, or the text parts joined by line breaks."""
+        if isinstance(self.content, str):
+            return self.content
+        parts = [part.get("text") for part in self.content or () if part.get("type") == "text"]
+        return "\n".join(part for part in parts if isinstance(part, str))
+
+
+class GuardedRequest(BaseModel):
+    """A chat completion to guard: that of OpenAI, and the field `knowgate`.
+
+    Fields that the guard does not read are kept as extra fields, so that they are passed on.
+    """
+
+    model_config = _READ
+
+    model: str = Field(max_length=256)
     messages: list[ChatMessage] = Field(
-        min_length=1, max_length=MOST_MESSAGES, json_schema_extra={"contains": _OF_USER}
+        min_length=1, max_length=_MAX_MESSAGES, json_schema_extra={"contains": _OF_USER}
     )
+    stream: bool | None = None
+    n: _Count | None = None
     knowgate: ChatExtension | None = None
 
+    @property
+    def question(self) -> str | None:
+        """The text of the last message of the user; None without one."""
+        asked = [message for message in self.messages if message.role == "user"]
+        return asked[-1].text if asked else None
 
-class GuardedCompletion(ChatCompletion):
+
+class GuardedCompletion(BaseModel):
     """The reply of the upstream, or of the guard, with the decision in `knowgate`."""
 
     model_config = ConfigDict(extra="allow")
 
-    choices: list[dict[str, Any]]  # type: ignore[assignment]
-    usage: dict[str, Any] | None = None  # type: ignore[assignment]
-
-
-class ModelList(BaseModel):
-    """The models of the upstream, as it lists them."""
-
-    model_config = ConfigDict(extra="allow")
-
-    data: list[dict[str, Any]]
+    id: str
+    object: Literal["chat.completion"] = "chat.completion"
+    created: int
+    model: str
+    choices: list[dict[str, Any]]
+    usage: dict[str, Any] | None = None
+    system_fingerprint: str | None = None
+    knowgate: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +166,7 @@ class ChatProxy:
         """
         plan = await self._plan(asked, body["messages"])
         if plan.messages is None:
-            return abstention(asked, plan.reply, plan.extension, plan.headers)
+            return _abstention(asked, plan.reply, plan.extension, plan.headers)
         forwarded = {name: value for name, value in body.items() if name != "knowgate"}
         sent = _encoded(forwarded | self.client.own_fields | {"messages": plan.messages})
         try:
@@ -203,7 +246,7 @@ class ChatProxy:
 
     def _decide_late(self, question: str, passages: list[Any]) -> None:
         """Decide and count beside the answer, which does not wait for it."""
-        if len(self._late) >= _MOST_LATE:
+        if len(self._late) >= _MAX_LATE:
             _logger.warning("a question was not decided: too many are under way")
             return
         task = asyncio.create_task(self._decide_quietly(question, passages))
@@ -236,7 +279,7 @@ def chat_router(proxy: ChatProxy) -> APIRouter:
 
     @router.get(
         "/v1/models",
-        response_model=ModelList,
+        response_model=dict[str, Any],
         responses=documented(401, 403, 408, 413, 422, 429, 500, 502, 503, 504),
     )
     async def models() -> Response:
@@ -257,3 +300,192 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
     except (ValueError, RecursionError):
         message = "The body holds NaN, infinity, or is nested too deep."
         raise ServeError(422, "invalid_request", message) from None
+
+
+# -- retrieval ----------------------------------------------------------------------------------
+
+
+class RetrievalFailedError(Exception):
+    """Nothing can be judged.
+
+    Args:
+        reason: of the abstention.
+    """
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+
+    def decision(self, guard: Guard) -> Decision:
+        """The decision of a guard on it, counted."""
+        decision = Decision(route=Route.ABSTAIN, reason=self.reason, mode=guard.mode)
+        guard.count(decision)
+        return decision
+
+
+class Retriever:
+    """A retriever as the service asks it.
+
+    Args:
+        found: a retriever or runnable of LangChain, or a function (async or not) from a
+            question to documents, texts, or mappings with `text`.
+        seconds: until a retrieval counts as failed.
+
+    Raises:
+        InputError: it is none of these.
+    """
+
+    def __init__(self, found: Any, seconds: float) -> None:
+        only_async = isinstance(found, RunnableLambda) and not hasattr(found, "func")
+        invoke = getattr(found, "ainvoke" if only_async else "invoke", None)
+        self._find: Callable[[str], Any] = invoke if callable(invoke) else found
+        if not callable(self._find):
+            raise InputError(
+                f"a {type(found).__name__} is no retriever",
+                hint="name a LangChain retriever, or a function from a question to documents",
+            )
+        self._seconds = seconds
+        self._threads = DeadlineRunner(_MAX_THREADS)
+
+    async def find(self, guard: Guard, question: str) -> tuple[list[Any], list[str]]:
+        """The passages for a question, and the text of each, read once.
+
+        Raises:
+            RetrievalFailedError: it raised, took too long, or returned what is no passages.
+        """
+        try:
+            if inspect.iscoroutinefunction(self._find):
+                found = await asyncio.wait_for(self._find(question), self._seconds)
+            else:
+                found = await self._threads.acall(lambda: self._find(question), self._seconds)
+        except Exception as error:
+            raise RetrievalFailedError(Reason.RETRIEVAL_FAILED) from error
+        try:
+            return await self._threads.acall(
+                lambda: guard.limits.read_passages(found), self._seconds
+            )
+        except InputTooLargeError:
+            raise RetrievalFailedError(Reason.INPUT_TOO_LARGE) from None
+        except (QuestionError, AllWorkersBusyError, DeadlineExceededError):
+            raise RetrievalFailedError(Reason.INVALID_PASSAGES) from None
+        except Exception as error:  # a lazy document may raise anything
+            raise RetrievalFailedError(Reason.INVALID_PASSAGES) from error
+
+
+# -- replies ------------------------------------------------------------------------------------
+
+
+_NO_TOKENS = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+
+
+def _event(value: BaseModel | dict[str, Any]) -> bytes:
+    """One server-sent event with `value` as its data."""
+    return b"data: " + as_json(value) + b"\n\n"
+
+
+def _abstention(
+    asked: GuardedRequest, reply: str, extension: dict[str, Any], headers: Mapping[str, str]
+) -> Response:
+    """The reply of the guard itself, whole or as a stream, in OpenAI's shape."""
+    streamed = bool(asked.stream)
+    start = {
+        "id": f"chatcmpl-{uuid.uuid4().hex}",
+        "object": "chat.completion.chunk" if streamed else "chat.completion",
+        "created": int(time.time()),
+        "model": clean_text(asked.model),
+    }
+
+    def choices(finish: str | None, **part: Any) -> dict[str, Any]:
+        rest = {"logprobs": None, "finish_reason": finish}
+        return {**start, "choices": [{"index": i, **part, **rest} for i in range(asked.n or 1)]}
+
+    if not streamed:
+        message = {"role": "assistant", "content": reply, "refusal": None}
+        own = {"usage": _NO_TOKENS, "knowgate": extension}
+        return JSONReply(choices("stop", message=message) | own, headers=headers)
+    chunks = [
+        choices(None, delta={"role": "assistant", "content": ""}) | {"knowgate": extension},
+        choices(None, delta={"content": reply}),
+        choices("stop", delta={}),
+    ]
+    options = (asked.model_extra or {}).get("stream_options")
+    if isinstance(options, dict) and options.get("include_usage"):
+        chunks.append({**start, "choices": [], "usage": _NO_TOKENS})
+    events = [*map(_event, chunks), b"data: [DONE]\n\n"]
+    return Response(b"".join(events), media_type=EVENT_STREAM, headers=headers)
+
+
+class EventStream(StreamingResponse):
+    """The stream of an upstream, sent on as it arrives.
+
+    Its first event gets the field `knowgate`; everything else passes unchanged. A failure
+    after the beginning is an event with an `error`, after which the stream ends without
+    `[DONE]`.
+    """
+
+    _upstream: AsyncExitStack
+
+    @classmethod
+    async def opened(
+        cls,
+        stream: AbstractAsyncContextManager[AsyncIterator[bytes]],
+        extension: dict[str, Any],
+        headers: Mapping[str, str],
+    ) -> EventStream:
+        """The response to a request whose stream has begun.
+
+        Raises:
+            ServeError: it does not begin.
+        """
+        upstream = AsyncExitStack()
+        pieces = marked(await upstream.enter_async_context(stream), extension)
+        response = cls(pieces, media_type=EVENT_STREAM, headers={**_UNBUFFERED, **headers})
+        response._upstream = upstream
+        return response
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it, and end the upstream's part of it whatever happens."""
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        async with self._upstream:
+            await send(start)
+            try:
+                async for piece in self.body_iterator:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+            except ServeError as error:
+                last = b"\n\n" + _event(error.body)
+                await send({"type": "http.response.body", "body": last, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def marked(pieces: AsyncIterator[bytes], extension: dict[str, Any]) -> AsyncIterator[bytes]:
+    """The pieces of a stream, with the field `knowgate` in its first JSON object."""
+    held: bytes | None = b""
+    async for piece in pieces:
+        if held is None:
+            yield piece
+            continue
+        held += piece
+        while held is not None and (found := _END_OF_EVENT.search(held)):
+            one, rest = held[: found.end()], held[found.end() :]
+            with_field = _with_field(one, extension)
+            yield with_field or one
+            held = rest
+            if with_field is not None:
+                if rest:
+                    yield rest
+                held = None
+        if held is not None and len(held) > _MAX_HELD:
+            yield held
+            held = None
+    if held:
+        yield held
+
+
+def _with_field(one: bytes, extension: dict[str, Any]) -> bytes | None:
+    """An event with the field in its data; None where that is no JSON object."""
+    lines = [line.removeprefix(b"data:") for line in one.splitlines() if line.startswith(b"data:")]
+    try:
+        found = json.loads(b"\n".join(lines))
+        return _event(found | {"knowgate": extension}) if isinstance(found, dict) else None
+    except (ValueError, RecursionError):
+        return None

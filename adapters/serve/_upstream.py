@@ -17,8 +17,8 @@ import logging
 import math
 import re
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -36,8 +36,8 @@ from tenacity.wait import wait_random_exponential
 
 from ...guard.errors import InputError, is_transient
 from ._errors import ServeError
-from ._openai import EVENT_STREAM
 
+EVENT_STREAM = "text/event-stream"
 _logger = logging.getLogger("knowgate.serve")
 _COMPLETION, _MODELS = "a chat completion", "a list of models"
 _MOST_ERROR_BYTES = 64 * 2**10
@@ -86,17 +86,10 @@ class Upstream:
             raise InputError("the key has characters that no header may have", where="upstream")
 
 
-class _TransientError(Exception):
-    """A failure after which the upstream is asked again.
+class _TransientError(ServeError):
+    """A failure after which the upstream is asked again; `after` the seconds that it asks for."""
 
-    Args:
-        error: what the client gets where no attempt is left.
-        after: seconds that the upstream asks to wait.
-    """
-
-    def __init__(self, error: ServeError, after: float | None = None) -> None:
-        super().__init__(error.code)
-        self.error, self.after = error, after
+    after: float | None = None
 
 
 class UpstreamClient:
@@ -208,30 +201,21 @@ class UpstreamClient:
                 return await attempts(ask)
         except TimeoutError:
             raise _late() from None
-        except _TransientError as failure:
-            raise failure.error from None
 
     @asynccontextmanager
     async def _sent(self, request: httpx.Request) -> AsyncIterator[httpx.Response]:
         response = await self._send(request)
         try:
-            yield response
-        except httpx.TimeoutException:
-            raise _late() from None
-        except httpx.HTTPError as error:
-            raise _TransientError(_unreachable(error)) from None
+            with _typed():
+                yield response
         finally:
             with suppress(Exception):
                 await response.aclose()
 
     async def _send(self, request: httpx.Request) -> httpx.Response:
         """A response with status 200, of which nothing was read."""
-        try:
+        with _typed():
             response = await self._client.send(request, stream=True)
-        except httpx.TimeoutException:
-            raise _late() from None
-        except httpx.HTTPError as error:
-            raise _TransientError(_unreachable(error)) from None
         if response.status_code == 200:
             return response
         try:
@@ -239,6 +223,19 @@ class UpstreamClient:
         finally:
             with suppress(Exception):
                 await response.aclose()
+
+
+@contextmanager
+def _typed() -> Iterator[None]:
+    """Turn what a connection raises into an error of the service."""
+    try:
+        yield
+    except httpx.TimeoutException:
+        raise _late() from None
+    except httpx.HTTPError as error:
+        _logger.warning("the upstream cannot be reached: %s", type(error).__name__)
+        message = "The upstream cannot be reached."
+        raise _TransientError(502, "upstream_unreachable", message) from None
 
 
 def _passes_soon(error: BaseException) -> bool:
@@ -256,16 +253,12 @@ async def _pieces(response: httpx.Response) -> AsyncIterator[bytes]:
     # Only its last event tells whether a stream is whole that ends with its connection.
     told = {"content-length", "transfer-encoding"} & set(response.headers)
     end = b"\n"
-    try:
+    with _typed():
         async for piece in response.aiter_bytes():
             end = (end + piece)[-64:]
             yield piece
         if not told and not _WHOLE.search(end):
             raise httpx.RemoteProtocolError("cut")
-    except httpx.TimeoutException:
-        raise _late() from None
-    except httpx.HTTPError as error:
-        raise _unreachable(error) from None
 
 
 async def _bounded(response: httpx.Response, most: int, what: str) -> bytes:
@@ -301,25 +294,27 @@ def _number(text: str) -> float:
     return number
 
 
-async def _rejection(response: httpx.Response) -> Exception:
+async def _rejection(response: httpx.Response) -> ServeError:
     """What a status other than 200 means; the text of the upstream is not passed on."""
     status = response.status_code
     _logger.warning("the upstream answered %d", status)
-    error = ServeError(502, "upstream_failed", f"The upstream answered with status {status}.")
+    message = f"The upstream answered with status {status}."
+    error = _TransientError(502, "upstream_failed", message)
     seconds = _retry_after(response.headers.get("retry-after", ""))
     if status == 429:
         wait = str(max(1, math.ceil(seconds or 1)))
         message = "The upstream is busy."
-        error = ServeError(429, "upstream_busy", message, headers={"Retry-After": wait})
-    if is_transient(_StatusError(status)):
-        return _TransientError(error, seconds)
+        error = _TransientError(429, "upstream_busy", message, headers={"Retry-After": wait})
+    if is_transient(httpx.HTTPStatusError("", request=response.request, response=response)):
+        error.after = seconds
+        return error
     if status in (401, 403):
         return ServeError(502, "upstream_key", "The upstream rejects the key of this server.")
     if 400 <= status < 500:
         code = await _code(response)
         named = f" ({code})" if code else ""
         return ServeError(422, "upstream_rejected", f"The upstream rejects the request{named}.")
-    return error
+    return ServeError(502, error.code, error.message)
 
 
 def _retry_after(header: str) -> float | None:
@@ -338,12 +333,6 @@ def _retry_after(header: str) -> float | None:
     return None if seconds is None else min(seconds, _YEAR)
 
 
-class _StatusError(Exception):
-    def __init__(self, status_code: int) -> None:
-        super().__init__(status_code)
-        self.status_code = status_code
-
-
 async def _code(response: httpx.Response) -> str:
     """The code of an error of OpenAI's shape; empty without one."""
     with suppress(httpx.HTTPError, ServeError, ValueError, RecursionError):
@@ -355,11 +344,6 @@ async def _code(response: httpx.Response) -> str:
             if isinstance(value, str) and _CODE.fullmatch(value):
                 return value
     return ""
-
-
-def _unreachable(error: Exception) -> ServeError:
-    _logger.warning("the upstream cannot be reached: %s", type(error).__name__)
-    return ServeError(502, "upstream_unreachable", "The upstream cannot be reached.")
 
 
 def _late() -> ServeError:

@@ -115,10 +115,6 @@ COMMANDS = MappingProxyType(
             "Serve the guard over HTTP, and as a proxy in front of an OpenAI-compatible model.",
             ("_serve",),
         ),
-        "serve-lm": Entry(
-            "Serve a local language model with OpenAI's interface, to try things offline.",
-            ("_serve_lm",),
-        ),
         "shadow-report": Entry(
             "Say what enforcing a guard would have changed, from its decisions in shadow mode.",
             ("_shadow_report",),

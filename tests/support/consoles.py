@@ -36,7 +36,6 @@ _SHORTER = {
     "calibrate --run run-reranker": "--write-anyway",
     "kg generate http://127.0.0.1": "--pause 0",
     "serve": "--port 0",
-    "serve-lm": "--port 0",
 }
 # What the reader has, and the tests have not.
 _WIKIDATA = "http://www.wikidata.org"

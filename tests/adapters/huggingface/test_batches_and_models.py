@@ -11,10 +11,8 @@ import pytest
 import torch
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.adapters.huggingface._encoding import pad_left
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.errors import PromptTooLongError
-from tests.adapters.huggingface.paired import PairedProcessor
 
 TEMPLATE = (
     "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}\n{% endfor %}"
@@ -56,17 +54,6 @@ def test_running_out_of_memory_halves_the_batch_and_changes_no_answer(
 
     assert [row[0].text for row in found] == [row[0].text for row in expected]
     assert [size for size in tried if size > 5] == [16, 8]
-
-
-def test_samples_of_one_prompt_are_split_when_they_do_not_fit(
-    lm: HuggingFaceLM, model: Any
-) -> None:
-    expected = lm.generate(["split"], n=10, temperature=1.0, seed=1)
-
-    with memory_for(model, 3):
-        found = lm.generate(["split"], n=10, temperature=1.0, seed=1)
-
-    assert [a.text for a in found[0]] == [a.text for a in expected[0]]
 
 
 def test_contrastive_decoding_and_scoring_halve_their_batches_too(
@@ -181,28 +168,6 @@ def test_a_model_that_counts_cache_slots_reads_prompts_with_one_beginning_as_if_
             [[alone]] = lm.generate([prompt], max_new_tokens=3)
             assert found.text == alone.text
             assert found.token_logprobs == pytest.approx(alone.token_logprobs, abs=1e-4)
-
-
-@pytest.mark.parametrize("build", [learned_positions, sliding_window])
-def test_contrastive_decoding_of_other_models_equals_transformers(
-    build: Make, make_model: Make, tokenizer: Any
-) -> None:
-    model = build(make_model)
-    lm = HuggingFaceLM.from_objects(model, tokenizer, max_new_tokens=8, stop=())
-    bare = [f"ask {n * 7}" for n in range(8)]
-    contextual = [f"given {'c' * (3 * n)}: {text}" for n, text in enumerate(bare)]
-    ids, mask = pad_left(
-        [tokenizer(text)["input_ids"] for text in contextual + bare], torch.device("cpu")
-    )
-
-    made = model.generate(
-        ids, attention_mask=mask, do_sample=False, max_new_tokens=8, pad_token_id=0,
-        logits_processor=[PairedProcessor("coiecd")],
-    )  # fmt: skip
-
-    found = lm.generate_contrastive_ids(contextual, bare)
-    for number, row in enumerate(found):
-        assert row == made[number, ids.shape[1] :].tolist()[: len(row)]
 
 
 def test_a_row_at_the_end_of_the_window_does_not_stop_its_neighbours(

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage
-from langchain_core.output_parsers import StrOutputParser
-from langchain_core.prompts import PromptTemplate
 
 from knowgate.adapters.huggingface import HuggingFaceChatModel, HuggingFaceLM
 from knowgate.adapters.langchain import ChatModelLM
@@ -20,14 +18,6 @@ from knowgate.guard import InputError, LanguageModelError
 @pytest.fixture
 def chat(lm: HuggingFaceLM) -> HuggingFaceChatModel:
     return HuggingFaceChatModel(lm=lm)
-
-
-def test_it_serves_in_a_chain_with_the_prompt_unchanged(
-    chat: HuggingFaceChatModel, lm: HuggingFaceLM
-) -> None:
-    chain = PromptTemplate.from_template("Q: {question}\nA:") | chat | StrOutputParser()
-
-    assert chain.invoke({"question": "what"}) == lm.generate(["Q: what\nA:"])[0][0].text
 
 
 def test_messages_are_joined_by_a_blank_line(chat: HuggingFaceChatModel, lm: HuggingFaceLM) -> None:
@@ -135,12 +125,6 @@ async def test_the_event_loop_runs_on_while_an_answer_is_streamed(
     counter.cancel()
 
     assert turns > 30
-
-
-def test_token_ids_come_from_the_models_own_tokenizer(
-    chat: HuggingFaceChatModel, tokenizer: Any
-) -> None:
-    assert chat.get_num_tokens("the thing") == len(tokenizer("the thing")["input_ids"])
 
 
 def test_a_message_with_more_than_text_is_refused(chat: HuggingFaceChatModel) -> None:

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 import torch
-from langchain_core.messages import HumanMessage
 from safetensors.torch import load_file, save_file
 
-from knowgate.adapters.huggingface import HuggingFaceChatModel, HuggingFaceLM
+from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.guard.errors import ModelFolderError
 from tests.adapters.huggingface.conftest import build_model
 
@@ -105,14 +104,6 @@ def test_every_other_way_of_asking_goes_through_the_adapter(
     )
 
 
-def test_a_chat_model_speaks_through_the_adapter(served: HuggingFaceLM) -> None:
-    chat = HuggingFaceChatModel(lm=served)
-
-    reply = chat.invoke([HumanMessage(PROMPTS[0])])
-
-    assert reply.content == served.generate(PROMPTS[:1])[0][0].text
-
-
 def test_the_fingerprint_covers_the_adapters_bytes_and_the_name_says_both(
     served: HuggingFaceLM, folder: Path, adapter: Path, broken: Path
 ) -> None:
@@ -142,15 +133,6 @@ def test_other_scalings_are_pefts_own(
     assert served.score_options(PROMPTS, [" the"]) == pytest.approx(
         in_memory.score_options(PROMPTS, [" the"]), abs=1e-3
     )
-
-
-def test_loading_leaves_the_callers_random_numbers_alone(folder: Path, adapter: Path) -> None:
-    torch.manual_seed(5)
-    before = torch.get_rng_state()
-
-    HuggingFaceLM(folder, adapter=adapter, **SETTINGS)
-
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 def _absent(folder: Path) -> None:

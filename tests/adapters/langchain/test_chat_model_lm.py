@@ -18,7 +18,7 @@ from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import ChatLimits, ChatModelLM
-from knowgate.guard import Generation, InputError, LanguageModel, LanguageModelError
+from knowgate.guard import Generation, InputError, LanguageModelError
 from knowgate.guard.errors import LanguageModelTimeoutError, PromptTooLongError
 from knowgate.guard.signals.confidence import SampledConsistency, Sampling
 from tests.adapters.langchain.fakes import TalkingModel, collector
@@ -68,13 +68,6 @@ async def test_sampling_stops_at_seven_matches_or_four_misses(
 
     assert (found.samples_drawn, found.value) == (drawn, value)
     assert len(list(left)) == 10 - drawn
-
-
-async def test_it_fulfils_the_language_model_protocol() -> None:
-    lm = ChatModelLM(script("Paris"))
-
-    assert isinstance(lm, LanguageModel)
-    assert lm.generate(["Capital?"]) == [[Generation("Paris")]]
 
 
 # -- what the model is asked ----------------------------------------------------------
@@ -347,23 +340,6 @@ async def test_only_transient_failures_are_tried_again(
     assert isinstance(caught.value, LanguageModelTimeoutError) == isinstance(error, TimeoutError)
 
 
-async def test_a_second_attempt_can_succeed() -> None:
-    def lm() -> ChatModelLM:
-        outcomes = iter([KeyError("once"), None])
-
-        def speak(prompt: str) -> str:
-            if (error := next(outcomes)) is not None:
-                raise error
-            return "said"
-
-        return ChatModelLM(
-            TalkingModel(speak=speak), limits=ChatLimits(retry_on=(KeyError,), first_wait=0)
-        )
-
-    assert lm().generate(["q"]) == [[Generation("said")]]
-    assert await lm().agenerate(["q"]) == [[Generation("said")]]
-
-
 def test_a_prompt_that_is_too_long_has_its_own_error() -> None:
     def speak(prompt: str) -> str:
         raise ContextOverflowError("private words")
@@ -411,8 +387,3 @@ def test_nothing_of_the_prompt_is_logged(caplog: pytest.LogCaptureFixture) -> No
 def test_arguments_out_of_range_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(settings))):
         ChatModelLM(script("x"), limits=ChatLimits(**settings))
-
-
-def test_zero_samples_are_refused() -> None:
-    with pytest.raises(InputError, match="n:"):
-        ChatModelLM(script("x")).generate(["q"], n=0)

@@ -20,13 +20,12 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from knowgate.adapters.langchain import (
     Conversation,
     GuardedAnswer,
-    RetrievalError,
     SmallTalk,
 )
 from knowgate.adapters.langchain._conversation import history_text, small_talk_pattern
 from knowgate.guard import Decision, InputError, Reason, Route
 from knowgate.guard.prompts import Prompt
-from tests.adapters.langchain.fakes import CONTEXT_PROMPT, WAYS, RunsHandler, Setting, collector
+from tests.adapters.langchain.fakes import WAYS, RunsHandler, Setting, collector
 from tests.adapters.langchain.test_guarded_rag_ways import essence
 from tests.support.deadlines import awith_enough_time, with_enough_time
 
@@ -131,13 +130,6 @@ def test_the_model_of_the_chain_rewrites_where_no_other_is_given() -> None:
     prompt = setting.context_model.record.prompts[0]
     assert "AI: Nine euros a month." in prompt
     assert "Last message: what about yearly?" in prompt
-
-
-def test_a_chain_without_a_language_model_rewrites_nothing() -> None:
-    setting = Setting(conversation=Conversation(), with_context=RunnableLambda(lambda given: "x"))
-
-    assert setting.chain.invoke(FOLLOW_UP).standalone_question is None
-    assert setting.asked == ["what about yearly?"]
 
 
 def test_prompt_and_key_of_the_history_can_be_replaced(tmp_path: Path) -> None:
@@ -374,13 +366,6 @@ def test_small_talk_in_shadow_mode_is_counted_and_changes_nothing() -> None:
     assert (turns(setting), setting.asked) == ({"small_talk": 1}, ["hello"])
 
 
-def test_small_talk_without_a_conversation_is_a_question() -> None:
-    setting = Setting()
-
-    assert setting.chain.invoke("thanks!").abstained
-    assert turns(setting) == {}
-
-
 def test_the_reply_to_small_talk_streams_as_the_model_speaks() -> None:
     setting = Setting(conversation=Conversation(small_talk=SmallTalk()))
     setting.context_model.speak = lambda prompt: "Good day to you"
@@ -434,7 +419,7 @@ def test_a_long_message_is_no_small_talk_and_is_told_fast() -> None:
     ("make", "where"),
     [
         (lambda: Conversation(timeout=0), "timeout"),
-        (lambda: Conversation(on_error="ignore"), "on_error"),
+        (lambda: Conversation(on_error="ignore"), "on_error"),  # type: ignore[arg-type]
         (lambda: Conversation(prompt=Prompt("p", "no slots")), "prompt"),
         (lambda: Conversation(prompt=Prompt("p", "{question} {other}")), "prompt"),
         (lambda: Conversation(small_talk=SmallTalk(prompt=Prompt("p", "{history}"))), "prompt"),
@@ -451,30 +436,6 @@ def test_small_talk_without_a_reply_or_model_is_rejected() -> None:
             conversation=Conversation(small_talk=SmallTalk()),
             with_context=RunnableLambda(lambda given: "x"),
         )
-
-
-def test_an_input_that_cannot_be_read_has_its_route_as_ever() -> None:
-    conversation = Conversation(rewriter()[1], SmallTalk(reply="Hi!"))
-    chain = Setting(conversation=conversation).chain
-
-    answers: list[GuardedAnswer] = chain.batch([{"question": None, "chat_history": HISTORY}, "  "])
-
-    assert {answer.decision.reason for answer in answers} == {Reason.INVALID_INPUT}
-
-
-def test_a_retriever_that_fails_on_a_rewritten_question_abstains() -> None:
-    def broken(question: str) -> Any:
-        raise RetrievalError("gone")
-
-    chain = Setting(
-        retriever=RunnableLambda(broken),
-        conversation=Conversation(rewriter()[1]),
-        with_context=CONTEXT_PROMPT | FakeListChatModel(responses=["x"]),
-    ).chain
-
-    answer = chain.invoke(FOLLOW_UP)
-
-    assert answer.decision.reason is Reason.RETRIEVAL_FAILED
 
 
 def test_a_graph_keeps_the_conversation_as_messages() -> None:

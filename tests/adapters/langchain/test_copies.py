@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import GuardedRAG, GuardedRetriever
 from knowgate.guard import Guard, InputError, Policy
@@ -50,14 +50,6 @@ def test_copies_decide_as_what_they_were_copied_from(copied: Callable[[Any], Any
     assert [one.page_content for one in copied(filtered).invoke(QUESTION)] == PAGES[:1]
     guard = guard_of()
     assert copied(guard) is guard
-
-
-def test_what_is_configured_reaches_the_retriever() -> None:
-    retriever = _Pages().configurable_fields(k=ConfigurableField(id="k"))
-    chain = chain_of(retriever)
-
-    assert chain.invoke(QUESTION).answer == PAGES[0]
-    assert chain.with_config(configurable={"k": 2}).invoke(QUESTION).answer == "\n\n".join(PAGES)
 
 
 def test_a_guard_that_is_pickled_says_what_to_do() -> None:

@@ -107,16 +107,6 @@ def test_a_key_that_the_state_lacks_is_named() -> None:
         node.invoke({"question": "a question", "documents": []})
 
 
-def test_the_state_may_be_an_object() -> None:
-    class Held:
-        question, found = "a grounded one", retrieve("a grounded one")
-
-    node = guard_node(Setting().guard, documents="found")
-
-    update = node.invoke(Held())
-    assert [one.metadata["id"] for one in update["found"]] == ["a", "b"]
-
-
 def test_a_reply_that_shows_all_views_stands() -> None:
     views = {"a grounded one": (View("nine", (0,)), View("ten", (1,)))}
 

@@ -41,16 +41,6 @@ def test_a_conflict_is_shown_with_all_views_and_nothing_is_generated() -> None:
     assert setting.counted("conflict_shows_both") == 1
 
 
-def test_in_shadow_mode_a_conflict_changes_nothing() -> None:
-    views = {"grounded": (View("nine", (0,)), View("ten", (1,)))}
-    setting = Setting(views=views, mode="shadow")
-
-    answer = setting.chain.invoke("grounded")
-
-    assert answer.decision.reason is Reason.CONFLICT_SHOWS_BOTH
-    assert answer.answer == "from context: grounded"
-
-
 def test_sources_are_named_by_title_then_source_then_number() -> None:
     passages = [
         Document("a", metadata={"source": "hours.pdf", "title": "Opening \n hours"}),
@@ -64,19 +54,6 @@ def test_sources_are_named_by_title_then_source_then_number() -> None:
         "- According to passage 4: ten",
         "- From what I know myself, without the documents: noon",
     ]
-
-
-def test_one_source_in_several_passages_is_named_once() -> None:
-    passages = [Document(text, metadata={"source": "faq.html"}) for text in "abc"]
-
-    reply = Replies().showing([View("nine", (0, 1, 2))], passages)
-
-    assert reply.count("faq.html") == 1
-
-
-@pytest.mark.parametrize("passages", [[], ["text"] * 4, [{"text": "a"}] * 4, [None] * 4])
-def test_passages_without_metadata_are_named_by_number(passages: list[Any]) -> None:
-    assert "passage 1, passage 3" in Replies().showing(DISAGREE, passages)
 
 
 def test_the_chinese_texts_are_chosen_by_language() -> None:
@@ -136,17 +113,6 @@ def test_a_template_with_other_slots_is_refused(replies: Any) -> None:
 def test_an_unknown_language_is_refused() -> None:
     with pytest.raises(InputError, match="language"):
         Replies(language="fr")  # type: ignore[arg-type]
-
-
-def test_replies_can_be_given_to_the_chain_as_they_are() -> None:
-    views = {"grounded": (View("nine", (0,)), View("ten", (1,)))}
-
-    setting = Setting(views=views, replies=Replies(language="zh"))
-
-    assert setting.chain.invoke("grounded").answer.startswith("各来源")
-    assert setting.chain.invoke("who knows").answer == Replies(language="zh").to(
-        Reason.NEITHER_KNOWS
-    )
 
 
 def test_contradicting_documents_are_shown_by_a_chain_without_any_confidence() -> None:

@@ -55,15 +55,6 @@ async def test_observers_are_told_of_a_failing_retriever_as_of_any_decision(mode
     assert setting.counted("retrieval_failed") == 3
 
 
-async def test_a_failing_retriever_can_be_raised() -> None:
-    setting = Setting(on_retriever_error="raise")
-
-    with pytest.raises(OSError, match="no route"):
-        await setting.chain.ainvoke("broken")
-    with pytest.raises(OSError, match="no route"):
-        setting.chain.invoke("broken")
-
-
 def test_a_failing_retriever_is_raised_in_shadow_mode_and_counted() -> None:
     setting = Setting(mode="shadow")
 
@@ -219,15 +210,6 @@ async def test_a_stream_that_is_no_longer_read_closes_the_models_stream() -> Non
     assert closed.is_set()
 
 
-def test_a_question_of_a_megabyte_is_routed_like_any_other_where_the_limit_allows_it() -> None:
-    question = "grounded " + "x" * 2**20
-
-    answer = Setting(limits=InputLimits(question_bytes=2**21)).chain.invoke(question)
-
-    assert answer.decision.route is Route.FOLLOW_CONTEXT
-    assert answer.answer.endswith("xxx")
-
-
 def test_a_question_that_is_too_long_is_not_looked_up() -> None:
     setting = Setting()
 
@@ -237,21 +219,6 @@ def test_a_question_that_is_too_long_is_not_looked_up() -> None:
     assert "shorter question" in answer.answer
     assert setting.asked == []
     assert setting.counted("input_too_large") == 1
-
-
-@pytest.mark.parametrize("way", ["invoke", "stream", "batch"])
-def test_a_scorer_that_returns_nan_is_abstained_from(way: str) -> None:
-    setting = Setting(default_score=float("nan"))
-
-    if way == "invoke":
-        answer = setting.chain.invoke("who knows")
-    elif way == "stream":
-        [answer] = setting.chain.stream("who knows")
-    else:
-        [answer] = setting.chain.batch(["who knows"])
-
-    assert answer.decision.reason is Reason.RELEVANCE_FAILED
-    assert answer.abstained
 
 
 async def test_many_threads_and_tasks_share_one_chain() -> None:

@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableLambda
 from knowgate.adapters.langchain import AbstainedError, Conversation, Replies
 from knowgate.guard import InputError, Reason, Route
 from knowgate.guard.contracts import View
-from tests.adapters.langchain.fakes import WAYS, RunsHandler, Setting, astream, stream
+from tests.adapters.langchain.fakes import WAYS, Setting, astream, stream
 from tools.attack.judged_texts import Changing
 
 ways = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
@@ -215,15 +215,6 @@ def test_the_estimators_answer_takes_no_part_in_other_routes_and_in_shadow_mode(
     assert setting.chain.invoke("grounded").answer.startswith("from context")
     assert setting.chain.invoke("who knows").decision.reason is Reason.NEITHER_KNOWS
     assert shadow.chain.invoke("known one").answer.startswith("from context")
-
-
-def test_the_run_of_an_estimators_answer_has_no_generating_child() -> None:
-    handler = RunsHandler()
-
-    Setting(closed_book="estimator").chain.invoke("known one", {"callbacks": [handler]})
-
-    assert handler.count("model") == 0
-    assert [name for name, _ in handler.events] == ["knowgate_decision"]
 
 
 def test_another_word_for_closed_book_is_rejected() -> None:

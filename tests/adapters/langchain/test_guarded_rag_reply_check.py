@@ -57,15 +57,6 @@ def test_without_a_check_and_without_generation_nothing_is_flagged() -> None:
     assert Setting(check_reply=declines).chain.invoke("known one").reply_abstained is False
 
 
-def test_a_detector_is_asked_with_question_and_reply() -> None:
-    detector = Detector()
-
-    answer = Setting(with_context=REFUSES, check_reply=detector).chain.invoke("grounded")
-
-    assert answer.reply_abstained is True
-    assert detector.asked == [("grounded", "I do not know that.")]
-
-
 @pytest.mark.parametrize(
     "verdict", [True, Verdict(True, 0.9), np.bool_(True)], ids=["bool", "verdict", "numpy"]
 )
@@ -94,16 +85,6 @@ async def test_a_refusal_gives_way_to_the_configured_reply_where_that_is_asked_f
     assert {answer.answer for answer in answers} == {Replies().to(Reason.REPLY_ABSTAINED)}
     assert all(answer.reply_abstained for answer in answers)
     assert {answer.decision.reason for answer in answers} == {Reason.SUFFICIENT_CONTEXT}
-
-
-async def test_in_shadow_mode_a_refusal_is_flagged_and_stays() -> None:
-    setting = Setting(
-        with_context=REFUSES, check_reply=declines, replace_abstentions=True, mode="shadow"
-    )
-
-    answers = await _in_every_unstreamed_way(setting.chain, "grounded")
-
-    assert {(a.answer, a.reply_abstained) for a in answers} == {("I do not know that.", True)}
 
 
 async def test_a_refusal_raises_where_abstentions_do_and_refusals_are_replaced() -> None:

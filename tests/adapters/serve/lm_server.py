@@ -12,8 +12,9 @@ import uvicorn
 from langchain_openai import ChatOpenAI
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient, OpenAI
 
+from examples.model_server import create_model_app
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.adapters.serve import bound_socket, create_lm_app
+from knowgate.adapters.serve import bound_socket
 from knowgate.guard.prompts import Prompt
 from knowgate.offline_eval.testbed import FactStatus, World, default_world, microworld_model_path
 
@@ -36,7 +37,7 @@ class LMServer:
     def chat_model(self, fault: str = "", **options: Any) -> ChatOpenAI:
         # langchain-openai shares async clients, but each belongs to the event loop of one test.
         own = {"http_async_client": DefaultAsyncHttpxClient()}
-        fixed = {"model": "embedded", "temperature": 0, **own}
+        fixed = {"model": "embedded", "temperature": 0, "logprobs": True, **own}
         return ChatOpenAI(**self._options(fault, {**fixed, **options}))
 
     def _options(self, fault: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -49,7 +50,7 @@ class LMServer:
 def lm_server() -> Iterator[LMServer]:
     """Serve the embedded model on a free port, faults allowed."""
     lm = HuggingFaceLM(microworld_model_path(), device="cpu", dtype="float32", max_new_tokens=24)
-    app = create_lm_app(lm, name="embedded", allow_faults=True)
+    app = create_model_app(lm, "embedded", allow_faults=True)
     config = uvicorn.Config(app, log_level="critical", ws="none", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     with bound_socket("127.0.0.1", 0, has_token=False) as listening:

@@ -34,16 +34,6 @@ async def test_a_decision_over_http_is_that_of_the_guard() -> None:
     assert body["decision"] | {"timings": None} == expected | {"timings": None}
 
 
-async def test_an_abstention_comes_with_its_reply() -> None:
-    app = make_app(replies={"insufficient_context": "Ask the desk."})
-    async with client_of(app) as client:
-        found = (await client.post("/v1/decide", json=ASKED | {"passages": [BAD]})).json()
-        nothing = (await client.post("/v1/decide", json={"question": "When?"})).json()
-
-    assert (found["decision"]["route"], found["reply"]) == ("abstain", "Ask the desk.")
-    assert nothing["decision"]["reason"] == "nothing_retrieved"
-
-
 async def test_shadow_mode_has_no_reply() -> None:
     async with client_of(make_app(make_guard(mode="shadow"))) as client:
         found = (await client.post("/v1/decide", json=ASKED | {"passages": [BAD]})).json()
@@ -74,13 +64,6 @@ async def test_scores_are_given_without_a_decision() -> None:
     async with client_of(failing) as client:
         failed = (await client.post("/v1/score", json=ASKED)).json()
     assert (failed["relevance"], failed["reason"]) == (None, "relevance_failed")
-
-
-async def test_passages_with_metadata_are_read() -> None:
-    passages = [{"text": GOOD, "metadata": {"title": "Hours"}}]
-    async with client_of(make_app()) as client:
-        found = await client.post("/v1/decide", json=ASKED | {"passages": passages})
-    assert found.json()["decision"]["route"] == "follow_context"
 
 
 WRONG: dict[str, tuple[Any, int, str | None]] = {

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from knowgate.adapters.serve import _connections, _server, bound_socket, serve
+from knowgate.adapters.serve import _server, bound_socket, serve
 from knowgate.guard import InputError
 from tests.adapters.serve.hanging import HangingScorer
 from tests.adapters.serve.service import GOOD, Model, chat, chunk, make_app, make_guard
@@ -78,7 +78,7 @@ def test_a_stream_arrives_unbuffered_and_ends_after_sigterm(tmp_path: Path) -> N
 
 def _serve_with_few_files(header_seconds: str) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
-    _connections.HEADER_SECONDS = float(header_seconds)
+    _server.HEADER_SECONDS = float(header_seconds)
     _serve("")
 
 
@@ -92,7 +92,7 @@ def _half_requests(port: int, count: int) -> list[socket.socket]:
 
 @pytest.mark.slow
 @pytest.mark.enable_socket
-def test_connections_that_ask_nothing_keep_nobody_out() -> None:
+def test_server_that_ask_nothing_keep_nobody_out() -> None:
     with Program(_serve_with_few_files, "600") as program:
         port = int(program.first_line())
         idle = _half_requests(port, 300)
@@ -175,7 +175,7 @@ def test_the_same_message_is_logged_once_a_minute(
 ) -> None:
     now, logger = 0.0, logging.getLogger("knowgate.tests.rarely")
     monkeypatch.setattr("time.monotonic", lambda: now)
-    logger.addFilter(_connections._Rarely())
+    logger.addFilter(_server._Rarely())
     for now in [*range(50), 61.0]:
         logger.warning("socket.accept() out of system resource\nsocket: %s", now)
     logger.warning("another one")

@@ -36,7 +36,6 @@ _WITHOUT_FIGURES = {
     "models get",
     "play",
     "serve",
-    "serve-lm",
     "view",
 }
 # Of each command a call that is cheap in `workplace`.

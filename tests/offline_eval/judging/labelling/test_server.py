@@ -247,7 +247,7 @@ def test_a_hundred_waiting_connections_do_not_block_the_next(url: str) -> None:
 def test_a_request_that_comes_byte_by_byte_is_given_up(
     url: str, start: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("knowgate.adapters.serve._connections.HEADER_SECONDS", 0.2)
+    monkeypatch.setattr("knowgate.adapters.serve._server.HEADER_SECONDS", 0.2)
     monkeypatch.setattr(f"{WEB}._gate._BODY_SECONDS", 0.2)
     parts = urlsplit(url)
     ends = time.monotonic() + 30
@@ -273,7 +273,7 @@ def _sent_byte(connection: socket.socket) -> bool:
 def test_the_connection_that_has_waited_longest_makes_room(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("knowgate.adapters.serve._connections.most_connections", lambda: 4)
+    monkeypatch.setattr("knowgate.adapters.serve._server.most_connections", lambda: 4)
     parts = urlsplit(url)
     with contextlib.ExitStack() as stack:
         waiting = []

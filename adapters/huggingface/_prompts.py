@@ -1,11 +1,11 @@
-"""Turn prompts into token ids: templates, checks, left padding."""
+"""Turn prompts into token ids: templates and checks."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ...guard.errors import (
     InputError,
@@ -13,10 +13,6 @@ from ...guard.errors import (
     PromptTooLongError,
     optional_import,
 )
-
-if TYPE_CHECKING:
-    import torch
-
 
 # No tokenizer packs this many characters into each token of a whole prompt, so a
 # longer prompt is rejected before it is tokenized.
@@ -138,15 +134,6 @@ class PromptEncoder:
         )
         return text
 
-    def pieces(self) -> list[str]:
-        """The text of every vocabulary entry on its own, in id order."""
-        entries = [[token] for token in range(self._vocabulary)]
-        known = len(self._tokenizer)
-        texts: list[str] = self._tokenizer.batch_decode(
-            entries[:known], skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        return texts
-
     def ids_of(self, text: str) -> list[int]:
         """Token ids of plain text, without begin or end token."""
         return self._ids(text, special=False)
@@ -192,22 +179,3 @@ def check_text(text: object, what: str) -> None:
         raise LanguageModelError(
             f"{what} is not valid text: a lone surrogate at character {error.start}"
         ) from error
-
-
-def pad_left(
-    rows: Sequence[Sequence[int]], device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Ids and attention mask of shape (rows, longest), padded on the left.
-
-    The padding id is 0: it is masked out, so any id of the vocabulary serves, and
-    models without a padding token need none.
-    """
-    import torch
-
-    longest = max(len(row) for row in rows)
-    ids = torch.zeros(len(rows), longest, dtype=torch.long)
-    mask = torch.zeros(len(rows), longest, dtype=torch.long)
-    for number, row in enumerate(rows):
-        ids[number, longest - len(row) :] = torch.tensor(row, dtype=torch.long)
-        mask[number, longest - len(row) :] = 1
-    return ids.to(device), mask.to(device)

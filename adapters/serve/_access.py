@@ -1,0 +1,496 @@
+"""What every request passes first: host, token, limits, and a watch on the client.
+
+    request ─► host or token ─► draining? full? ─► body, bounded ─► a free place ─► endpoint
+                                                                     └ client gone: cancelled
+
+Written against ASGI itself, because a body must be counted while it arrives, and an endpoint
+cancelled when its client has gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import logging
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, fields
+from threading import Lock
+from weakref import WeakKeyDictionary
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.multiprocess import MultiProcessCollector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ...guard.errors import InputError
+from ._errors import ServeError, reply_to
+
+_logger = logging.getLogger("knowgate.serve")
+
+# Asked by orchestrators, who have no token.
+_HEALTH = frozenset({"/healthz", "/readyz"})
+_SMALL_BODY = 1 << 16
+_WORK = "/v1/"
+_HEADERS = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
+# A rejected request that declares a longer body is replied to at once.
+_LONGEST_REJECTED = 1 << 18
+
+
+_MAX_DISCARDED, _DISCARD_SECONDS = 1 << 18, 1.0
+
+
+# -- how many there may be ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ServeLimits:
+    """The most that the service takes; limits of questions and passages are the guard's.
+
+    Attributes:
+        concurrency: requests worked on at once.
+        queue: requests that wait for that; further ones get 429.
+        queue_seconds: that a request waits at most; then it gets 429 too.
+        body_bytes: of one request; larger ones get 413 before they are read.
+        body_seconds: until the body of a request has arrived.
+        bodies_bytes: of all requests under way together, those of up to 64 KiB aside; beyond, a
+            request gets 503 while its body arrives.
+        batch: questions in one request to `/v1/decide/batch`.
+
+    Raises:
+        InputError: a limit is not positive.
+    """
+
+    concurrency: int = 1024
+    queue: int = 1024
+    queue_seconds: float = 10.0
+    body_bytes: int = 8 * 2**20
+    body_seconds: float = 30.0
+    bodies_bytes: int = 128 * 2**20
+    batch: int = 256
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            if getattr(self, one.name) <= 0 and one.name != "queue":
+                raise InputError("must be positive", where=one.name)
+        if self.queue < 0:
+            raise InputError("must not be negative", where="queue")
+
+
+class Admission:
+    """Counts requests and keeps them within limits; belongs to one event loop.
+
+    Args:
+        limits: how many there may be.
+
+    Attributes:
+        draining: whether new requests are rejected, because the server is about to end.
+    """
+
+    def __init__(self, limits: ServeLimits) -> None:
+        self._limits = limits
+        self._slots = asyncio.Semaphore(limits.concurrency)
+        self._admitted = self._running = self._held = 0
+        self.draining = False
+
+    @property
+    def running(self) -> int:
+        """Requests that are worked on."""
+        return self._running
+
+    @property
+    def waiting(self) -> int:
+        """Requests that were let in and are not worked on yet."""
+        return self._admitted - self._running
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is under way."""
+        return not self._admitted
+
+    def hold(self, before: int, now: int) -> int:
+        """Count the bytes of a body that has grown; returns those that are held of it.
+
+        Raises:
+            ServeError: there are too many.
+        """
+        # A small body is held in any case: connections are bounded, too.
+        now = now if now > _SMALL_BODY else 0
+        more = now - before
+        if more > 0 and self._held + more > self._limits.bodies_bytes:
+            raise ServeError(
+                503,
+                "bodies_too_large",
+                "The bodies of all requests together are too large.",
+                headers={"Retry-After": "1", "Connection": "close"},
+            )
+        self._held += more
+        return now
+
+    @asynccontextmanager
+    async def entered(self) -> AsyncIterator[None]:
+        """Let a request in for the length of the block.
+
+        Raises:
+            ServeError: there are too many, or the server is draining.
+        """
+        if self.draining:
+            raise draining()
+        if self._admitted >= self._limits.concurrency + self._limits.queue:
+            raise _full()
+        self._admitted += 1
+        try:
+            yield
+        finally:
+            self._admitted -= 1
+
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        """Wait until the request may be worked on, and hold its place for the block.
+
+        Raises:
+            ServeError: it has waited too long.
+        """
+        try:
+            async with asyncio.timeout(self._limits.queue_seconds):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise _full() from None
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
+            self._slots.release()
+
+
+def draining() -> ServeError:
+    """What a request gets that the server does not answer because it ends."""
+    return ServeError(
+        503,
+        "draining",
+        "The server is about to end; ask another one.",
+        headers={"Retry-After": "1", "Connection": "close"},
+    )
+
+
+def _full() -> ServeError:
+    message = "Too many requests are under way."
+    return ServeError(429, "queue_full", message, headers={"Retry-After": "1"})
+
+
+# -- metrics ------------------------------------------------------------------------------------
+
+_lock = Lock()
+
+
+class HTTPMetrics:
+    """What the service has answered, and how much is under way.
+
+    Args:
+        registry: of the metrics, and of those that `/metrics` shows.
+        endpoints: paths that have a label of their own; all others share `other`.
+    """
+
+    def __init__(self, registry: CollectorRegistry | None, endpoints: Iterable[str]) -> None:
+        self._registry = REGISTRY if registry is None else registry
+        self._endpoints = frozenset(endpoints)
+        self._responses, self._requests = _metrics(self._registry)
+
+    def endpoint(self, path: str) -> str:
+        """The label of a path."""
+        return path if path in self._endpoints else "other"
+
+    def count(self, path: str, status: int) -> None:
+        """Count a response."""
+        self._responses.labels(self.endpoint(path), str(status)).inc()
+
+    def show(self, *, running: int, waiting: int) -> None:
+        """Set how many requests there are."""
+        self._requests.labels("running").set(running)
+        self._requests.labels("waiting").set(waiting)
+
+    def exposition(self, accept: str) -> tuple[bytes, str]:
+        """All metrics of the registry, of all processes in multi-process mode, and their type."""
+        registry = self._registry
+        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        encode, media_type = choose_encoder(accept)
+        return encode(registry), media_type
+
+
+_by_registry: WeakKeyDictionary[CollectorRegistry, tuple[Counter, Gauge]] = WeakKeyDictionary()
+
+
+def _metrics(registry: CollectorRegistry) -> tuple[Counter, Gauge]:
+    """The metrics of a registry, made once."""
+    with _lock:
+        if registry not in _by_registry:
+            responses = Counter(
+                "knowgate_http_responses_total",
+                "Responses of the HTTP service, by endpoint and status.",
+                ("endpoint", "status"),
+                registry=registry,
+            )
+            requests = Gauge(
+                "knowgate_http_requests",
+                "Requests that the HTTP service works on, and that wait.",
+                ("state",),
+                registry=registry,
+                multiprocess_mode="livesum",
+            )
+            _by_registry[registry] = responses, requests
+        return _by_registry[registry]
+
+
+# -- the middleware -----------------------------------------------------------------------------
+
+
+class _GoneError(Exception):
+    """The client has closed the connection."""
+
+
+class AccessMiddleware:
+    """ASGI middleware in front of all endpoints.
+
+    Args:
+        app: what answers.
+        admission: counts and bounds requests below `/v1/`.
+        limits: of bodies.
+        token: that requests must bear; without one only the local machine is answered.
+        metrics: count the responses.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        admission: Admission,
+        limits: ServeLimits,
+        token: str | None,
+        metrics: HTTPMetrics,
+    ) -> None:
+        self._app, self._admission, self._limits = app, admission, limits
+        self._token = None if token is None else token.encode("utf-8")
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        elif scope["type"] != "http":
+            await self._app(scope, receive, send)
+        else:
+            await self._request(scope, receive, send)
+
+    async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started, status = time.perf_counter(), 0
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message = {**message, "headers": [*message.get("headers", ()), *_HEADERS]}
+            await send(message)
+
+        path: str = scope["path"]
+        endpoint = self._metrics.endpoint(path)
+        untouched = True
+
+        async def body() -> Message:
+            nonlocal untouched
+            untouched = False
+            return await receive()
+
+        try:
+            self._check_sender(scope)
+            if path.startswith(_WORK):
+                await self._work(scope, body, answer)
+            else:
+                await self._app(scope, body, answer)
+        except _GoneError:
+            pass
+        except ServeError as error:
+            if untouched and _is_short(scope):
+                await discard_body(receive)
+            await reply_to(error)(scope, receive, answer)
+        except asyncio.CancelledError:
+            if status or not self._admission.draining:
+                raise
+            await reply_to(draining())(scope, receive, answer)
+        except Exception as error:  # noqa: BLE001 - its text may be a user's
+            _logger.error("%s raised %s", endpoint, type(error).__name__)
+            if not status:
+                failure = ServeError(500, "internal_error", "The request failed.")
+                await reply_to(failure)(scope, receive, answer)
+        finally:
+            status = status or 499  # nobody is there any more; the number is that of nginx
+            self._metrics.count(path, status)
+            spent = (time.perf_counter() - started) * 1000
+            _logger.info("%s %d %.1f ms", endpoint, status, spent)
+
+    def _check_sender(self, scope: Scope) -> None:
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        if self._token is None:
+            client = scope.get("client")
+            here = client is None or is_loopback(str(client[0]))
+            # The host too: another page of a browser may have a name that leads here.
+            if not here or not is_loopback(_host(headers.get(b"host", b""))):
+                message = "Without a token only the local machine is answered."
+                raise ServeError(403, "not_local", message)
+        elif scope["path"] not in _HEALTH:
+            kind, _, given = headers.get(b"authorization", b"").partition(b" ")
+            right = hmac.compare_digest(given.strip(), self._token)
+            if kind.lower() != b"bearer" or not right:
+                message = "Give the token of this server as `Authorization: Bearer TOKEN`."
+                headers_back = {"WWW-Authenticate": "Bearer"}
+                raise ServeError(401, "wrong_token", message, headers=headers_back)
+
+    async def _work(self, scope: Scope, receive: Receive, send: Send) -> None:
+        held = 0
+
+        def grow(size: int) -> None:
+            nonlocal held
+            held = self._admission.hold(held, size)
+
+        try:
+            async with self._admission.entered():
+                self._show()
+                body = await _read(scope, receive, self._limits, grow)
+                gone = asyncio.ensure_future(_disconnected(receive))
+                work = asyncio.ensure_future(self._in_turn(scope, _replay(body, gone), send))
+                await _unless(gone, work)
+        finally:
+            grow(0)
+            self._show()
+
+    async def _in_turn(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._admission.working():
+            self._show()
+            await self._app(scope, receive, send)
+
+    def _show(self) -> None:
+        self._metrics.show(running=self._admission.running, waiting=self._admission.waiting)
+
+
+def _is_short(scope: Scope) -> bool:
+    """Whether the body of a rejected request is worth being read before it is replied to."""
+    headers = dict(scope["headers"])
+    declared = headers.get(b"content-length", b"0")
+    # A client that sends `Expect` waits for the status before its body.
+    short = declared.isdigit() and int(declared[:20]) <= _LONGEST_REJECTED
+    return short and b"expect" not in headers
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is the local machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _host(header: bytes) -> str:
+    """The host in a `Host` header, without its port."""
+    text = header.decode("latin-1").strip().lower()
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text.rpartition(":")[0] if text.count(":") == 1 else text
+
+
+async def _read(
+    scope: Scope, receive: Receive, limits: ServeLimits, grow: Callable[[int], None]
+) -> bytes:
+    """The whole body; `grow` is told its size as it arrives.
+
+    Raises:
+        ServeError: it is too large, alone or with others, or does not arrive in time.
+        _GoneError: the client has gone.
+    """
+    declared = dict(scope["headers"]).get(b"content-length", b"0")
+    too_large = ServeError(
+        413,
+        "body_too_large",
+        f"The body has more than {limits.body_bytes} bytes.",
+        headers={"Connection": "close"},
+    )
+    if not declared.isdigit() or int(declared[:20]) > limits.body_bytes:
+        raise too_large
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(limits.body_seconds):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise _GoneError
+                part = message.get("body", b"")
+                size += len(part)
+                if size > limits.body_bytes:
+                    raise too_large
+                grow(size)
+                parts.append(part)
+                if not message.get("more_body", False):
+                    return b"".join(parts)
+    except TimeoutError:
+        late = "The body did not arrive in time."
+        raise ServeError(408, "body_too_late", late, headers={"Connection": "close"}) from None
+
+
+async def _unless(gone: asyncio.Future[None], work: asyncio.Future[None]) -> None:
+    """Wait for `work`; cancel it when the client has gone, or nobody waits any more.
+
+    Raises:
+        _GoneError: the client has gone.
+    """
+    try:
+        await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise _GoneError
+        await work
+    finally:
+        for task in (work, gone):
+            if not task.done():
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+
+async def _disconnected(receive: Receive) -> None:
+    """Return when the client has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _replay(body: bytes, gone: asyncio.Future[None]) -> Receive:
+    """A receive channel that gives the body, and then only that the client has gone."""
+    left = [body]
+
+    async def receive() -> Message:
+        if left:
+            return {"type": "http.request", "body": left.pop(), "more_body": False}
+        await asyncio.shield(gone)
+        return {"type": "http.disconnect"}
+
+    return receive
+
+
+async def discard_body(receive: Receive) -> None:
+    """Read the body of a rejected request, within bounds, before it is replied to.
+
+    A connection that is closed while bytes arrive is reset, and the client may then lose
+    the reply that says why it was rejected.
+
+    Args:
+        receive: of a request of which nothing was read.
+    """
+    more, size = True, 0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_DISCARD_SECONDS):
+            while more and size <= _MAX_DISCARDED:
+                message = await receive()
+                more = message.get("more_body", False)
+                size += len(message.get("body", b""))
