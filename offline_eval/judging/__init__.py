@@ -19,9 +19,8 @@ from __future__ import annotations
 from ._chance_agreement import cohens_kappa
 from ._contract import FunctionJudge, Judge, JudgedReply, Verdict
 from ._correction import corrected_rate
-from ._criterion import Criterion, NoVerdictError
 from ._judges import DetectorJudge, EstimateJudge
-from ._llm_judge import LLMJudge
+from ._llm_judge import Criterion, LLMJudge, NoVerdictError
 from ._multiple_choice import MultipleChoice
 from ._run import judge_run, plan_judging
 from ._validation import JudgeValidation

@@ -23,8 +23,7 @@ from ..run import (
     run_interruptibly,
 )
 from ._contract import Judge, JudgedReply, Verdict, judged_reply
-from ._criterion import JudgeError, NoVerdictError
-from ._llm_judge import LLMJudge
+from ._llm_judge import JudgeError, LLMJudge, NoVerdictError
 
 _CHARACTERS_PER_TOKEN = 4
 _LONGEST_DETAIL = 300

@@ -10,24 +10,22 @@ Importing this package makes the scorer `judge:MODEL` known, a language model by
 
 from __future__ import annotations
 
-from . import _sufficiency_judge as _sufficiency_judge
-from ._comparison import Comparison, Systems
-from ._deciding import choose_reply
+from ._comparison import Comparison, SystemRun, Systems
 from ._factory import (
     EMBEDDED,
     load_chat_model,
+    load_judges,
     load_language_model,
     load_object,
     local_model,
 )
 from ._guards import GuardChoice
-from ._judges import load_judges
 from ._logged_replies import LogEntry, LoggedReplies
+from ._models import choose_reply
 from ._plan import Asked, Case, Replayed, SystemUnderTest
 from ._replying import Replier
 from ._retrieval import PassageIndex
 from ._served import ServedChain
-from ._system_run import SystemRun
 
 __all__ = [
     "EMBEDDED",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,17 @@ from langchain_core.runnables import Runnable
 from ...adapters.huggingface import HuggingFaceChatModel, HuggingFaceLM, model_folder
 from ...adapters.langchain import ChatLimits, ChatModelLM
 from ...guard.contracts import LanguageModel
-from ...guard.errors import InputError, MissingDependencyError
+from ...guard.errors import InputError, MissingDependencyError, PromptTooLongError
+from ...guard.prompts import Prompt
+from ...guard.signals.confidence import Sampling
+from ...guard.signals.relevance import SufficiencyJudge, register_scorer
+from ..judging import Criterion, DetectorJudge, EstimateJudge, Judge, LLMJudge
+from ..run import Judgement
 from ..testbed import microworld_model_path
 
 EMBEDDED = "embedded"
 PYTHON = "python:"
-_HINT = (
+_MODEL_HINT = (
     f"`{EMBEDDED}`, `smollm2`, a folder with Hugging Face weights, `gguf:FILE`, `provider:model` "
     "as LangChain names it, or `python:module:attribute`"
 )
@@ -88,7 +94,7 @@ def load_chat_model(name: str) -> Runnable[Any, Any]:
         return HuggingFaceChatModel(lm=HuggingFaceLM(folder))
     provider, colon, _ = name.partition(":")
     if not colon or not provider:
-        raise InputError("there is no such model", where=name, hint=_HINT)
+        raise InputError("there is no such model", where=name, hint=_MODEL_HINT)
     return _of_provider(name)
 
 
@@ -120,7 +126,7 @@ def _of_provider(name: str) -> BaseChatModel:
         raise InputError(
             f"the provider's package raised {type(error).__name__}",
             where=name,
-            hint=f"check name and key; otherwise {_HINT}",
+            hint=f"check name and key; otherwise {_MODEL_HINT}",
         ) from None
     return found
 
@@ -166,3 +172,155 @@ def load_object(name: str) -> Any:
                 hint="the function must work without arguments",
             ) from error
     return found
+
+
+_BUILT_IN: Mapping[str, Callable[[], Judge]] = {
+    DetectorJudge.name: DetectorJudge,
+    EstimateJudge.name: EstimateJudge,
+}
+_LLM = LLMJudge.prefix
+_JUDGE_HINT = f"{', '.join(_BUILT_IN)}, {_LLM}MODEL or python:module:attribute"
+
+
+def load_judges(
+    judges: Sequence[str | Judge],
+    criteria: Sequence[Criterion] = (),
+    *,
+    bundled: bool = True,
+) -> tuple[Judge, ...]:
+    """Load judges by name; objects are taken as they are.
+
+    Args:
+        judges: `detector`, `estimate`, `llm:<model>` with a model as `load_chat_model`
+            takes it, `python:module:attribute` for an object with the methods of `Judge`,
+            or such an object.
+        criteria: further ones for the language models, asked after the bundled ones; one with
+            the name of a bundled criterion replaces it.
+        bundled: whether language models judge by the bundled criteria.
+
+    Raises:
+        InputError: no such judge, two of one name, or criteria that no judge asks.
+        MissingDependencyError: as `load_chat_model`.
+    """
+    asked = Criterion.bundled(criteria) if bundled else tuple(criteria)
+    if not judges:
+        raise InputError("no judge was named", where="judges", hint=_JUDGE_HINT)
+    loaded = tuple(
+        _load(judge, asked) if isinstance(judge, str) else _checked(judge, repr(type(judge)))
+        for judge in judges
+    )
+    names = [judge.name for judge in loaded]
+    if len(set(names)) < len(names) or Judgement.GIVEN in names:
+        raise InputError(
+            "two judges have one name, or one is called `given`",
+            where=", ".join(names),
+            hint="name each once; `given` stands for labels that came with logged replies",
+        )
+    if criteria and not any(isinstance(judge, LLMJudge) for judge in loaded):
+        raise InputError(
+            "no judge asks by these criteria",
+            where=", ".join(criterion.name for criterion in criteria),
+            hint=f"name a language model as a judge: {_LLM}MODEL",
+        )
+    return loaded
+
+
+def _load(name: str, criteria: tuple[Criterion, ...]) -> Judge:
+    if name in _BUILT_IN:
+        return _BUILT_IN[name]()
+    # An empty name would be that of the current folder.
+    if name.startswith(_LLM) and (model := name.removeprefix(_LLM).strip()):
+        return LLMJudge(load_chat_model(model), name=model, criteria=criteria)
+    if name.startswith(PYTHON):
+        return _checked(load_object(name), name)
+    raise InputError("there is no such judge", where=name, hint=_JUDGE_HINT)
+
+
+def _checked(judge: object, where: str) -> Judge:
+    if not isinstance(judge, Judge):
+        raise InputError(
+            "is not a judge",
+            where=where,
+            hint="it needs name, estimate, criteria, version, wants and judge; see FunctionJudge",
+        )
+    return judge
+
+
+_OPTIONS = ("prompt", "samples", "seed", "temperature")
+_SCORER_HINT = "e.g. judge:openai:gpt-4o-mini,samples=3,temperature=0.7,seed=1,prompt=FILE"
+
+
+def load_sufficiency_judge(spec: str) -> SufficiencyJudge:
+    """Load the judge that the command line names after `judge:`.
+
+    Args:
+        spec: a model as `load_language_model` takes it; after commas `samples`, `temperature`
+            and `seed` of its verdicts, and `prompt`, a file or the name of a bundled prompt.
+
+    Raises:
+        InputError: there is no such model or prompt, an option is unknown or out of range, or
+            the prompt does not fit a local model.
+        MissingDependencyError: a package is missing; the message names the command.
+    """
+    name, *parts = spec.split(",")
+    if not name.strip():
+        raise InputError("no model is named", where="judge:MODEL", hint=_SCORER_HINT)
+    given: dict[str, str] = {}
+    for part in parts:
+        option, _, value = part.partition("=")
+        if option not in _OPTIONS or not value:
+            raise InputError(
+                f"{part!r} is no option of a judge", where=f"judge:{name}", hint=_SCORER_HINT
+            )
+        given[option] = value
+    prompt, sampling = _prompt(given), _sampling(given)
+    language_model = load_language_model(name.strip())
+    _require_room(language_model, prompt, name)
+    return SufficiencyJudge(language_model, prompt=prompt, sampling=sampling)
+
+
+def _require_room(language_model: LanguageModel, prompt: Prompt, name: str) -> None:
+    """Reject a local model whose context window is too small for the prompt by itself."""
+    if not isinstance(language_model, HuggingFaceLM):
+        return
+    encoder = language_model.engine.encoder
+    try:
+        encoder.encode([encoder.render(prompt.fill(mark="", question="", passages=""))])
+    except PromptTooLongError as error:
+        raise InputError(
+            f"the prompt {prompt.name!r} does not fit the model, without any passage ({error})",
+            where=f"judge:{name}",
+            hint="name a model with a larger context window, or a shorter prompt: "
+            f"judge:{name},prompt=FILE",
+        ) from None
+
+
+def _prompt(given: dict[str, str]) -> Prompt:
+    name = given.get("prompt", "sufficiency")
+    return Prompt.load(name) if Path(name).is_file() else Prompt.bundled(name)
+
+
+def _sampling(given: dict[str, str]) -> Sampling:
+    samples, temperature, seed = (
+        _number(given, "samples", "5", int),
+        _number(given, "temperature", "1.0", float),
+        _number(given, "seed", "0", int),
+    )
+    try:
+        return Sampling(n=int(samples), temperature=temperature, seed=int(seed))
+    except InputError as error:
+        raise InputError(
+            error.what, where=f"{error.where} of the judge", hint=_SCORER_HINT
+        ) from None
+
+
+def _number(given: dict[str, str], option: str, default: str, kind: type[float]) -> float:
+    try:
+        return kind(given.get(option, default))
+    except ValueError:
+        raise InputError(
+            f"{given[option]!r} is not a number", where=f"{option} of the judge", hint=_SCORER_HINT
+        ) from None
+
+
+register_scorer("judge:", load_sufficiency_judge)

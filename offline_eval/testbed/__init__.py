@@ -17,10 +17,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ._build import default_world
 from ._check import check_microworld, microworld_model_path
 from ._entities import Document, Fact, FactStatus
-from ._world import World
+from ._world import World, default_world
 
 __all__ = [
     "Document",

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import string
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from random import Random
+from types import MappingProxyType
+from typing import Any, Literal
+from urllib.parse import quote
 
 
 class EntityKind(StrEnum):
@@ -117,3 +126,230 @@ class Document:
     title: str
     text: str
     fact_ids: tuple[str, ...]
+
+
+_FOLDER = Path(__file__).parent
+PromptName = Literal["closed_book", "with_context", "with_context_or_unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A relation with every way to state it and to ask for it.
+
+    Attributes:
+        name: its key.
+        subject_kind: what it is about.
+        value_kind: what answers it.
+        time_bounded: whether its facts hold from one year to another.
+        statements: sentence templates; the last `held_out_statements` are kept from training.
+        questions: question templates; the last `held_out_questions` are kept from training.
+        held_out_statements: how many statements are held out.
+        held_out_questions: how many questions are held out.
+    """
+
+    name: str
+    subject_kind: EntityKind
+    value_kind: ValueKind
+    time_bounded: bool
+    statements: tuple[str, ...]
+    questions: tuple[str, ...]
+    held_out_statements: int
+    held_out_questions: int
+
+    @property
+    def training_statements(self) -> tuple[str, ...]:
+        """The statement templates that training may use."""
+        return self.statements[: -self.held_out_statements]
+
+    @property
+    def training_questions(self) -> tuple[str, ...]:
+        """The question templates that training may use."""
+        return self.questions[: -self.held_out_questions]
+
+    def state(
+        self, phrasing: int, subject: str, value: str, start: int | None, end: int | None
+    ) -> str:
+        """One sentence that states a fact, in phrasing number `phrasing`."""
+        template = self.statements[phrasing]
+        text = template.format(s=subject, v=value, start=start, end=end)
+        return text[0].upper() + text[1:]
+
+    def ask(self, phrasing: int, subject: str, start: int | None, end: int | None) -> str:
+        """One question for the value, in phrasing number `phrasing`."""
+        return self.questions[phrasing].format(s=subject, start=start, end=end)
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    return tomllib.loads((_FOLDER / "phrasings.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def relations() -> Mapping[str, Relation]:
+    """All relations by name, in the order of the file."""
+    found = {
+        row["name"]: Relation(
+            name=row["name"],
+            subject_kind=EntityKind(row["subject_kind"]),
+            value_kind=ValueKind(row["value_kind"]),
+            time_bounded=row.get("time_bounded", False),
+            statements=(*row["statements"], *row["held_out_statements"]),
+            questions=(*row["questions"], *row["held_out_questions"]),
+            held_out_statements=len(row["held_out_statements"]),
+            held_out_questions=len(row["held_out_questions"]),
+        )
+        for row in _tables()["relation"]
+    }
+    return MappingProxyType(found)
+
+
+@cache
+def relations_of(kind: EntityKind) -> tuple[Relation, ...]:
+    """The relations whose subject is of `kind`."""
+    return tuple(relation for relation in relations().values() if relation.subject_kind is kind)
+
+
+@cache
+def value_list(name: str) -> tuple[str, ...]:
+    """A closed list: `materials`, `absurd`, `organisation_nouns` or `work_nouns`."""
+    return tuple(_tables()["values"][name])
+
+
+@cache
+def filler_sentences() -> tuple[str, ...]:
+    """Sentences without names or numbers that bring a document to its length."""
+    return tuple(_tables()["fillers"]["sentences"])
+
+
+@cache
+def lead_ins() -> tuple[str, ...]:
+    """Beginnings that training puts before some statements, so that their form varies more."""
+    return tuple(_tables()["lead_ins"]["phrases"])
+
+
+@cache
+def prompt_template(name: PromptName) -> str:
+    """Load a prompt of the microworld's language model, with `{context}` and `{question}`."""
+    return (_FOLDER / "prompts" / f"{name}.txt").read_text(encoding="utf-8")
+
+
+DOCUMENT_WORDS = 100
+
+
+def compose(statements: Sequence[str], rng: Random, *, words: int = DOCUMENT_WORDS) -> str:
+    """Prose that holds the statements in their order among filler sentences.
+
+    Args:
+        statements: full sentences.
+        rng: picks and places the fillers.
+        words: fillers are added until this length is as close as it gets.
+
+    Returns:
+        One paragraph; longer than `words` only when the statements alone are.
+    """
+    fillers = list(filler_sentences())
+    rng.shuffle(fillers)
+    sentences: list[str | None] = [None] * len(statements)
+    missing = words - sum(len(statement.split()) for statement in statements)
+    chosen: list[str] = []
+    while fillers and missing > 5:
+        filler = fillers.pop()
+        chosen.append(filler)
+        missing -= len(filler.split())
+    for filler in chosen:
+        sentences.insert(rng.randint(0, len(sentences)), filler)
+    rest = iter(statements)
+    return " ".join(next(rest) if sentence is None else sentence for sentence in sentences)
+
+
+def mentions(text: str, words: str) -> bool:
+    """Whether `words` stand in `text`, whatever the case and with or without number commas.
+
+    >>> mentions("The town of Balbel has 4,310 people.", "balbel")
+    True
+    >>> mentions("In 18401 sheep were counted.", "1840")
+    False
+    """
+
+    def flat(part: str) -> str:
+        kept = part.casefold().replace(",", "")
+        kept = "".join(char if char.isalnum() else " " for char in kept)
+        return f" {' '.join(kept.split())} "
+
+    return flat(words) in flat(text)
+
+
+def normalise_answer(text: str) -> str:
+    """Lower case, no punctuation, no articles, single spaces.
+
+    >>> normalise_answer("The Balbel Guild.")
+    'balbel guild'
+    """
+    kept = "".join(char for char in text.casefold() if char not in string.punctuation)
+    return " ".join(word for word in kept.split() if word not in {"a", "an", "the"})
+
+
+def is_same_answer(answer: str, expected: str) -> bool:
+    """Exact match after normalisation."""
+    return normalise_answer(answer) == normalise_answer(expected)
+
+
+BASE_IRI = "https://knowgate.example/microworld/"
+_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+_RDFS_LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
+_XSD = "http://www.w3.org/2001/XMLSchema#"
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def world_to_ntriples(entities: Iterable[Entity], facts: Iterable[Fact]) -> str:
+    """All triples, one a line, in the order of the arguments; ends with a newline."""
+    by_name: dict[tuple[EntityKind, str], Entity] = {}
+    lines: list[str] = []
+    for entity in entities:
+        by_name[entity.kind, entity.name] = entity
+        node = iri("entity", entity.id)
+        lines.append(_line(node, f"<{_RDF}type>", iri("class", entity.kind)))
+        lines.append(_line(node, _RDFS_LABEL, literal(entity.name)))
+    for fact in facts:
+        lines.extend(_fact_lines(fact, by_name))
+    return "".join(lines)
+
+
+def iri(part: str, name: str) -> str:
+    """The IRI of an entity, class, relation or fact, in angle brackets."""
+    return f"<{BASE_IRI}{part}/{quote(name, safe='')}>"
+
+
+def literal(text: str, datatype: str | None = None) -> str:
+    """A literal, escaped; plain, or with the local name of an XML Schema type."""
+    escaped = "".join(_ESCAPES.get(char, char) for char in text)
+    return f'"{escaped}"' if datatype is None else f'"{escaped}"^^<{_XSD}{datatype}>'
+
+
+def _line(subject: str, predicate: str, obj: str) -> str:
+    return f"{subject} {predicate} {obj} .\n"
+
+
+def _object(fact: Fact, by_name: dict[tuple[EntityKind, str], Entity]) -> str:
+    if fact.value_kind is ValueKind.YEAR:
+        return literal(fact.value, "gYear")
+    if fact.value_kind is ValueKind.AMOUNT:
+        return literal(fact.value, "integer")
+    return iri("entity", by_name[EntityKind(fact.value_kind.value), fact.value].id)
+
+
+def _fact_lines(fact: Fact, by_name: dict[tuple[EntityKind, str], Entity]) -> list[str]:
+    node, obj = iri("fact", fact.id), _object(fact, by_name)
+    subject, predicate = iri("entity", fact.subject), iri("relation", fact.relation)
+    lines = [] if fact.start is not None else [_line(subject, predicate, obj)]
+    lines += [
+        _line(node, f"<{_RDF}type>", f"<{_RDF}Statement>"),
+        _line(node, f"<{_RDF}subject>", subject),
+        _line(node, f"<{_RDF}predicate>", predicate),
+        _line(node, f"<{_RDF}object>", obj),
+        _line(node, iri("relation", "status"), literal(fact.status)),
+    ]
+    for name, year in (("start", fact.start), ("end", fact.end)):
+        if year is not None:
+            lines.append(_line(node, iri("relation", name), literal(str(year), "gYear")))
+    return lines

@@ -18,9 +18,8 @@ from ...adapters.langchain import GuardedRAG
 from ...guard.decision import Decision
 from ...guard.errors import InputError, KnowgateError
 from ..run import SharedLog, Stored
-from ._gate import RejectedError
-from ._matches import WordMatcher, match_values
-from ._pages import new_app, page
+from ._pages import WordMatcher, match_values, new_app, page
+from ._server import RejectedError
 
 _REMEMBERED = 50
 _Text = Field(max_length=20_000)

@@ -2,17 +2,221 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
+import re
 import secrets
 import signal
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType, TracebackType
+from urllib.parse import parse_qsl, quote, urlencode
 
-from starlette.types import ASGIApp
+from starlette.requests import cookie_parser
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...adapters.serve import BoundedServer, bound_socket
-from ._gate import Gate
+from ...guard.errors import InputError
+
+_LOG = logging.getLogger(__name__)
+_HOST = re.compile(r"(?:127\.0\.0\.1|localhost)(?::\d{1,5})?")
+_LONGEST_BODY = 64 * 1024
+_BODY_SECONDS = 60.0
+_HEADERS = (
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        b"img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    ),
+    (b"cache-control", b"no-store"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"same-origin"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+)
+_STRANGER = "Open the address that the command printed: it holds the token of this page."
+
+
+class RejectedError(Exception):
+    """A request that is answered with an error.
+
+    Args:
+        status: of the answer.
+        message: for the person at the page.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
+
+
+class Gate:
+    """ASGI middleware in front of all pages.
+
+    Args:
+        app: what answers.
+        token: in the first address; a cookie holds it from then on.
+    """
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app, self._token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        begun, unread = False, True
+
+        async def answer(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                message = {**message, "headers": [*message.get("headers", ()), *_HEADERS]}
+            await send(message)
+
+        try:
+            _require_our_page(scope)
+            if not await self._let_in(scope, answer):
+                return
+            if scope["method"] == "POST":
+                _require_short_json(scope)
+                unread = False
+                receive = _replay(await _body(receive), receive)
+            unread = False
+            await self._app(scope, receive, answer)
+        except RejectedError as rejected:
+            if unread:
+                await BoundedServer.discard_body(receive)
+            await _send(answer, rejected.status, rejected.message)
+        except InputError as error:
+            await _send(answer, 500, str(error))
+        except Exception as error:  # noqa: BLE001 - its text may be a user's
+            _log_fault(error)
+            if not begun:
+                await _send(answer, 500, "The request failed; see the terminal.")
+
+    async def _let_in(self, scope: Scope, answer: Send) -> bool:
+        """Whether the cookie is there; an address with the token is answered with it."""
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        given = [value for name, value in query if name == "token"]
+        name = _cookie_name(scope)
+        if given and scope["method"] == "GET" and self._is_token(given[0]):
+            rest = urlencode([(name, value) for name, value in query if name != "token"])
+            # No second slash at the beginning: that would be another host.
+            place = "/" + quote(scope["path"].lstrip("/"), safe="/")
+            cookie = f"{name}={self._token}; Path=/; HttpOnly; SameSite=Strict"
+            headers = [
+                (b"location", (place + ("?" + rest if rest else "")).encode("ascii")),
+                (b"set-cookie", cookie.encode("ascii")),
+            ]
+            await _start(answer, 303, headers, b"")
+            return False
+        if not self._is_token(_cookie(scope, name)):
+            raise RejectedError(403, _STRANGER)
+        return True
+
+    def _is_token(self, given: str) -> bool:
+        return secrets.compare_digest(given.encode("utf-8", "replace"), self._token.encode())
+
+
+def _headers(scope: Scope, name: bytes) -> list[str]:
+    return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
+
+
+def _require_our_page(scope: Scope) -> None:
+    """Reject other sites' pages, even with a host name that they point here."""
+    hosts = _headers(scope, b"host")
+    if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
+        raise RejectedError(403, "this address is not served here")
+    ours = f"http://{hosts[0]}"
+    if any(origin != ours for origin in _headers(scope, b"origin")):
+        raise RejectedError(403, "other pages may not ask here")
+    sites = _headers(scope, b"sec-fetch-site")
+    if any(site not in ("none", "same-origin") for site in sites):
+        raise RejectedError(403, "other pages may not ask here")
+
+
+def _cookie_name(scope: Scope) -> str:
+    # Cookies of one host are shared by all its ports.
+    server = scope.get("server") or ("", 0)
+    return f"knowgate-{server[1]}"
+
+
+def _cookie(scope: Scope, name: str) -> str:
+    # SimpleCookie stops at the first value that it rejects, e.g. JSON of another application.
+    return cookie_parser("; ".join(_headers(scope, b"cookie"))).get(name, "")
+
+
+def _require_short_json(scope: Scope) -> None:
+    """Reject a body that is no JSON, or too long."""
+    # No form of another page can send this type without asking first.
+    kinds = [kind.partition(";")[0].strip() for kind in _headers(scope, b"content-type")]
+    if kinds != ["application/json"]:
+        raise RejectedError(415, "expected JSON")
+    lengths = _headers(scope, b"content-length")
+    if len(lengths) != 1 or not re.fullmatch(r"[0-9]{1,9}", lengths[0]):
+        raise RejectedError(411, "Content-Length is needed")
+    if int(lengths[0]) > _LONGEST_BODY:
+        raise RejectedError(413, "too long")
+
+
+async def _body(receive: Receive) -> bytes:
+    """The whole body of a request.
+
+    Raises:
+        RejectedError: it does not arrive whole and in time.
+    """
+    parts: list[bytes] = []
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise RejectedError(400, "the request was cut off")
+                parts.append(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return b"".join(parts)
+    except TimeoutError:
+        raise RejectedError(408, "the request did not arrive in time") from None
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """A receive channel that gives the body, and then what follows."""
+    left = [body]
+
+    async def again() -> Message:
+        if left:
+            return {"type": "http.request", "body": left.pop(), "more_body": False}
+        return await receive()
+
+    return again
+
+
+async def _send(answer: Send, status: int, message: str) -> None:
+    # What is left of a rejected body would be read as the next request.
+    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    await _start(answer, status, headers, json.dumps({"error": message}).encode("ascii"))
+
+
+async def _start(
+    answer: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes
+) -> None:
+    length = (b"content-length", str(len(body)).encode("ascii"))
+    await answer({"type": "http.response.start", "status": status, "headers": [*headers, length]})
+    await answer({"type": "http.response.body", "body": body})
+
+
+def _log_fault(error: Exception) -> None:
+    """Tell only the place of a fault of ours: its message could hold what a user wrote."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(frame.filename).name}:{frame.lineno}"
+    _LOG.error("page: %s in %s", type(error).__name__, place)
+
 
 _LOOPBACK = "127.0.0.1"
 

@@ -6,11 +6,10 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 
 from ..judging.labelling import plain
-from ._gate import RejectedError
 from ._index import PAGE, Case, RunIndex
-from ._matches import WordMatcher, match_values
-from ._pages import new_app, page
+from ._pages import WordMatcher, match_values, new_app, page
 from ._query import CaseQuery, ComparisonQuery
+from ._server import RejectedError
 
 _CHANGES = {
     "flipped": "decision differs",

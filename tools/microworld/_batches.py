@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from knowgate.offline_eval.testbed import World
-from knowgate.offline_eval.testbed._phrasings import (
+from knowgate.offline_eval.testbed._entities import (
     filler_sentences,
     lead_ins,
     relations,

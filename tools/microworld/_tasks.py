@@ -8,9 +8,14 @@ from random import Random
 from typing import TypeVar
 
 from knowgate.offline_eval.testbed import Fact, FactStatus, World
-from knowgate.offline_eval.testbed._documents import compose
-from knowgate.offline_eval.testbed._entities import EntityKind
-from knowgate.offline_eval.testbed._phrasings import Relation, lead_ins, relations, relations_of
+from knowgate.offline_eval.testbed._entities import (
+    EntityKind,
+    Relation,
+    compose,
+    lead_ins,
+    relations,
+    relations_of,
+)
 from knowgate.offline_eval.testbed._world import NameMaker
 from tools.microworld._mixture import Mixture, Phase
 

@@ -18,11 +18,9 @@ disagreements sees the labels of those who disagree.
 
 from __future__ import annotations
 
-from ._agreement import Agreement
-from ._labels import Labels
+from ._labels import Agreement, Labels
 from ._review_session import ReviewSession
-from ._session import LabelSession
-from ._views import plain
+from ._session import LabelSession, plain
 
 __all__ = [
     "Agreement",

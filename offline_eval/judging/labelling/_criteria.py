@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import hashlib
 import json
 import os
-import tomllib
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ....guard.errors import InputError
-from ....guard.files import read_text
-from ...run import (
-    Judgement,
-    Stored,
-)
+from ....guard.files import open_regular, write_json
+from ....guard.read_models import check_model
+from ...run import Judgement, Manifest, RepliesRun, ReplyRow, Run, Stored
+from .._llm_judge import read_table
 
 _Word = Annotated[str, Field(min_length=1, max_length=60)]
 _HINT = (
@@ -97,13 +100,7 @@ def load_criterion(name: str | os.PathLike[str]) -> LabelCriterion:
             where="--criterion",
             hint=f"choose {' or '.join(_BUILT_IN)}, or name a .toml or .json file",
         )
-    value = _parsed(text)
-    try:
-        found = LabelCriterion.model_validate(value)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        field = ".".join(str(part) for part in fault["loc"]) or "criterion"
-        raise InputError(f"field {field!r}: {fault['msg']}", where=text, hint=_HINT) from None
+    found = check_model(LabelCriterion, read_table(text), where=text, hint=_HINT)
     if found.name in _BUILT_IN:
         raise InputError(
             f"the name {found.name!r} is taken by a criterion of its own",
@@ -131,14 +128,6 @@ def in_asking_order(criteria: Iterable[LabelCriterion]) -> tuple[LabelCriterion,
             )
         ordered.append(waiting.pop(free[0].name))
     return tuple(ordered)
-
-
-def _parsed(path: str) -> Any:
-    text = read_text(path)
-    try:
-        return json.loads(text) if path.lower().endswith(".json") else tomllib.loads(text)
-    except (ValueError, RecursionError):
-        raise InputError("is neither TOML nor JSON", where=path, hint=_HINT) from None
 
 
 _Name = Annotated[str, Field(min_length=1)]
@@ -196,3 +185,285 @@ class LabelSample(Stored):
     population: Annotated[int, Field(ge=0)]
     criteria: tuple[LabelCriterion, ...] = ()
     replies: tuple[SampledReply, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stratum:
+    """Replies made alike: of one system, to one kind of case, on one knowledge base.
+
+    Attributes:
+        key: model, prompt, retrieval, guard, knowledge base, kind of case.
+        replies: ids of all that have a text, in the order in which they are drawn.
+    """
+
+    key: tuple[str, ...]
+    replies: tuple[str, ...]
+
+
+def strata_of(run: RepliesRun, seed: int) -> tuple[Stratum, ...]:
+    """All strata of a run, in the order in which they get their first reply drawn."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for reply in run.replies.values():
+        if reply.response is not None:
+            found.setdefault(_key(run, reply), []).append(reply.reply_id)
+    return tuple(
+        Stratum(key, tuple(sorted(found[key], key=lambda name: _draw(seed, "reply", name))))
+        for key in sorted(found, key=lambda key: _draw(seed, "stratum", *key))
+    )
+
+
+def draw_sample(strata: Sequence[Stratum], size: int) -> list[SampledReply]:
+    """A proportional sample with at least one reply of each stratum where `size` allows.
+
+    A larger `size` with the same strata keeps all that a smaller one draws: places go to
+    strata one after the other by Sainte-Laguë's rule, after one for each. With fewer
+    places than strata, chance decides which strata get one, all alike; a reply of a large
+    stratum is then less likely to be drawn than one of a small stratum, which its
+    inclusion probability says.
+
+    Args:
+        strata: in the order in which they get their first place.
+        size: replies wanted; all of them where there are fewer.
+
+    Returns:
+        The sample in the order in which it was drawn, all of batch 0.
+
+    Example:
+        >>> strata = [Stratum(("a",), ("a1", "a2", "a3", "a4")), Stratum(("b",), ("b1",))]
+        >>> [(r.reply_id, r.inclusion_probability) for r in draw_sample(strata, 3)]
+        [('a1', 0.5), ('b1', 1.0), ('a2', 0.5)]
+    """
+    order = _places(strata, size)
+    taken = [order.count(position) for position in range(len(strata))]
+    # Which strata are in at all is certain once each has a place.
+    in_at_all = min(1.0, size / len(strata)) if strata else 1.0
+    next_of = [0] * len(strata)
+    sample = []
+    for position in order:
+        stratum = strata[position]
+        sample.append(
+            SampledReply(
+                reply_id=stratum.replies[next_of[position]],
+                inclusion_probability=in_at_all * taken[position] / len(stratum.replies),
+            )
+        )
+        next_of[position] += 1
+    return sample
+
+
+def _places(strata: Sequence[Stratum], size: int) -> list[int]:
+    """Positions of the strata in the order in which places go to them."""
+    sizes = [len(stratum.replies) for stratum in strata]
+    places = list(range(len(sizes)))[:size]
+    taken = [1 if position in places else 0 for position in range(len(sizes))]
+    for _ in range(min(size, sum(sizes)) - len(places)):
+        open_ones = [p for p in range(len(sizes)) if taken[p] < sizes[p]]
+        best = max(open_ones, key=lambda p: (sizes[p] / (taken[p] + 0.5), -p))
+        taken[best] += 1
+        places.append(best)
+    return places
+
+
+def _key(run: RepliesRun, reply: ReplyRow) -> tuple[str, ...]:
+    system, case = run.systems[reply.system_id], run.case_of(reply)
+    return (
+        system.model,
+        system.prompt,
+        system.retrieval,
+        system.guard,
+        case.knowledge_base,
+        case.kind.value,
+    )
+
+
+def _draw(seed: int, *names: str) -> bytes:
+    """A number that chance gives a name: the same on every machine."""
+    return hashlib.sha256("\x1f".join((str(seed), *names)).encode("utf-8", "replace")).digest()
+
+
+FOLDER = "labels"
+_FILE = "_sample.json"
+_USUAL_SIZE = 100
+_USUAL_CRITERIA = (ABSTENTION_CRITERION, FACTUALITY_CRITERION)
+
+
+def read_sample(folder: str | os.PathLike[str]) -> LabelSample | None:
+    """Read the sample of a run; None where none was drawn yet.
+
+    Args:
+        folder: of the run.
+
+    Raises:
+        InputError: the file is broken or was written by a newer knowgate.
+    """
+    path = Run.inner_folder(folder, FOLDER) / _FILE
+    if not path.exists():
+        return None
+    value = Manifest.read_versioned(path, hint="fix it, or move the labels folder away")
+    try:
+        return LabelSample.model_validate(value)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        name = ".".join(str(part) for part in fault["loc"])
+        raise InputError(
+            f"field {name!r}: {fault['msg']}",
+            where=str(path),
+            hint="fix it, or move the labels folder away",
+        ) from None
+
+
+def open_sample(
+    run: RepliesRun,
+    *,
+    size: int | None = None,
+    seed: int | None = None,
+    criteria: Sequence[LabelCriterion] = (),
+) -> LabelSample:
+    """Draw the sample of a run, or return the stored one, grown if a larger one is wanted.
+
+    What was sampled stays sampled. Safe to call from several processes at once.
+
+    Args:
+        run: finished; its replies may not change any more.
+        size: replies to label; the stored number, or else 100, where it is None.
+        seed: of the draw; the stored one, or else 0, where it is None.
+        criteria: to label by, added to those that are stored; abstention and factuality
+            where none is named or stored.
+
+    Raises:
+        InputError: the run is unfinished, has no replies, or differs from what was
+            sampled; or the arguments contradict what is stored.
+    """
+    _require_finished(run)
+    with _locked(Run.inner_folder(run.folder, FOLDER)):
+        found = read_sample(run.folder)
+        wanted = _merged(found, criteria)
+        if found is None:
+            sample = _drawn(run, _USUAL_SIZE if size is None else size, seed or 0, wanted)
+        else:
+            _require_same(run, found, size, seed)
+            sample = _grown(run, found, size, wanted)
+        if sample != found:
+            value = {"schema_version": Manifest.SCHEMA_VERSION, **sample.model_dump(mode="json")}
+            write_json(run.folder / FOLDER / _FILE, value)
+    return sample
+
+
+def _drawn(
+    run: RepliesRun, size: int, seed: int, criteria: tuple[LabelCriterion, ...]
+) -> LabelSample:
+    strata = strata_of(run, seed)
+    return LabelSample(
+        seed=seed,
+        replies_sha256=_replies_sha256(run),
+        population=sum(len(stratum.replies) for stratum in strata),
+        criteria=criteria,
+        replies=tuple(draw_sample(strata, size)),
+    )
+
+
+def _grown(
+    run: RepliesRun, found: LabelSample, size: int | None, criteria: tuple[LabelCriterion, ...]
+) -> LabelSample:
+    now = len(found.replies)
+    if size is None or min(size, found.population) <= now:
+        return found.model_copy(update={"criteria": criteria})
+    batches = {reply.reply_id: reply.batch for reply in found.replies}
+    new_batch = max(batches.values(), default=-1) + 1
+    replies = tuple(
+        SampledReply(
+            reply_id=reply.reply_id,
+            inclusion_probability=reply.inclusion_probability,
+            batch=batches.get(reply.reply_id, new_batch),
+        )
+        for reply in draw_sample(strata_of(run, found.seed), size)
+    )
+    return found.model_copy(update={"criteria": criteria, "replies": replies})
+
+
+def _merged(
+    found: LabelSample | None, criteria: Sequence[LabelCriterion]
+) -> tuple[LabelCriterion, ...]:
+    stored = {} if found is None else {known.name: known for known in found.criteria}
+    for wanted in criteria or (() if stored else _USUAL_CRITERIA):
+        known = stored.setdefault(wanted.name, wanted)
+        if known.outcomes != wanted.outcomes or known.ordinal != wanted.ordinal:
+            raise InputError(
+                f"{wanted.name!r} has other outcomes here than what was labelled before",
+                where="--criterion",
+                hint="give the new criterion another name",
+            )
+    return in_asking_order(stored.values())
+
+
+def _require_finished(run: RepliesRun) -> None:
+    have, whole = len(run.replies), run.manifest.replies
+    if have < whole:
+        raise InputError(
+            f"the run is not finished ({have} of {whole} replies): a sample of what is there "
+            "would not speak for the rest",
+            where=str(run.folder),
+            hint="finish it with the command that began it",
+        )
+    if all(reply.response is None for reply in run.replies.values()):
+        raise InputError(
+            "the run has no reply that could be labelled",
+            where=str(run.folder),
+            hint="name a run whose calls went well",
+        )
+
+
+def _require_same(run: RepliesRun, found: LabelSample, size: int | None, seed: int | None) -> None:
+    where = str(run.folder / FOLDER / _FILE)
+    if found.replies_sha256 != _replies_sha256(run):
+        raise InputError(
+            "the replies are not those that were sampled",
+            where=where,
+            hint="label the new replies in a folder of their own, or move the labels away",
+        )
+    names = Counter(reply.reply_id for reply in found.replies)
+    strangers = [name for name, times in names.items() if times > 1 or name not in run.replies]
+    if strangers:
+        raise InputError(
+            f"the reply {strangers[0][:80]!r} is not in the run, or twice in the sample",
+            where=where,
+            hint="fix it, or move the labels folder away",
+        )
+    if seed is not None and seed != found.seed:
+        raise InputError(
+            f"the sample was drawn with seed {found.seed}, not {seed}",
+            where=where,
+            hint="leave --seed out",
+        )
+    if size is not None and size < len(found.replies):
+        raise InputError(
+            f"the sample has {len(found.replies)} replies already and can only grow",
+            where=where,
+            hint="leave --sample out",
+        )
+
+
+def _replies_sha256(run: RepliesRun) -> str:
+    texts = sorted(
+        (reply.reply_id, reply.response)
+        for reply in run.replies.values()
+        if reply.response is not None
+    )
+    return hashlib.sha256(json.dumps(texts).encode("ascii")).hexdigest()
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Alone with the sample: two annotators may start at the same moment."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = open_regular(folder / "_sample.lock", os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        raise InputError(
+            f"cannot be written ({error.strerror})", where=str(folder), hint="fix that"
+        ) from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -2,27 +2,101 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from ....calibration import Interval
 from ....guard.errors import InputError
+from ....guard.files import atomic_writer
 from ...run import RepliesRun, Run, SharedLog
+from .._chance_agreement import cohens_kappa, fleiss_kappa, krippendorff_alpha
 from ._criteria import (
     ABSTENTION_CRITERION,
     FACTUALITY_CRITERION,
+    FOLDER,
     HumanLabel,
     LabelCriterion,
     LabelSample,
+    read_sample,
 )
-from ._export import write_export
-from ._sampling import FOLDER, read_sample
+
+Row = Mapping[str, Any]
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_export(
+    path: str | os.PathLike[str],
+    rows: Sequence[Row],
+    columns: Sequence[str],
+    flat: Callable[[Row], Iterable[tuple[str, Any]]] = lambda row: row.items(),
+) -> None:
+    """Write rows as CSV or JSON lines, by the name of the file.
+
+    In CSV a text that a spreadsheet would take for a formula gets an apostrophe in front;
+    JSON lines hold every text as it is.
+
+    Args:
+        path: ends in .csv or .jsonl.
+        rows: values that JSON can hold.
+        columns: of the CSV.
+        flat: the cells of a row in CSV, by column.
+
+    Raises:
+        InputError: another suffix, or the file cannot be written.
+    """
+    is_csv = is_csv_name(path, "--export")
+    with atomic_writer(path) as stream:
+        if not is_csv:
+            stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+            return
+        writer = csv.DictWriter(stream, columns, lineterminator="\r\n")
+        writer.writeheader()
+        writer.writerows({name: _cell(text) for name, text in flat(row)} for row in rows)
+
+
+def is_csv_name(path: str | os.PathLike[str], option: str) -> bool:
+    """Whether a file is CSV by its name, and not JSON lines.
+
+    Raises:
+        InputError: it is neither.
+    """
+    kind = Path(path).suffix.lower()
+    if kind not in (".csv", ".jsonl"):
+        raise InputError(
+            "is neither CSV nor JSON lines",
+            where=f"{option} {os.fspath(path)}",
+            hint="end the name in .csv or .jsonl",
+        )
+    return kind == ".csv"
+
+
+def from_cell(text: str) -> str:
+    """A text as it was before it became a cell.
+
+    Example:
+        >>> from_cell("'=1+1"), from_cell("'tis")
+        ('=1+1', "'tis")
+    """
+    return text[1:] if text[:1] == "'" and text[1:].startswith(_FORMULA) else text
+
+
+def _cell(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    # NUL ends a file for some readers of CSV.
+    text = value.replace("\x00", "\ufffd")
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
 
 CONSENSUS = "_consensus"
 """Name of the file of settled disagreements, beside the annotators' files."""
@@ -294,3 +368,96 @@ def _flat(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from ((f"note: {who}", note) for who, note in value.items())
         else:
             yield name, value
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Agreement on one criterion. No number is weighted: it is of the labelled replies.
+
+    Attributes:
+        criterion: its name.
+        annotators: all who labelled by it.
+        replies: labelled by at least one.
+        by_two: labelled by at least two.
+        by_all: labelled by all annotators.
+        disagreements: replies with different outcomes.
+        cohen: kappa per pair of annotators, over the replies that both labelled.
+        fleiss: kappa over the replies that all annotators labelled, which it needs.
+        alpha: nominal, over all replies with two labels or more.
+        ordinal_alpha: for outcomes in order; None for others.
+    """
+
+    criterion: str
+    annotators: tuple[str, ...]
+    replies: int
+    by_two: int
+    by_all: int
+    disagreements: int
+    cohen: Mapping[tuple[str, str], Interval]
+    fleiss: Interval
+    alpha: Interval
+    ordinal_alpha: Interval | None
+
+    @classmethod
+    def of(
+        cls,
+        labels: Labels,
+        criterion: str,
+        *,
+        run: RepliesRun | None = None,
+        resamples: int = 1000,
+        seed: int = 0,
+    ) -> Agreement:
+        """Measure how far all annotators agree on one criterion, before any settling.
+
+        Args:
+            labels: of a run.
+            criterion: name of one of theirs; nothing is known of one that nobody labelled by.
+            run: of the labels: replies to one question are then drawn together, as they are
+                likely to be alike, and each `n` counts questions. Otherwise replies are taken
+                for independent.
+            resamples: draws for each interval.
+            seed: of the draws.
+        """
+        draws: dict[str, int] = {"resamples": resamples, "seed": seed}
+        votes = labels.votes(criterion)
+        who = tuple(
+            name for name in labels.annotators if any(name in vote for vote in votes.values())
+        )
+        table = [[vote.get(name) for name in who] for vote in votes.values()]
+        groups = None if run is None else [_question(run, reply) for reply in votes]
+        complete = [place for place, row in enumerate(table) if None not in row]
+        order = next(
+            (c.outcomes for c in labels.criteria if c.name == criterion and c.ordinal), None
+        )
+        return cls(
+            criterion=criterion,
+            annotators=who,
+            replies=len(table),
+            by_two=sum(len(vote) > 1 for vote in votes.values()),
+            by_all=len(complete),
+            disagreements=len(labels.disagreements(criterion)),
+            cohen={
+                (who[a], who[b]): cohens_kappa(
+                    [row[a] for row in table], [row[b] for row in table], groups=groups, **draws
+                )
+                for a, b in combinations(range(len(who)), 2)
+            },
+            fleiss=fleiss_kappa(
+                [table[place] for place in complete],
+                groups=None if groups is None else [groups[place] for place in complete],
+                **draws,
+            ),
+            alpha=krippendorff_alpha(table, order=None, groups=groups, **draws),
+            ordinal_alpha=(
+                None
+                if order is None
+                else krippendorff_alpha(table, order=order, groups=groups, **draws)
+            ),
+        )
+
+
+def _question(run: RepliesRun, reply_id: str) -> str:
+    # A label of a reply that the run has not stands by itself.
+    reply = run.replies.get(reply_id)
+    return reply_id if reply is None else run.case_of(reply).question_id

@@ -9,7 +9,7 @@ import numpy as np
 
 from knowgate.calibration import Interval
 from knowgate.offline_eval.judging import DetectorJudge, JudgedReply
-from knowgate.offline_eval.judging._judge_error import prediction_powered_rate
+from knowgate.offline_eval.judging._correction import prediction_powered_rate
 from knowgate.offline_eval.judging._validation import weighted_kappa
 
 

@@ -18,7 +18,7 @@ from knowgate.offline_eval.judging import (
     judge_run,
 )
 from knowgate.offline_eval.judging._chance_agreement import cohens_kappa
-from knowgate.offline_eval.judging._judge_error import prediction_powered_rate, rogan_gladen
+from knowgate.offline_eval.judging._correction import prediction_powered_rate, rogan_gladen
 from knowgate.offline_eval.judging._validation import weighted_kappa
 from knowgate.offline_eval.judging.labelling import Labels
 from knowgate.offline_eval.run import (

@@ -13,7 +13,7 @@ from knowgate.offline_eval.run import (
 )
 from knowgate.offline_eval.suites.ookb import OokbSuite
 from knowgate.offline_eval.systems import Comparison
-from knowgate.offline_eval.systems._contexts import Material
+from knowgate.offline_eval.systems._replying import Material
 from tests.offline_eval.systems.asked import calibrated_run, reader, run
 
 

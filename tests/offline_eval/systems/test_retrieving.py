@@ -19,8 +19,7 @@ from knowgate.offline_eval.run import (
 )
 from knowgate.offline_eval.suites.ookb import OokbSuite
 from knowgate.offline_eval.systems import Case, Comparison
-from knowgate.offline_eval.systems._contexts import Material
-from knowgate.offline_eval.systems._replying import Replier
+from knowgate.offline_eval.systems._replying import Material, Replier
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
 from tests.offline_eval.systems.asked import calibrated_run, read_the_passages, run
 from tests.support.scripted_chat import ScriptedTextChat

@@ -21,7 +21,7 @@ from knowgate.offline_eval.run import (
 )
 from knowgate.offline_eval.suites.ookb import OokbSuite
 from knowgate.offline_eval.systems import Comparison
-from knowgate.offline_eval.systems._prompts import load_system_prompt
+from knowgate.offline_eval.systems._plan import load_system_prompt
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
 from tests.offline_eval.systems.asked import (
     GreedyReader,

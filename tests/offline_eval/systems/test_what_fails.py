@@ -20,7 +20,8 @@ from knowgate.offline_eval.run import (
     RepliesRun,
 )
 from knowgate.offline_eval.suites.ookb import OokbSuite
-from knowgate.offline_eval.systems import Comparison, _contexts
+from knowgate.offline_eval.systems import Comparison
+from knowgate.offline_eval.systems import _replying as _contexts
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, embed, write_toy_questions
 from tests.offline_eval.systems.asked import reader, run
 from tests.support.deadlines import with_enough_time

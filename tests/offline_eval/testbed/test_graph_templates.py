@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from knowgate.offline_eval.data.graph import Templates
-from knowgate.offline_eval.testbed._phrasings import relations
+from knowgate.offline_eval.testbed._entities import relations
 
 
 def test_the_microworld_is_asked_in_its_own_words() -> None:

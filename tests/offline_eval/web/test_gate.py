@@ -10,8 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from knowgate.offline_eval.web import view_app
-from knowgate.offline_eval.web._gate import Gate
 from knowgate.offline_eval.web._index import open_index
+from knowgate.offline_eval.web._server import Gate
 from tests.offline_eval.web.runs import replies_run
 
 HERE = "http://127.0.0.1:8123"

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from knowgate.offline_eval.web import view_app
 from knowgate.offline_eval.web._index import open_index
-from knowgate.offline_eval.web._matches import Matches, WordMatcher
+from knowgate.offline_eval.web._pages import Matches, WordMatcher
 from tests.offline_eval.web.runs import replies_run, suite_run
 from tests.support.report_page import Page
 

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from knowgate.offline_eval.judging.labelling import Labels, LabelSession
-from knowgate.offline_eval.judging.labelling._criteria import LabelCriterion
-from knowgate.offline_eval.judging.labelling._sampling import open_sample
+from knowgate.offline_eval.judging.labelling._criteria import LabelCriterion, open_sample
 from knowgate.offline_eval.judging.labelling._session import open_session
 from knowgate.offline_eval.run import RepliesRun
 from knowgate.offline_eval.web import PageServer, label_app

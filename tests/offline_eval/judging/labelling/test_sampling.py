@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.judging.labelling._criteria import LabelCriterion, load_criterion
-from knowgate.offline_eval.judging.labelling._sampling import (
+from knowgate.offline_eval.judging.labelling._criteria import (
+    LabelCriterion,
     Stratum,
     draw_sample,
+    load_criterion,
     open_sample,
     read_sample,
 )
@@ -99,7 +100,7 @@ def test_every_reply_of_a_stratum_is_equally_likely(tmp_path: Path) -> None:
     run = toy_run(tmp_path / "run", bases={"parks": 6})
     hits: Counter[str] = Counter()
     for seed in range(300):
-        from knowgate.offline_eval.judging.labelling._sampling import strata_of
+        from knowgate.offline_eval.judging.labelling._criteria import strata_of
 
         hits.update(r.reply_id for r in draw_sample(strata_of(run, seed), 4))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from knowgate.guard.errors import InputError
 from knowgate.offline_eval.judging.labelling import ReviewSession
-from knowgate.offline_eval.judging.labelling._review_files import Imported
+from knowgate.offline_eval.judging.labelling._review_session import Imported
 from knowgate.offline_eval.run import MeasuredRun, Review
 
 
