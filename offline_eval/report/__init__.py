@@ -12,7 +12,7 @@ A gate states under which condition a release must not go out, as after `--fail-
 
 from __future__ import annotations
 
-from ._cascade import CascadeStages
+from ._cascade import CASCADE_WITHOUT_WHAT_IF, CascadeStages
 from ._document import (
     Case,
     CaseLine,
@@ -26,14 +26,15 @@ from ._document import (
     Prose,
     Section,
 )
-from ._explanations import explained
 from ._plots import Colour, Plot
 from ._tables import Cell, Line, Table
+from ._templates import Templates, explained
 from ._text import counted, decimal, estimate_text, one_line, percent
 from ._what_if import WhatIf, WhatIfCase
 from ._writing import ReportPaths, ReportWriter
 
 __all__ = [
+    "CASCADE_WITHOUT_WHAT_IF",
     "CascadeStages",
     "Case",
     "CaseLine",
@@ -53,6 +54,7 @@ __all__ = [
     "ReportWriter",
     "Section",
     "Table",
+    "Templates",
     "WhatIf",
     "WhatIfCase",
     "counted",

@@ -13,6 +13,10 @@ from ._document import Facts
 from ._tables import Cell, Table
 from ._text import counted, percent
 
+CASCADE_WITHOUT_WHAT_IF = (
+    "A cascade of two scorers decides here. The costly one was asked only about the questions in "
+    "the calibrated band, so it is not known what another band or threshold would have done."
+)
 _STAGES = {
     "cheap": "Cheap scorer alone, outside the band",
     "costly": "Verdict of the costly scorer",

@@ -15,7 +15,7 @@ from typing import Literal
 from ....guard.decision import Reason, Route
 from ....guard.policy import Policy
 from ....guard.routing import Signals, decide_route
-from ...report import Section, WhatIf, WhatIfCase, counted
+from ...report import CASCADE_WITHOUT_WHAT_IF, Section, WhatIf, WhatIfCase, counted
 from ...run import ReplyRow, ReplySystem
 from ._replies_evidence import Evidence, JudgedReply
 from ._replies_names import OFF
@@ -37,10 +37,6 @@ _BY_THRESHOLD = frozenset(
 _NO_POLICY = (
     "The run does not hold the policy of this guard, so it is not known what another threshold "
     "would have done. Runs that are made by this version hold it."
-)
-CASCADE_WITHOUT_WHAT_IF = (
-    "A cascade of two scorers decides here. The costly one was asked only about the questions in "
-    "the calibrated band, so it is not known what another band or threshold would have done."
 )
 _CONFLICT = (
     "This policy compares answers with each other, and the run holds no such comparison for cases "

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....calibration import OperatingPoint
 from ...report import Colour, Plot
-from ...run import CaseKind, MeasuredRun
-from ._signals_prose import counted_questions
-from ._signals_summary import Case, OokbSummary, measured_cases
+from ._signals_summary import ScoredCase, SignalsSummary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,21 +18,25 @@ _IN_KB, _LEFT_OUT, _MISS = Colour.BLUE, Colour.VERMILION, Colour.GREY
 _BINS = 20
 
 
-def signal_plots(run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary) -> list[Plot]:
-    """Plot histograms, ROC and risk–coverage curve; those without data are left out."""
-    plots = (plot(run, cases, summary) for plot in (_histograms, _roc, _risk_coverage))
+def signal_plots(summary: SignalsSummary, which: str) -> list[Plot]:
+    """Plot histograms, ROC and risk–coverage curve; those without data are left out.
+
+    Args:
+        summary: of the run.
+        which: questions the rates are about.
+    """
+    plots = (_histograms(summary), _roc(summary), _risk_coverage(summary, which))
     return [plot for plot in plots if plot is not None]
 
 
-def _histograms(run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | None:
-    calibrated = run.calibration is not None
+def _histograms(summary: SignalsSummary) -> Plot | None:
+    cases, calibrated = summary.scored, summary.run.calibration is not None
     # Without passages there is no raw score to draw; calibrated, it is a relevance of 0.
     shown = [case for case in cases if calibrated or case.row.retrieved]
     if not shown:
         return None
-    unanswerable = measured_cases(run, (CaseKind.UNANSWERABLE,))
-    own = [case for case in unanswerable if calibrated or case.row.retrieved]
-    kinds: list[tuple[str, str, list[Case]]] = [
+    own = [case for case in summary.scored_unanswerable if calibrated or case.row.retrieved]
+    kinds: list[tuple[str, str, list[ScoredCase]]] = [
         ("in knowledge base, retrieved", _IN_KB, [case for case in shown if case.found]),
         ("in knowledge base, not retrieved", _MISS, [case for case in shown if case.missed]),
         ("answer left out", _LEFT_OUT, [case for case in shown if case.left_out]),
@@ -77,7 +79,8 @@ def _histograms(run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary) -
     )
 
 
-def _roc(run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | None:
+def _roc(summary: SignalsSummary) -> Plot | None:
+    run, cases = summary.run, summary.scored
     in_kb = [case for case in cases if case.in_kb]
     found = [case for case in cases if case.found]
     left_out = [case for case in cases if case.left_out]
@@ -119,9 +122,9 @@ def _roc(run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary) -> Plot 
     )
 
 
-def _risk_coverage(run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | None:
-    calibration = run.calibration
-    shown = [case for case in cases if case.counted or calibration is None]
+def _risk_coverage(summary: SignalsSummary, which: str) -> Plot | None:
+    calibration = summary.run.calibration
+    shown = [case for case in summary.scored if case.counted or calibration is None]
     found = [case for case in shown if case.found]
     left_out = [case for case in shown if case.left_out]
     points = _curve(found, left_out)
@@ -141,9 +144,9 @@ def _risk_coverage(run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary
             )
         if calibration is not None:
             axes.errorbar(
-                1 - _known(summary.in_kb.false_abstention_rate.value),
+                1 - _known(summary.in_kb.abstention_rate.value),
                 1 - _known(summary.left_out.abstention_rate.value),
-                xerr=_error(summary.in_kb.false_abstention_rate),
+                xerr=_error(summary.in_kb.abstention_rate),
                 yerr=_error(summary.left_out.abstention_rate),
                 capsize=4,
                 elinewidth=1.5,
@@ -158,7 +161,7 @@ def _risk_coverage(run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary
     return Plot(
         name="risk-coverage",
         title="Risk against coverage",
-        caption=f"{counted_questions(run)}, retrieval misses excluded. Moving the threshold moves "
+        caption=f"{which}, retrieval misses excluded. Moving the threshold moves "
         "along the curve; the lower right corner is the ideal.",
         draw=draw,
         size=(5.0, 5.0),
@@ -176,7 +179,7 @@ _POINT: dict[str, Any] = {
 }
 
 
-def _value(case: Case, calibrated: bool) -> float:
+def _value(case: ScoredCase, calibrated: bool) -> float:
     return case.relevance if calibrated and case.relevance is not None else case.score
 
 
@@ -203,7 +206,9 @@ def _name_threshold(panel: Axes, threshold: float) -> None:
     )
 
 
-def _curve(may_pass: Sequence[Case], must_not_pass: Sequence[Case]) -> list[OperatingPoint]:
+def _curve(
+    may_pass: Sequence[ScoredCase], must_not_pass: Sequence[ScoredCase]
+) -> list[OperatingPoint]:
     return OperatingPoint.curve(
         [case.score for case in may_pass], [case.score for case in must_not_pass]
     )
@@ -216,7 +221,7 @@ def _xy(points: Sequence[OperatingPoint], across: str) -> tuple[list[float], lis
     return (coverage, risk) if across == "coverage" else (risk, coverage)
 
 
-def _share_passing(cases: Sequence[Case]) -> list[float]:
+def _share_passing(cases: Sequence[ScoredCase]) -> list[float]:
     return [sum(case.passes is True for case in cases) / len(cases)]
 
 

@@ -17,7 +17,7 @@ from knowgate.offline_eval.run import (
     MeasuredRun,
 )
 from knowgate.offline_eval.suites import write_report
-from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
+from knowgate.offline_eval.suites.ookb._signals_summary import read_signals
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, run_toy, write_toy_questions
 from tests.support.commands import Program
 
@@ -229,7 +229,7 @@ def test_a_run_killed_between_two_rows_is_read_as_unfinished_when_asked_to(
     found = MeasuredRun.read(toy / "run", unfinished=True)
 
     assert found.rows == whole.rows[:rows]
-    summary = summarise_ookb(toy / "run")
+    summary = read_signals(toy / "run")
     assert (summary.cases, summary.cases_planned) == (rows, 120)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from knowgate.guard import Fingerprint, FingerprintMismatchError, InputError, PolicyError
 from knowgate.offline_eval.suites import write_report
-from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
+from knowgate.offline_eval.suites.ookb._signals_summary import read_signals
 from tests.offline_eval.suites.ookb.written_rows import (
     WriteRun,
     case,
@@ -28,7 +28,7 @@ def change(path: Path, edit: Callable[[dict[str, Any]], None]) -> None:
 
 def error_of(run: Path) -> InputError:
     with pytest.raises(InputError) as caught:
-        summarise_ookb(run)
+        read_signals(run)
     assert caught.value.what
     assert caught.value.where
     assert caught.value.hint
@@ -125,7 +125,7 @@ def test_a_policy_of_another_scorer_is_refused(write_run: WriteRun) -> None:
 
 def error_of_mismatch(run: Path) -> InputError:
     with pytest.raises(InputError) as caught:
-        summarise_ookb(run)
+        read_signals(run)
     return caught.value
 
 
@@ -173,7 +173,7 @@ def test_a_broken_run_leaves_no_report(write_run: WriteRun, tmp_path: Path) -> N
 def test_leaving_out_a_shared_passage_goes_by_its_own_id(write_run: WriteRun) -> None:
     run = write_run([case(0, "in_kb", 0.9), case(1, "left_out", 0.5, retrieved=["q0"])])
     path = run / "questions.jsonl"
-    summarise_ookb(run)
+    read_signals(run)
     shared = path.read_text(encoding="utf-8").replace(
         '"question_id": "q1"', '"question_id": "q1", "passage_id": "q0"'
     )

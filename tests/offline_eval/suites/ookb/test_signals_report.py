@@ -14,12 +14,11 @@ from knowgate.guard.policy import CascadeRule
 from knowgate.offline_eval.report import WhatIf
 from knowgate.offline_eval.run import MeasuredRun
 from knowgate.offline_eval.suites import write_report
+from knowgate.offline_eval.suites.ookb._signals_report import signals_what_if
 from knowgate.offline_eval.suites.ookb._signals_summary import (
-    measured_cases,
-    summarise,
-    summarise_ookb,
+    read_signals,
+    summarise_signals,
 )
-from knowgate.offline_eval.suites.ookb._signals_what_if import signals_what_if
 from tests.offline_eval.suites.ookb.written_rows import (
     WriteRun,
     case,
@@ -132,7 +131,7 @@ def test_the_json_file_holds_the_summary(write_run: WriteRun) -> None:
     value = json.loads(write_report(run).json.read_text(encoding="utf-8"))
 
     assert value.pop("failed") == 0.0
-    assert value == summarise_ookb(run).to_dict()
+    assert value == read_signals(run).to_dict()
     assert value["schema_version"] == 1
     assert value["suite"] == "ookb"
     assert value["inputs"] == [{"name": "kb.json", "sha256": "0" * 64}]
@@ -284,16 +283,15 @@ def test_the_bound_that_was_asked_for_is_not_rounded(write_run: WriteRun) -> Non
 @pytest.mark.slow
 def test_another_threshold_is_tried_on_the_held_out_questions(write_run: WriteRun) -> None:
     run = MeasuredRun.read(calibrated(write_run), unfinished=True)
-    cases = measured_cases(run)
+    summary = summarise_signals(run)
 
-    found = signals_what_if(run, cases)
+    found = signals_what_if(summary)
 
     assert isinstance(found, WhatIf)
-    summary = summarise(run, cases)
     own = found.at(*found.start)
     assert own.leak.whole == summary.left_out.tested == 4
     assert 1 - (own.leak.value or 0) == summary.left_out.abstention_rate.value
-    assert own.false_abstention.value == summary.in_kb.false_abstention_rate.value
+    assert own.false_abstention.value == summary.in_kb.abstention_rate.value
     assert own.coverage.whole == 4 + summary.in_kb.tested + 1  # and a retrieval miss
     assert found.certified
 
@@ -303,7 +301,7 @@ def test_without_a_policy_the_raw_score_is_moved_and_nothing_certified(
 ) -> None:
     run = MeasuredRun.read(write_run(pairs([3.5, 2.5], [-1.0, -2.0])), unfinished=True)
 
-    found = signals_what_if(run, measured_cases(run))
+    found = signals_what_if(summarise_signals(run))
 
     assert isinstance(found, WhatIf)
     assert not found.certified
@@ -320,7 +318,7 @@ def test_a_run_of_a_cascade_says_why_no_other_threshold_can_be_tried(write_run: 
     changed = {"settings": settings.model_copy(update={"scorer": scorer})}
     cascade = replace(run, manifest=run.manifest.model_copy(update=changed))
 
-    found = signals_what_if(cascade, measured_cases(cascade))
+    found = signals_what_if(summarise_signals(cascade))
 
     assert isinstance(found, str)
     assert "cascade of two scorers" in found
