@@ -29,8 +29,8 @@ from ._document import (
 from ._plots import Colour, Plot
 from ._tables import Cell, Line, Table
 from ._templates import Templates, explained
-from ._text import counted, decimal, estimate_text, one_line, percent
-from ._what_if import WhatIf, WhatIfCase
+from ._text import counted, decimal, estimate_text, one_line, p_value, percent
+from ._what_if import Replied, WhatIf, WhatIfCase
 from ._writing import ReportPaths, ReportWriter
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "Passages",
     "Plot",
     "Prose",
+    "Replied",
     "ReportPaths",
     "ReportWriter",
     "Section",
@@ -62,5 +63,6 @@ __all__ = [
     "estimate_text",
     "explained",
     "one_line",
+    "p_value",
     "percent",
 ]

@@ -25,6 +25,7 @@ from ._text import (
     decimal,
     estimate_text,
     one_line,
+    p_value,
     percent,
     printable,
     range_text,
@@ -88,13 +89,15 @@ class Templates:
             "counted": counted,
             "decimal": decimal,
             "one_line": one_line,
+            "p_value": p_value,
             "percent": percent,
             "range": range_text,
             "points": signed_points,
             "rate": lambda estimate, text=percent: estimate_text(estimate, text, brackets=False),
             "tally": lambda counts: ", ".join(f"{name}: {n}" for name, n in counts.items()),
         }
-        environment.globals["decimal"] = decimal
+        # As arguments of `rate` and `range`.
+        environment.globals |= {"decimal": decimal, "points": signed_points}
         return environment.get_template(self._path.name).module
 
 

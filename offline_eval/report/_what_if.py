@@ -66,6 +66,17 @@ class WhatIfCase:
         """Whether a right reply is possible."""
         return self.context_right or self.memory_right
 
+    def route(self, policy: Policy) -> Route:
+        """Decide the case as the policy does."""
+        signals = Signals.replay(
+            policy,
+            self.relevance,
+            self.confidence,
+            self.conflict,
+            nothing_retrieved=self.nothing_retrieved,
+        )
+        return decide_route(policy, signals).route
+
     def replied(self, route: Route, *, stored: bool) -> Replied:
         """What the user gets by a route: of the stored replies, or as far as signals tell."""
         if route is Route.ABSTAIN:
@@ -226,7 +237,7 @@ class WhatIf:
         # Of the cases with a right reply (True) and of those without one.
         sides = {side: dict.fromkeys(_COUNTED, 0.0) for side in (True, False)}
         for case in self.cases:
-            route = _route(policy, case)
+            route = case.route(policy)
             passes, weight = route is not Route.ABSTAIN, case.weight
             sums["every"] += weight
             sums["passed"] += weight * passes
@@ -389,17 +400,6 @@ def threshold_text(value: float | None) -> str:
 
 def _is_judged(case: WhatIfCase) -> bool:
     return not case.nothing_retrieved
-
-
-def _route(policy: Policy, case: WhatIfCase) -> Route:
-    signals = Signals.replay(
-        policy,
-        case.relevance,
-        case.confidence,
-        case.conflict,
-        nothing_retrieved=case.nothing_retrieved,
-    )
-    return decide_route(policy, signals).route
 
 
 def _some(stops: Sequence[float | None], most: int) -> list[float | None]:

@@ -9,7 +9,6 @@ from ...report import one_line
 from ...run import ReplySystem
 
 FACTORS = ("model", "retrieval", "prompt", "guard")
-OFF = "off"
 SEPARATOR = " \N{MIDDLE DOT} "
 _LONGEST = 60
 # What may stand in a plot: nothing that its maker reads as markup or as a colour.
@@ -58,7 +57,7 @@ def distinct(names: Sequence[str]) -> list[str]:
 
 
 def change(base: ReplySystem, other: ReplySystem, factor: str, factors: Sequence[str]) -> str:
-    """Describe what changes from one system to another.
+    """Describe what changes from one system to another; empty if that looks alike.
 
     Args:
         base: before.
@@ -66,17 +65,20 @@ def change(base: ReplySystem, other: ReplySystem, factor: str, factors: Sequence
         factor: in which they differ.
         factors: in which the systems of the run differ.
     """
+    before, after = (
+        one_line(one_line(getattr(one, factor)) or _UNKNOWN, _LONGEST) for one in (base, other)
+    )
+    if before == after:
+        return ""
     same = SEPARATOR.join(_value(base, name) for name in factors if name != factor)
-    before, after = (one_line(getattr(one, factor)) or _UNKNOWN for one in (base, other))
-    step = f"{one_line(before, _LONGEST)} → {one_line(after, _LONGEST)}"
-    return f"{one_line(same, _LONGEST)}: {step}" if same else step
+    return f"{one_line(same, _LONGEST)}: {before} → {after}" if same else f"{before} → {after}"
 
 
-def shared_factors(systems: Sequence[ReplySystem]) -> list[tuple[str, str]]:
-    """List what all systems have in common, as pairs of name and value."""
+def shared_factors(systems: Sequence[ReplySystem]) -> list[str]:
+    """List what all systems have in common, each as name and value."""
     factors = set(varying(systems))
     return [
-        (name, one_line(getattr(systems[0], name)))
+        f"{name} {one_line(getattr(systems[0], name))}"
         for name in FACTORS
         if systems and name not in factors and getattr(systems[0], name)
     ]

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING
 
 from ....calibration import Interval
 from ...report import Colour, Plot
-from ...run import (
-    Judgement,
-    ReplySystem,
-)
-from ._replies_evidence import ReplyCounts
+from ...run import ReplySystem
+from ._replies import ReplyCounts
 from ._replies_names import labels, plain_labels
 from ._replies_summary import RepliesSummary
 
@@ -213,7 +210,7 @@ def _bars(name: str, counts: Mapping[str, ReplyCounts], names: Mapping[str, str]
 
 def _parts(found: ReplyCounts) -> list[float]:
     """Compute shares of all replies, in the order of the legend."""
-    tiers = [found.tiers[tier] or 0 for tier in Judgement.TIERS]
+    tiers = [count or 0 for count in found.tiers]
     abstained = found.abstained or 0
     counts = [abstained, *tiers, found.n - abstained - sum(tiers)]
     return [count / found.n for count in counts]

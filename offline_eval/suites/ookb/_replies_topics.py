@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ....guard.errors import DeviceError, MissingDependencyError, ModelFolderError
 from ...report import one_line
 from ...run import Question
-from ._replies_evidence import JudgedReply, ReplyShape, shape_of
+from ._replies import JudgedReply, ReplyShape, shape_of
 from ._replies_names import distinct
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
@@ -90,18 +90,13 @@ def topics_of(
 
 def _named(questions: Sequence[Question], embed: Embed | None) -> tuple[How, dict[str, str]]:
     """A topic's name per question id."""
+    topics = {question.question_id: one_line(question.topic or "") for question in questions}
+    sources = {question.question_id: one_line(question.source or "") for question in questions}
     if len({question.topic for question in questions if question.topic}) > 1:
-        return "topic", {
-            question.question_id: one_line(question.topic or "") or _OTHERS
-            for question in questions
-        }
-    sources = {question.source for question in questions if question.source}
+        return "topic", {name: topic or _OTHERS for name, topic in topics.items()}
     # A source for each question is no topic.
-    if 1 < len(sources) <= len(questions) / 2:
-        return "source", {
-            question.question_id: one_line(question.source or "") or _OTHERS
-            for question in questions
-        }
+    if 1 < len({one.source for one in questions if one.source}) <= len(questions) / 2:
+        return "source", {name: source or _OTHERS for name, source in sources.items()}
     if len(questions) < _FEWEST:
         return "clusters", {}
     return _clustered(questions, embed)

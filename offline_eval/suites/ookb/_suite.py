@@ -27,7 +27,7 @@ from .._parts import DryRun, System, Work
 from ..base import Suite, SuiteRun
 from ._estimate import cost_table
 from ._judging import judge_replies
-from ._left_out import note_left_out_check
+from ._left_out_check import note_left_out_check
 from ._logs import given_judgements
 from ._preparing import Prepared, prepare
 from ._replies_report import replies_document

@@ -9,7 +9,7 @@ import pytest
 from knowgate.guard import InputError
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.offline_eval.data import KnowledgeBase, PassageKind, QuestionRecord
-from knowgate.offline_eval.suites.ookb._left_out import AnswerElsewhere, left_out_check
+from knowgate.offline_eval.suites.ookb._left_out_check import AnswerElsewhere, left_out_check
 from knowgate.offline_eval.systems import PassageIndex
 from tests.offline_eval.suites.ookb.toy import ToyEncoder
 from tests.offline_eval.systems.recording import RecordingEncoder

@@ -8,7 +8,7 @@ import pytest
 from knowgate.guard import MissingDependencyError
 from knowgate.guard.errors import DeviceError, ModelFolderError
 from knowgate.offline_eval.run import CaseKind, Question, ReplyCase, ReplyRow, ReplySystem
-from knowgate.offline_eval.suites.ookb._replies_evidence import JudgedReply
+from knowgate.offline_eval.suites.ookb._replies import JudgedReply
 from knowgate.offline_eval.suites.ookb._replies_topics import Topics, topics_of
 
 SYSTEM = ReplySystem(system_id="s", model="m")

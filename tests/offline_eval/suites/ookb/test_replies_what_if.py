@@ -13,7 +13,7 @@ from knowgate.guard import Decision, Fingerprint, Policy, Route
 from knowgate.guard.policy import CascadeRule
 from knowgate.offline_eval.report import ReportWriter, Section, WhatIf
 from knowgate.offline_eval.run import CaseKind, RepliesRun, ReplyRow, ReplySystem
-from knowgate.offline_eval.suites.ookb._replies_evidence import read_evidence
+from knowgate.offline_eval.suites.ookb._replies import Evidence
 from knowgate.offline_eval.suites.ookb._replies_report import replies_document
 from knowgate.offline_eval.suites.ookb._replies_summary import summarise_replies
 from knowgate.offline_eval.suites.ookb._replies_what_if import replies_what_if
@@ -78,7 +78,7 @@ def written(
 
 
 def block_of(folder: Path) -> Any:
-    section = replies_what_if(read_evidence(folder), {"guarded": "guard gate"})
+    section = replies_what_if(Evidence.read(folder), {"guarded": "guard gate"})
     assert section is not None
     (part,) = section.blocks
     assert isinstance(part, Section)
