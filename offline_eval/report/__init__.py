@@ -12,7 +12,7 @@ A gate states under which condition a release must not go out, as after `--fail-
 
 from __future__ import annotations
 
-from ._cascade import CASCADE_WITHOUT_WHAT_IF, CascadeStages
+from ._cascade import CascadeStages, cascade_without_what_if
 from ._document import (
     Case,
     CaseLine,
@@ -34,7 +34,6 @@ from ._what_if import Replied, WhatIf, WhatIfCase
 from ._writing import ReportPaths, ReportWriter
 
 __all__ = [
-    "CASCADE_WITHOUT_WHAT_IF",
     "CascadeStages",
     "Case",
     "CaseLine",
@@ -58,6 +57,7 @@ __all__ = [
     "Templates",
     "WhatIf",
     "WhatIfCase",
+    "cascade_without_what_if",
     "counted",
     "decimal",
     "estimate_text",

@@ -15,7 +15,7 @@ from ....guard.read_models import read_models
 from ...data import KnowledgeBase, QuestionRecord
 from ...data.diversity import numbers_of, words_of
 from ...systems import PassageIndex
-from ._bases import AskedBase
+from ._cases import AskedBase
 
 LEFT_OUT_FILE = "left_out_check.jsonl"
 

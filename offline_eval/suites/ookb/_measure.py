@@ -31,9 +31,9 @@ from ...run import (
 from ...systems import Case
 from .._parts import Ending, ModelChoice, RunResult, System, Work, questions_tuned_on
 from ..base import Suite, SuiteRun
-from ._cases import build_cases
-from ._instruments import Instruments, MeasuredCase, ServedInstruments
-from ._own_passages import left_out_together
+from ._cases import MeasuredCase, build_cases
+from ._instruments import Instruments, ServedInstruments
+from ._leaving_out import left_out_together
 from ._settings import MeasureSettings
 from ._signals_report import signals_document
 from ._signals_summary import SignalsSummary, count_duplicates, summarise_signals

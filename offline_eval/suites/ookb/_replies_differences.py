@@ -7,17 +7,17 @@ another run         ─┘
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from ....calibration import Interval, holm_adjusted, mcnemar_p_value
 from ....guard.errors import InputError
 from ...report import one_line
 from ...run import ReplySystem
-from ._replies import OFF, Evidence, JudgedReply
-from ._replies_names import FACTORS
+from ._replies import FACTORS, OFF, Evidence, JudgedReply
 
 # Fixed beforehand and not by what came out: the family that Holm's method pays for.
 MAX_PAIRS = 40
@@ -117,8 +117,9 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
-        value = {**asdict(self), "run": self.run or None}
-        return value | value.pop("differences")
+        value: dict[str, Any] = {**asdict(self), "run": self.run or None}
+        differences: dict[str, Any] = value.pop("differences")
+        return value | differences
 
 
 def compare_systems(evidence: Evidence) -> tuple[list[Comparison], int]:
@@ -200,24 +201,20 @@ def matching_systems(
     """
     found: list[tuple[ReplySystem, ReplySystem]] = []
     for fields in _MATCHED_BY:
-        before, now = (
-            _grouped(
-                (one for one in systems if all(one is not pair[side] for pair in found)),
-                lambda one, fields=fields: tuple(getattr(one, name) for name in fields),
-            )
-            for side, systems in enumerate((base, other))
-        )
+        key = attrgetter(*fields)
+        before = _grouped([one for one in base if one not in [pair[0] for pair in found]], key)
+        now = _grouped([one for one in other if one not in [pair[1] for pair in found]], key)
         found += [
-            (before[key][0], same[0])
-            for key, same in now.items()
-            if len(same) == 1 and len(before.get(key, ())) == 1
+            (before[name][0], same[0])
+            for name, same in now.items()
+            if len(same) == 1 and len(before.get(name, ())) == 1
         ]
     if not found and len(base) == len(other) == 1:
         return [(base[0], other[0])]
     return found
 
 
-def _by_question(replies: Iterable[JudgedReply]) -> dict[tuple[str, ...], JudgedReply]:
+def _by_question(replies: Iterable[JudgedReply]) -> dict[Hashable, JudgedReply]:
     """Index by question and state of the KB; a case that occurs twice is left out."""
     found = _grouped(
         replies,
@@ -234,9 +231,9 @@ _Item = TypeVar("_Item")
 
 
 def _grouped(
-    items: Iterable[_Item], key: Callable[[_Item], tuple[str, ...]]
-) -> dict[tuple[str, ...], list[_Item]]:
-    found: dict[tuple[str, ...], list[_Item]] = {}
+    items: Iterable[_Item], key: Callable[[_Item], Hashable]
+) -> dict[Hashable, list[_Item]]:
+    found: dict[Hashable, list[_Item]] = {}
     for item in items:
         found.setdefault(key(item), []).append(item)
     return found

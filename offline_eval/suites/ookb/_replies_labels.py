@@ -119,6 +119,10 @@ class _Rate:
     outcomes: Collection[str]
     out_of_kb: bool
 
+    def counts(self, reply: JudgedReply) -> bool:
+        """Whether a reply has such an outcome."""
+        return _outcome(reply, self.criterion) in self.outcomes
+
 
 _RATES = (
     _Rate("abstention_rate", Judgement.ABSTENTION, ("yes",), True),
@@ -153,7 +157,7 @@ def _corrected(evidence: Evidence, labels: Labels) -> Iterator[CorrectedRate]:
                 labels,
                 among=[reply.row.reply_id for reply in own],
             )
-            raw = rate(own, lambda one, rate=wanted: _outcome(one, rate.criterion) in rate.outcomes)
+            raw = rate(own, wanted.counts)
             yield CorrectedRate(wanted.name, system, judge, labelled, raw, corrected)
 
 

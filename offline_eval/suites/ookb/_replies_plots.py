@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from ....calibration import Interval
 from ...report import Colour, Plot
 from ...run import ReplySystem
-from ._replies import ReplyCounts
-from ._replies_names import labels, plain_labels
+from ._replies import ReplyCounts, labels, plain_labels
 from ._replies_summary import RepliesSummary
 
 if TYPE_CHECKING:

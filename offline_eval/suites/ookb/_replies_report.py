@@ -28,10 +28,9 @@ from ...report import (
     percent,
 )
 from ...run import CaseKind, Judgement
-from ._replies import OFF, ReplyCounts, ReplyShape, error_types
+from ._replies import OFF, ReplyCounts, ReplyShape, error_types, labels, shared_factors, varying
 from ._replies_cases import false_abstentions, wrong_answers
 from ._replies_differences import Comparison
-from ._replies_names import labels, shared_factors, varying
 from ._replies_plots import base_plots, shown_bases
 from ._replies_summary import RepliesSummary, reply_rows
 from ._replies_tables import (
@@ -201,7 +200,8 @@ def _facts(summary: RepliesSummary) -> dict[str, Any]:
     for criterion in (Judgement.ABSTENTION, Judgement.FACTUALITY):
         first = evidence.primary(criterion)
         for of_reply in evidence.verdicts.values():
-            if first in (found := of_reply.get(criterion, {})) and found[first].estimate:
+            found = of_reply.get(criterion, {}).get(first or "")
+            if found is not None and found.estimate:
                 estimated[criterion] = None
         for reply in evidence.replies:
             verdict = evidence.verdict(reply.row.reply_id, criterion)

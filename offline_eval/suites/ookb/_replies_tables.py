@@ -8,10 +8,9 @@ from dataclasses import replace
 from ....calibration import Interval
 from ...report import Cell, Line, Table, decimal, one_line, p_value, percent
 from ...run import ReplySystem
-from ._replies import OFF, ReplyCounts, ReplyShape
+from ._replies import FACTORS, OFF, SEPARATOR, ReplyCounts, ReplyShape, change, distinct, varying
 from ._replies_differences import MEASURES, Comparison
 from ._replies_labels import LabelsSummary
-from ._replies_names import FACTORS, SEPARATOR, change, distinct, varying
 from ._replies_summary import Cost, CriterionCounts, SystemSummary
 from ._replies_topics import Topic
 from ._replies_what_if import REPLIES_WORDS

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from ....guard.errors import DeviceError, MissingDependencyError, ModelFolderError
 from ...report import one_line
 from ...run import Question
-from ._replies import JudgedReply, ReplyShape, shape_of
-from ._replies_names import distinct
+from ._replies import JudgedReply, ReplyShape, distinct, shape_of
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 How = Literal["topic", "source", "clusters", "word_clusters"]

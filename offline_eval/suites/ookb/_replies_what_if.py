@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ....guard.decision import Reason, Route
 from ....guard.policy import Policy
-from ...report import CASCADE_WITHOUT_WHAT_IF, Replied, Section, Templates, WhatIf, WhatIfCase
+from ...report import Replied, Section, Templates, WhatIf, WhatIfCase, cascade_without_what_if
 from ...run import ReplyRow, ReplySystem
 from ._replies import OFF, Evidence, JudgedReply
 
@@ -74,7 +74,7 @@ def _what_if(
     if policy is None:
         return REPLIES_WORDS.text("no_policy")
     if policy.scorer.stages:
-        return CASCADE_WITHOUT_WHAT_IF
+        return cascade_without_what_if()
     if policy.check_conflict and policy.may_follow:
         return REPLIES_WORDS.text("compares_answers")
     known = _KnownReplies.of(evidence, system, policy)

@@ -11,9 +11,10 @@ from ....guard.signals.relevance import DEFAULT_SCORER
 from ...data import PassageKind
 from ...run import CaseKind, Judgement, LeaveOut
 from .._parts import SuiteSettings
-from ._sources import DEFAULT_KEY
 
 _AskedKind = Literal[CaseKind.LEFT_OUT, CaseKind.IN_KB, CaseKind.SYNTHETIC]
+# Field of the metadata of documents that names their source.
+DEFAULT_KEY = "source"
 _SYSTEMS = "Systems under test"
 
 

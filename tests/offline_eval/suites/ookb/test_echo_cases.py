@@ -65,13 +65,3 @@ def test_they_are_reported_and_nothing_else_changes(measured: Path, tmp_path: Pa
     assert (len(found.measured.echoes), found.echoes_passing()) == (COUNT, 0)
     document = signals_document(read_signals(measured))
     assert "Passes when a passage repeats the question" in str(document.sections)
-
-
-def test_a_run_without_them_does_not_speak_of_them(tmp_path: Path) -> None:
-    questions = tmp_path / "kb.jsonl"
-    write_toy_questions(questions, 8)
-    instruments = Instruments(LexicalScorer(), ToyEncoder(embed))
-    settings = MeasureSettings(questions=questions)
-    run = run_suite(MEASURE, settings, tmp_path / "run", [instruments]).folder
-    assert "echo" not in read_signals(run).to_dict()
-    assert "repeats" not in str(signals_document(read_signals(run)).sections)

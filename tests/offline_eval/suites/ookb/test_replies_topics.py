@@ -104,10 +104,3 @@ def test_without_the_embedded_model_words_stand_in(
     assert found.how == "word_clusters"
     assert sum(topic.questions for topic in found.topics) == 30
     assert len(found.topics) > 1
-
-
-@pytest.mark.slow
-def test_the_embedded_model_groups_alike_questions() -> None:
-    found = breakdown(questions(21))
-
-    assert sorted(topic.questions for topic in found.topics) == [7, 7, 7]

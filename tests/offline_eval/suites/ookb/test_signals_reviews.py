@@ -8,7 +8,6 @@ import pytest
 
 from knowgate.offline_eval.report import WhatIf
 from knowgate.offline_eval.run import MeasuredRun, Review
-from knowgate.offline_eval.suites.ookb import MEASURE
 from knowgate.offline_eval.suites.ookb._signals_report import signals_document, signals_what_if
 from knowgate.offline_eval.suites.ookb._signals_summary import (
     SignalsSummary,
@@ -74,11 +73,6 @@ def test_the_report_says_what_was_reviewed_and_what_to_do_next(run: Path) -> Non
     assert "unsure, counted as not answered: 1" in done
 
 
-def test_a_run_without_a_policy_names_the_command_too(write_run: WriteRun) -> None:
-    run = read(write_run(pairs(IN_KB, LEFT_OUT)))
-    assert "shows them one by one, and asks" in text_of(run)
-
-
 def test_an_answered_case_that_passes_is_shown_as_no_mistake(run: Path) -> None:
     found = {case.row.case_id: case for case in read(run).scored}
     reviewed = say(run, q0=Review.Verdict.ANSWERED).scored
@@ -100,8 +94,3 @@ def test_other_thresholds_are_judged_by_the_same_cases_as_the_rates(run: Path) -
     # It passes, rightly.
     assert (outcomes.coverage.part, outcomes.coverage.whole) == (9, 12)
     assert outcomes.wrong.part == 2
-
-
-def test_the_suite_reports_a_reviewed_run(run: Path) -> None:
-    reviewed = say(run, q0=Review.Verdict.ANSWERED)
-    assert MEASURE.report(reviewed).values["reviews"]["answered"] == 1

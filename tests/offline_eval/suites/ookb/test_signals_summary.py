@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import math
 
 import pytest
 
@@ -174,38 +173,6 @@ def test_a_policy_that_checks_conflict_is_judged_by_its_relevance(write_run: Wri
     assert summary.policy is not None
     assert summary.policy.measures_more
     assert summary.policy.memory_threshold is None
-
-
-def test_a_policy_that_answers_from_memory_is_judged_by_its_relevance(write_run: WriteRun) -> None:
-    wide = policy(confidence_threshold=0.7, allowed_routes=("follow_context", "answer", "abstain"))
-    run = write_run(pairs([0.9], [0.1]), test_questions=["q0"], calibration={"policy": wide})
-
-    summary = read_signals(run)
-
-    assert (summary.in_kb.abstained, summary.left_out.abstained) == (0, 1)
-    assert summary.policy is not None
-    assert (summary.policy.memory_threshold, summary.policy.measures_more) == (0.7, True)
-
-
-def test_the_policy_is_reported_with_guarantee_and_words(write_run: WriteRun) -> None:
-    value = read_signals(write_run(pairs([0.9], [0.1]), test_questions=["q0"])).to_dict()
-
-    assert value["policy"]["threshold"] == 0.5
-    assert value["policy"]["guarantee"]["risk"] == 0.1
-    assert value["policy"]["words"] == "At most 10 % pass."
-
-
-def test_the_bootstrap_of_a_larger_run_brackets_its_value(write_run: WriteRun) -> None:
-    in_kb = [0.5 + 0.4 * math.sin(number) for number in range(40)]
-    left_out = [0.4 + 0.3 * math.cos(3 * number) for number in range(40)]
-
-    auroc = read_signals(write_run(pairs(in_kb, left_out))).auroc
-
-    assert auroc.value is not None
-    assert auroc.low is not None
-    assert auroc.high is not None
-    assert auroc.low < auroc.value < auroc.high
-    assert auroc.n == 40
 
 
 def test_questions_that_share_a_passage_are_told_of(write_run: WriteRun) -> None:
