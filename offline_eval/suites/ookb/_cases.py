@@ -148,13 +148,7 @@ def build_cases(
     that false abstention can be measured on the same questions.
     """
     return [
-        Case(
-            case_id=f"{record.question_id}/{kind.value}",
-            question_id=record.question_id,
-            kind=kind,
-            question=record.question,
-            passage_id=knowledge_base.passage_of[record.question_id],
-        )
+        question_case(record, kind, knowledge_base.passage_of[record.question_id])
         for record in questions
         for kind in kinds
     ]
@@ -165,19 +159,22 @@ def cases_of(
 ) -> list[Case]:
     """The cases of one knowledge base, question by question; synthetic questions last."""
     kept = [kind for kind in kinds if kind is not CaseKind.SYNTHETIC]
-    cases = build_cases(base.asked, base.knowledge_base, kept)
-    if CaseKind.SYNTHETIC in kinds:
-        cases += [
-            Case(
-                case_id=f"{question.question_id}/{CaseKind.SYNTHETIC.value}",
-                question_id=question.question_id,
-                kind=CaseKind.SYNTHETIC,
-                question=question.question,
-                passage_id="",
-            )
-            for question in synthetic
-        ]
-    return cases
+    made_up = synthetic if CaseKind.SYNTHETIC in kinds else ()
+    return [
+        *build_cases(base.asked, base.knowledge_base, kept),
+        *(question_case(one, CaseKind.SYNTHETIC) for one in made_up),
+    ]
+
+
+def question_case(record: QuestionRecord | Question, kind: CaseKind, passage_id: str = "") -> Case:
+    """Make a case of a question; without a passage nothing of the knowledge base answers it."""
+    return Case(
+        case_id=f"{record.question_id}/{kind.value}",
+        question_id=record.question_id,
+        kind=kind,
+        question=record.question,
+        passage_id=passage_id,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,48 +192,35 @@ class Topics:
         return [bool(nearest >= SAME_TOPIC) for nearest in cosines.max(axis=1)]
 
 
-@dataclass(frozen=True, slots=True)
-class OwnPassages:
-    """The passages of a knowledge base that go together.
+def passages_together(
+    records: Sequence[QuestionRecord], base: KnowledgeBase, leave_out: LeaveOut
+) -> tuple[Mapping[str, frozenset[str]], Mapping[str, str]]:
+    """Find which passages go together: the passage alone, its page, or its topic.
 
-    Attributes:
-        left_out: by passage, the ids of those that are left out with it.
-        unit: by passage, the one whose evidence it shares.
+    The page are the passages whose questions name one `source`, its fragment aside.
+
+    Args:
+        records: the questions.
+        base: their passages.
+        leave_out: what goes.
+
+    Returns:
+        By passage, the ids of those that are left out with it, and the one whose evidence it
+        shares.
     """
-
-    left_out: Mapping[str, frozenset[str]]
-    unit: Mapping[str, str]
-
-    @classmethod
-    def of(
-        cls, records: Sequence[QuestionRecord], base: KnowledgeBase, leave_out: LeaveOut
-    ) -> OwnPassages:
-        """Find what goes together: the passage alone, its page, or its topic.
-
-        The page are the passages whose questions name one `source`, its fragment aside.
-
-        Args:
-            records: the questions.
-            base: their passages.
-            leave_out: what goes.
-        """
-        if leave_out is LeaveOut.SOURCE:
-            return cls({name: frozenset({name}) for name in base.passages}, _same(base.passages))
-        pages = _pages(records, base)
-        wide = pages if leave_out is LeaveOut.PAGE else _on_topic(base, pages)
-        holding: dict[Label, set[str]] = defaultdict(set)
-        for name, own in pages.items():
-            for page in own:
-                holding[page].add(name)
-        left_out = {
-            name: frozenset(other for page in several for other in holding[page])
-            for name, several in wide.items()
-        }
-        return cls(left_out, units(wide))
-
-
-def _same(names: Mapping[str, object]) -> dict[str, str]:
-    return {name: name for name in names}
+    if leave_out is LeaveOut.SOURCE:
+        return {name: frozenset({name}) for name in base.passages}, {n: n for n in base.passages}
+    pages = _pages(records, base)
+    wide = pages if leave_out is LeaveOut.PAGE else _on_topic(base, pages)
+    holding: dict[Label, set[str]] = defaultdict(set)
+    for name, own in pages.items():
+        for page in own:
+            holding[page].add(name)
+    left_out = {
+        name: frozenset(other for page in several for other in holding[page])
+        for name, several in wide.items()
+    }
+    return left_out, units(wide)
 
 
 def _pages(records: Sequence[QuestionRecord], base: KnowledgeBase) -> dict[str, set[Label]]:
@@ -277,9 +264,8 @@ def left_out_together(
     assert base is not None
     # All of the file: the pages of passages whose questions are not asked count, too.
     records = QuestionRecord.read(settings.questions)
-    together = OwnPassages.of(records, base, settings.leave_out)
-    everything = len(base.passages)
-    if all(len(gone) == everything for gone in together.left_out.values()):
+    left_out, unit = passages_together(records, base, settings.leave_out)
+    if all(len(gone) == len(base.passages) for gone in left_out.values()):
         raise InputError(
             f"all questions are on one {settings.leave_out}",
             where=str(settings.questions),
@@ -288,8 +274,8 @@ def left_out_together(
     return [
         replace(
             one,
-            left_out=together.left_out[one.case.passage_id],
-            unit=together.unit[one.case.passage_id],
+            left_out=left_out[one.case.passage_id],
+            unit=unit[one.case.passage_id],
         )
         if one.case.passage_id
         else one
@@ -315,7 +301,7 @@ def sizes_of_units(
     records = QuestionRecord.read(path, need_answer=not served)
     if not served:
         base = KnowledgeBase.of(records, kind, where=str(path))
-        unit = OwnPassages.of(records, base, leave_out).unit
+        _, unit = passages_together(records, base, leave_out)
         return list(Counter(unit[name] for name in base.passage_of.values()).values())
     named: list[Label | str] = []
     for record in records:

@@ -31,7 +31,7 @@ from ...run import (
 from ...systems import Case
 from .._parts import Ending, ModelChoice, RunResult, System, Work, questions_tuned_on
 from ..base import Suite, SuiteRun
-from ._cases import MeasuredCase, build_cases
+from ._cases import MeasuredCase, build_cases, question_case
 from ._instruments import Instruments, ServedInstruments
 from ._leaving_out import left_out_together
 from ._settings import MeasureSettings
@@ -69,7 +69,11 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         records = QuestionRecord.read(settings.questions, need_answer=not settings.served)
         base = None
         if settings.served:
-            found = [one for record in records for one in _served_cases(record, settings.kinds)]
+            found = [
+                MeasuredCase(question_case(record, kind), record, None)
+                for record in records
+                for kind in _served_kinds(record, settings)
+            ]
         else:
             base = KnowledgeBase.of(records, settings.passage, where=os.fspath(settings.questions))
             by_id = {record.question_id: record for record in records}
@@ -80,7 +84,8 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         if settings.unanswerable is None:
             return found
         missing = QuestionRecord.read_unanswerable(settings.unanswerable, beside=records)
-        return [*found, *(_case(record, CaseKind.UNANSWERABLE, base) for record in missing)]
+        kind = CaseKind.UNANSWERABLE
+        return [*found, *(MeasuredCase(question_case(one, kind), one, base) for one in missing)]
 
     def limited(self, cases: Sequence[MeasuredCase], limit: int | None) -> Sequence[MeasuredCase]:
         """Return the cases of the first questions, answerable or not, of the whole base."""
@@ -307,25 +312,13 @@ def _tuned_on(instruments: Instruments, cases: Sequence[MeasuredCase]) -> dict[s
     return {"tuned_on": found} if found else {}
 
 
-def _served_cases(record: QuestionRecord, kinds: Sequence[CaseKind]) -> list[MeasuredCase]:
-    """Make the cases of a question that a served chain is asked.
+def _served_kinds(record: QuestionRecord, settings: MeasureSettings) -> Sequence[CaseKind]:
+    """Return the kinds of cases of a question that a served chain is asked.
 
     Without answer, passage and source nobody knows whether its answer is there.
     """
     known = record.answer or record.passage or record.source
-    return [_case(record, kind, None) for kind in (kinds if known else (CaseKind.LIVE,))]
-
-
-def _case(record: QuestionRecord, kind: CaseKind, base: KnowledgeBase | None) -> MeasuredCase:
-    """Make a case of a question that has no passage of its own in `base`."""
-    case = Case(
-        case_id=f"{record.question_id}/{kind.value}",
-        question_id=record.question_id,
-        kind=kind,
-        question=record.question,
-        passage_id="",
-    )
-    return MeasuredCase(case, record, base)
+    return settings.kinds if known else (CaseKind.LIVE,)
 
 
 def _require_same_scores(folder: Path, instruments: Instruments) -> None:

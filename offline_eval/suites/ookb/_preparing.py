@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import Any
 
@@ -17,7 +17,6 @@ from ...run import (
     Question,
     RepliesAsked,
     ReplyCase,
-    ReplySystem,
     StoredPassage,
 )
 from ...systems import Asked, Case, Comparison, Systems, SystemUnderTest
@@ -47,10 +46,6 @@ class Prepared:
     replay: Replay
     synthetic: Mapping[str, Sequence[Question]] = field(default_factory=dict)
 
-    def with_synthetic(self, questions: Mapping[str, Sequence[Question]]) -> Prepared:
-        """The same, asking made-up questions as well."""
-        return replace(self, synthetic=questions)
-
     @property
     def makes_up_questions(self) -> bool:
         """Whether questions without an answer in the knowledge base are to be written."""
@@ -68,10 +63,6 @@ class Prepared:
     def items(self) -> list[Asked]:
         """All replies of the run: those to be asked for, then those of the logs."""
         return [*self.systems.items(self.cases()), *self.replay.items]
-
-    def records(self) -> list[ReplySystem]:
-        """All systems under test, as the manifest has them."""
-        return [system.record for system in (*self.systems.live, *self.replay.systems)]
 
     def reply_cases(self) -> list[ReplyCase]:
         """All cases, each once, with whether the guards' policies were fitted on them."""
@@ -126,7 +117,7 @@ class Prepared:
     def asked(self) -> RepliesAsked:
         """What is asked of whom, for the manifest and the files of the run."""
         return RepliesAsked(
-            systems=self.records(),
+            systems=[one.record for one in (*self.systems.live, *self.replay.systems)],
             questions=self.questions(),
             passages=self.passages(),
             cases=self.reply_cases(),

@@ -389,50 +389,61 @@ def summarise_replies(
     )
 
 
+# Columns of `replies.csv`, and where a reply has them; empty where something on the way is None.
+_COLUMNS = {
+    "reply_id": "row.reply_id",
+    "system_id": "system.system_id",
+    "model": "system.model",
+    "prompt": "system.prompt",
+    "retrieval": "system.retrieval",
+    "guard": "system.guard",
+    "replayed": "system.replayed",
+    "case_id": "case.case_id",
+    "question_id": "case.question_id",
+    "kind": "case.kind.value",
+    "knowledge_base": "case.knowledge_base",
+    "topic": "question.topic",
+    "held_out": "case.held_out",
+    "question": "question.question",
+    "expected_answer": "question.answer",
+    "context": "row.context.kind",
+    "context_passages": "row.context.passages",
+    "response": "row.response",
+    "citation": "row.citation",
+    "route": "row.route.value",
+    "reason": "row.reason",
+    "relevance": "row.relevance",
+    "confidence": "row.confidence",
+    "calls": "row.calls",
+    "input_tokens": "row.input_tokens",
+    "output_tokens": "row.output_tokens",
+    "seconds": "row.seconds",
+    "error_type": "row.error.type",
+    "error": "row.error.detail",
+    "abstained": "abstained",
+    "factuality": "tier",
+    "failure": "failure",
+}
+
+
 def reply_rows(evidence: Evidence) -> Iterator[list[object]]:
     """Yield the lines of `replies.csv`: the header and a row per reply.
 
     There is one more column per criterion and judge.
     """
     verdicts = [(name, judge) for name, judges in evidence.judges.items() for judge in judges]
-    header: list[object] | None = None
+    yield [*_COLUMNS, *(f"{criterion}:{judge}" for criterion, judge in verdicts)]
     for reply in (*evidence.replies, *evidence.failed):
-        values = _values(reply)
         said = evidence.verdicts.get(reply.row.reply_id, {})
-        for criterion, judge in verdicts:
-            found = said.get(criterion, {}).get(judge)
-            values[f"{criterion}:{judge}"] = None if found is None else found.outcome
-        if header is None:
-            header = list(values)
-            yield header
-        yield list(values.values())
+        outcomes = (said.get(criterion, {}).get(judge) for criterion, judge in verdicts)
+        yield [
+            *(_value(reply, path) for path in _COLUMNS.values()),
+            *(None if found is None else found.outcome for found in outcomes),
+        ]
 
 
-def _values(reply: JudgedReply) -> dict[str, object]:
-    row, case, system, question = reply.row, reply.case, reply.system, reply.question
-    context, error = row.context, row.error
-    return {
-        "reply_id": row.reply_id,
-        **{name: getattr(system, name) for name in ("system_id", "model", "prompt")},
-        **{name: getattr(system, name) for name in ("retrieval", "guard", "replayed")},
-        "case_id": case.case_id,
-        "question_id": case.question_id,
-        "kind": case.kind.value,
-        "knowledge_base": case.knowledge_base,
-        "topic": question.topic,
-        "held_out": case.held_out,
-        "question": question.question,
-        "expected_answer": question.answer,
-        "context": context and context.kind,
-        "context_passages": context and "; ".join(context.passages),
-        "response": row.response,
-        "citation": row.citation,
-        "route": row.route and row.route.value,
-        **{name: getattr(row, name) for name in ("reason", "relevance", "confidence", "calls")},
-        **{name: getattr(row, name) for name in ("input_tokens", "output_tokens", "seconds")},
-        "error_type": error and error.type,
-        "error": error and error.detail,
-        "abstained": reply.abstained,
-        "factuality": reply.tier,
-        "failure": reply.failure,
-    }
+def _value(reply: JudgedReply, path: str) -> object:
+    value: Any = reply
+    for name in path.split("."):
+        value = None if value is None else getattr(value, name)
+    return "; ".join(value) if isinstance(value, tuple) else value

@@ -311,16 +311,10 @@ def _histograms(summary: SignalsSummary) -> Plot | None:
         panels[-1].set_xlabel("relevance (calibrated)" if calibrated else "raw relevance score")
         panels[-1].set_xlim(edges[0], edges[-1])
 
-    notes = ""
-    if threshold is not None:
-        notes += f" The dashed line is the threshold, {threshold:.3f}: cases to its right pass."
-    if len(shown) < len(cases):
-        notes += f" Not drawn, because nothing was retrieved: {len(cases) - len(shown)}."
     return Plot(
         name="scores",
         title="How relevance is distributed",
-        caption="All measured questions. The less the first and the last panel overlap, the "
-        "better the guard can tell them apart." + notes,
+        caption=_WORDS.text("caption_of_scores", threshold, len(cases) - len(shown)),
         draw=draw,
         size=(7.4, 0.8 + 1.5 * len(kinds)),
     )
@@ -355,14 +349,10 @@ def _roc(summary: SignalsSummary) -> Plot | None:
         axes.set_ylabel("answer in knowledge base: share that passes")
         axes.legend(loc="lower right")
 
-    half, point = "", ""
-    if run.calibration is not None:
-        half, point = ", those calibrated on included", " The dot is the policy’s threshold."
     return Plot(
         name="roc",
         title="ROC curve",
-        caption=f"All measured questions{half}. The area under the curve is the AUROC; the upper "
-        f"left corner is the ideal.{point}",
+        caption=_WORDS.text("caption_of_roc", run.calibration is not None),
         draw=draw,
         size=(5.0, 5.0),
         half=True,
@@ -408,8 +398,7 @@ def _risk_coverage(summary: SignalsSummary, which: str) -> Plot | None:
     return Plot(
         name="risk-coverage",
         title="Risk against coverage",
-        caption=f"{which}, retrieval misses excluded. Moving the threshold moves "
-        "along the curve; the lower right corner is the ideal.",
+        caption=_WORDS.text("caption_of_risk", which),
         draw=draw,
         size=(5.0, 5.0),
         half=True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -206,7 +206,7 @@ class OokbSuite(Suite[OokbSettings, OokbCase, ReplyRow, RepliesSummary]):
             characters=settings.context_chars,
         )
         if prepared.makes_up_questions:
-            prepared = prepared.with_synthetic(_made_up(folder, prepared, run))
+            prepared = replace(prepared, synthetic=_made_up(folder, prepared, run))
         run.require(prepared.items())
         found = OokbCases.of(prepared)
         found.run, found.judges = run, judges

@@ -97,4 +97,4 @@ def test_the_nearest_of_several_comes_first() -> None:
     found = left_out_check(records, base, PassageIndex(base, ToyEncoder()))
 
     assert [one.passage_id for one in found if one.question_id == "0"] == ["2", "1"]
-    assert all(isinstance(one, AnswerElsewhere) and 0 < one.similarity <= 1 for one in found)
+    assert all(isinstance(one, AnswerElsewhere) and 0 < (one.similarity or 0) <= 1 for one in found)
