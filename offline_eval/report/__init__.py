@@ -30,7 +30,7 @@ from ._plots import Colour, Plot
 from ._tables import Cell, Line, Table
 from ._templates import Templates, explained
 from ._text import counted, decimal, estimate_text, one_line, p_value, percent
-from ._what_if import Replied, WhatIf, WhatIfCase
+from ._what_if import WhatIf, WhatIfCase
 from ._writing import ReportPaths, ReportWriter
 
 __all__ = [
@@ -49,7 +49,6 @@ __all__ = [
     "Passages",
     "Plot",
     "Prose",
-    "Replied",
     "ReportPaths",
     "ReportWriter",
     "Section",

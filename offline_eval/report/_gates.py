@@ -225,7 +225,7 @@ class GateResult:
 
 
 # Where more calls failed, the other numbers say little: gates fail unless one names `failed`.
-_MOST_FAILED = parse_gate("failed>5%")
+_MAX_FAILED = parse_gate("failed>5%")
 
 
 def check_gates(report: Mapping[str, Any], expressions: Sequence[str]) -> tuple[GateResult, ...]:
@@ -282,9 +282,9 @@ def _checked(
             value = look_up(numbers, gate)
             found.append(GateResult(gate, value, value is None or gate.fails(value), system))
         if gates and "failed" in numbers and all(gate.path[0] != "failed" for gate in gates):
-            share = look_up(numbers, _MOST_FAILED)
-            if share is not None and _MOST_FAILED.fails(share):
-                found.append(GateResult(_MOST_FAILED, share, True, system))
+            share = look_up(numbers, _MAX_FAILED)
+            if share is not None and _MAX_FAILED.fails(share):
+                found.append(GateResult(_MAX_FAILED, share, True, system))
     return tuple(found)
 
 

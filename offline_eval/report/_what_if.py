@@ -26,7 +26,7 @@ _WORDS = Templates(Path(__file__).parent / "templates" / "what_if.txt")
 _ROWS = 11
 _QUESTION_LIMIT = 140
 # Of more cases the page lists names alone, so that it stays small.
-_MOST_WITH_TEXT = 5000
+_MAX_WITH_TEXT = 5000
 
 Replied = Literal["right", "wrong", "abstained"]
 
@@ -308,7 +308,7 @@ class WhatIf:
     def data(self) -> str:
         """The cases as JSON, for a script element: no text can end it."""
         relevance, confidence = self.start
-        with_text = len(self.cases) <= _MOST_WITH_TEXT
+        with_text = len(self.cases) <= _MAX_WITH_TEXT
         questions = list(dict.fromkeys(case.question for case in self.cases)) if with_text else []
         places = {question: place for place, question in enumerate(questions)}
         policy = self.policy

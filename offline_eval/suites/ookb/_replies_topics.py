@@ -20,9 +20,9 @@ How = Literal["topic", "source", "clusters", "word_clusters"]
 
 # Fewer questions than this say nothing by cluster.
 _FEWEST = 20
-_MOST_CLUSTERS = 10
+_MAX_CLUSTERS = 10
 # Beyond that the embedded model would take minutes for a rough map.
-_MOST_EMBEDDED = 2000
+_MAX_EMBEDDED = 2000
 _SEED = 0
 _KEYWORDS = 3
 _WORD_DIMENSIONS = 64
@@ -105,7 +105,7 @@ def _clustered(questions: Sequence[Question], embed: Embed | None) -> tuple[How,
     from sklearn.cluster import KMeans
 
     texts = [one_line(question.question) for question in questions]
-    wanted = min(_MOST_CLUSTERS, max(2, round((len(questions) / 2) ** 0.5)))
+    wanted = min(_MAX_CLUSTERS, max(2, round((len(questions) / 2) ** 0.5)))
     how, vectors = _vectors(texts, embed)
     if len(np.unique(vectors, axis=0)) < wanted:
         return how, {}
@@ -119,7 +119,7 @@ def _clustered(questions: Sequence[Question], embed: Embed | None) -> tuple[How,
 
 
 def _vectors(texts: Sequence[str], embed: Embed | None) -> tuple[How, NDArray[np.float64]]:
-    if embed is None and len(texts) > _MOST_EMBEDDED:
+    if embed is None and len(texts) > _MAX_EMBEDDED:
         return "word_clusters", _word_vectors(texts)
     if embed is None:
         try:

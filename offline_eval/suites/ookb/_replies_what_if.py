@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from ....guard.decision import Reason, Route
 from ....guard.policy import Policy
-from ...report import Replied, Section, Templates, WhatIf, WhatIfCase, cascade_without_what_if
+from ...report import Section, Templates, WhatIf, WhatIfCase, cascade_without_what_if
 from ...run import ReplyRow, ReplySystem
 from ._replies import OFF, Evidence, JudgedReply
 
@@ -195,7 +196,7 @@ def _found_nothing(row: ReplyRow, twin: JudgedReply | None) -> bool:
     return row.relevance == 0.0 and empty
 
 
-def _replied(reply: JudgedReply | None) -> Replied | None:
+def _replied(reply: JudgedReply | None) -> Literal["right", "wrong", "abstained"] | None:
     if reply is None or reply.wrong is None:
         return None
     if reply.abstained:
