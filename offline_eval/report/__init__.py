@@ -12,7 +12,7 @@ A gate states under which condition a release must not go out, as after `--fail-
 
 from __future__ import annotations
 
-from ._cascade import CascadeStages
+from ._cascade import CascadeStages, cascade_without_what_if
 from ._document import (
     Case,
     CaseLine,
@@ -26,10 +26,10 @@ from ._document import (
     Prose,
     Section,
 )
-from ._explanations import explained
 from ._plots import Colour, Plot
 from ._tables import Cell, Line, Table
-from ._text import counted, decimal, estimate_text, one_line, percent
+from ._templates import Templates, explained
+from ._text import counted, decimal, estimate_text, one_line, p_value, percent
 from ._what_if import WhatIf, WhatIfCase
 from ._writing import ReportPaths, ReportWriter
 
@@ -53,12 +53,15 @@ __all__ = [
     "ReportWriter",
     "Section",
     "Table",
+    "Templates",
     "WhatIf",
     "WhatIfCase",
+    "cascade_without_what_if",
     "counted",
     "decimal",
     "estimate_text",
     "explained",
     "one_line",
+    "p_value",
     "percent",
 ]

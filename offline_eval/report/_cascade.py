@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ...guard.decision import Route
 from ...guard.policy import CascadeRule, Policy
 from ._document import Facts
 from ._tables import Cell, Table
-from ._text import counted, percent
+from ._templates import Templates
 
+_WORDS = Templates(Path(__file__).parent / "templates" / "what_if.txt")
 _STAGES = {
     "cheap": "Cheap scorer alone, outside the band",
     "costly": "Verdict of the costly scorer",
@@ -72,40 +74,20 @@ class CascadeStages:
             },
         }
 
-    def blocks(self, policy: Policy | None) -> tuple[str | Table | Facts | None, ...]:
+    def blocks(self, policy: Policy | None) -> tuple[str | Table | Facts, ...]:
         """Return what a report shows.
 
         Args:
             policy: that decided; None where it is not known.
         """
-        rule = None if policy is None else _rule(policy)
-        shown = None
-        if policy is not None and rule is not None:
-            shown = Facts(tuple(_facts(policy, rule)))
-        return (self._asked_words(policy), self._failed_words(rule), self._table(), shown)
-
-    def _asked_words(self, policy: Policy | None) -> str:
-        saved = self.decisions - self.asked
-        words = (
-            f"The costly scorer was asked in {self.asked} of {counted(self.decisions, 'decision')} "
-            f"({percent(self.asked / self.decisions)}); {counted(saved, 'call')} of it saved."
-        )
-        shares = {} if policy is None else _calibrated(policy)
-        if shares:
-            words += (
-                f" In calibration it was asked about {percent(shares['in_kb'])} of the questions "
-                f"whose answer was there, and {percent(shares['left_out'])} of the others."
-            )
-        return words
-
-    def _failed_words(self, rule: CascadeRule | None) -> str:
-        if not self.failed:
-            return "The costly scorer never failed."
-        words = (
-            f"It failed in {self.failed} of these {counted(self.asked, 'decision')} "
-            f"({percent(self.failed / self.asked)})"
-        )
-        return f"{words}; {_fallback(rule)}." if rule is not None else f"{words}."
+        rule = _rule(policy)
+        fallback = _WORDS.text("fallback", rule) if rule is not None else ""
+        said = _WORDS.paragraphs("stages", self, _asked_in_calibration(policy), fallback)
+        if policy is None or rule is None:
+            return (*said, self._table())
+        terms = _WORDS.terms("rule", rule, *policy.scorer.stages, policy.may_follow)
+        facts = Facts(tuple(term for term in terms if not isinstance(term, str)))
+        return (*said, self._table(), facts)
 
     def _table(self) -> Table:
         routes = [
@@ -121,8 +103,13 @@ class CascadeStages:
         return Table.from_columns("Decided by", [_STAGES[name] for name in self.counts], columns)
 
 
-def _rule(policy: Policy) -> CascadeRule | None:
-    if not policy.scorer.stages:
+def cascade_without_what_if() -> str:
+    """Say why no other threshold of a cascade can be tried."""
+    return _WORDS.text("cascade")
+
+
+def _rule(policy: Policy | None) -> CascadeRule | None:
+    if policy is None or not policy.scorer.stages:
         return None
     settings: dict[str, Any] = dict(policy.scorer.settings)
     return CascadeRule(
@@ -130,30 +117,11 @@ def _rule(policy: Policy) -> CascadeRule | None:
     )
 
 
-def _facts(policy: Policy, rule: CascadeRule) -> Iterable[tuple[str, str]]:
-    cheap, costly = policy.scorer.stages
-    low, high = f"{rule.threshold:.4g}", f"{rule.threshold + rule.reach:.4g}"
-    yield "scorers", f"cheap: {cheap.kind}; costly: {costly.kind}"
-    yield "band", f"the costly scorer is asked about cheap values from {low} to below {high}"
-    yield (
-        "threshold",
-        f"{low} after the verdict; a cheap value from {high} on suffices alone"
-        if policy.may_follow
-        else "none, no context is followed",
-    )
-    yield "failure of the costly scorer", _fallback(rule)
-
-
-def _fallback(rule: CascadeRule) -> str:
-    if rule.fallback is None:
-        return "the context then does not suffice"
-    return f"the context then suffices from the cheap value {rule.fallback:.4g} on"
-
-
-def _calibrated(policy: Policy) -> dict[str, float]:
+def _asked_in_calibration(policy: Policy | None) -> dict[str, float]:
+    """Return the share of cases of each kind that the costly scorer was asked about, if known."""
     found = {}
     for case in ("in_kb", "left_out"):
-        histogram = policy.histograms.get(f"asked.{case}")
+        histogram = None if policy is None else policy.histograms.get(f"asked.{case}")
         if histogram is None or not sum(histogram.counts):
             return {}
         found[case] = histogram.counts[1] / sum(histogram.counts)

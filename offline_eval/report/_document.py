@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ..._version import __version__
-from ._data_frame import measures_frame
+from ._gates import measures_frame
 from ._plots import Plot
 from ._tables import Table, Text
 from ._text import UNKNOWN, Estimated, flat, percent, range_text
@@ -208,7 +208,7 @@ class Section:
         return cls("Settings and hashes", (Facts(tuple(pairs), code=True),))
 
     @classmethod
-    def next_steps(cls, steps: Sequence[tuple[str, str]]) -> Section:
+    def next_steps(cls, steps: Sequence[Text]) -> Section:
         """Make the section that ends a report: what to do, and how, the most urgent first."""
         return cls("What to do next", (Prose(tuple(steps), bullets=True),))
 

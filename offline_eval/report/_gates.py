@@ -1,4 +1,4 @@
-"""Read gates, find the numbers that they name in a report, and check them."""
+"""Read gates, find the numbers that they name in a report, and check them; all as a data frame."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import difflib
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...guard.errors import InputError
+from ...guard.errors import InputError, optional_import
 from ._tables import Cell, Line, Table
+
+if TYPE_CHECKING:
+    import pandas
 
 _COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
@@ -222,7 +225,7 @@ class GateResult:
 
 
 # Where more calls failed, the other numbers say little: gates fail unless one names `failed`.
-_MOST_FAILED = parse_gate("failed>5%")
+_MAX_FAILED = parse_gate("failed>5%")
 
 
 def check_gates(report: Mapping[str, Any], expressions: Sequence[str]) -> tuple[GateResult, ...]:
@@ -279,9 +282,9 @@ def _checked(
             value = look_up(numbers, gate)
             found.append(GateResult(gate, value, value is None or gate.fails(value), system))
         if gates and "failed" in numbers and all(gate.path[0] != "failed" for gate in gates):
-            share = look_up(numbers, _MOST_FAILED)
-            if share is not None and _MOST_FAILED.fails(share):
-                found.append(GateResult(_MOST_FAILED, share, True, system))
+            share = look_up(numbers, _MAX_FAILED)
+            if share is not None and _MAX_FAILED.fails(share):
+                found.append(GateResult(_MAX_FAILED, share, True, system))
     return tuple(found)
 
 
@@ -303,3 +306,43 @@ def gate_table(results: Sequence[GateResult]) -> Table:
             for result in results
         ),
     )
+
+
+_PLAIN = re.compile(r"[^\s.<>=!\[\]]+")
+
+
+def measures_frame(values: Mapping[str, Any]) -> pandas.DataFrame:
+    """Return one line per measure with an interval: its name, value, interval and n.
+
+    Args:
+        values: what `report.json` holds.
+
+    Raises:
+        MissingDependencyError: pandas is not installed.
+    """
+    pd = optional_import("pandas")
+    found = list(_measures(values, ""))
+    columns = {
+        "measure": pd.Series([name for name, _ in found], dtype="string"),
+        **{
+            key: pd.Series([one[key] for _, one in found], dtype="float64")
+            for key in ("value", "low", "high")
+        },
+        "n": pd.Series([one.get("n") for _, one in found], dtype="Int64"),
+    }
+    return pd.DataFrame(columns)
+
+
+def _measures(value: Any, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield what has a value and an interval, by the name that gates take."""
+    if isinstance(value, Mapping) and {"value", "low", "high"} <= value.keys():
+        yield name, value
+        return
+    for key, item in named_children(value):
+        yield from _measures(item, f"{name}{_part(key, first=not name)}")
+
+
+def _part(key: str, *, first: bool) -> str:
+    if _PLAIN.fullmatch(key):
+        return key if first else f".{key}"
+    return f"[{key}]"

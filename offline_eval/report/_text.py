@@ -166,6 +166,18 @@ def signed_points(share: float) -> str:
     return decimal(100 * share, 1, signed=True)
 
 
+def p_value(value: float | None) -> str:
+    """Write a p-value briefly.
+
+    Example:
+        >>> p_value(0.0312), p_value(0.5), p_value(None)
+        ('0.031', '0.500', '–')
+    """
+    if value is None:
+        return UNKNOWN
+    return f"<{_SPACE}0.001" if value < 0.001 else f"{value:.3f}"
+
+
 def short_range(estimate: Estimated, text: Callable[[float], str]) -> str:
     """Write an interval as briefly as possible, as "30–95 %"; empty where it is undefined."""
     if estimate.low is None or estimate.high is None:

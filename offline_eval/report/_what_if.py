@@ -10,20 +10,23 @@ the same order.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ...guard.decision import Route
 from ...guard.policy import Policy
 from ...guard.routing import Signals, decide_route
 from ._tables import Cell, Line, Table
+from ._templates import Templates
 from ._text import UNKNOWN, one_line, percent
 
+_WORDS = Templates(Path(__file__).parent / "templates" / "what_if.txt")
 _ROWS = 11
 _QUESTION_LIMIT = 140
 # Of more cases the page lists names alone, so that it stays small.
-_MOST_WITH_TEXT = 5000
+_MAX_WITH_TEXT = 5000
 
 Replied = Literal["right", "wrong", "abstained"]
 
@@ -65,6 +68,17 @@ class WhatIfCase:
     def answerable(self) -> bool:
         """Whether a right reply is possible."""
         return self.context_right or self.memory_right
+
+    def route(self, policy: Policy) -> Route:
+        """Decide the case as the policy does."""
+        signals = Signals.replay(
+            policy,
+            self.relevance,
+            self.confidence,
+            self.conflict,
+            nothing_retrieved=self.nothing_retrieved,
+        )
+        return decide_route(policy, signals).route
 
     def replied(self, route: Route, *, stored: bool) -> Replied:
         """What the user gets by a route: of the stored replies, or as far as signals tell."""
@@ -200,7 +214,9 @@ class WhatIf:
         route = Route.FOLLOW_CONTEXT if signal == "relevance" else Route.ANSWER
         if route not in self.policy.allowed_routes:
             return []
-        measured = [case for case in self.cases if signal != "relevance" or _is_judged(case)]
+        measured = [
+            case for case in self.cases if signal != "relevance" or not case.nothing_retrieved
+        ]
         values = {getattr(case, signal) for case in measured} - {None}
         if values:
             values |= {getattr(self.policy, f"{signal}_threshold")} - {None}
@@ -226,7 +242,7 @@ class WhatIf:
         # Of the cases with a right reply (True) and of those without one.
         sides = {side: dict.fromkeys(_COUNTED, 0.0) for side in (True, False)}
         for case in self.cases:
-            route = _route(policy, case)
+            route = case.route(policy)
             passes, weight = route is not Route.ABSTAIN, case.weight
             sums["every"] += weight
             sums["passed"] += weight * passes
@@ -255,27 +271,7 @@ class WhatIf:
     @property
     def measures(self) -> dict[str, str]:
         """What is shown of a point: key, and what it is called."""
-        if self.replies and self.leave_one_out:
-            return {
-                "leak": "Leak: answer missing, let through",
-                "wrong_missing": "Wrong replies that reach the user, answer missing",
-                "wrong_there": "Wrong replies that reach the user, answer there",
-                "false_abstention": "False abstention, by the guard or in the reply",
-                "coverage": "Coverage: all cases, let through",
-            }
-        found = {"leak": "Leak: answer missing, let through"}
-        if not self.leave_one_out:
-            found = {
-                "wrong": "Wrong among those let through",
-                "leak": "Leak: no right reply to give, let through",
-            }
-        needless = "False abstention"
-        return found | {
-            "false_abstention": f"{needless}, by the guard or in the reply"
-            if self.replies
-            else needless,
-            "coverage": "Coverage: all cases, let through",
-        }
+        return dict(line.split(" :: ") for line in _WORDS.paragraphs("measures", self))
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -301,26 +297,18 @@ class WhatIf:
             cells.append(Cell(state, mark="text"))
             lines.append(Line(threshold_text(stop), tuple(cells), "chosen" if chosen else ""))
         return Table(
-            columns[0], columns[1:], tuple(lines), self.sliders[signal], (self._prices_note(),)
-        )
-
-    def _prices_note(self) -> str:
-        wrong, abstention = self.PRICES
-        asked = (
-            f" {percent(self.UNANSWERABLE)} of the questions have no answer in the knowledge base."
-            if self.leave_one_out
-            else ""
-        )
-        return (
-            f"Cost, as an example: a wrong reply that is let through costs {wrong:g}, a false "
-            f"abstention {abstention:g}.{asked}"
+            columns[0],
+            columns[1:],
+            tuple(lines),
+            self.sliders[signal],
+            (_WORDS.text("prices", self),),
         )
 
     @property
     def data(self) -> str:
         """The cases as JSON, for a script element: no text can end it."""
         relevance, confidence = self.start
-        with_text = len(self.cases) <= _MOST_WITH_TEXT
+        with_text = len(self.cases) <= _MAX_WITH_TEXT
         questions = list(dict.fromkeys(case.question for case in self.cases)) if with_text else []
         places = {question: place for place, question in enumerate(questions)}
         policy = self.policy
@@ -358,23 +346,7 @@ class WhatIf:
     @property
     def intro(self) -> tuple[str, ...]:
         """What a reader must know before moving anything."""
-        lines = [
-            f"{self.which}: what another threshold would have done with them. A higher threshold "
-            "abstains more often: fewer leaks, more false abstentions."
-        ]
-        if self.certified:
-            lines.append(
-                "Only the certified point carries the guarantee. A threshold picked by looking at "
-                "these numbers does not: 'knowgate calibrate' with another --risk gives one that "
-                "does."
-            )
-        else:
-            lines.append(
-                "No threshold shown here is certified: 'knowgate calibrate' chooses one that is, "
-                "where the questions suffice for it."
-            )
-        lines += self.notes
-        return tuple(lines)
+        return (*_WORDS.paragraphs("intro", self), *self.notes)
 
 
 _COUNTED = ("all", "passed", "abstained", "wrong")
@@ -385,21 +357,6 @@ def threshold_text(value: float | None) -> str:
     if value is None:
         return "nothing passes"
     return f"{value:.4f}" if 0.0001 <= abs(value) <= 0.9999 or abs(value) >= 1 else f"{value:.7f}"
-
-
-def _is_judged(case: WhatIfCase) -> bool:
-    return not case.nothing_retrieved
-
-
-def _route(policy: Policy, case: WhatIfCase) -> Route:
-    signals = Signals.replay(
-        policy,
-        case.relevance,
-        case.confidence,
-        case.conflict,
-        nothing_retrieved=case.nothing_retrieved,
-    )
-    return decide_route(policy, signals).route
 
 
 def _some(stops: Sequence[float | None], most: int) -> list[float | None]:
@@ -419,7 +376,7 @@ def _clean(text: str) -> str:
 
 
 def _bits(case: WhatIfCase) -> int:
-    flags: Iterable[bool] = (
+    flags = (
         case.context_right,
         case.memory_right,
         case.nothing_retrieved,

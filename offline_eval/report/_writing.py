@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ...guard.errors import InputError
 from ...guard.files import read_json, write_json, write_text
-from ._csv import render_csv
-from ._data_frame import measures_frame
-from ._document import Document
-from ._gates import GateResult, check_gates, check_system_gates, parse_gate
+from ...guard.text import clean_text
+from ._document import Check, Document
+from ._gates import GateResult, check_gates, check_system_gates, measures_frame, parse_gate
 from ._html import render_html
-from ._junit import render_junit
 from ._markdown import render_markdown
+from ._text import one_line
 
 if TYPE_CHECKING:
     import pandas
@@ -158,3 +162,86 @@ def _no_format(name: str) -> InputError:
     else:
         why, hint = "a run of this suite needs gates for it", "give a --fail-if"
     return InputError(f"there is no {name} of this report: {why}", where="--format", hint=hint)
+
+
+# A spreadsheet takes a cell that starts so for a formula, and runs it.
+# Full-width signs count as well in some languages' versions.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def render_csv(document: Document) -> str | None:
+    """Render the rows; None where the document has none.
+
+    Text that a spreadsheet would take for a formula gets an apostrophe in front.
+    """
+    if document.rows is None:
+        return None
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    for row in document.rows():
+        writer.writerow([_cell(value) for value in row])
+    return buffer.getvalue()
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    text = clean_text(str(value)).replace("\r\n", "\n").replace("\r", "\n")
+    kept = "".join(sign for sign in text if sign in "\n\t" or unicodedata.category(sign) != "Cc")
+    return f"'{kept}" if kept.startswith(_FORMULA) else kept
+
+
+# What XML 1.0 cannot hold, not even escaped.
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def render_junit(document: Document, gates: Sequence[GateResult] = ()) -> str | None:
+    """Render a test case per gate; without gates the suite's own checks, None if it has none.
+
+    The file holds no time of day, so that the same run gives the same bytes.
+    """
+    suite = f"knowgate.{document.name}"
+    if gates:
+        checks: Sequence[Check] = [_gate_check(suite, result) for result in gates]
+    elif document.checks is not None:
+        checks = document.checks()
+    else:
+        return None
+    failures = str(sum(bool(check.failure) for check in checks))
+    counts = {"tests": str(len(checks)), "failures": failures, "errors": "0"}
+    root = Element("testsuites", {"name": _clean(suite), **counts})
+    holder = SubElement(root, "testsuite", {"name": _clean(suite), **counts, "skipped": "0"})
+    for check in checks:
+        _add_case(holder, check)
+    indent(root)
+    body = tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
+
+
+def _gate_check(suite: str, result: GateResult) -> Check:
+    return Check(
+        group=f"{suite}.gates",
+        name=f"fail if {result.gate.text}",
+        failure=f"{result.text} (fail if {result.gate.text})" if result.failed else "",
+        text=result.text,
+    )
+
+
+def _add_case(holder: Element, check: Check) -> None:
+    attributes = {"classname": _clean(check.group), "name": _clean(check.name)}
+    if check.seconds is not None:
+        attributes["time"] = f"{check.seconds:.3f}"
+    case = SubElement(holder, "testcase", attributes)
+    if check.failure:
+        failure = SubElement(case, "failure", {"message": _clean(check.failure), "type": "gate"})
+        failure.text = _clean(check.failure)
+    if check.text:
+        SubElement(case, "system-out").text = _clean(check.text)
+
+
+def _clean(text: str) -> str:
+    return _NOT_XML.sub("", one_line(text))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from .._registry import register
 from ._instruments import Instruments
+from ._leaving_out import sizes_of_units
 from ._measure import MEASURE
-from ._own_passages import sizes_of_units
 from ._replayed import replayed_decisions
 from ._scorer_comparison import ScorerComparison
 from ._scorers import compare_scorers

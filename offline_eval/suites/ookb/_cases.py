@@ -1,16 +1,140 @@
-"""Cases of the out-of-knowledge-base suite: each question left out, in, or made up."""
+"""Knowledge bases that are asked about, one per question file, and their cases."""
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from ...data import KnowledgeBase, QuestionRecord
+from ....guard.errors import InputError
+from ....guard.files import read_json
+from ....guard.text import clean_text
+from ...data import KnowledgeBase, PassageKind, QuestionRecord
 from ...run import (
     CaseKind,
+    InputFile,
     Question,
+    StoredPassage,
 )
 from ...systems import Case
-from ._bases import AskedBase
+
+
+@dataclass(frozen=True, slots=True)
+class AskedBase:
+    """One knowledge base.
+
+    Attributes:
+        name: unique in the run.
+        records: all its questions, with ids that are unique in the run.
+        asked: those of them that are put to the systems.
+        original_ids: id in the file → id in the run.
+        knowledge_base: passages, all of them.
+        file: that it was read from.
+    """
+
+    name: str
+    records: tuple[QuestionRecord, ...]
+    asked: tuple[QuestionRecord, ...]
+    original_ids: dict[str, str]
+    knowledge_base: KnowledgeBase
+    file: InputFile
+
+    def questions(self) -> list[Question]:
+        """The asked questions as the run stores them."""
+        return [self.question(record) for record in self.asked]
+
+    def question(self, record: QuestionRecord) -> Question:
+        """One question as the run stores it."""
+        passage_id = self.knowledge_base.passage_of[record.question_id]
+        return Question(
+            question_id=record.question_id,
+            question=record.question,
+            answer=record.answer,
+            passage=self.knowledge_base.passages[passage_id],
+            passage_id=passage_id,
+            source=record.source,
+            knowledge_base=self.name,
+            topic=getattr(record, "topic", None),
+        )
+
+    def passages(self) -> list[StoredPassage]:
+        """All passages as the run stores them."""
+        sources = {record.question_id: record.source for record in self.records}
+        return [
+            StoredPassage(
+                passage_id=name, text=text, knowledge_base=self.name, source=sources.get(name)
+            )
+            for name, text in self.knowledge_base.passages.items()
+        ]
+
+
+def read_bases(
+    paths: Sequence[str | os.PathLike[str]],
+    passage: PassageKind | None = None,
+    *,
+    limit: int | None = None,
+) -> tuple[AskedBase, ...]:
+    """The knowledge bases of several question files.
+
+    A base is called what the document's `knowledge_base_identifier` says, else what
+    the file is called. Ids that stand in more than one file get the base's name in
+    front, so that every id says one thing in the run.
+
+    Args:
+        paths: see `QuestionRecord.read`.
+        passage: what stands in a passage; None for the default, over all files together.
+        limit: ask at most so many questions per base, the first ones; its passages stay
+            whole.
+
+    Raises:
+        InputError: no file, a file that cannot be used, or two bases of one name.
+    """
+    if not paths:
+        raise InputError("none is named", where="--questions", hint="name a file of questions")
+    names = [_name(Path(path)) for path in paths]
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise InputError(
+                f"two knowledge bases are called {name!r}",
+                where=os.fspath(paths[at]),
+                hint="rename the file, or its field 'knowledge_base_identifier'",
+            )
+    found = [QuestionRecord.read(path) for path in paths]
+    kind = passage or PassageKind.of(record for records in found for record in records)
+    count = Counter(record.question_id for records in found for record in records)
+    bases = []
+    for name, path, records in zip(names, paths, found, strict=True):
+        clashing = {r.question_id for r in records if count[r.question_id] > 1}
+        ids = {
+            r.question_id: f"{name}/{r.question_id}" if r.question_id in clashing else r.question_id
+            for r in records
+        }
+        renamed = tuple(replace(r, question_id=ids[r.question_id]) for r in records)
+        bases.append(
+            AskedBase(
+                name=name,
+                records=renamed,
+                asked=renamed[:limit],
+                original_ids=ids,
+                knowledge_base=KnowledgeBase.of(renamed, kind, where=os.fspath(path)),
+                file=InputFile.of(path),
+            )
+        )
+    return tuple(bases)
+
+
+def _name(path: Path) -> str:
+    if path.suffix.lower() == ".json":
+        try:
+            document = read_json(path)
+        except InputError:
+            document = None  # JSON lines by another name; reading the questions says what is wrong
+        named = document.get("knowledge_base_identifier") if isinstance(document, dict) else None
+        if isinstance(named, str) and clean_text(named).strip():
+            return clean_text(named).strip()
+    return path.stem
 
 
 def build_cases(
@@ -24,13 +148,7 @@ def build_cases(
     that false abstention can be measured on the same questions.
     """
     return [
-        Case(
-            case_id=f"{record.question_id}/{kind.value}",
-            question_id=record.question_id,
-            kind=kind,
-            question=record.question,
-            passage_id=knowledge_base.passage_of[record.question_id],
-        )
+        question_case(record, kind, knowledge_base.passage_of[record.question_id])
         for record in questions
         for kind in kinds
     ]
@@ -41,16 +159,43 @@ def cases_of(
 ) -> list[Case]:
     """The cases of one knowledge base, question by question; synthetic questions last."""
     kept = [kind for kind in kinds if kind is not CaseKind.SYNTHETIC]
-    cases = build_cases(base.asked, base.knowledge_base, kept)
-    if CaseKind.SYNTHETIC in kinds:
-        cases += [
-            Case(
-                case_id=f"{question.question_id}/{CaseKind.SYNTHETIC.value}",
-                question_id=question.question_id,
-                kind=CaseKind.SYNTHETIC,
-                question=question.question,
-                passage_id="",
-            )
-            for question in synthetic
-        ]
-    return cases
+    made_up = synthetic if CaseKind.SYNTHETIC in kinds else ()
+    return [
+        *build_cases(base.asked, base.knowledge_base, kept),
+        *(question_case(one, CaseKind.SYNTHETIC) for one in made_up),
+    ]
+
+
+def question_case(record: QuestionRecord | Question, kind: CaseKind, passage_id: str = "") -> Case:
+    """Make a case of a question; without a passage nothing of the knowledge base answers it."""
+    return Case(
+        case_id=f"{record.question_id}/{kind.value}",
+        question_id=record.question_id,
+        kind=kind,
+        question=record.question,
+        passage_id=passage_id,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCase:
+    """A case, with the question that it was made of.
+
+    Attributes:
+        case: to be measured.
+        record: the question.
+        knowledge_base: that is searched; None where a chain has its own.
+        left_out: ids of the passages in it that a left-out case lacks.
+        unit: what it is evidence about, where that is more than its passage.
+    """
+
+    case: Case
+    record: QuestionRecord
+    knowledge_base: KnowledgeBase | None
+    left_out: frozenset[str] = frozenset()
+    unit: str = ""
+
+    @property
+    def case_id(self) -> str:
+        """Identify the case in the run."""
+        return self.case.case_id

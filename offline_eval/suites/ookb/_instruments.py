@@ -23,7 +23,7 @@ from ....guard.signals.relevance import (
     default_aggregator,
     load_scorer,
 )
-from ...data import Encoder, KnowledgeBase, QuestionRecord
+from ...data import Encoder, KnowledgeBase
 from ...data.facts import load_chunks
 from ...run import (
     CaseKind,
@@ -33,34 +33,10 @@ from ...run import (
 )
 from ...systems import Case, PassageIndex, ServedChain
 from .._parts import System
-from ._locating import WIDE, WIDEST, SourceSearch
+from ._cases import MeasuredCase
+from ._leaving_out import WIDE, WIDEST, Source, SourceSearch, chunk_id
 from ._settings import MeasureSettings
 from ._signals_summary import SERVED
-from ._sources import Source, chunk_id
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredCase:
-    """A case, with the question that it was made of.
-
-    Attributes:
-        case: to be measured.
-        record: the question.
-        knowledge_base: that is searched; None where a chain has its own.
-        left_out: ids of the passages in it that a left-out case lacks.
-        unit: what it is evidence about, where that is more than its passage.
-    """
-
-    case: Case
-    record: QuestionRecord
-    knowledge_base: KnowledgeBase | None
-    left_out: frozenset[str] = frozenset()
-    unit: str = ""
-
-    @property
-    def case_id(self) -> str:
-        """Identify the case in the run."""
-        return self.case.case_id
 
 
 @dataclass(frozen=True, slots=True)

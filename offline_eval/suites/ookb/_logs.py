@@ -18,7 +18,7 @@ from ...run import (
     StoredPassage,
 )
 from ...systems import Case, Replayed, Systems, SystemUnderTest
-from ._bases import AskedBase
+from ._cases import AskedBase
 
 _NONE = ReplyContext(kind="none")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -30,15 +31,15 @@ from ...run import (
 from ...systems import Case
 from .._parts import Ending, ModelChoice, RunResult, System, Work, questions_tuned_on
 from ..base import Suite, SuiteRun
-from ._cases import build_cases
-from ._instruments import Instruments, MeasuredCase, ServedInstruments
-from ._measured_counts import MeasuredCounts
-from ._own_passages import left_out_together
+from ._cases import MeasuredCase, build_cases, question_case
+from ._instruments import Instruments, ServedInstruments
+from ._leaving_out import left_out_together
 from ._settings import MeasureSettings
 from ._signals_report import signals_document
+from ._signals_summary import SignalsSummary, count_duplicates, summarise_signals
 
 
-class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun]):
+class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSummary]):
     """Measure signals to calibrate on: what the guard would see, with the answer and without.
 
     Each question is asked with its passage in the knowledge base, and with that passage left
@@ -68,7 +69,11 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         records = QuestionRecord.read(settings.questions, need_answer=not settings.served)
         base = None
         if settings.served:
-            found = [one for record in records for one in _served_cases(record, settings.kinds)]
+            found = [
+                MeasuredCase(question_case(record, kind), record, None)
+                for record in records
+                for kind in _served_kinds(record, settings)
+            ]
         else:
             base = KnowledgeBase.of(records, settings.passage, where=os.fspath(settings.questions))
             by_id = {record.question_id: record for record in records}
@@ -79,7 +84,8 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         if settings.unanswerable is None:
             return found
         missing = QuestionRecord.read_unanswerable(settings.unanswerable, beside=records)
-        return [*found, *(_case(record, CaseKind.UNANSWERABLE, base) for record in missing)]
+        kind = CaseKind.UNANSWERABLE
+        return [*found, *(MeasuredCase(question_case(one, kind), one, base) for one in missing)]
 
     def limited(self, cases: Sequence[MeasuredCase], limit: int | None) -> Sequence[MeasuredCase]:
         """Return the cases of the first questions, answerable or not, of the whole base."""
@@ -206,16 +212,44 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
     def ending(self, result: RunResult) -> Ending:
         """Count what was measured, missed, unmatched and repeated."""
         run = MeasuredRun.read(result.folder, with_calibration=False, unfinished=True)
-        return MeasuredCounts.of(run).ending(result.totals)
+        found = Counter(row.kind for row in run.rows)
+        kinds = {kind.value: found[kind] for kind in CaseKind if found[kind]}
+        errors = [row.question_id for row in run.rows if row.error is not None]
+        failed = sum(name not in run.unmatched for name in errors)
+        misses = sum(row.retrieval_miss for row in run.rows)
+        unmatched, (duplicates, _) = len(run.unmatched), count_duplicates(run)
+        totals = result.totals
+        each = totals.seconds / totals.stored if totals.stored else 0.0
+        lines = (
+            *((f"cases, {kind}", str(number)) for kind, number in kinds.items()),
+            ("retrieval misses", str(misses)),
+            ("unmatched sources", str(unmatched)),
+            ("duplicate questions", str(duplicates)),
+            ("failed", str(failed)),
+            ("time", f"{totals.seconds:.1f} s"),
+            ("time per case", f"{each:.3f} s"),
+        )
+        notes = (
+            f"{unmatched} of the questions name a source that no document has: they count in no "
+            "rate; see `error` in rows.jsonl",
+        )
+        values = {
+            "cases": kinds,
+            "retrieval_misses": misses,
+            "unmatched": unmatched,
+            "duplicates": duplicates,
+            "seconds_per_case": each,
+        }
+        return Ending(failed, ("what", "number"), lines, notes if unmatched else (), values)
 
     def check(self, run: SuiteRun[MeasuredRow]) -> None:
         """Leave the checks to `score`, which reads the run with its questions."""
 
-    def score(self, run: SuiteRun[MeasuredRow]) -> MeasuredRun:
-        """Read the run with its questions and its policy, if there is one."""
-        return MeasuredRun.read(run.folder, unfinished=True)
+    def score(self, run: SuiteRun[MeasuredRow]) -> SignalsSummary:
+        """Compute the numbers of the run, by its policy if there is one."""
+        return summarise_signals(MeasuredRun.read(run.folder, unfinished=True))
 
-    def report(self, summary: MeasuredRun) -> Document:
+    def report(self, summary: SignalsSummary) -> Document:
         """Write the report of the signals."""
         return signals_document(summary)
 
@@ -278,25 +312,13 @@ def _tuned_on(instruments: Instruments, cases: Sequence[MeasuredCase]) -> dict[s
     return {"tuned_on": found} if found else {}
 
 
-def _served_cases(record: QuestionRecord, kinds: Sequence[CaseKind]) -> list[MeasuredCase]:
-    """Make the cases of a question that a served chain is asked.
+def _served_kinds(record: QuestionRecord, settings: MeasureSettings) -> Sequence[CaseKind]:
+    """Return the kinds of cases of a question that a served chain is asked.
 
     Without answer, passage and source nobody knows whether its answer is there.
     """
     known = record.answer or record.passage or record.source
-    return [_case(record, kind, None) for kind in (kinds if known else (CaseKind.LIVE,))]
-
-
-def _case(record: QuestionRecord, kind: CaseKind, base: KnowledgeBase | None) -> MeasuredCase:
-    """Make a case of a question that has no passage of its own in `base`."""
-    case = Case(
-        case_id=f"{record.question_id}/{kind.value}",
-        question_id=record.question_id,
-        kind=kind,
-        question=record.question,
-        passage_id="",
-    )
-    return MeasuredCase(case, record, base)
+    return settings.kinds if known else (CaseKind.LIVE,)
 
 
 def _require_same_scores(folder: Path, instruments: Instruments) -> None:

@@ -1,9 +1,10 @@
-"""Read and check everything that a run of replies is made from; nothing is asked yet."""
+"""Read and check everything that a run of replies is made from, and estimate what it costs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field
+from statistics import fmean
 from typing import Any
 
 from langchain_core.runnables import Runnable
@@ -16,12 +17,11 @@ from ...run import (
     Question,
     RepliesAsked,
     ReplyCase,
-    ReplySystem,
     StoredPassage,
 )
-from ...systems import Asked, Case, Comparison, Systems
-from ._bases import AskedBase, read_bases
-from ._cases import cases_of
+from ...systems import Asked, Case, Comparison, Systems, SystemUnderTest
+from .._parts import DryRun
+from ._cases import AskedBase, cases_of, read_bases
 from ._logs import Replay, read_replay
 from ._settings import OokbSettings
 
@@ -46,10 +46,6 @@ class Prepared:
     replay: Replay
     synthetic: Mapping[str, Sequence[Question]] = field(default_factory=dict)
 
-    def with_synthetic(self, questions: Mapping[str, Sequence[Question]]) -> Prepared:
-        """The same, asking made-up questions as well."""
-        return replace(self, synthetic=questions)
-
     @property
     def makes_up_questions(self) -> bool:
         """Whether questions without an answer in the knowledge base are to be written."""
@@ -67,10 +63,6 @@ class Prepared:
     def items(self) -> list[Asked]:
         """All replies of the run: those to be asked for, then those of the logs."""
         return [*self.systems.items(self.cases()), *self.replay.items]
-
-    def records(self) -> list[ReplySystem]:
-        """All systems under test, as the manifest has them."""
-        return [system.record for system in (*self.systems.live, *self.replay.systems)]
 
     def reply_cases(self) -> list[ReplyCase]:
         """All cases, each once, with whether the guards' policies were fitted on them."""
@@ -125,7 +117,7 @@ class Prepared:
     def asked(self) -> RepliesAsked:
         """What is asked of whom, for the manifest and the files of the run."""
         return RepliesAsked(
-            systems=self.records(),
+            systems=[one.record for one in (*self.systems.live, *self.replay.systems)],
             questions=self.questions(),
             passages=self.passages(),
             cases=self.reply_cases(),
@@ -187,3 +179,112 @@ def prepare(settings: OokbSettings, models: Mapping[str, Runnable[Any, Any]]) ->
             hint="name the files of the questions with --questions",
         )
     return Prepared(comparison, settings, bases, systems, replay)
+
+
+# Rough, and the same for every model: English text by common tokenizers.
+_CHARS_PER_TOKEN = 4
+# A reply is taken to be as long as the expected answers, and a citation line.
+_CITATION_TOKENS = 6
+_HYDE_ANSWERS, _HYDE_INSTRUCTION = 3, 400
+
+
+@dataclass(slots=True)
+class SystemEstimate:
+    """What one system is likely to cost.
+
+    Attributes:
+        replies: rows that it will have.
+        calls: of its model; at most so many where a guard may abstain.
+        input_tokens: of those calls, by the length of prompts and passages.
+        output_tokens: likewise, by the length of the expected answers.
+    """
+
+    replies: int
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+def estimate(prepared: Prepared) -> dict[str, SystemEstimate]:
+    """Estimate calls and tokens per system, without retrieving; further attempts not counted."""
+    found: dict[str, SystemEstimate] = {}
+    cases_of_bases = prepared.cases()
+    # Retrieving is paid for once, whatever the systems that share it.
+    paid: set[str] = set()
+    for live in prepared.systems.live:
+        writes = live.record.retrieval == "hyde" and live.record.retrieval not in paid
+        paid.add(live.record.retrieval)
+        own = found[live.system_id] = SystemEstimate(sum(map(len, cases_of_bases.values())))
+        for base in prepared.bases:
+            passages = [len(text) for text in base.knowledge_base.passages.values()]
+            answer = fmean(len(record.answer) for record in base.records) / _CHARS_PER_TOKEN
+            hyde = _HYDE_ANSWERS * fmean(passages) / _CHARS_PER_TOKEN if writes else 0
+            for case in cases_of_bases.get(base.name, ()):
+                own.calls += 2 if writes else 1
+                own.input_tokens += _input(live, case, base, passages, prepared, writes=writes)
+                own.output_tokens += round(answer + _CITATION_TOKENS + hyde)
+    for system in prepared.replay.systems:
+        items = sum(item.system.system_id == system.system_id for item in prepared.replay.items)
+        found[system.system_id] = SystemEstimate(items)
+    return found
+
+
+def _input(
+    live: SystemUnderTest,
+    case: Case,
+    base: AskedBase,
+    passages: list[int],
+    prepared: Prepared,
+    *,
+    writes: bool,
+) -> int:
+    context = 0.0
+    if live.record.retrieval == "long_context":
+        context = sum(passages) - len(base.knowledge_base.passages.get(case.passage_id, ""))
+    elif live.record.retrieval != "direct":
+        context = min(prepared.settings.top_k, len(passages)) * fmean(passages)
+    if prepared.settings.context_chars is not None:
+        context = min(context, prepared.settings.context_chars)
+    characters = len(case.question) + context
+    if live.prompt is not None:
+        form = live.prompt.with_context if context else live.prompt.closed_book
+        characters += len(form.text)
+    if writes:
+        characters += len(case.question) + _HYDE_INSTRUCTION
+    return round(characters / _CHARS_PER_TOKEN)
+
+
+def cost_table(prepared: Prepared) -> DryRun:
+    """Return what every system is likely to cost, as `--dry-run` shows it."""
+    found = estimate(prepared)
+    # Where a guard stands in front, calls and tokens are the most that there may be.
+    guarded = {live.system_id for live in prepared.systems.live if live.guarded}
+    lines = []
+    for name, one in found.items():
+        most = "≤ " if name in guarded else ""
+        numbers = (one.calls, one.input_tokens, one.output_tokens)
+        lines.append((name, str(one.replies), *(f"{most}{number}" for number in numbers)))
+    calls, read, written = (
+        sum(getattr(one, name) for one in found.values())
+        for name in ("calls", "input_tokens", "output_tokens")
+    )
+    notes = (
+        f"together {'at most ' if guarded else ''}{calls} calls, about {read} tokens in and "
+        f"{written} out (4 characters to a token; replies as long as the expected answers)",
+        *_not_counted(prepared),
+        "nothing was asked or written",
+    )
+    columns = ("system", "replies", "calls", "tokens in", "tokens out")
+    values = {name: asdict(one) for name, one in found.items()}
+    return DryRun(columns, tuple(lines), notes, {"systems": values})
+
+
+def _not_counted(prepared: Prepared) -> list[str]:
+    lines = []
+    if CaseKind.SYNTHETIC in prepared.settings.cases:
+        lines.append("not counted: synthetic questions, whose number is known once they are there")
+    if prepared.systems.asks_models:
+        lines.append("not counted: samples by which a guard measures the model's confidence")
+    if any(name.startswith("llm:") for name in prepared.settings.judges):
+        lines.append("not counted: calls of the judges, one per reply and criterion or fewer")
+    return lines

@@ -8,10 +8,9 @@ from typing import Any
 from ....guard.decision import Decision
 from ....guard.errors import InputError
 from ....guard.policy import CascadeRule, Policy, default_calibrator
-from ....guard.routing import Signals, decide_route
 from ....guard.signals.relevance import default_aggregator
 from ...run import CaseKind, MeasuredRun
-from ._signals_summary import relevance_gate
+from ._signals_summary import decide_by_relevance
 
 _Key = tuple[str, CaseKind]
 
@@ -35,7 +34,6 @@ def replayed_decisions(
             both runs did not measure the same passages.
     """
     rule, verdicts = _cascade(run, policy, judged)
-    gate = relevance_gate(policy)
     for row in run.rows:
         if row.error is not None or row.kind is CaseKind.ECHO:
             continue
@@ -43,12 +41,7 @@ def replayed_decisions(
         if raw is not None and rule is not None:
             verdict = verdicts.get((row.question_id, row.kind))
             raw, stage = rule.value(raw, verdict), rule.stage(raw, verdict)
-        relevance = 0.0 if raw is None else gate.relevance_calibrator.apply(raw)
-        signals = Signals.replay(gate, relevance, None, nothing_retrieved=raw is None)
-        found = decide_route(gate, signals)
-        yield Decision(
-            route=found.route, reason=found.reason, relevance=relevance, relevance_stage=stage
-        )
+        yield decide_by_relevance(policy, raw, stage)
 
 
 def _cascade(

@@ -7,24 +7,29 @@ another run         ─┘
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeVar
 
 from ....calibration import Interval, holm_adjusted, mcnemar_p_value
-from ...run import (
-    CaseKind,
-    Judgement,
-    ReplySystem,
-)
-from ._replies_evidence import JudgedReply
-from ._replies_names import FACTORS
+from ....guard.errors import InputError
+from ...report import one_line
+from ...run import ReplySystem
+from ._replies import FACTORS, OFF, Evidence, JudgedReply
 
 # Fixed beforehand and not by what came out: the family that Holm's method pays for.
-MOST_PAIRS = 40
+MAX_PAIRS = 40
 LEVEL = 0.05
 _FIRST_SHOWN = ("guard", "model", "retrieval", "prompt")
+# Systems of two runs belong together by the first of these that names one of each.
+_MATCHED_BY = (
+    ("system_id",),
+    ("model", "prompt", "retrieval", "guard"),
+    # A new policy has another name.
+    ("model", "prompt", "retrieval"),
+)
 
 Pair = tuple[JudgedReply, JudgedReply]
 
@@ -34,40 +39,29 @@ class Measure:
     """A rate that two systems are compared by.
 
     Attributes:
-        name: in `report.json`.
         title: for people.
-        of: what it says of one reply; None where the reply is not measured.
+        out_of_kb: whether it is about questions that the knowledge base does not answer.
+        of: what it says of such a reply; None where the reply is not measured.
         fewest: pairs that make it worth a test.
     """
 
-    name: str
     title: str
+    out_of_kb: bool
     of: Callable[[JudgedReply], bool | None]
     fewest: int = 1
 
 
-def _abstained_out_of_kb(reply: JudgedReply) -> bool | None:
-    return reply.abstained if reply.out_of_kb else None
-
-
-def _wrong_out_of_kb(reply: JudgedReply) -> bool | None:
-    return reply.wrong if reply.out_of_kb else None
-
-
-def _factual_out_of_kb(reply: JudgedReply) -> bool | None:
-    return reply.tier != Judgement.TIERS[2] if reply.out_of_kb and reply.tier is not None else None
-
-
-def _abstained_in_kb(reply: JudgedReply) -> bool | None:
-    return None if reply.out_of_kb else reply.abstained
-
-
-MEASURES = (
-    Measure("abstention", "Abstained, not in the KB", _abstained_out_of_kb),
-    Measure("wrong_answer", "Wrong answers, not in the KB", _wrong_out_of_kb),
-    Measure("factuality", "Right where both answered", _factual_out_of_kb, 10),
-    Measure("false_abstention", "False abstentions", _abstained_in_kb),
-)
+MEASURES: Mapping[str, Measure] = {
+    "abstention": Measure("Abstained, not in the KB", True, lambda reply: reply.abstained),
+    "wrong_answer": Measure("Wrong answers, not in the KB", True, lambda reply: reply.wrong),
+    "factuality": Measure(
+        "Right where both answered",
+        True,
+        lambda reply: None if reply.tier is None else not reply.wrong,
+        10,
+    ),
+    "false_abstention": Measure("False abstentions", False, lambda reply: reply.abstained),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +69,6 @@ class Difference:
     """The difference of two systems in one measure.
 
     Attributes:
-        measure: name of it.
         base: share of the system that is taken from the other.
         other: share of the system that it is taken from.
         base_only: pairs in which the flag is set for the base alone.
@@ -85,9 +78,8 @@ class Difference:
         p_adjusted: Holm's, over all differences of the report.
     """
 
-    measure: str
-    base: float | None
-    other: float | None
+    base: float
+    other: float
     base_only: int
     other_only: int
     difference: Interval
@@ -98,18 +90,6 @@ class Difference:
     def shown(self) -> bool:
         """Whether the difference is more than chance explains, the whole family considered."""
         return self.p_adjusted is not None and self.p_adjusted <= LEVEL
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {
-            "base": self.base,
-            "other": self.other,
-            "base_only": self.base_only,
-            "other_only": self.other_only,
-            "difference": self.difference.to_dict(),
-            "p_value": self.p_value,
-            "p_adjusted": self.p_adjusted,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +102,8 @@ class Comparison:
         factor: in which they differ, `several`, or `run` for two runs.
         run: name of the other run's folder, where there is one; the base is of that run.
         pairs: cases that both replied to.
-        seen: cases left out because the guard's policy was calibrated on their question.
+        seen_in_calibration: cases left out because the guard's policy was calibrated on their
+            question.
         differences: by measure; those without a pair are left out.
     """
 
@@ -131,20 +112,29 @@ class Comparison:
     factor: str
     run: str
     pairs: int
-    seen: int
+    seen_in_calibration: int
     differences: Mapping[str, Difference]
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
-        return {
-            "base": self.base,
-            "other": self.other,
-            "factor": self.factor,
-            "run": self.run or None,
-            "pairs": self.pairs,
-            "seen_in_calibration": self.seen,
-            **{name: found.to_dict() for name, found in self.differences.items()},
-        }
+        value: dict[str, Any] = {**asdict(self), "run": self.run or None}
+        differences: dict[str, Any] = value.pop("differences")
+        return value | differences
+
+
+def compare_systems(evidence: Evidence) -> tuple[list[Comparison], int]:
+    """Compare systems of a run, and count how many more pairs there would have been."""
+    by_system: dict[str, dict[str, JudgedReply]] = {}
+    for reply in evidence.replies:
+        by_system.setdefault(reply.system.system_id, {})[reply.case.case_id] = reply
+    wanted = one_factor_pairs(tuple(evidence.run.systems.values()))
+    found = []
+    for factor, base, other in wanted[:MAX_PAIRS]:
+        below, above = (by_system.get(system.system_id, {}) for system in (base, other))
+        pairs = [(below[case], above[case]) for case in below if case in above]
+        if pairs:
+            found.append(_compare(pairs, base, other, factor))
+    return found, max(0, len(wanted) - MAX_PAIRS)
 
 
 def one_factor_pairs(systems: Sequence[ReplySystem]) -> list[tuple[str, ReplySystem, ReplySystem]]:
@@ -157,57 +147,137 @@ def one_factor_pairs(systems: Sequence[ReplySystem]) -> list[tuple[str, ReplySys
     for first, second in combinations(systems, 2):
         changed = [name for name in FACTORS if getattr(first, name) != getattr(second, name)]
         if len(changed) == 1:
-            swap = changed[0] == "guard" and second.guard == "off"
+            swap = changed[0] == "guard" and second.guard == OFF
             found.append((changed[0], *((second, first) if swap else (first, second))))
     if not found:
         return [("several", systems[0], other) for other in systems[1:]]
     return sorted(found, key=lambda pair: _FIRST_SHOWN.index(pair[0]))
 
 
-def compare_systems(
-    replies: Iterable[JudgedReply], systems: Sequence[ReplySystem]
-) -> tuple[list[Comparison], int]:
-    """Comparisons within a run, and how many more there would have been."""
-    by_system: dict[str, dict[str, JudgedReply]] = {}
-    for reply in replies:
-        by_system.setdefault(reply.system.system_id, {})[reply.case.case_id] = reply
-    wanted = one_factor_pairs(systems)
-    found = []
-    for factor, base, other in wanted[:MOST_PAIRS]:
-        below, above = (by_system.get(system.system_id, {}) for system in (base, other))
-        pairs = [(below[case], above[case]) for case in below if case in above]
-        if pairs:
-            found.append(compare(pairs, base, other, factor=factor))
-    return found, max(0, len(wanted) - MOST_PAIRS)
-
-
-def compare(
-    pairs: Sequence[Pair], base: ReplySystem, other: ReplySystem, *, factor: str, run: str = ""
-) -> Comparison:
-    """Compare two systems on the cases that both replied to.
+def compare_runs(this: Evidence, other: Evidence, name: str) -> list[Comparison]:
+    """Compare this run with another one, system by system.
 
     Args:
-        pairs: reply of the base, reply of the other.
-        base: its shares are subtracted from those of the other.
-        other: see there.
-        factor: in which they differ.
-        run: that the base is of, where it is another one.
+        this: the run that is reported.
+        other: what it is compared with.
+        name: of the other run, for people.
+
+    Raises:
+        InputError: no system of one run belongs to one of the other, or they replied to no
+            question in common.
     """
-    guarded = "off" not in (base.guard, other.guard) or base.guard != other.guard
-    usable = [pair for pair in pairs if not (guarded and _seen(pair))]
-    differences = {
-        measure.name: found
-        for measure in MEASURES
-        if (found := _difference(measure, usable)) is not None
-    }
+    where = str(other.run.folder)
+    matched = matching_systems(tuple(other.run.systems.values()), tuple(this.run.systems.values()))
+    if not matched:
+        raise InputError(
+            "no system of this run has the model, prompt and retrieval of one of the other",
+            where=where,
+            hint="compare two runs of the same systems",
+        )
+    found = []
+    for base, system in matched:
+        below = _by_question(reply for reply in other.replies if reply.system is base)
+        above = _by_question(reply for reply in this.replies if reply.system is system)
+        pairs = [(below[key], reply) for key, reply in above.items() if key in below]
+        if pairs:
+            found.append(_compare(pairs, base, system, "run", one_line(name)))
+    if not found:
+        raise InputError(
+            "the two runs replied to no question in common",
+            where=where,
+            hint="compare two runs over the same questions",
+        )
+    return found
+
+
+def matching_systems(
+    base: Sequence[ReplySystem], other: Sequence[ReplySystem]
+) -> list[tuple[ReplySystem, ReplySystem]]:
+    """Match the systems of two runs.
+
+    By id; those left over by model, prompt, retrieval and guard, then without the guard (a
+    new policy has another name), each as far as that names one system of either run; a run
+    of one system belongs to one of one.
+    """
+    found: list[tuple[ReplySystem, ReplySystem]] = []
+    for fields in _MATCHED_BY:
+        key = attrgetter(*fields)
+        before = _grouped([one for one in base if one not in [pair[0] for pair in found]], key)
+        now = _grouped([one for one in other if one not in [pair[1] for pair in found]], key)
+        found += [
+            (before[name][0], same[0])
+            for name, same in now.items()
+            if len(same) == 1 and len(before.get(name, ())) == 1
+        ]
+    if not found and len(base) == len(other) == 1:
+        return [(base[0], other[0])]
+    return found
+
+
+def _by_question(replies: Iterable[JudgedReply]) -> dict[Hashable, JudgedReply]:
+    """Index by question and state of the KB; a case that occurs twice is left out."""
+    found = _grouped(
+        replies,
+        lambda reply: (
+            "out_of_kb" if reply.out_of_kb else "in_kb",
+            " ".join(reply.question.question.split()),
+            " ".join(reply.question.answer.split()),
+        ),
+    )
+    return {key: same[0] for key, same in found.items() if len(same) == 1}
+
+
+_Item = TypeVar("_Item")
+
+
+def _grouped(
+    items: Iterable[_Item], key: Callable[[_Item], Hashable]
+) -> dict[Hashable, list[_Item]]:
+    found: dict[Hashable, list[_Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
+
+
+def _compare(
+    pairs: Sequence[Pair], base: ReplySystem, other: ReplySystem, factor: str, run: str = ""
+) -> Comparison:
+    """Compare two systems on the cases that both replied to; without a guard on all of them."""
+    usable = pairs
+    if (base.guard, other.guard) != (OFF, OFF):
+        usable = [pair for pair in pairs if all(one.case.held_out is not False for one in pair)]
+    found = {name: _difference(measure, usable) for name, measure in MEASURES.items()}
     return Comparison(
         base=base.system_id,
         other=other.system_id,
         factor=factor,
         run=run,
         pairs=len(usable),
-        seen=len(pairs) - len(usable),
-        differences=differences,
+        seen_in_calibration=len(pairs) - len(usable),
+        differences={name: one for name, one in found.items() if one is not None},
+    )
+
+
+def _difference(measure: Measure, pairs: Sequence[Pair]) -> Difference | None:
+    flags = [
+        (below, above, pair[1].case.question_id)
+        for pair in pairs
+        if all(reply.out_of_kb is measure.out_of_kb for reply in pair)
+        and (below := measure.of(pair[0])) is not None
+        and (above := measure.of(pair[1])) is not None
+    ]
+    if len(flags) < measure.fewest:
+        return None
+    base, other, questions = (list(column) for column in zip(*flags, strict=True))
+    base_only = sum(below and not above for below, above, _ in flags)
+    other_only = sum(above and not below for below, above, _ in flags)
+    return Difference(
+        base=sum(base) / len(flags),
+        other=sum(other) / len(flags),
+        base_only=base_only,
+        other_only=other_only,
+        difference=Interval.paired_difference(other, base, groups=questions, seed=0),
+        p_value=mcnemar_p_value(base_only, other_only),
     )
 
 
@@ -225,39 +295,3 @@ def with_holm(comparisons: Sequence[Comparison]) -> list[Comparison]:
         )
         for one in comparisons
     ]
-
-
-def case_key(reply: JudgedReply) -> tuple[str, str, str]:
-    """Return what identifies a case in another run: the same question in the same state."""
-    question = reply.question
-    kind = "in_kb" if reply.case.kind is CaseKind.IN_KB else "out_of_kb"
-    return kind, " ".join(question.question.split()), " ".join(question.answer.split())
-
-
-def _seen(pair: Pair) -> bool:
-    return any(reply.case.held_out is False for reply in pair)
-
-
-def _difference(measure: Measure, pairs: Sequence[Pair]) -> Difference | None:
-    flags = [
-        (below, above, pair[1].case.question_id)
-        for pair in pairs
-        if (below := measure.of(pair[0])) is not None and (above := measure.of(pair[1])) is not None
-    ]
-    if len(flags) < measure.fewest:
-        return None
-    base = [below for below, _, _ in flags]
-    other = [above for _, above, _ in flags]
-    base_only = sum(below and not above for below, above, _ in flags)
-    other_only = sum(above and not below for below, above, _ in flags)
-    return Difference(
-        measure=measure.name,
-        base=sum(base) / len(flags),
-        other=sum(other) / len(flags),
-        base_only=base_only,
-        other_only=other_only,
-        difference=Interval.paired_difference(
-            other, base, groups=[question for _, _, question in flags], seed=0
-        ),
-        p_value=mcnemar_p_value(base_only, other_only),
-    )

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ....calibration import Interval
-from ....guard.errors import InputError
-from ....guard.files import read_jsonl
 from ...judging import JudgeValidation, corrected_rate
 from ...judging.labelling import Agreement, Labels
-from ...report import Cell, Section, Table, counted, decimal, one_line
-from ...run import (
-    Judgement,
-    RepliesRun,
-)
-from ._replies_costs import judge_warnings
-from ._replies_evidence import Evidence, JudgedReply, rate
+from ...run import Judgement
+from ._replies import Evidence, JudgedReply, rate
 
 # With fewer labels a corrected rate of one system says nothing.
 _FEWEST_PER_SYSTEM = 30
@@ -29,7 +22,7 @@ class CorrectedRate:
     """A rate by the judge, and corrected by people's labels.
 
     Attributes:
-        name: as in `report.json`.
+        rate: name as in `report.json`.
         system: id of the system; empty for all together.
         judge: who counted.
         labels: replies among them that people labelled.
@@ -37,7 +30,7 @@ class CorrectedRate:
         corrected: prediction-powered: the judge's error is in value and interval.
     """
 
-    name: str
+    rate: str
     system: str
     judge: str
     labels: int
@@ -46,14 +39,7 @@ class CorrectedRate:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        return {
-            "rate": self.name,
-            "system": self.system or None,
-            "judge": self.judge,
-            "labels": self.labels,
-            "raw": self.raw.to_dict(),
-            "corrected": self.corrected.to_dict(),
-        }
+        return {**asdict(self), "system": self.system or None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +68,12 @@ class LabelsSummary:
         }
 
 
-def summarise_labels(evidence: Evidence) -> LabelsSummary | None:
+def summarise_labels(evidence: Evidence, warned: Mapping[str, str]) -> LabelsSummary | None:
     """Summarise people's labels in the run folder; None where nobody labelled.
+
+    Args:
+        evidence: the judged replies.
+        warned: what is known against judges, by name.
 
     Raises:
         InputError: a file of labels is broken.
@@ -96,21 +86,21 @@ def summarise_labels(evidence: Evidence) -> LabelsSummary | None:
     if not any(annotators.values()):
         return None
     names = [criterion.name for criterion in labels.criteria]
+    known = {name: (text,) for name, text in warned.items()}
     return LabelsSummary(
         annotators=annotators,
         agreements=tuple(
             Agreement.of(labels, name, run=evidence.run) for name in names if labels.votes(name)
         ),
-        validations=tuple(map(_honest, _validations(evidence, labels))),
+        validations=tuple(
+            _drop_zero_width(found)
+            for found in JudgeValidation.of_judges(evidence.run, labels, known_of=known)
+        ),
         corrected=tuple(_corrected(evidence, labels)),
     )
 
 
-def _validations(evidence: Evidence, labels: Labels) -> tuple[JudgeValidation, ...]:
-    return JudgeValidation.of_judges(evidence.run, labels, known_of=judge_warnings(evidence.run))
-
-
-def _honest(found: JudgeValidation) -> JudgeValidation:
+def _drop_zero_width(found: JudgeValidation) -> JudgeValidation:
     """Drop intervals without width: no number of labels makes a judge certain."""
     flat = {
         name: replace(interval, low=None, high=None)
@@ -122,40 +112,26 @@ def _honest(found: JudgeValidation) -> JudgeValidation:
 
 @dataclass(frozen=True, slots=True)
 class _Rate:
+    """A rate of the report: the outcomes that count by a criterion, in the KB or out of it."""
+
     name: str
     criterion: str
     outcomes: Collection[str]
-    among: Callable[[JudgedReply], bool]
-    hit: Callable[[JudgedReply], bool]
+    out_of_kb: bool
+
+    def counts(self, reply: JudgedReply) -> bool:
+        """Whether a reply has such an outcome."""
+        return _outcome(reply, self.criterion) in self.outcomes
 
 
 _RATES = (
-    _Rate(
-        "abstention_rate",
-        Judgement.ABSTENTION,
-        ("yes",),
-        lambda reply: reply.out_of_kb and reply.abstained is not None,
-        lambda reply: reply.abstained is True,
-    ),
-    _Rate(
-        "factuality_rate",
-        Judgement.FACTUALITY,
-        Judgement.TIERS[:2],
-        lambda reply: reply.out_of_kb and reply.tier is not None,
-        lambda reply: reply.tier in Judgement.TIERS[:2],
-    ),
-    _Rate(
-        "false_abstention_rate",
-        Judgement.ABSTENTION,
-        ("yes",),
-        lambda reply: not reply.out_of_kb and reply.abstained is not None,
-        lambda reply: reply.abstained is True,
-    ),
+    _Rate("abstention_rate", Judgement.ABSTENTION, ("yes",), True),
+    _Rate("factuality_rate", Judgement.FACTUALITY, Judgement.TIERS[:2], True),
+    _Rate("false_abstention_rate", Judgement.ABSTENTION, ("yes",), False),
 )
 
 
-def _corrected(evidence: Evidence, labels: Labels) -> list[CorrectedRate]:
-    found = []
+def _corrected(evidence: Evidence, labels: Labels) -> Iterator[CorrectedRate]:
     for wanted in _RATES:
         judge = evidence.primary(wanted.criterion)
         people = labels.consensus(wanted.criterion)
@@ -164,40 +140,31 @@ def _corrected(evidence: Evidence, labels: Labels) -> list[CorrectedRate]:
         judged = [
             reply
             for reply in evidence.replies
-            if wanted.among(reply) and _said(evidence, reply, wanted.criterion) == judge
+            if reply.out_of_kb is wanted.out_of_kb
+            and _outcome(reply, wanted.criterion) is not None
+            and judge in evidence.verdicts[reply.row.reply_id].get(wanted.criterion, {})
         ]
         for system in ("", *evidence.run.systems):
             own = [reply for reply in judged if system in ("", reply.system.system_id)]
             labelled = sum(reply.row.reply_id in people for reply in own)
-            if labelled >= (_FEWEST_PER_SYSTEM if system else 1):
-                found.append(_rate(evidence, labels, wanted, judge, own, system, labelled))
-    return found
+            if labelled < (_FEWEST_PER_SYSTEM if system else 1):
+                continue
+            corrected = corrected_rate(
+                evidence.run,
+                judge,
+                wanted.criterion,
+                wanted.outcomes,
+                labels,
+                among=[reply.row.reply_id for reply in own],
+            )
+            raw = rate(own, wanted.counts)
+            yield CorrectedRate(wanted.name, system, judge, labelled, raw, corrected)
 
 
-def _rate(
-    evidence: Evidence,
-    labels: Labels,
-    wanted: _Rate,
-    judge: str,
-    replies: Sequence[JudgedReply],
-    system: str,
-    labelled: int,
-) -> CorrectedRate:
-    corrected = corrected_rate(
-        evidence.run,
-        judge,
-        wanted.criterion,
-        wanted.outcomes,
-        labels,
-        among=[reply.row.reply_id for reply in replies],
-    )
-    raw = rate([(reply, wanted.hit(reply)) for reply in replies])
-    return CorrectedRate(wanted.name, system, judge, labelled, raw, corrected)
-
-
-def _said(evidence: Evidence, reply: JudgedReply, criterion: str) -> str | None:
-    verdict = evidence.verdict(reply.row.reply_id, criterion)
-    return None if verdict is None else verdict.judge
+def _outcome(reply: JudgedReply, criterion: str) -> str | None:
+    if criterion == Judgement.FACTUALITY:
+        return reply.tier
+    return {True: "yes", False: "no", None: None}[reply.abstained]
 
 
 def _agreement(found: Agreement) -> dict[str, Any]:
@@ -229,160 +196,3 @@ def _validation(found: JudgeValidation) -> dict[str, Any]:
         ],
         "warnings": list(found.warnings),
     }
-
-
-_RATE_NAMES = {
-    "abstention_rate": "Abstained, answer not in KB",
-    "factuality_rate": "Right of those answered",
-    "false_abstention_rate": "False abstentions",
-}
-
-
-def label_blocks(summary: LabelsSummary | None, names: Mapping[str, str]) -> list[str | Section]:
-    """Write what people's labels say; one paragraph where nobody labelled.
-
-    Args:
-        summary: None where nobody labelled.
-        names: of systems, by id.
-    """
-    if summary is None:
-        return [
-            "Nobody has labelled replies of this run, so it is not known how often its judges "
-            "err. 'knowgate label' with this run folder and --annotator NAME opens a page for "
-            "that; a hundred labels say a good deal. The next report then shows how far people "
-            "agree, how far the judges agree with them, and rates corrected for the judges’ errors."
-        ]
-    people = ", ".join(
-        f"{one_line(name, 40)} ({counted(count, 'label')})"
-        for name, count in summary.annotators.items()
-    )
-    cautions = [
-        f"Caution, {found.judge} on {found.criterion}: {warning}."
-        for found in summary.validations
-        for warning in found.warnings
-    ]
-    tables = (
-        ("People among each other", _agreement_table(summary)),
-        ("Judges against people", _validation_table(summary.validations)),
-        ("Rates corrected for the judges’ errors", _corrected_table(summary.corrected, names)),
-    )
-    return [
-        f"Labelled by {people}. The majority counts; ties are left out.",
-        *cautions,
-        *(Section(title, (table,)) for title, table in tables if table.lines),
-    ]
-
-
-def _agreement_table(summary: LabelsSummary) -> Table:
-    found = summary.agreements
-    columns: list[tuple[str, list[Cell]]] = [
-        ("Labelled", [Cell(str(one.replies)) for one in found]),
-        ("By two or more", [Cell(str(one.by_two)) for one in found]),
-        ("Disagreed", [Cell(str(one.disagreements)) for one in found]),
-        ("Fleiss’ κ", Cell.column([one.fleiss for one in found], _two)),
-        ("Krippendorff’s α", Cell.column([one.alpha for one in found], _two)),
-    ]
-    if any(len(one.cohen) == 1 for one in found):
-        cohen = [
-            next(iter(one.cohen.values())) if len(one.cohen) == 1 else _UNDEFINED for one in found
-        ]
-        columns.insert(3, ("Cohen’s κ", Cell.column(cohen, _two)))
-    return Table.from_columns("Criterion", [one.criterion for one in found], columns)
-
-
-def _validation_table(found: tuple[JudgeValidation, ...]) -> Table:
-    columns: list[tuple[str, list[Cell]]] = [("Labels", [Cell(str(one.n)) for one in found])]
-    columns += [
-        (name.capitalize(), Cell.column([getattr(one, name) for one in found]))
-        for name in ("accuracy", "precision", "recall")
-    ]
-    columns.append(("κ", Cell.column([one.kappa for one in found], _two)))
-    lines = [f"{one.criterion}, {one.judge}" for one in found]
-    return Table.from_columns("Criterion, judge", lines, columns)
-
-
-def _corrected_table(found: tuple[CorrectedRate, ...], names: Mapping[str, str]) -> Table:
-    lines = [
-        f"{_RATE_NAMES[one.name]}: {names.get(one.system, one.system) or 'all systems'}"
-        for one in found
-    ]
-    columns: list[tuple[str, list[Cell]]] = [
-        ("As judged", Cell.column([one.raw for one in found])),
-        ("As people would find it", Cell.column([one.corrected for one in found])),
-        ("Labels", [Cell(str(one.labels)) for one in found]),
-        ("Judge", [Cell(one.judge) for one in found]),
-    ]
-    return Table.from_columns("Rate", lines, columns)
-
-
-_UNDEFINED = Interval(None, None, None, 0)
-
-
-def _two(value: float) -> str:
-    return decimal(value, 2)
-
-
-FILE_NAME = "left_out_check.jsonl"
-
-
-@dataclass(frozen=True, slots=True)
-class AnsweredElsewhere:
-    """A passage that may answer a question whose own passage was left out.
-
-    Attributes:
-        question_id: of the run.
-        passage_id: of the passage.
-        similarity: to the question's own passage or answer; None where not measured.
-        how: it was found.
-    """
-
-    question_id: str
-    passage_id: str
-    similarity: float | None
-    how: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {
-            "question_id": self.question_id,
-            "passage_id": self.passage_id,
-            "similarity": self.similarity,
-            "how": self.how,
-        }
-
-
-def read_left_out_check(run: RepliesRun) -> tuple[AnsweredElsewhere, ...] | None:
-    """Read what the check found, in the order of the file; None where it was not made.
-
-    Raises:
-        InputError: a line of the file is broken; names file and line.
-    """
-    path = run.folder / FILE_NAME
-    if not path.exists():
-        return None
-    found = []
-    for number, value in read_jsonl(path, links=False):
-        question, passage = value.get("question_id"), value.get("passage_id")
-        similarity = value.get("similarity")
-        if not isinstance(question, str) or not isinstance(passage, str):
-            raise InputError(
-                "field 'question_id' or 'passage_id' is missing or no text",
-                where=f"{path}:{number}",
-                hint="remove the file, or make the check again",
-            )
-        found.append(
-            AnsweredElsewhere(
-                question,
-                passage,
-                _number(similarity),
-                str(value.get("how") or ""),
-            )
-        )
-    return tuple(found)
-
-
-def _number(value: Any) -> float | None:
-    """Return a number that JSON can hold; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value) if abs(value) < 1e9 else None

@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING
 
 from ....calibration import Interval
 from ...report import Colour, Plot
-from ...run import (
-    Judgement,
-    ReplySystem,
-)
-from ._replies_evidence import ReplyCounts
-from ._replies_names import labels, plain_labels
+from ...run import ReplySystem
+from ._replies import ReplyCounts, labels, plain_labels
 from ._replies_summary import RepliesSummary
+from ._replies_what_if import REPLIES_WORDS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-MOST_BASES = 6
+MAX_BASES = 6
 _LOOKS = (
     ("o", Colour.BLUE),
     ("s", Colour.VERMILION),
@@ -51,7 +48,7 @@ class _Point:
 def shown_bases(summary: RepliesSummary) -> list[str | None]:
     """List the knowledge bases with plots and tables of their own; None: all in one."""
     names = list(summary.knowledge_bases)
-    return [*names] if 1 < len(names) <= MOST_BASES else [None]
+    return [*names] if 1 < len(names) <= MAX_BASES else [None]
 
 
 def base_counts(summary: RepliesSummary, base: str | None) -> dict[str, ReplyCounts]:
@@ -89,8 +86,7 @@ def _scatter(
     systems: Mapping[str, ReplySystem],
     names: Mapping[str, str],
 ) -> Plot | None:
-    factor = _grouping(tuple(systems.values()))
-    groups = _groups(systems, factor)
+    groups = _groups(systems)
     points = [
         _Point(names[system], groups[system], found.abstention_rate, found.factuality_rate)
         for system, found in counts.items()
@@ -98,7 +94,7 @@ def _scatter(
     ]
     if not points:
         return None
-    silent = [names[system] for system, found in counts.items() if _silent(found)]
+    silent = [names[system] for system, found in counts.items() if found.answered == 0 and found.n]
 
     def draw(figure: Figure) -> None:
         axes: Axes = figure.subplots()
@@ -120,15 +116,10 @@ def _scatter(
         if len(set(groups.values())) > 1:
             figure.legend(loc="outside upper center", ncols=4, handletextpad=0.2)
 
-    left_out = ""
-    if silent:
-        left_out = f" Not drawn, because nothing was answered: {', '.join(silent)}."
     return Plot(
         name=name,
         title="Abstaining against being right",
-        caption="Questions whose answer is not in the knowledge base. Right: abstains more "
-        "often. Up: what it answers all the same is more often right. Bars are "
-        f"95\N{NO-BREAK SPACE}% intervals.{left_out}",
+        caption=REPLIES_WORDS.text("caption_of_scatter", silent),
         draw=draw,
         size=(8.2, max(5.6, 1.2 + 0.3 * len(points))),
     )
@@ -204,8 +195,7 @@ def _bars(name: str, counts: Mapping[str, ReplyCounts], names: Mapping[str, str]
     return Plot(
         name=name,
         title="Outcomes of the replies",
-        caption="Questions whose answer is not in the knowledge base. Answers that are right all "
-        "the same came from the model’s memory, or from another passage.",
+        caption=REPLIES_WORDS.text("caption_of_outcomes"),
         draw=draw,
         size=(8.2, _FRAME + _LINE * len(parts)),
     )
@@ -213,27 +203,17 @@ def _bars(name: str, counts: Mapping[str, ReplyCounts], names: Mapping[str, str]
 
 def _parts(found: ReplyCounts) -> list[float]:
     """Compute shares of all replies, in the order of the legend."""
-    tiers = [found.tiers[tier] or 0 for tier in Judgement.TIERS]
+    tiers = [count or 0 for count in found.tiers]
     abstained = found.abstained or 0
     counts = [abstained, *tiers, found.n - abstained - sum(tiers)]
     return [count / found.n for count in counts]
 
 
-def _silent(found: ReplyCounts) -> bool:
-    return found.answered == 0 and found.n > 0
-
-
-def _grouping(systems: Sequence[ReplySystem]) -> str | None:
-    """Choose the factor that colours stand for: one with few values."""
+def _groups(systems: Mapping[str, ReplySystem]) -> dict[str, str]:
+    """Group the systems by the factor that colours stand for: one with few values."""
     for factor in ("guard", "retrieval", "model", "prompt"):
-        if 1 < len({getattr(system, factor) for system in systems}) <= len(_LOOKS):
-            return factor
-    return None
-
-
-def _groups(systems: Mapping[str, ReplySystem], factor: str | None) -> dict[str, str]:
-    if factor is None:
-        return dict.fromkeys(systems, "")
-    values = dict.fromkeys(getattr(system, factor) for system in systems.values())
-    shown = plain_labels({value: f"{factor} {value or 'unknown'}" for value in values})
-    return {name: shown[getattr(system, factor)] for name, system in systems.items()}
+        values = dict.fromkeys(getattr(system, factor) for system in systems.values())
+        if 1 < len(values) <= len(_LOOKS):
+            shown = plain_labels({value: f"{factor} {value or 'unknown'}" for value in values})
+            return {name: shown[getattr(system, factor)] for name, system in systems.items()}
+    return dict.fromkeys(systems, "")

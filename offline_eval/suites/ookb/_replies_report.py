@@ -1,12 +1,16 @@
 """The report of a run of replies: what systems replied, and how judges rated it.
 
-run folder ─► judged replies ─► summarise_replies ─► replies_document ─► a file per format
+run folder ─► Evidence ─► RepliesSummary ─► replies_document ─► a file per format
+
+Sentences stand in `replies.txt`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ...report import (
     Case,
@@ -24,13 +28,11 @@ from ...report import (
     percent,
 )
 from ...run import CaseKind, Judgement
-from ._replies_csv import reply_rows
-from ._replies_evidence import CriterionCounts, ReplyCounts, ReplyShape
-from ._replies_labels import label_blocks
-from ._replies_names import labels, shared_factors, varying
+from ._replies import OFF, ReplyCounts, ReplyShape, error_types, labels, shared_factors, varying
+from ._replies_cases import false_abstentions, wrong_answers
+from ._replies_differences import Comparison
 from ._replies_plots import base_plots, shown_bases
-from ._replies_prose import headline, judge_words, judged_words, lead, next_steps
-from ._replies_summary import RepliesSummary
+from ._replies_summary import RepliesSummary, reply_rows
 from ._replies_tables import (
     comparison_tables,
     cost_table,
@@ -38,20 +40,20 @@ from ._replies_tables import (
     glance_table,
     heading_of,
     judge_table,
-    metered,
+    label_tables,
     shape_table,
     topic_table,
 )
-from ._replies_warnings import warnings
+from ._replies_what_if import REPLIES_WORDS as WORDS
 from ._replies_what_if import replies_what_if
-from ._replies_worst import false_abstentions, wrong_answers
 
-_SUITE = "ookb"
+_GROUP = "knowgate.ookb"
 _SHOWN_ELSEWHERE = 10
-_MOST_TOPICS = 25
+_MAX_TOPICS = 25
+_MAX_NAMED = 3
+_MAX_BASES = 4
 # Parts of the report of a single system that are not folded.
 _OPEN = frozenset({"What was tested", "Results by system"})
-_MOST_NAMED = 3
 _KINDS = {
     CaseKind.LEFT_OUT: (
         "Answer left out",
@@ -65,50 +67,21 @@ _KINDS = {
     ),
     CaseKind.IN_KB: ("Answer in it", "The whole knowledge base was there.", "Answer."),
 }
-_TESTED = (
-    "Systems were asked questions whose answer the knowledge base holds, or does not hold. Where "
-    "it does not, the only right reply is to abstain: any other reply comes from the model’s "
-    "memory, from a passage about something else, or from nowhere."
-)
-_TIERS = (
-    "A reply that does not abstain is of tier 1 (says the same as the expected answer), tier 2 "
-    "(deviates, but would not mislead) or tier 3 (wrong, misleading or incomplete)."
-)
-_INTERVALS = (
-    "Beneath each rate is its 95 % interval: Wilson’s where each question occurs once, a bootstrap "
-    "interval where several systems answered the same questions. Neither includes the judge’s own "
-    "errors: see people’s labels below. Two rates whose intervals overlap may still differ: the "
-    "paired tests below compare the same questions."
-)
-_FAILURES = (
-    "Failures are looked for in every reply that did not abstain, right ones included. "
-    "Contradiction: against the context or the expected answer. Fabrication: stated without any "
-    "ground. Over-specification: right in the main, with details that nothing supports. None: "
-    "the judge found none of these, which does not make the reply right."
-)
-_TOPICS = {
-    "topic": "Topics as the questions name them.",
-    "source": "Topics are the sources that the questions come from.",
-    "clusters": "The questions name no topics: these were found by grouping questions of similar "
-    "meaning (embeddings, k-means with a fixed seed), and are named by the words that set them "
-    "apart. Read them as a rough map.",
-    "word_clusters": "The questions name no topics: these were found by grouping questions of "
-    "similar words (k-means with a fixed seed; there are too many questions to embed, or no "
-    "embedding model), and are named by the words that set them apart. Read them as a very rough "
-    "map.",
-}
 
 
 def replies_document(summary: RepliesSummary) -> Document:
     """Make the report of a summarised run."""
     run = summary.evidence.run
+    names = labels(tuple(run.systems.values()))
+    lines = headline(summary, names)
+    opening = lead(summary, names)
     return Document(
-        name=_SUITE,
+        name="ookb",
         title=_title(summary),
-        subtitle=_subtitle(summary),
-        headline=_headline(summary),
-        warnings=warnings(summary),
-        sections=_sections(summary, labels(tuple(run.systems.values()))),
+        subtitle=WORDS.text("subtitle", run),
+        headline=[opening] if opening else lines,
+        warnings=WORDS.paragraphs("warnings", summary, _facts(summary)),
+        sections=_sections(summary, names, lines if opening else []),
         values=summary.to_dict(),
         systems={one.system.system_id: one.numbers() for one in summary.systems},
         rows=lambda: reply_rows(summary.evidence),
@@ -116,10 +89,137 @@ def replies_document(summary: RepliesSummary) -> Document:
     )
 
 
-def _headline(summary: RepliesSummary) -> list[str]:
-    lines = headline(summary)
-    opening = lead(summary) if len(summary.systems) > 1 and summary.evidence.replies else ""
-    return [opening] if opening else lines
+def _title(summary: RepliesSummary) -> str:
+    title = "Out-of-knowledge-base report"
+    named = [one_line(name, 60) for name in summary.knowledge_bases if name]
+    if not named:
+        return title
+    more = len(named) - _MAX_NAMED
+    return f"{title}: {', '.join(named[:_MAX_NAMED])}" + (f" and {more} more" if more > 0 else "")
+
+
+# -- The sentences that open the report -------------------------------------------------
+
+
+def lead(summary: RepliesSummary, names: Mapping[str, str]) -> str:
+    """Write the one sentence that opens a report of several systems; empty if nothing fits.
+
+    With guards: what the best of them changes. Without: which system answers wrongly least
+    often, or abstains most often where nobody judged answers.
+    """
+    if len(summary.systems) < 2 or not summary.evidence.replies:
+        return ""
+    by_id = {one.system.system_id: one for one in summary.systems}
+    found = []
+    for one in _guard_comparisons(summary):
+        shape = by_id[one.other].fair(None)
+        if shape is not None:
+            wrong, abstained = shape.out_of_kb.wrong_answer_rate, shape.out_of_kb.abstention_rate
+            rank = (1.0 if wrong.value is None else wrong.value, -(abstained.value or 0.0))
+            found.append((rank, names[one.other], shape, one))
+    if found:
+        _, name, shape, one = min(found, key=lambda each: each[:2])
+        if text := WORDS.text("best_guard", name, shape, one):
+            return text
+    return next(reversed(_extremes(summary, None, names)), "")
+
+
+def headline(summary: RepliesSummary, names: Mapping[str, str]) -> list[str]:
+    """Write the sentences on the results, the most important one first."""
+    if not summary.evidence.replies:
+        return WORDS.paragraphs("nothing", len(summary.evidence.failed))
+    by_run: dict[str, list[Comparison]] = {}
+    for one in summary.differences:
+        if one.run:
+            by_run.setdefault(one.run, []).append(one)
+    clear = {
+        run: [one for one in found if any(test.shown for test in one.differences.values())]
+        for run, found in by_run.items()
+    }
+    runs = {
+        run: (len(found), found if len(found) == 1 else clear[run]) for run, found in by_run.items()
+    }
+    since = WORDS.paragraphs("since", runs, names)
+    if len(summary.systems) == 1:
+        return [*WORDS.paragraphs("alone", summary.systems[0]), *since]
+    lines = WORDS.paragraphs("together", summary)
+    bases = list(summary.knowledge_bases)
+    for base in bases if 1 < len(bases) <= _MAX_BASES else [None]:
+        lines += _extremes(summary, base, names)
+    # Rates over systems with and without a guard say little: what it changes comes first.
+    guards = [
+        one
+        for one in _guard_comparisons(summary)
+        if one.differences.keys() & {"abstention", "wrong_answer", "false_abstention"}
+    ]
+    return [*WORDS.paragraphs("guards", guards, names), *lines, *since]
+
+
+def _guard_comparisons(summary: RepliesSummary) -> list[Comparison]:
+    systems = summary.evidence.run.systems
+    return [
+        one
+        for one in summary.differences
+        if one.factor == "guard" and systems[one.base].guard == OFF
+    ]
+
+
+def _extremes(summary: RepliesSummary, base: str | None, names: Mapping[str, str]) -> list[str]:
+    """Say which systems abstain, and answer wrongly, most and least often."""
+    counts = [
+        (names[one.system.system_id], shape.out_of_kb)
+        for one in summary.systems
+        if (shape := one.fair(base)) is not None
+    ]
+
+    def ranked(rate: str, sign: int) -> list[tuple[str, ReplyCounts]]:
+        known = [one for one in counts if getattr(one[1], rate).value is not None]
+        return sorted(known, key=lambda one: (sign * getattr(one[1], rate).value, one[0]))
+
+    return WORDS.paragraphs(
+        "extremes",
+        base,
+        ranked("abstention_rate", -1),
+        ranked("wrong_answer_rate", 1),
+        _some_seen(summary),
+    )
+
+
+def _some_seen(summary: RepliesSummary) -> bool:
+    """Whether some questions are known from a guard's calibration."""
+    return any(one.held_out is not None for one in summary.systems)
+
+
+def _facts(summary: RepliesSummary) -> dict[str, Any]:
+    """Collect what warnings rest on besides the summary."""
+    evidence, run = summary.evidence, summary.evidence.run
+    cases = run.cases.values()
+    with_passage = {case.question_id for case in cases if case.kind is not CaseKind.SYNTHETIC}
+    stood_in: Counter[tuple[str, str]] = Counter()
+    estimated: dict[str, None] = {}
+    for criterion in (Judgement.ABSTENTION, Judgement.FACTUALITY):
+        first = evidence.primary(criterion)
+        for of_reply in evidence.verdicts.values():
+            found = of_reply.get(criterion, {}).get(first or "")
+            if found is not None and found.estimate:
+                estimated[criterion] = None
+        for reply in evidence.replies:
+            verdict = evidence.verdict(reply.row.reply_id, criterion)
+            if verdict is not None and verdict.judge != first:
+                stood_in[criterion, verdict.judge] += 1
+    return {
+        "errors": error_types(evidence.failed),
+        "asked": len({case.question_id for case in cases}),
+        "seen": len({case.question_id for case in cases if case.held_out is False}),
+        "estimated": list(estimated),
+        "stood_in": [
+            (criterion, evidence.primary(criterion), count, judge)
+            for (criterion, judge), count in sorted(stood_in.items())
+        ],
+        "elsewhere": len({one.question_id for one in summary.left_out_check or ()}),
+        "with_passage": len(with_passage),
+        "passages": len({run.questions[name].own_passage for name in with_passage}),
+    }
 
 
 def system_checks(summary: RepliesSummary) -> list[Check]:
@@ -131,7 +231,7 @@ def system_checks(summary: RepliesSummary) -> list[Check]:
             total = shape.out_of_kb.n + shape.in_kb.n + failed
             found.append(
                 Check(
-                    group=f"knowgate.{_SUITE}.{base}" if base else f"knowgate.{_SUITE}",
+                    group=f"{_GROUP}.{base}" if base else _GROUP,
                     name=one.system.system_id,
                     failure=f"{failed} of {total} replies ended in an error" if failed else "",
                     text=_measured(shape),
@@ -140,54 +240,40 @@ def system_checks(summary: RepliesSummary) -> list[Check]:
     if summary.missing:
         planned = summary.evidence.run.manifest.replies
         why = f"{summary.missing} of {planned} replies are missing"
-        found.append(Check(f"knowgate.{_SUITE}", "the run is finished", why, ""))
+        found.append(Check(_GROUP, "the run is finished", why, ""))
     return found
 
 
 def _measured(shape: ReplyShape) -> str:
     out, in_kb = shape.out_of_kb, shape.in_kb
-    parts = [
-        _part("abstained, answer not in the knowledge base", out.abstained, out),
-        _part("wrong answers, answer not in the knowledge base", out.tiers["tier_3"], out),
-        _part("false abstentions", in_kb.abstained, in_kb),
-    ]
-    return "; ".join(part for part in parts if part)
+    parts = (
+        ("abstained, answer not in the knowledge base", out.abstained, out.n),
+        ("wrong answers, answer not in the knowledge base", out.tier_3, out.n),
+        ("false abstentions", in_kb.abstained, in_kb.n),
+    )
+    return "; ".join(
+        f"{text}: {count} of {n} ({percent(count / n)})"
+        for text, count, n in parts
+        if count is not None and n
+    )
 
 
-def _part(text: str, count: int | None, counts: ReplyCounts) -> str:
-    if count is None or not counts.n:
-        return ""
-    return f"{text}: {count} of {counts.n} ({percent(count / counts.n)})"
+# -- Sections ---------------------------------------------------------------------------
 
 
-def _title(summary: RepliesSummary) -> str:
-    title = "Out-of-knowledge-base report"
-    named = [one_line(name, 60) for name in summary.knowledge_bases if name]
-    if not named:
-        return title
-    more = len(named) - _MOST_NAMED
-    return f"{title}: {', '.join(named[:_MOST_NAMED])}" + (f" and {more} more" if more > 0 else "")
-
-
-def _subtitle(summary: RepliesSummary) -> str:
-    run = summary.evidence.run
-    parts = [
-        counted(run.manifest.questions, "question"),
-        counted(run.manifest.cases, "case"),
-        counted(len(run.systems), "system"),
-        counted(len(run.replies), "reply", "replies"),
-    ]
-    return " · ".join(parts) + " · out-of-knowledge-base suite"
-
-
-def _sections(summary: RepliesSummary, names: Mapping[str, str]) -> list[Section]:
+def _sections(
+    summary: RepliesSummary, names: Mapping[str, str], lines: Sequence[str]
+) -> list[Section]:
     manifest = summary.evidence.run.manifest
     sections: Sequence[Section | None] = (
         _tested(summary),
-        _results(summary, names),
+        _results(summary, names, lines),
         Section(
             "How to read the intervals",
-            (_INTERVALS, Prose(explained("intervals", "wilson", "bootstrap"), small=True)),
+            (
+                WORDS.text("intervals"),
+                Prose(explained("intervals", "wilson", "bootstrap"), small=True),
+            ),
         ),
         replies_what_if(summary.evidence, names),
         _cascades(summary, names),
@@ -196,10 +282,7 @@ def _sections(summary: RepliesSummary, names: Mapping[str, str]) -> list[Section
         _topics(summary),
         Section(
             "Cases worth reading",
-            (
-                wrong_answers(summary.evidence, names),
-                false_abstentions(summary.evidence, names),
-            ),
+            (wrong_answers(summary.evidence, names), false_abstentions(summary.evidence, names)),
         ),
         _people(summary, names),
         _elsewhere(summary),
@@ -207,56 +290,39 @@ def _sections(summary: RepliesSummary, names: Mapping[str, str]) -> list[Section
         Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),
     )
     found = [section for section in sections if section is not None]
-    last = Section.next_steps(next_steps(summary))
+    last = Section.next_steps(WORDS.terms("next_steps", summary))
     # The most important part stays open; the rest is there for those who open it.
     if len(summary.systems) < 2 or not summary.evidence.replies:
-        shown = [replace(one, folded=one.title not in _OPEN) for one in found]
-        return [*shown, last]
+        return [*(replace(one, folded=one.title not in _OPEN) for one in found), last]
     return [_glance(summary, names), *(replace(one, folded=True) for one in found), last]
 
 
+def _heading(summary: RepliesSummary) -> str:
+    systems = tuple(summary.evidence.run.systems.values())
+    return heading_of(varying(systems)) if len(systems) > 1 else "System"
+
+
 def _glance(summary: RepliesSummary, names: Mapping[str, str]) -> Section:
-    heading = heading_of(summary.evidence, varying(tuple(summary.evidence.run.systems.values())))
     systems = {names[one.system.system_id]: one for one in summary.systems}
-    known = any(one.held_out is not None for one in summary.systems)
-    note = (
-        "KB: knowledge base. ★ is the best number of its column; Results by system has the "
-        "intervals, which tell whether systems differ at all."
-    )
-    if known:
-        note += " Questions known from a guard’s calibration do not count for it."
-    bases = shown_bases(summary)
-    scatter = base_plots(summary, None, 0)[0] if bases == [None] else None
-    return Section(
-        "At a glance",
-        (glance_table(heading, systems), Prose((note,), small=True), scatter),
-    )
+    note = Prose((WORDS.text("at_a_glance", _some_seen(summary)),), small=True)
+    scatter = base_plots(summary, None, 0)[0] if shown_bases(summary) == [None] else None
+    return Section("At a glance", (glance_table(_heading(summary), systems), note, scatter))
 
 
 def _tested(summary: RepliesSummary) -> Section:
-    counts: dict[CaseKind, int] = {}
-    for case in summary.evidence.run.cases.values():
-        counts[case.kind] = counts.get(case.kind, 0) + 1
+    run = summary.evidence.run
+    counts = Counter(case.kind for case in run.cases.values())
     kinds = Table.of_text(
         ("Kind of case", "What is the case", "What is wanted", "Cases"),
-        [(*text, counts[kind]) for kind, text in _KINDS.items() if counts.get(kind)],
+        [(*text, counts[kind]) for kind, text in _KINDS.items() if counts[kind]],
     )
-    systems = tuple(summary.evidence.run.systems.values())
+    systems = tuple(run.systems.values())
     shared = shared_factors(systems) if len(systems) > 1 else []
-    common = "; ".join(f"{name} {value}" for name, value in shared)
-    return Section(
-        "What was tested",
-        (
-            _TESTED,
-            kinds,
-            f"{judged_words(summary)} {_TIERS}",
-            *([f"All systems have in common: {common}."] if common else []),
-        ),
-    )
+    judged = WORDS.paragraphs("judged", summary.evidence, shared)
+    return Section("What was tested", (WORDS.text("tested"), kinds, *judged))
 
 
-def _results(summary: RepliesSummary, names: Mapping[str, str]) -> Section:
-    heading = heading_of(summary.evidence, varying(tuple(summary.evidence.run.systems.values())))
+def _results(summary: RepliesSummary, names: Mapping[str, str], lines: Sequence[str]) -> Section:
     parts = []
     for number, base in enumerate(shown_bases(summary)):
         shapes = {
@@ -270,12 +336,11 @@ def _results(summary: RepliesSummary, names: Mapping[str, str]) -> Section:
             most = max(asked.out_of_kb.questions, asked.in_kb.questions)
             name = one_line(base, 60) or "Knowledge base without a name"
             title = f"{name}: {counted(most, 'question')}"
-        table = shape_table(heading, shapes)
+        table = shape_table(_heading(summary), shapes)
         scatter, bars = base_plots(summary, base, number)
         if base is None and len(summary.systems) > 1:
             scatter = None  # opens the report
-        blocks = (scatter, table if table.columns else None, bars)
-        parts.append(Section(title, tuple(block for block in blocks if block is not None)))
+        parts.append(Section(title, (scatter, table if table.columns else None, bars)))
     held_out = {
         names[one.system.system_id]: one.held_out
         for one in summary.systems
@@ -284,19 +349,9 @@ def _results(summary: RepliesSummary, names: Mapping[str, str]) -> Section:
     if held_out:
         table = shape_table("Guarded system", held_out)
         parts.append(Section("Without the questions known from the guard’s calibration", (table,)))
-    words = headline(summary)
-    said = Prose(tuple(words), bullets=True) if _headline(summary) != words else None
-    return Section(
-        "Results by system",
-        (
-            said,
-            *parts,
-            Prose(
-                explained("abstained_not_in_kb", "right_of_answered", "wrong_of_all", "best"),
-                small=True,
-            ),
-        ),
-    )
+    terms = explained("abstained_not_in_kb", "right_of_answered", "wrong_of_all", "best")
+    said = Prose(tuple(lines), bullets=True) if lines else None
+    return Section("Results by system", (said, *parts, Prose(terms, small=True)))
 
 
 def _cascades(summary: RepliesSummary, names: Mapping[str, str]) -> Section | None:
@@ -311,26 +366,17 @@ def _cascades(summary: RepliesSummary, names: Mapping[str, str]) -> Section | No
 
 def _differences(summary: RepliesSummary, names: Mapping[str, str]) -> Section | None:
     compared = [one for one in summary.differences if one.differences]
+    if not compared:
+        return None
     others = {one.base: one_line(one.base, 60) for one in summary.differences if one.run}
     tables = comparison_tables(compared, {**others, **names}, summary.evidence.run.systems)
-    if not tables:
-        return None
     tests = sum(len(one.differences) for one in summary.differences)
     return Section(
         "Differences",
         (
-            "Second system minus first, in percentage points, on the cases that both replied to; "
-            "beneath it the 95 % interval (paired bootstrap over questions) and the p-value. The "
-            f"p-values are McNemar’s, adjusted by Holm’s method for all {tests} tests shown here; "
-            "● marks those of at most 0.05.",
+            WORDS.text("differences", tests),
             *(Section(title, (table,)) for title, table in tables),
-            Prose(
-                (
-                    "“Right where both answered” looks at questions from which neither abstained: "
-                    "easy ones may be over-represented among them.",
-                ),
-                small=True,
-            ),
+            Prose((WORDS.text("both_answered"),), small=True),
         ),
     )
 
@@ -338,33 +384,25 @@ def _differences(summary: RepliesSummary, names: Mapping[str, str]) -> Section |
 def _criteria(summary: RepliesSummary, names: Mapping[str, str]) -> Section | None:
     if not summary.criteria:
         return None
-    blocks = [
-        Section(_criterion_title(found), (criterion_table(found, names),))
-        for found in summary.criteria
-    ]
-    judged = any(found.criterion == Judgement.FAILURE for found in summary.criteria)
-    notes = (Prose((_FAILURES,), small=True),) if judged else ()
-    return Section("How answers go wrong", (*blocks, *notes))
-
-
-def _criterion_title(found: CriterionCounts) -> str:
-    name = one_line(found.criterion, 60).replace("_", " ").capitalize()
-    judge = one_line(judge_words(found.judge), 60)
-    if found.estimate and found.judge != "estimate":
-        judge += " (an offline estimate)"
-    return f"{name}, judged by {judge}"
+    blocks: list[Section | Prose] = []
+    for found in summary.criteria:
+        name = one_line(found.criterion, 60).replace("_", " ").capitalize()
+        judge = one_line(WORDS.text("judge", found.judge), 60)
+        if found.estimate and found.judge != Judgement.ESTIMATE:
+            judge += " (an offline estimate)"
+        blocks.append(Section(f"{name}, judged by {judge}", (criterion_table(found, names),)))
+    if any(found.criterion == Judgement.FAILURE for found in summary.criteria):
+        blocks.append(Prose((WORDS.text("failures"),), small=True))
+    return Section("How answers go wrong", tuple(blocks))
 
 
 def _topics(summary: RepliesSummary) -> Section | None:
     topics = summary.topics.topics
     if not topics:
         return None
-    more = len(topics) - _MOST_TOPICS
-    who = "All systems" if summary.pooled == "all" else "All systems with a guard"
-    note = f"{who} together. {_TOPICS[summary.topics.how]}"
-    if more > 0:
-        note += f" Not shown: {more} smaller ones."
-    return Section("By topic", (topic_table(topics[:_MOST_TOPICS]), Prose((note,), small=True)))
+    more = len(topics) - _MAX_TOPICS
+    note = WORDS.text("topics", summary.pooled, summary.topics.how, more)
+    return Section("By topic", (topic_table(topics[:_MAX_TOPICS]), Prose((note,), small=True)))
 
 
 def _people(summary: RepliesSummary, names: Mapping[str, str]) -> Section:
@@ -372,28 +410,22 @@ def _people(summary: RepliesSummary, names: Mapping[str, str]) -> Section:
     if len(summary.judges) > 1:
         title = "The same replies by each judge alone"
         judges = (Section(title, (judge_table(summary.judges),)),)
-    return Section("Judges and people", (*judges, *label_blocks(summary.labels, names)))
+    tables = [] if summary.labels is None else label_tables(summary.labels, names)
+    return Section(
+        "Judges and people",
+        (
+            *judges,
+            *WORDS.paragraphs("labels", summary.labels),
+            *(Section(title, (table,)) for title, table in tables if table.lines),
+        ),
+    )
 
 
 def _elsewhere(summary: RepliesSummary) -> Section:
-    title = "Is the answer really gone?"
     found = summary.left_out_check
-    if found is None:
-        return Section(
-            title,
-            (
-                "Nobody has checked whether the rest of the knowledge base holds an answer that "
-                "was left out.",
-            ),
-        )
+    said = WORDS.text("elsewhere", found)
     if not found:
-        return Section(
-            title,
-            (
-                "Checked: the rest of the knowledge base seems to hold none of the answers that "
-                "were left out.",
-            ),
-        )
+        return Section("Is the answer really gone?", (said,))
     run = summary.evidence.run
     cases = []
     for one in found[:_SHOWN_ELSEWHERE]:
@@ -408,26 +440,17 @@ def _elsewhere(summary: RepliesSummary) -> Section:
             )
         )
     more = len(found) - _SHOWN_ELSEWHERE
-    return Section(
-        title,
-        (
-            "Passages that may answer a question whose own passage was left out:",
-            Cases(tuple(cases)),
-            *([f"… and {more} more in left_out_check.jsonl."] if more > 0 else []),
-        ),
-    )
+    rest = f"… and {more} more in left_out_check.jsonl." if more > 0 else None
+    return Section("Is the answer really gone?", (said, Cases(tuple(cases)), rest))
 
 
 def _costs(summary: RepliesSummary, names: Mapping[str, str]) -> Section:
     costs, judges = summary.costs, summary.judge_costs
-    if metered(costs) or summary.evidence.failed:
+    metered = any(cost.known for cost in costs.values()) or summary.evidence.failed
+    first: str | Table = WORDS.text("not_metered")
+    if metered:
         first = cost_table("System", {names[name]: cost for name, cost in costs.items()})
-        blocks: list[Table | str | Section] = [first]
-    else:
-        blocks = [
-            "Nothing was metered: the replies were logged elsewhere, without calls, tokens or "
-            "times."
-        ]
-    if metered(judges) or any(cost.errors for cost in judges.values()):
-        blocks.append(Section("Of the judges", (cost_table("Judge", judges),)))
-    return Section("Cost", tuple(blocks))
+    second = None
+    if any(cost.known or cost.errors for cost in judges.values()):
+        second = Section("Of the judges", (cost_table("Judge", judges),))
+    return Section("Cost", (first, second))

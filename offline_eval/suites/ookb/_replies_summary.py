@@ -1,35 +1,162 @@
-"""The numbers of a run of replies: what `report.json` holds."""
+"""The numbers of a run of replies: what `report.json` and `replies.csv` hold."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
+
+import numpy as np
 
 from ...._version import __version__
 from ...report import CascadeStages, Document
-from ...run import (
-    Judgement,
-    ReplySystem,
-)
+from ...run import Judgement, ReplyRow, ReplySystem
 from ..judge_bias import JudgeBias
-from ._replies_costs import Cost, compare_runs, judge_costs, reply_costs
-from ._replies_differences import Comparison, compare_systems, with_holm
-from ._replies_evidence import (
-    CriterionCounts,
+from ._left_out_check import AnswerElsewhere, read_left_out_check
+from ._replies import (
+    OFF,
     Evidence,
     JudgedReply,
     ReplyShape,
-    criterion_counts,
     error_types,
-    judge_counts,
-    read_evidence,
     shape_of,
 )
-from ._replies_labels import AnsweredElsewhere, LabelsSummary, read_left_out_check, summarise_labels
-from ._replies_names import OFF
+from ._replies_differences import Comparison, compare_runs, compare_systems, with_holm
+from ._replies_labels import LabelsSummary, summarise_labels
 from ._replies_topics import Embed, Topics, topics_of
+
+_MAIN = (Judgement.ABSTENTION, Judgement.FACTUALITY)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Cost of some rows; each number is None where no row was metered.
+
+    Attributes:
+        rows: replies or verdicts, failed ones included.
+        metered: rows of which the calls are known.
+        calls: of language models.
+        input_tokens: of these calls.
+        output_tokens: likewise.
+        seconds_p50: median from the first call to the reply.
+        seconds_p95: that 95 % of the replies stay under.
+        errors: by type, the most frequent first.
+    """
+
+    rows: int
+    metered: int
+    calls: int | None
+    input_tokens: int | None
+    output_tokens: int | None
+    seconds_p50: float | None
+    seconds_p95: float | None
+    errors: dict[str, int]
+
+    @classmethod
+    def of(cls, rows: Sequence[ReplyRow] | Sequence[Judgement], errors: dict[str, int]) -> Cost:
+        """Sum the cost of rows."""
+        times = (getattr(row, "seconds", None) for row in rows)
+        seconds = [one for one in times if one is not None]
+        p50, p95 = map(float, np.quantile(seconds, [0.5, 0.95])) if seconds else (None, None)
+        calls = [row.calls for row in rows if row.calls is not None]
+        return cls(
+            rows=len(rows),
+            metered=len(calls),
+            calls=_total(calls),
+            input_tokens=_total(row.input_tokens for row in rows),
+            output_tokens=_total(row.output_tokens for row in rows),
+            seconds_p50=p50,
+            seconds_p95=p95,
+            errors=errors,
+        )
+
+    @property
+    def known(self) -> bool:
+        """Whether anything is known of what was spent."""
+        known = (self.calls, self.input_tokens, self.output_tokens, self.seconds_p50)
+        return any(one is not None for one in known)
+
+
+def _total(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _costs(evidence: Evidence) -> dict[str, Cost]:
+    """Sum the cost per system, in the order of the run."""
+    every = [*evidence.replies, *evidence.failed]
+    return {
+        name: Cost.of(
+            [reply.row for reply in every if reply.row.system_id == name],
+            error_types(reply for reply in evidence.failed if reply.row.system_id == name),
+        )
+        for name in evidence.run.systems
+    }
+
+
+def _judge_costs(evidence: Evidence) -> dict[str, Cost]:
+    """Sum the cost per judge, by name."""
+    rows: dict[str, list[Judgement]] = {}
+    for verdict in evidence.run.judgements.values():
+        rows.setdefault(verdict.judge, []).append(verdict)
+    return {
+        judge: Cost.of(
+            rows[judge],
+            dict(sorted(Counter(row.error.type for row in rows[judge] if row.error).items())),
+        )
+        for judge in sorted(rows)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class CriterionCounts:
+    """How often a judge gave each outcome of a criterion.
+
+    Attributes:
+        criterion: `failure` or a user's own.
+        judge: who judged.
+        estimate: whether these are offline estimates.
+        outcomes: all that occur, the most frequent first.
+        systems: per system how often each occurs; out-of-KB replies for `failure`, all
+            replies for other criteria.
+    """
+
+    criterion: str
+    judge: str
+    estimate: bool
+    outcomes: tuple[str, ...]
+    systems: Mapping[str, Mapping[str, int]]
+
+    @classmethod
+    def of(cls, evidence: Evidence, criterion: str, judge: str) -> CriterionCounts:
+        """Count."""
+        systems: dict[str, Counter[str]] = {}
+        estimated = False
+        for reply in evidence.replies:
+            verdict = evidence.verdicts.get(reply.row.reply_id, {}).get(criterion, {}).get(judge)
+            if verdict is None or verdict.outcome is None:
+                continue
+            if criterion == Judgement.FAILURE and not (reply.out_of_kb and not reply.abstained):
+                continue
+            systems.setdefault(reply.row.system_id, Counter())[verdict.outcome] += 1
+            estimated = estimated or verdict.estimate
+        total = sum(systems.values(), Counter[str]())
+        outcomes = tuple(sorted(total, key=lambda outcome: (-total[outcome], outcome)))
+        return cls(criterion, judge, estimated, outcomes, systems)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {
+            "criterion": self.criterion,
+            "judge": self.judge,
+            "estimate": self.estimate,
+            "systems": {
+                name: {outcome: found.get(outcome, 0) for outcome in self.outcomes}
+                for name, found in self.systems.items()
+            },
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +179,24 @@ class SystemSummary:
     knowledge_bases: Mapping[str, ReplyShape]
     held_out: ReplyShape | None
     held_out_bases: Mapping[str, ReplyShape]
-    cascade: CascadeStages | None = None
+    cascade: CascadeStages | None
+
+    @classmethod
+    def of(cls, evidence: Evidence, system: ReplySystem) -> SystemSummary:
+        """Count the replies of a system."""
+        own = evidence.where(lambda reply: reply.row.system_id == system.system_id)
+        unseen = own.where(lambda reply: reply.case.held_out is not False)
+        guarded = system.guard != OFF and len(unseen.replies) < len(own.replies)
+        return cls(
+            system=system,
+            shape=own.shape,
+            knowledge_bases=own.shape_by_base,
+            held_out=unseen.shape if guarded else None,
+            held_out_bases=unseen.shape_by_base if guarded else {},
+            cascade=CascadeStages.of(
+                (one.row.relevance_stage, one.row.route) for one in own.replies
+            ),
+        )
 
     def fair(self, base: str | None) -> ReplyShape | None:
         """Return the rates over unseen questions where some were seen in calibration.
@@ -89,9 +233,7 @@ class SystemSummary:
             **self.system.model_dump(mode="json"),
             "failed": self.failed,
             "replies": self.shape.to_dict(),
-            "knowledge_bases": {
-                name: shape.to_dict() for name, shape in self.knowledge_bases.items()
-            },
+            "knowledge_bases": _by_name(self.knowledge_bases),
             "held_out": None if self.held_out is None else self.held_out.to_dict(),
             **({} if self.cascade is None else {"cascade": self.cascade.to_dict()}),
         }
@@ -107,7 +249,7 @@ class RepliesSummary:
             guard and some have none.
         shape: of these systems together; likewise knowledge bases, judges and topics.
         knowledge_bases: the same by name.
-        judges: the same counts by each judge alone.
+        judges: the same counts by each judge alone, on the replies that it judged.
         systems: in the order of the run.
         criteria: what judges said by failure kind and by the user's own criteria.
         differences: between systems and runs, p-values adjusted over all of them.
@@ -115,6 +257,8 @@ class RepliesSummary:
         topics: what the questions are about.
         costs: per system.
         judge_costs: per judge.
+        judge_bias: measurements of judges that are stored with the run.
+        judge_warnings: on the judges that gave a verdict.
         labels: people's; None where nobody labelled.
         left_out_check: None where it was not made.
     """
@@ -131,8 +275,10 @@ class RepliesSummary:
     topics: Topics
     costs: Mapping[str, Cost]
     judge_costs: Mapping[str, Cost]
+    judge_bias: Mapping[str, JudgeBias]
+    judge_warnings: Mapping[str, str]
     labels: LabelsSummary | None
-    left_out_check: tuple[AnsweredElsewhere, ...] | None
+    left_out_check: tuple[AnswerElsewhere, ...] | None
 
     @property
     def missing(self) -> int:
@@ -141,15 +287,13 @@ class RepliesSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
-        manifest = self.evidence.run.manifest
+        manifest, labels, check = self.evidence.run.manifest, self.labels, self.left_out_check
         replies = {
             **self.shape.to_dict(),
-            "judge": {
-                name: self.evidence.primary(name)
-                for name in (Judgement.ABSTENTION, Judgement.FACTUALITY)
-            },
-            "judges": {name: shape.to_dict() for name, shape in self.judges.items()},
+            "judge": {name: self.evidence.primary(name) for name in _MAIN},
+            "judges": _by_name(self.judges),
         }
+        rates = ("abstention_rate", "factuality_rate", "wrong_answer_rate")
         return {
             "schema_version": Document.SCHEMA_VERSION,
             "suite": "ookb",
@@ -163,34 +307,31 @@ class RepliesSummary:
             "pooled": self.pooled,
             "errors": len(self.evidence.failed),
             "errors_by_type": error_types(self.evidence.failed),
-            "abstention_rate": replies["abstention_rate"],
-            "factuality_rate": replies["factuality_rate"],
-            "wrong_answer_rate": replies["wrong_answer_rate"],
+            **{name: replies[name] for name in rates},
             "false_abstention_rate": replies["in_kb"]["false_abstention_rate"],
             "replies": replies,
-            "knowledge_bases": {
-                name: shape.to_dict() for name, shape in self.knowledge_bases.items()
-            },
+            "knowledge_bases": _by_name(self.knowledge_bases),
             "systems": [system.to_dict() for system in self.systems],
             "criteria": [found.to_dict() for found in self.criteria],
             "differences": [found.to_dict() for found in self.differences],
             "topics": [topic.to_dict() for topic in self.topics.topics],
             "topics_by": self.topics.how if self.topics.topics else None,
             "cost": {
-                "systems": {name: cost.to_dict() for name, cost in self.costs.items()},
-                "judges": {name: cost.to_dict() for name, cost in self.judge_costs.items()},
+                "systems": {name: asdict(cost) for name, cost in self.costs.items()},
+                "judges": {name: asdict(cost) for name, cost in self.judge_costs.items()},
             },
             "judge_bias": {
-                name: bias.model_dump(mode="json")
-                for name, bias in sorted(JudgeBias.of_run(self.evidence.run.folder).items())
+                name: bias.model_dump(mode="json") for name, bias in sorted(self.judge_bias.items())
             },
-            "labels": None if self.labels is None else self.labels.to_dict(),
-            "left_out_check": None
-            if self.left_out_check is None
-            else [found.to_dict() for found in self.left_out_check],
+            "labels": None if labels is None else labels.to_dict(),
+            "left_out_check": None if check is None else [one.model_dump() for one in check],
             "settings": dict(manifest.settings),
             "inputs": [file.model_dump(mode="json") for file in manifest.inputs],
         }
+
+
+def _by_name(shapes: Mapping[str, ReplyShape]) -> dict[str, Any]:
+    return {name: shape.to_dict() for name, shape in shapes.items()}
 
 
 def summarise_replies(
@@ -210,66 +351,99 @@ def summarise_replies(
         InputError: a file of a run is missing, broken or written by a newer knowgate, or a
             run that was to be compared has no system or question in common with this one.
     """
-    evidence = read_evidence(run_dir)
-    others = [(read_evidence(other), os.path.basename(os.path.abspath(other))) for other in compare]
-    between, left_out = compare_systems(evidence.replies, tuple(evidence.run.systems.values()))
+    evidence = Evidence.read(run_dir)
+    run, systems = evidence.run, evidence.run.systems
+    others = [(Evidence.read(other), os.path.basename(os.path.abspath(other))) for other in compare]
+    between, left_out = compare_systems(evidence)
     runs = [found for other, name in others for found in compare_runs(evidence, other, name)]
-    pooled, together = _pooled(evidence)
+    # Replies with and without a guard are never counted together.
+    guarded = {name for name, one in systems.items() if one.guard != OFF}
+    mixed = 0 < len(guarded) < len(systems)
+    together = evidence.where(lambda reply: reply.row.system_id in guarded) if mixed else evidence
+    judges = dict.fromkeys(judge for name in _MAIN for judge in evidence.judges.get(name, ()))
+    biases = JudgeBias.of_run(run.folder)
+    heard = {verdict.judge for verdict in run.judgements.values()}
+    warned = {name: bias.warning for name, bias in biases.items() if bias.warning and name in heard}
     return RepliesSummary(
         evidence=evidence,
-        pooled=pooled,
-        shape=shape_of(together.replies, together.failed),
-        knowledge_bases=_by_knowledge_base(together.replies, together.failed),
-        judges=judge_counts(together),
-        systems=tuple(_system(evidence, system) for system in evidence.run.systems.values()),
-        criteria=tuple(criterion_counts(evidence)),
+        pooled="guarded" if mixed else "all",
+        shape=together.shape,
+        knowledge_bases=together.shape_by_base,
+        judges={name: shape_of(together.judged_by(name)) for name in judges},
+        systems=tuple(SystemSummary.of(evidence, system) for system in systems.values()),
+        criteria=tuple(
+            CriterionCounts.of(evidence, criterion, judge)
+            for criterion, several in evidence.judges.items()
+            if criterion not in _MAIN
+            for judge in several
+        ),
         differences=tuple(with_holm([*runs, *between])),
         differences_left_out=left_out,
-        topics=topics_of(evidence.run.questions, together.replies, embed=embed),
-        costs=reply_costs(evidence),
-        judge_costs=judge_costs(evidence),
-        labels=summarise_labels(evidence),
-        left_out_check=read_left_out_check(evidence.run),
+        topics=topics_of(run.questions, together.replies, embed=embed),
+        costs=_costs(evidence),
+        judge_costs=_judge_costs(evidence),
+        judge_bias=biases,
+        judge_warnings=warned,
+        labels=summarise_labels(evidence, warned),
+        left_out_check=read_left_out_check(run.folder),
     )
 
 
-def _pooled(evidence: Evidence) -> tuple[str, Evidence]:
-    """Return the replies that are counted together: never those with and without a guard."""
-    guarded = {name for name, one in evidence.run.systems.items() if one.guard != OFF}
-    if not 0 < len(guarded) < len(evidence.run.systems):
-        return "all", evidence
+# Columns of `replies.csv`, and where a reply has them; empty where something on the way is None.
+_COLUMNS = {
+    "reply_id": "row.reply_id",
+    "system_id": "system.system_id",
+    "model": "system.model",
+    "prompt": "system.prompt",
+    "retrieval": "system.retrieval",
+    "guard": "system.guard",
+    "replayed": "system.replayed",
+    "case_id": "case.case_id",
+    "question_id": "case.question_id",
+    "kind": "case.kind.value",
+    "knowledge_base": "case.knowledge_base",
+    "topic": "question.topic",
+    "held_out": "case.held_out",
+    "question": "question.question",
+    "expected_answer": "question.answer",
+    "context": "row.context.kind",
+    "context_passages": "row.context.passages",
+    "response": "row.response",
+    "citation": "row.citation",
+    "route": "row.route.value",
+    "reason": "row.reason",
+    "relevance": "row.relevance",
+    "confidence": "row.confidence",
+    "calls": "row.calls",
+    "input_tokens": "row.input_tokens",
+    "output_tokens": "row.output_tokens",
+    "seconds": "row.seconds",
+    "error_type": "row.error.type",
+    "error": "row.error.detail",
+    "abstained": "abstained",
+    "factuality": "tier",
+    "failure": "failure",
+}
 
-    def kept(replies: Sequence[JudgedReply]) -> tuple[JudgedReply, ...]:
-        return tuple(reply for reply in replies if reply.system.system_id in guarded)
 
-    own = replace(evidence, replies=kept(evidence.replies), failed=kept(evidence.failed))
-    return "guarded", own
+def reply_rows(evidence: Evidence) -> Iterator[list[object]]:
+    """Yield the lines of `replies.csv`: the header and a row per reply.
 
-
-def _system(evidence: Evidence, system: ReplySystem) -> SystemSummary:
-    replies = [reply for reply in evidence.replies if reply.system is system]
-    failed = [reply for reply in evidence.failed if reply.system is system]
-    unseen = [reply for reply in replies if reply.case.held_out is not False]
-    unseen_failed = [reply for reply in failed if reply.case.held_out is not False]
-    guarded = system.guard != OFF and len(unseen) < len(replies)
-    return SystemSummary(
-        system=system,
-        shape=shape_of(replies, failed),
-        knowledge_bases=_by_knowledge_base(replies, failed),
-        held_out=shape_of(unseen, unseen_failed) if guarded else None,
-        held_out_bases=_by_knowledge_base(unseen, unseen_failed) if guarded else {},
-        cascade=CascadeStages.of((one.row.relevance_stage, one.row.route) for one in replies),
-    )
+    There is one more column per criterion and judge.
+    """
+    verdicts = [(name, judge) for name, judges in evidence.judges.items() for judge in judges]
+    yield [*_COLUMNS, *(f"{criterion}:{judge}" for criterion, judge in verdicts)]
+    for reply in (*evidence.replies, *evidence.failed):
+        said = evidence.verdicts.get(reply.row.reply_id, {})
+        outcomes = (said.get(criterion, {}).get(judge) for criterion, judge in verdicts)
+        yield [
+            *(_value(reply, path) for path in _COLUMNS.values()),
+            *(None if found is None else found.outcome for found in outcomes),
+        ]
 
 
-def _by_knowledge_base(
-    replies: Sequence[JudgedReply], failed: Sequence[JudgedReply]
-) -> dict[str, ReplyShape]:
-    names = dict.fromkeys(reply.case.knowledge_base for reply in (*replies, *failed))
-    return {
-        name: shape_of(
-            [reply for reply in replies if reply.case.knowledge_base == name],
-            [reply for reply in failed if reply.case.knowledge_base == name],
-        )
-        for name in names
-    }
+def _value(reply: JudgedReply, path: str) -> object:
+    value: Any = reply
+    for name in path.split("."):
+        value = None if value is None else getattr(value, name)
+    return "; ".join(value) if isinstance(value, tuple) else value

@@ -6,19 +6,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ....calibration import Interval
-from ...report import Cell, Line, Table, one_line, percent
+from ...report import Cell, Line, Table, decimal, one_line, p_value, percent
 from ...run import ReplySystem
-from ._replies_costs import Cost
+from ._replies import FACTORS, OFF, SEPARATOR, ReplyCounts, ReplyShape, change, distinct, varying
 from ._replies_differences import MEASURES, Comparison
-from ._replies_evidence import CriterionCounts, Evidence, ReplyCounts, ReplyShape
-from ._replies_names import FACTORS, OFF, SEPARATOR, change, distinct, varying
-from ._replies_prose import judge_words, p_words
-from ._replies_summary import SystemSummary
+from ._replies_labels import LabelsSummary
+from ._replies_summary import Cost, CriterionCounts, SystemSummary
 from ._replies_topics import Topic
+from ._replies_what_if import REPLIES_WORDS
 
 _LONGEST = 60
 _SPACE = "\u00a0"
 _UNKNOWN = "–"
+_TITLES = {
+    "guard": "The guard against none",
+    "model": "Another model",
+    "retrieval": "Another retrieval",
+    "prompt": "Another prompt",
+    "several": "Against the first system",
+}
+_RATE_NAMES = {
+    "abstention_rate": "Abstained, answer not in KB",
+    "factuality_rate": "Right of those answered",
+    "false_abstention_rate": "False abstentions",
+}
+_Columns = list[tuple[str, Sequence[Cell]]]
 
 
 def shape_table(first: str, shapes: Mapping[str, ReplyShape], *, best: bool = True) -> Table:
@@ -32,12 +44,17 @@ def shape_table(first: str, shapes: Mapping[str, ReplyShape], *, best: bool = Tr
     out = [shape.out_of_kb for shape in shapes.values()]
     in_kb = [shape.in_kb for shape in shapes.values()]
     mark = 1 if best else 0
-    columns: list[tuple[str, Sequence[Cell]]] = []
+    columns: _Columns = []
     if any(found.n for found in out):
         columns += [
             ("Abstained, answer not in KB", _abstention(out, mark)),
             ("Right of those answered", _factuality(out, mark)),
-            ("Wrong answers of all", _wrong(out, -mark)),
+            (
+                "Wrong answers of all",
+                _with_counts(
+                    [(one.wrong_answer_rate, one.tier_3, one.known) for one in out], -mark
+                ),
+            ),
             ("Tiers 1\u00a0/\u00a02\u00a0/\u00a03", [Cell(_tiers(found)) for found in out]),
         ]
     if any(found.n for found in in_kb):
@@ -49,6 +66,31 @@ def shape_table(first: str, shapes: Mapping[str, ReplyShape], *, best: bool = Tr
         failed = [a.errors + b.errors for a, b in zip(out, in_kb, strict=True)]
         columns.append(("Errors", [Cell(str(count)) for count in failed]))
     return Table.from_columns(first, list(shapes), columns)
+
+
+def _abstention(counts: Sequence[ReplyCounts], better: int) -> list[Cell]:
+    return _with_counts(
+        [(one.abstention_rate, one.abstained, one.judged) for one in counts], better
+    )
+
+
+def _factuality(counts: Sequence[ReplyCounts], better: int) -> list[Cell]:
+    rates = [(one.factuality_rate, one.right, one.tiered) for one in counts]
+    return _with_counts(rates, better)
+
+
+def _with_counts(rates: Sequence[tuple[Interval, int | None, int]], better: int) -> list[Cell]:
+    cells = Cell.column([rate for rate, _, _ in rates], better=better)
+    return [
+        cell
+        if cell.value == _UNKNOWN
+        else replace(cell, under=f"{part}{_SPACE}of{_SPACE}{whole};\n{cell.under}")
+        for cell, (_, part, whole) in zip(cells, rates, strict=True)
+    ]
+
+
+def _tiers(found: ReplyCounts) -> str:
+    return _UNKNOWN if None in found.tiers else " / ".join(map(str, found.tiers))
 
 
 def glance_table(first: str, systems: Mapping[str, SystemSummary]) -> Table:
@@ -65,7 +107,7 @@ def glance_table(first: str, systems: Mapping[str, SystemSummary]) -> Table:
         ("Abstains, answer not in KB", [found.abstention_rate for found in out], 1),
         ("Abstains falsely, answer in KB", [found.abstention_rate for found in in_kb], -1),
     ]
-    shown: list[tuple[str, Sequence[Cell]]] = [
+    shown: _Columns = [
         (heading, [replace(cell, under="") for cell in Cell.column(rates, better=better)])
         for heading, rates, better in columns
         if any(rate.value is not None for rate in rates)
@@ -74,6 +116,63 @@ def glance_table(first: str, systems: Mapping[str, SystemSummary]) -> Table:
     if any(failed):
         shown.append(("Failed replies", [Cell(percent(share)) for share in failed]))
     return Table.from_columns(first, list(systems), shown)
+
+
+def topic_table(topics: Sequence[Topic]) -> Table:
+    """Make a line per topic, the systems that are counted together."""
+    shapes = {f"{topic.name} ({topic.questions})": topic.shape for topic in topics}
+    return shape_table("Topic (questions)", shapes, best=False)
+
+
+def judge_table(shapes: Mapping[str, ReplyShape]) -> Table:
+    """Make a line per judge, all systems together."""
+    words = {name: REPLIES_WORDS.text("judge", name) for name in shapes}
+    named = distinct([name if name == said else f"{name}: {said}" for name, said in words.items()])
+    return shape_table("Judge", dict(zip(named, shapes.values(), strict=True)), best=False)
+
+
+def criterion_table(found: CriterionCounts, names: Mapping[str, str]) -> Table:
+    """Make a line per system: how often each outcome occurs."""
+    lines = []
+    for system, counts in found.systems.items():
+        total = sum(counts.values())
+        cells = tuple(
+            Cell(str(counts.get(outcome, 0)), percent(counts.get(outcome, 0) / total))
+            for outcome in found.outcomes
+        )
+        lines.append(Line(names.get(system, one_line(system)), (*cells, Cell(str(total)))))
+    columns = tuple(one_line(outcome, _LONGEST).replace("_", " ") for outcome in found.outcomes)
+    return Table("System", (*columns, "Judged"), tuple(lines))
+
+
+def cost_table(first: str, costs: Mapping[str, Cost]) -> Table:
+    """Make a line per name: what was spent; columns of which nothing is known are left out."""
+    every = costs.values()
+    columns: _Columns = [
+        ("Rows", [Cell(f"{cost.rows:,}") for cost in every]),
+        ("Calls", [_number(cost.calls) for cost in every]),
+        ("Tokens in", [_number(cost.input_tokens) for cost in every]),
+        ("Tokens out", [_number(cost.output_tokens) for cost in every]),
+        ("Seconds, median", [_number(cost.seconds_p50, ".2f") for cost in every]),
+        ("Seconds, 95 % under", [_number(cost.seconds_p95, ".2f") for cost in every]),
+        ("Errors", [_errors(cost) for cost in every]),
+    ]
+    known = [column for column in columns if any(cell.value != _UNKNOWN for cell in column[1])]
+    return Table.from_columns(first, list(costs), known)
+
+
+def _number(value: float | None, form: str = ",") -> Cell:
+    return Cell(_UNKNOWN if value is None else format(value, form))
+
+
+def _errors(cost: Cost) -> Cell:
+    kinds = ", ".join(f"{one_line(name)}: {count}" for name, count in cost.errors.items())
+    return Cell(str(sum(cost.errors.values())), one_line(kinds, 120))
+
+
+def heading_of(factors: Sequence[str]) -> str:
+    """Head a column of systems by the factors in their names."""
+    return SEPARATOR.join(name for name in FACTORS if name in factors).capitalize()
 
 
 def comparison_tables(
@@ -88,119 +187,13 @@ def comparison_tables(
         names: of systems, by id.
         systems: of this run, by id.
     """
-    titles = {
-        "guard": "The guard against none",
-        "model": "Another model",
-        "retrieval": "Another retrieval",
-        "prompt": "Another prompt",
-        "several": "Against the first system",
-    }
     grouped: dict[str, list[Comparison]] = {}
     for found in comparisons:
-        title = f"Against the run “{found.run}”" if found.run else titles[found.factor]
+        title = f"Against the run “{found.run}”" if found.run else _TITLES[found.factor]
         if found.factor == "guard" and systems[found.base].guard != OFF:
             title = "Another guard"
         grouped.setdefault(title, []).append(found)
     return [(title, _comparisons(own, names, systems)) for title, own in grouped.items()]
-
-
-def topic_table(topics: Sequence[Topic]) -> Table:
-    """Make a line per topic, the systems that are counted together."""
-    shapes = {f"{topic.name} ({topic.questions})": topic.shape for topic in topics}
-    return shape_table("Topic (questions)", shapes, best=False)
-
-
-def judge_table(shapes: Mapping[str, ReplyShape]) -> Table:
-    """A line per judge, all systems together."""
-    named = distinct(
-        [name if judge_words(name) == name else f"{name}: {judge_words(name)}" for name in shapes]
-    )
-    return shape_table("Judge", dict(zip(named, shapes.values(), strict=True)), best=False)
-
-
-def criterion_table(found: CriterionCounts, names: Mapping[str, str]) -> Table:
-    """How often each outcome occurs, a line per system."""
-    lines = []
-    for system, counts in found.systems.items():
-        total = sum(counts.values())
-        cells = tuple(
-            Cell(str(counts.get(outcome, 0)), percent(counts.get(outcome, 0) / total))
-            for outcome in found.outcomes
-        )
-        lines.append(Line(names.get(system, one_line(system)), (*cells, Cell(str(total)))))
-    columns = tuple(one_line(outcome, _LONGEST).replace("_", " ") for outcome in found.outcomes)
-    return Table("System", (*columns, "Judged"), tuple(lines))
-
-
-def cost_table(first: str, costs: Mapping[str, Cost]) -> Table:
-    """What was spent, a line per name; columns of which nothing is known are left out."""
-    columns: list[tuple[str, list[Cell]]] = [
-        ("Rows", [Cell(f"{cost.rows:,}") for cost in costs.values()]),
-        ("Calls", [_count(cost.calls) for cost in costs.values()]),
-        ("Tokens in", [_count(cost.input_tokens) for cost in costs.values()]),
-        ("Tokens out", [_count(cost.output_tokens) for cost in costs.values()]),
-        ("Seconds, median", [_seconds(cost.seconds_p50) for cost in costs.values()]),
-        ("Seconds, 95 % under", [_seconds(cost.seconds_p95) for cost in costs.values()]),
-        ("Errors", [_errors(cost) for cost in costs.values()]),
-    ]
-    known = [column for column in columns if any(cell.value != _UNKNOWN for cell in column[1])]
-    return Table.from_columns(first, list(costs), known)
-
-
-def metered(costs: Mapping[str, Cost]) -> bool:
-    """Whether anything is known of what was spent."""
-    return any(
-        known is not None
-        for cost in costs.values()
-        for known in (cost.calls, cost.input_tokens, cost.output_tokens, cost.seconds_p50)
-    )
-
-
-def heading_of(evidence: Evidence, factors: Sequence[str]) -> str:
-    """Heading of a column of systems: the factors in their names."""
-    known = [name for name in FACTORS if name in factors]
-    return SEPARATOR.join(known).capitalize() if len(evidence.run.systems) > 1 else "System"
-
-
-def _abstention(counts: Sequence[ReplyCounts], better: int) -> list[Cell]:
-    parts = [(found.abstained, found.n - found.unjudged_abstention) for found in counts]
-    return _with_counts([found.abstention_rate for found in counts], parts, better)
-
-
-def _factuality(counts: Sequence[ReplyCounts], better: int) -> list[Cell]:
-    parts = [
-        (None if total is None else total - (found.tiers["tier_3"] or 0), total)
-        for found in counts
-        for total in (_tiered(found),)
-    ]
-    return _with_counts([found.factuality_rate for found in counts], parts, better)
-
-
-def _wrong(counts: Sequence[ReplyCounts], better: int) -> list[Cell]:
-    parts = [(found.tiers["tier_3"], found.n - found.unjudged_factuality) for found in counts]
-    return _with_counts([found.wrong_answer_rate for found in counts], parts, better)
-
-
-def _with_counts(
-    rates: Sequence[Interval], parts: Sequence[tuple[int | None, int | None]], better: int
-) -> list[Cell]:
-    return [
-        cell
-        if cell.value == _UNKNOWN
-        else Cell(cell.value, f"{part}{_SPACE}of{_SPACE}{whole};\n{cell.under}", cell.mark)
-        for cell, (part, whole) in zip(Cell.column(rates, better=better), parts, strict=True)
-    ]
-
-
-def _tiered(found: ReplyCounts) -> int | None:
-    known = [count for count in found.tiers.values() if count is not None]
-    return sum(known) if known else None
-
-
-def _tiers(found: ReplyCounts) -> str:
-    if _tiered(found) is None:
-        return _UNKNOWN
-    return " / ".join(str(count) for count in found.tiers.values())
 
 
 def _comparisons(
@@ -208,33 +201,23 @@ def _comparisons(
     names: Mapping[str, str],
     systems: Mapping[str, ReplySystem],
 ) -> Table:
-    shown = [
-        measure
-        for measure in MEASURES
-        if any(measure.name in found.differences for found in comparisons)
+    shown = [name for name in MEASURES if any(name in one.differences for one in comparisons)]
+    columns: _Columns = [
+        (MEASURES[name].title, [_difference(one, name) for one in comparisons]) for name in shown
     ]
-    lines = []
-    for found in comparisons:
-        name = _compared(found, names, systems)
-        lines.append(
-            Line(
-                name,
-                (*(_difference(found, measure.name) for measure in shown), Cell(str(found.pairs))),
-            )
-        )
-    return Table("Compared", (*(measure.title for measure in shown), "Cases"), tuple(lines))
+    columns.append(("Cases", [Cell(str(one.pairs)) for one in comparisons]))
+    lines = [_compared(one, names, systems) for one in comparisons]
+    return Table.from_columns("Compared", lines, columns)
 
 
 def _compared(
     found: Comparison, names: Mapping[str, str], systems: Mapping[str, ReplySystem]
 ) -> str:
-    told_apart = found.factor in FACTORS and (
-        one_line(getattr(systems[found.base], found.factor), _LONGEST)
-        != one_line(getattr(systems[found.other], found.factor), _LONGEST)
-    )
-    if told_apart:
+    if found.factor in FACTORS:
         factors = varying(tuple(systems.values()))
-        return change(systems[found.base], systems[found.other], found.factor, factors)
+        changed = change(systems[found.base], systems[found.other], found.factor, factors)
+        if changed:
+            return changed
     base, other = (names.get(one, one_line(one, _LONGEST)) for one in (found.base, found.other))
     return other if found.run and base == other else f"{base} → {other}"
 
@@ -245,18 +228,67 @@ def _difference(found: Comparison, measure: str) -> Cell:
         return Cell(_UNKNOWN)
     cell = Cell.difference(one.difference)
     n = "" if measure != "factuality" else f"; n{_SPACE}={_SPACE}{one.difference.n}"
-    under = f"{cell.under};\np{_SPACE}{p_words(one.p_adjusted)}{n}"
+    under = f"{cell.under};\np{_SPACE}{p_value(one.p_adjusted)}{n}"
     return Cell(cell.value, under, "clear" if one.shown else "")
 
 
-def _count(value: int | None) -> Cell:
-    return Cell(_UNKNOWN if value is None else f"{value:,}")
+def label_tables(summary: LabelsSummary, names: Mapping[str, str]) -> list[tuple[str, Table]]:
+    """Make tables of what people's labels say, each with its title.
+
+    Args:
+        summary: of the labels.
+        names: of systems, by id.
+    """
+    return [
+        ("People among each other", _agreement_table(summary)),
+        ("Judges against people", _validation_table(summary)),
+        ("Rates corrected for the judges’ errors", _corrected_table(summary, names)),
+    ]
 
 
-def _seconds(value: float | None) -> Cell:
-    return Cell(_UNKNOWN if value is None else f"{value:.2f}")
+def _agreement_table(summary: LabelsSummary) -> Table:
+    found = summary.agreements
+    columns: _Columns = [
+        ("Labelled", [Cell(str(one.replies)) for one in found]),
+        ("By two or more", [Cell(str(one.by_two)) for one in found]),
+        ("Disagreed", [Cell(str(one.disagreements)) for one in found]),
+        ("Fleiss’ κ", Cell.column([one.fleiss for one in found], _two)),
+        ("Krippendorff’s α", Cell.column([one.alpha for one in found], _two)),
+    ]
+    if any(len(one.cohen) == 1 for one in found):
+        cohen = [
+            next(iter(one.cohen.values())) if len(one.cohen) == 1 else Interval() for one in found
+        ]
+        columns.insert(3, ("Cohen’s κ", Cell.column(cohen, _two)))
+    return Table.from_columns("Criterion", [one.criterion for one in found], columns)
 
 
-def _errors(cost: Cost) -> Cell:
-    kinds = ", ".join(f"{one_line(name)}: {count}" for name, count in cost.errors.items())
-    return Cell(str(sum(cost.errors.values())), one_line(kinds, 120))
+def _validation_table(summary: LabelsSummary) -> Table:
+    found = summary.validations
+    columns: _Columns = [("Labels", [Cell(str(one.n)) for one in found])]
+    columns += [
+        (name.capitalize(), Cell.column([getattr(one, name) for one in found]))
+        for name in ("accuracy", "precision", "recall")
+    ]
+    columns.append(("κ", Cell.column([one.kappa for one in found], _two)))
+    lines = [f"{one.criterion}, {one.judge}" for one in found]
+    return Table.from_columns("Criterion, judge", lines, columns)
+
+
+def _corrected_table(summary: LabelsSummary, names: Mapping[str, str]) -> Table:
+    found = summary.corrected
+    lines = [
+        f"{_RATE_NAMES[one.rate]}: {names.get(one.system, one.system) or 'all systems'}"
+        for one in found
+    ]
+    columns: _Columns = [
+        ("As judged", Cell.column([one.raw for one in found])),
+        ("As people would find it", Cell.column([one.corrected for one in found])),
+        ("Labels", [Cell(str(one.labels)) for one in found]),
+        ("Judge", [Cell(one.judge) for one in found]),
+    ]
+    return Table.from_columns("Rate", lines, columns)
+
+
+def _two(value: float) -> str:
+    return decimal(value, 2)

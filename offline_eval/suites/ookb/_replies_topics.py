@@ -13,17 +13,16 @@ from numpy.typing import NDArray
 from ....guard.errors import DeviceError, MissingDependencyError, ModelFolderError
 from ...report import one_line
 from ...run import Question
-from ._replies_evidence import JudgedReply, ReplyShape, shape_of
-from ._replies_names import distinct
+from ._replies import JudgedReply, ReplyShape, distinct, shape_of
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 How = Literal["topic", "source", "clusters", "word_clusters"]
 
 # Fewer questions than this say nothing by cluster.
 _FEWEST = 20
-_MOST_CLUSTERS = 10
+_MAX_CLUSTERS = 10
 # Beyond that the embedded model would take minutes for a rough map.
-_MOST_EMBEDDED = 2000
+_MAX_EMBEDDED = 2000
 _SEED = 0
 _KEYWORDS = 3
 _WORD_DIMENSIONS = 64
@@ -90,18 +89,13 @@ def topics_of(
 
 def _named(questions: Sequence[Question], embed: Embed | None) -> tuple[How, dict[str, str]]:
     """A topic's name per question id."""
+    topics = {question.question_id: one_line(question.topic or "") for question in questions}
+    sources = {question.question_id: one_line(question.source or "") for question in questions}
     if len({question.topic for question in questions if question.topic}) > 1:
-        return "topic", {
-            question.question_id: one_line(question.topic or "") or _OTHERS
-            for question in questions
-        }
-    sources = {question.source for question in questions if question.source}
+        return "topic", {name: topic or _OTHERS for name, topic in topics.items()}
     # A source for each question is no topic.
-    if 1 < len(sources) <= len(questions) / 2:
-        return "source", {
-            question.question_id: one_line(question.source or "") or _OTHERS
-            for question in questions
-        }
+    if 1 < len({one.source for one in questions if one.source}) <= len(questions) / 2:
+        return "source", {name: source or _OTHERS for name, source in sources.items()}
     if len(questions) < _FEWEST:
         return "clusters", {}
     return _clustered(questions, embed)
@@ -111,7 +105,7 @@ def _clustered(questions: Sequence[Question], embed: Embed | None) -> tuple[How,
     from sklearn.cluster import KMeans
 
     texts = [one_line(question.question) for question in questions]
-    wanted = min(_MOST_CLUSTERS, max(2, round((len(questions) / 2) ** 0.5)))
+    wanted = min(_MAX_CLUSTERS, max(2, round((len(questions) / 2) ** 0.5)))
     how, vectors = _vectors(texts, embed)
     if len(np.unique(vectors, axis=0)) < wanted:
         return how, {}
@@ -125,7 +119,7 @@ def _clustered(questions: Sequence[Question], embed: Embed | None) -> tuple[How,
 
 
 def _vectors(texts: Sequence[str], embed: Embed | None) -> tuple[How, NDArray[np.float64]]:
-    if embed is None and len(texts) > _MOST_EMBEDDED:
+    if embed is None and len(texts) > _MAX_EMBEDDED:
         return "word_clusters", _word_vectors(texts)
     if embed is None:
         try:

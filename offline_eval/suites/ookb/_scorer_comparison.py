@@ -8,14 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import combinations
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 from ....calibration import Interval, OperatingPoint, PairedScores
 from ....guard.errors import InputError
-from ...report import counted
+from ...report import Templates
 from ...run import CaseKind, MeasuredRow, MeasuredRun, Question
 
+SCORERS_WORDS = Templates(Path(__file__).parent / "scorers.txt")
 # Differences of AUROC up to this are too small to pay for.
 _MARGIN = 0.02
 # With fewer passages the intervals of a bootstrap are too narrow.
@@ -23,7 +25,7 @@ _FEWEST = 30
 # Times this much above the least one count as equal: they vary with what else the machine does.
 _SAME_TIME = 1.25
 # Of a scorer's cases; one that fails more often is not taken.
-_MOST_FAILED = 0.05
+_MAX_FAILED = 0.05
 _LEVEL = 0.05
 
 
@@ -111,7 +113,7 @@ class ScorerNumbers:
     @property
     def unfit(self) -> str:
         """Why it is not to be taken; empty where it may be."""
-        if self.failed > _MOST_FAILED * self.cases:
+        if self.failed > _MAX_FAILED * self.cases:
             return f"{self.failed} of its {self.cases} cases failed"
         if self.auroc.low is None or self.auroc.low <= 0.5:
             return "it is not shown to be better than chance"
@@ -218,22 +220,16 @@ class ScorerComparison:
             "passages": self.passages,
             "retrieval_misses": self.missed,
             "risk": self.risk,
-            "scorers": [
-                {
-                    "name": one.name,
-                    "auroc": one.auroc.to_dict(),
-                    "false_abstention": one.false_abstention.to_dict(),
-                    "cases": one.cases,
-                    "failed": one.failed,
-                    "errors": dict(one.errors),
-                    "milliseconds": one.milliseconds,
-                    "calls_per_question": one.calls,
-                }
-                for one in self.scorers
-            ],
+            "scorers": [_as_json(one) for one in self.scorers],
             "differences": [asdict(one) for one in self.differences],
             "choice": asdict(self.choice),
         }
+
+
+def _as_json(one: ScorerNumbers) -> dict[str, Any]:
+    value = asdict(one)
+    calls = value.pop("calls")
+    return {**value, "calls_per_question": calls}
 
 
 def choose_scorer(
@@ -253,59 +249,37 @@ def choose_scorer(
     """
     fit = [one for one in scorers if not one.unfit]
     if not fit:
-        why = "; ".join(f"{one.name}: {one.unfit}" for one in scorers)
-        return ScorerChoice(Outcome.NONE, None, f"None of them is to be taken: {why}.")
+        return ScorerChoice(Outcome.NONE, None, SCORERS_WORDS.text("none_fit", scorers))
     if passages < _FEWEST:
-        return ScorerChoice(
-            Outcome.CANNOT_BE_TOLD,
-            None,
-            f"Which one is better cannot be told from questions on {counted(passages, 'passage')}: "
-            f"at least {_FEWEST} are needed.",
-        )
-    against = {one.name: _against(one.name, differences) for one in scorers}
-    others_of = {one.name: [o for o in fit if o.name != one.name] for one in fit}
-    not_worse = [
-        one for one in fit if all(against[one.name][o.name][0] <= 0 for o in others_of[one.name])
-    ]
+        why = SCORERS_WORDS.text("too_few", passages, _FEWEST)
+        return ScorerChoice(Outcome.CANNOT_BE_TOLD, None, why)
+    # Per scorer and other scorer, the interval of how much better the other one is.
+    against = {
+        one.name: {
+            name: ends
+            for name, ends in _against(one.name, differences).items()
+            if any(other.name == name for other in fit)
+        }
+        for one in fit
+    }
+    not_worse = [one for one in fit if all(low <= 0 for low, _ in against[one.name].values())]
     least = min(one.cost for one in not_worse)
     cheapest = [one for one in not_worse if one.costs_as_little_as(least)]
     take = max(cheapest, key=lambda one: one.auroc.value or 0.0)
-    better_by = {o.name: against[take.name][o.name] for o in others_of[take.name]}
-    out = "".join(f" Left aside: {one.name} ({one.unfit})." for one in scorers if one.unfit)
-    open_ones = {name: ends for name, ends in better_by.items() if ends[1] > _MARGIN}
-    if open_ones:
-        named = ", ".join(
-            f"{name} ({low:+.3f} to {high:+.3f})" for name, (low, high) in open_ones.items()
-        )
-        return ScorerChoice(
-            Outcome.CANNOT_BE_TOLD,
-            take.name,
-            f"Whether another one is better than {take.name} cannot be told from these "
-            f"questions. Difference in AUROC: {named}. Until more questions decide, take "
-            f"{take.name}, the cheapest that is not shown to be worse.{_by_cost(take, fit)}{out}",
-        )
-    if not better_by:
-        reason = f"Take {take.name}: it is the only one that can be taken."
-        return ScorerChoice(Outcome.ONLY_ONE, take.name, reason + out)
-    if all(high < 0 for _, high in better_by.values()):
-        reason = f"Take {take.name}: its AUROC is higher than that of each other one."
-        return ScorerChoice(Outcome.BETTER, take.name, reason + out)
-    reason = (
-        f"Take {take.name}: it is the cheapest of those that are not shown to be worse, and no "
-        f"other one is better by more than {_MARGIN:g} in AUROC.{_by_cost(take, fit)}"
-    )
-    return ScorerChoice(Outcome.AS_GOOD, take.name, reason + out)
-
-
-def _by_cost(take: ScorerNumbers, fit: Sequence[ScorerNumbers]) -> str:
-    """Say that cost alone decides, where another scorer separates better on these questions."""
+    better_by = against[take.name]
+    maybe_better = {name: ends for name, ends in better_by.items() if ends[1] > _MARGIN}
+    if maybe_better:
+        outcome = Outcome.CANNOT_BE_TOLD
+    elif not better_by:
+        outcome = Outcome.ONLY_ONE
+    elif all(high < 0 for _, high in better_by.values()):
+        outcome = Outcome.BETTER
+    else:
+        outcome = Outcome.AS_GOOD
     best = max(fit, key=lambda one: one.auroc.value or 0.0)
-    if best.name == take.name:
-        return ""
-    return (
-        f" It is chosen by cost alone: on these questions its AUROC is {take.auroc.value:.3f}, "
-        f"that of {best.name} {best.auroc.value:.3f}."
-    )
+    unfit = [one for one in scorers if one.unfit]
+    reason = SCORERS_WORDS.text(outcome.value, take, maybe_better, best, unfit)
+    return ScorerChoice(outcome, take.name, reason)
 
 
 def _against(name: str, differences: Sequence[ScorerDifference]) -> dict[str, tuple[float, float]]:

@@ -10,27 +10,48 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....guard.contracts import RelevanceScorer
 from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError
 from ....guard.signals.relevance import load_scorer
-from ...report import ReportWriter
+from ...report import (
+    Cell,
+    Colour,
+    Document,
+    Facts,
+    Line,
+    Plot,
+    Prose,
+    ReportWriter,
+    Section,
+    Table,
+    decimal,
+    explained,
+    percent,
+)
 from ...run import MeasuredRow, MeasuredRun
 from ...systems import ServedChain
 from .._driver import run_suite
 from .._parts import RunOptions, System, require_not_tuned_on
-from ._instruments import Instruments, MeasuredCase, ServedInstruments, over_documents
+from ._cases import MeasuredCase
+from ._instruments import Instruments, ServedInstruments, over_documents
 from ._measure import MeasureSuite
-from ._scorer_comparison import MeasuredScorer, ScorerComparison
-from ._scorers_report import scorers_document
+from ._scorer_comparison import SCORERS_WORDS, MeasuredScorer, ScorerComparison, ScorerNumbers
 from ._settings import MeasureSettings
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _SLUG_LENGTH = 60
+_COLOURS = (
+    Colour.BLUE, Colour.VERMILION, Colour.INK, Colour.AMBER, Colour.PURPLE, Colour.SKY, Colour.GREY,
+)  # fmt: skip
+_STYLES = ("-", "--", "-.", ":")
 
 
 class TimedRow(MeasuredRow):
@@ -122,16 +143,10 @@ def read_measured_scorer(name: str, folder: Path) -> MeasuredScorer:
         InputError: no finished run is there.
     """
     run = MeasuredRun.read(folder, with_calibration=False)
-    spent = {row.case_id: row for row in _TIMED.rows.read(folder)}
-    assert all(isinstance(row, TimedRow) for row in spent.values())
-    return MeasuredScorer(
-        name,
-        run,
-        tuple(
-            ms for row in spent.values() if (ms := getattr(row, "milliseconds", None)) is not None
-        ),
-        _total(getattr(row, "calls", None) for row in spent.values()),
-    )
+    spent = [row for row in _TIMED.rows.read(folder) if isinstance(row, TimedRow)]
+    calls = [row.calls for row in spent if row.calls is not None]
+    milliseconds = tuple(row.milliseconds for row in spent if row.milliseconds is not None)
+    return MeasuredScorer(name, run, milliseconds, sum(calls) if calls else None)
 
 
 def folder_name(scorer: str) -> str:
@@ -180,6 +195,113 @@ def _calls(scorer: RelevanceScorer) -> int | None:
     return found if isinstance(found, int) else None
 
 
-def _total(calls: Iterable[int | None]) -> int | None:
-    known = [number for number in calls if number is not None]
-    return sum(known) if known else None
+# -- The report: a table, differences, a plot -------------------------------------------
+
+
+def scorers_document(found: ScorerComparison) -> Document:
+    """Make the report of a comparison of scorers."""
+    return Document(
+        name="compare-scorers",
+        title="Scorers compared",
+        subtitle=SCORERS_WORDS.text("subtitle", found),
+        headline=(found.choice.reason,),
+        warnings=SCORERS_WORDS.paragraphs("warnings", found),
+        sections=[
+            Section("Results", (_table(found), _differences(found))),
+            Section("Coverage against leak", (_plot(found),)) if found.curves else None,
+            Section(
+                "How to read this",
+                (*SCORERS_WORDS.paragraphs("how_to_read"), Prose(explained("leak"), small=True)),
+            ),
+            Section(
+                "What was compared",
+                (Facts(tuple((one.name, one.unfit or "compared") for one in found.scorers)),),
+            ),
+        ],
+        values=found.to_dict(),
+    )
+
+
+def scorer_cells(one: ScorerNumbers) -> tuple[str, str, str]:
+    """Return failures, milliseconds and calls of a scorer, written out."""
+    failed = f"{one.failed} of {one.cases}" if one.failed else "0"
+    return (
+        failed,
+        "–" if one.milliseconds is None else f"{one.milliseconds:.3g}",
+        f"{one.calls:.3g}",
+    )
+
+
+def _table(found: ScorerComparison) -> Table:
+    columns = (
+        "AUROC",
+        f"false abstention at {percent(found.risk, exact=True)} leak",
+        "failed cases",
+        "ms per question",
+        "calls per question",
+    )
+    aurocs = Cell.column([one.auroc for one in found.scorers], decimal, better=1)
+    lost = Cell.column([one.false_abstention for one in found.scorers], percent, better=-1)
+    lines = tuple(
+        Line(
+            one.name,
+            (auroc, abstained, *map(Cell, scorer_cells(one))),
+            "chosen" if one.name == found.choice.take else "",
+        )
+        for one, auroc, abstained in zip(found.scorers, aurocs, lost, strict=True)
+    )
+    return Table("scorer", columns, lines)
+
+
+def _differences(found: ScorerComparison) -> Table | None:
+    if not found.differences:
+        return None
+    lines = tuple(
+        Line(
+            f"{one.first} − {one.second}",
+            (Cell.difference(one.auroc, _signed), Cell.difference(one.false_abstention)),
+        )
+        for one in found.differences
+    )
+    return Table(
+        "difference",
+        ("AUROC", "false abstention"),
+        lines,
+        caption="Differences on the same questions",
+        notes=(SCORERS_WORDS.text("notes", found.passages),),
+    )
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3f}"
+
+
+def _plot(found: ScorerComparison) -> Plot:
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        for place, (name, points) in enumerate(found.curves.items()):
+            axes.plot(
+                [0.0, *(point.coverage for point in points)],
+                [0.0, *(point.risk for point in points)],
+                color=_COLOURS[place % len(_COLOURS)],
+                linestyle=_STYLES[place % len(_STYLES)],
+                clip_on=False,
+                label=name.replace("$", r"\$"),
+            )
+        axes.axhline(
+            found.risk, color=Colour.GREY, linestyle=":", linewidth=1.5, label="leak asked for"
+        )
+        axes.set_xlim(0, 1)
+        axes.set_ylim(0, 1)
+        axes.set_xlabel("coverage: answer retrieved, share that passes")
+        axes.set_ylabel("leak: answer left out, share that passes")
+        axes.legend(loc="upper left")
+
+    return Plot(
+        name="coverage-leak",
+        title="Coverage against leak",
+        caption="Moving the threshold of a scorer moves along its curve; the lower right corner "
+        "is the ideal.",
+        draw=draw,
+        size=(6.4, 5.0),
+    )

@@ -11,10 +11,15 @@ from ....guard.signals.relevance import DEFAULT_SCORER
 from ...data import PassageKind
 from ...run import CaseKind, Judgement, LeaveOut
 from .._parts import SuiteSettings
-from ._sources import DEFAULT_KEY
 
 _AskedKind = Literal[CaseKind.LEFT_OUT, CaseKind.IN_KB, CaseKind.SYNTHETIC]
+# Field of the metadata of documents that names their source.
+DEFAULT_KEY = "source"
 _SYSTEMS = "Systems under test"
+_PASSAGE = (
+    "What a passage holds: the answer (hard), question and answer, the record's own passage, or "
+    "that below its source (titled).  [default: passage where every question has one, else answer]"
+)
 
 
 def _option(default: Any, option: str, description: str, **limits: Any) -> Any:
@@ -35,12 +40,7 @@ class OokbSettings(SuiteSettings):
         description="Scorer of the guards, by name, folder or judge:MODEL.  [default: what each "
         "policy names]",
     )
-    passage: PassageKind | None = Field(
-        None,
-        description="What a passage holds: the answer (hard), question and answer, the record's "
-        "own passage, or that below its source (titled).  [default: passage where every question "
-        "has one, else answer]",
-    )
+    passage: PassageKind | None = Field(None, description=_PASSAGE)
     top_k: int = Field(5, ge=1, description="Passages retrieved per case.")
     models: tuple[str, ...] = _option(
         (),
@@ -152,12 +152,7 @@ class MeasureSettings(SuiteSettings):
         description="Scorer by name, a tuned or sentence-transformers folder, or judge:MODEL; by "
         f"default that of the chain's guard, else {DEFAULT_SCORER}.",
     )
-    passage: PassageKind | None = Field(
-        None,
-        description="What a passage holds: the answer (hard), question and answer, the record's "
-        "own passage, or that below its source (titled).  [default: passage where every question "
-        "has one, else answer]",
-    )
+    passage: PassageKind | None = Field(None, description=_PASSAGE)
     unanswerable: Path | None = Field(
         None,
         description="Questions that users ask and the documents do not answer, asked as they are: "

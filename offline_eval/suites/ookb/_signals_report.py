@@ -1,329 +1,481 @@
-"""The report of a run of relevance signals: its sections.
+"""The report of a run of relevance signals: numbers, thresholds to try, cases to read, and plots.
 
-run folder ─► read_measured_run ─► summarise ─► signals_document ─► a file per format
+Sentences stand in `signals.txt`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ...data import QuestionRecord
+from ....calibration import Interval, OperatingPoint
+from ....guard.policy import Policy
 from ...report import (
+    Case,
+    CaseLine,
+    Cases,
+    Colour,
     Document,
     Facts,
     Figure,
     Figures,
+    Passages,
+    Plot,
     Prose,
     Section,
-    counted,
+    Templates,
+    WhatIf,
+    WhatIfCase,
+    cascade_without_what_if,
     decimal,
     explained,
+    one_line,
     percent,
 )
-from ...run import CaseKind, MeasuredRun
-from ._signals_cases import least_relevant_found, most_relevant_missing
-from ._signals_plots import signal_plots
-from ._signals_prose import counted_questions, headline, next_steps, review_prose, warnings
-from ._signals_summary import (
-    Case,
-    Estimate,
-    OokbSummary,
-    PolicySummary,
-    measured_cases,
-    summarise,
-)
-from ._signals_what_if import signals_what_if
+from ...run import MeasuredRun, Review
+from ._signals_summary import ScoredCase, SignalsSummary, relevance_gate
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+_WORDS = Templates(Path(__file__).parent / "signals.txt")
 _TITLE = "Out-of-knowledge-base report"
-_PASSAGES = {
-    "answer": "answers only",
-    "question_answer": "questions with answers",
-    "passage": "as given",
-    "titled": "as given, below their titles",
-    "chunk": "chunks as served",
+_SHOWN = 10
+_QUESTION_LIMIT, _PASSAGE_LIMIT = 300, 180
+_NONE = "No such case was measured."
+_REVIEWED = {
+    Review.Verdict.ANSWERED: "another passage answers it, so it is no leak",
+    Review.Verdict.NOT_ANSWERED: "no other passage answers it",
+    Review.Verdict.UNSURE: "unsure, so it counts as unanswered",
 }
-_LEFT_OUT = {
-    "source": "its own passage",
-    "page": "the whole page of its answer",
-    "topic": "everything on its topic (the page of its answer, and all pages with a passage much "
-    "like it)",
-}
-_HOW_TO_READ = (
-    "Each question was asked twice: once with the whole knowledge base, once with {left_out} "
-    "left out, as if the answer had never been written down. A good guard lets the first pass and "
-    "abstains from the second. The relevance of the retrieved passages decides; no language model "
-    "took part.",
-    "Two runs whose intervals overlap widely are not shown to differ.",
-)
-_NO_POLICY = (
-    "There is no policy yet. 'knowgate calibrate' on this run folder fits one; then report again."
-)
 
 
-def signals_document(run: MeasuredRun) -> Document:
+def signals_document(found: SignalsSummary) -> Document:
     """Make the report of a run."""
-    cases = measured_cases(run)
-    summary = summarise(run, cases)
-    names = ", ".join(file.name for file in summary.inputs)
-    settings = run.manifest.settings
+    names = ", ".join(file.name for file in found.run.manifest.inputs)
     return Document(
         name="ookb",
         title=f"{_TITLE}: {names}" if names else _TITLE,
-        subtitle=(
-            f"{counted(summary.questions, 'question')}, {counted(summary.cases, 'case')} · "
-            f"retrieval {settings.retrieval}, top {settings.top_k} · passages: "
-            f"{_PASSAGES.get(settings.passage, settings.passage)} · left out: "
-            f"{settings.leave_out} · scorer {settings.scorer.kind}"
-        ),
-        headline=headline(summary),
-        warnings=warnings(summary),
-        sections=_sections(run, cases, summary),
-        values=summary.to_dict(),
+        subtitle=_WORDS.text("subtitle", found),
+        headline=_WORDS.paragraphs("headline", found),
+        warnings=_WORDS.paragraphs("warnings", found),
+        sections=_sections(found),
+        values=found.to_dict(),
     )
 
 
-def _sections(
-    run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary
-) -> list[Section | None]:
-    plots, texts = signal_plots(run, cases, summary), run.texts
-    what_if = signals_what_if(run, cases)
-    given = run.calibration is not None and run.calibration.given_policy
+def _sections(found: SignalsSummary) -> list[Section | None]:
+    run, refusal = found.run, found.run.refusal
+    which = _WORDS.text("which_questions", run.calibration)
+    plots, what_if = signal_plots(found, which), signals_what_if(found)
+    manifest = run.manifest
     return [
-        Section("Results", (_figures(summary, counted_questions(run)),)),
+        Section("Results", (_figures(found, which),)),
         Section(
             "How to read this",
             (
-                *(one.format(left_out=_LEFT_OUT[summary.leave_out]) for one in _HOW_TO_READ),
+                *_WORDS.paragraphs("how_to_read", found.leave_out),
                 Prose(explained("intervals", "abstention", "leak", "retrieval_miss"), small=True),
             ),
         ),
-        _refusal(summary),
+        None
+        if refusal is None
+        else Section(
+            "Refused: what would work",
+            (_WORDS.text("refusal"), Prose(refusal.advice, bullets=True)),
+        ),
         Section("Scores and thresholds", tuple(plots)) if plots else None,
         Section("What if the threshold were another?", (what_if,)) if what_if else None,
-        Section("The policy and its guarantee", _policy(summary.policy, given=given)),
-        Section(
-            "Cases worth reading",
-            (
-                Section(
-                    "Answer left out, yet most relevant",
-                    (
-                        "Where the guard is most easily misled. If a passage shown here does "
-                        "answer the question, the knowledge base holds the answer twice, and "
-                        "letting it pass is right. It counts as a leak all the same until a "
-                        "person says so in a review.",
-                        *review_prose(summary, cases),
-                        most_relevant_missing(cases, texts),
-                    ),
-                ),
-                *_unanswerable_cases(run, texts),
-                Section(
-                    "Answer retrieved, yet least relevant",
-                    (
-                        "Where a false abstention is most likely. Often the passage answers in "
-                        "words that share little with the question.",
-                        least_relevant_found(cases, texts),
-                    ),
-                ),
-            ),
-            folded=True,
-        ),
-        replace(
-            Section.of_run(summary.settings, summary.inputs, summary.run_created_by), folded=True
-        ),
-        Section.next_steps(next_steps(summary)),
+        Section("The policy and its guarantee", _policy(found)),
+        Section("Cases worth reading", tuple(_cases(found)), folded=True),
+        replace(Section.of_run(run.settings, manifest.inputs, manifest.created_by), folded=True),
+        Section.next_steps(_WORDS.terms("next_steps", found)),
     ]
 
 
-def _unanswerable_cases(run: MeasuredRun, texts: Mapping[str, str]) -> Iterator[Section]:
-    if run.unanswerable:
-        yield Section(
-            "Unanswerable, yet most relevant",
-            (
-                "Your own questions that nothing answers. If a passage shown here does answer the "
-                "question, move it to the questions with answers.",
-                most_relevant_missing(measured_cases(run, (CaseKind.UNANSWERABLE,)), texts),
-            ),
-        )
+def _figures(found: SignalsSummary, which: str) -> Figures:
+    rates: dict[str, Interval | None] = {
+        "left_out": found.left_out.abstention_rate,
+        "in_kb": found.in_kb.abstention_rate,
+        "misses": found.retrieval_miss_rate,
+        "auroc": found.auroc,
+        "auroc_found_only": found.auroc_found_only,
+        "auroc_unanswerable": found.auroc_unanswerable,
+        "unanswerable": found.unanswerable.abstention_rate if found.unanswerable else None,
+        "echo": found.echo.pass_rate if found.echo else None,
+        "shared_words": Interval(found.shared_words, n=found.questions),
+    }
+    by_policy = {"left_out", "in_kb", "unanswerable", "echo"}
+    lines = []
+    for line in _WORDS.paragraphs("figures", found, which):
+        key, name, meaning = line.split(" :: ", 2)
+        rate = rates[key] or Interval()
+        note = found.note(rate, by_policy=key in by_policy)
+        told = f"{meaning} Not measured: {note}." if note else meaning
+        lines.append(Figure(name, rate, told, decimal if key.startswith("auroc") else percent))
+    return Figures(tuple(lines))
 
 
-def _refusal(summary: OokbSummary) -> Section | None:
-    if summary.refusal is None:
-        return None
-    return Section(
-        "Refused: what would work",
-        (
-            "The latest calibration wrote no policy. Of the questions of this run:",
-            Prose(summary.refusal.advice, bullets=True),
-        ),
-    )
-
-
-def _figures(summary: OokbSummary, which: str) -> Figures:
-    lines = _figure_lines(summary, which)
-    return Figures(
-        tuple(
-            Figure(
-                name,
-                estimate,
-                _meaning(estimate, meaning),
-                decimal if name.startswith("AUROC") else percent,
-            )
-            for name, estimate, meaning in lines
-        )
-    )
-
-
-_Line = tuple[str, Estimate, str]
-
-
-def _figure_lines(summary: OokbSummary, which: str) -> tuple[_Line, ...]:
-    left_out, in_kb = summary.left_out, summary.in_kb
-    lines: tuple[_Line, ...] = (
-        (
-            "Abstention, answer left out",
-            left_out.abstention_rate,
-            "The guard abstained, and nothing in the knowledge base answers the question: right. "
-            f"{which}. Higher is better.",
-        ),
-        (
-            "False abstention, answer retrieved",
-            in_kb.false_abstention_rate,
-            "The guard abstained although the answer was among the passages: wrong. "
-            f"{which}. Lower is better.",
-        ),
-        (
-            "Retrieval misses",
-            in_kb.retrieval_miss_rate,
-            "The answer was in the knowledge base and was not retrieved. This depends on the "
-            "retriever, and is counted apart. All questions.",
-        ),
-        (
-            "AUROC",
-            summary.auroc,
-            "Chance that relevance is higher for a case with the answer in the knowledge base "
-            "than for one without. 0.5 is a coin, 1 is perfect. All questions.",
-        ),
-        (
-            "AUROC without retrieval misses",
-            summary.auroc_found_only,
-            "The same without retrieval misses.",
-        ),
-    )
-    return _with_further(lines, summary, which)
-
-
-def _with_further(lines: tuple[_Line, ...], summary: OokbSummary, which: str) -> tuple[_Line, ...]:
-    """Add what only some runs have."""
-    if summary.unanswerable is not None and summary.auroc_unanswerable is not None:
-        lines = (
-            (
-                "Abstention, your unanswerable questions",
-                summary.unanswerable.abstention_rate,
-                "The guard abstained from questions that you know to be unanswerable: right. "
-                f"{which}. Higher is better.",
-            ),
-            *lines,
-            (
-                "AUROC, your unanswerable questions",
-                summary.auroc_unanswerable,
-                "Chance that relevance is higher where the answer was retrieved than for a "
-                "question that you know to be unanswerable.",
-            ),
-        )
-    lines = (*lines, *_shared_words(summary))
-    if summary.echo is not None:
-        lines = (
-            lines[0],
-            (
-                "Passes when a passage repeats the question",
-                summary.echo.pass_rate,
-                "Nothing in the knowledge base answers the question, and the question itself is "
-                "the first passage: the guard should abstain. "
-                f"{which}. Lower is better.",
-            ),
-            *lines[1:],
-        )
-    return lines
-
-
-def _shared_words(summary: OokbSummary) -> list[tuple[str, Estimate, str]]:
-    if summary.shared_words is None:
-        return []
-    share = Estimate(value=summary.shared_words, low=None, high=None, n=summary.questions)
-    meaning = (
-        "Content words of a question that its own passage holds. The more, the easier: questions "
-        f"of people share {QuestionRecord.SHARED_BY_PEOPLE:.0%} on average. All questions."
-    )
-    return [("Words shared with the passage", share, meaning)]
-
-
-def _meaning(estimate: Estimate, meaning: str) -> str:
-    return f"{meaning} Not measured: {estimate.note}." if estimate.note else meaning
-
-
-def _policy(policy: PolicySummary | None, *, given: bool) -> tuple[str | Facts | Section, ...]:
-    if policy is None:
-        return (_NO_POLICY,)
-    limits = Prose(tuple(_limits(policy)), bullets=True)
+def _policy(found: SignalsSummary) -> tuple[str | Facts | Section, ...]:
+    policy, calibration = found.policy, found.run.calibration
+    if policy is None or calibration is None:
+        return (_WORDS.text("no_policy"),)
+    facts = _WORDS.terms("policy_facts", policy, given=calibration.given_policy)
+    limits = Prose(tuple(_WORDS.paragraphs("not_guaranteed", policy)), bullets=True)
     return (
         policy.words,
-        Facts(tuple(_facts(policy, given=given))),
+        Facts(tuple(fact for fact in facts if not isinstance(fact, str))),
         Section("Not guaranteed", (limits,)),
     )
 
 
-def _facts(policy: PolicySummary, *, given: bool) -> list[tuple[str, str]]:
-    threshold = "nothing passes" if policy.threshold is None else decimal(policy.threshold)
-    facts = [("a context passes from relevance", threshold)]
-    if policy.memory_threshold is not None:
-        memory = f"{policy.memory_threshold} (declared, not certified, not measured here)"
-        facts.append(("without context, it answers from memory from confidence", memory))
-    if policy.guarantee is not None:
-        found = policy.guarantee
-        facts += [
-            ("what counts as an error", found["loss"]),
-            ("bound asked for (α)", percent(found["risk"], exact=True)),
-            ("chance that the bound fails (δ)", percent(found["delta"], exact=True)),
-            ("errors in calibration", f"{found['errors']} of {counted(found['n'], 'question')}"),
-        ]
-    if given:
-        return [
-            *facts,
-            ("questions of this run that it was calibrated on", "unknown: it was given"),
-            ("questions that the rates are about", str(policy.test_questions)),
-        ]
-    return [
-        *facts,
-        ("questions it was calibrated on", str(policy.calibration_questions)),
-        (
-            "questions that the rates are about, none judged by a threshold from itself",
-            str(policy.test_questions),
-        ),
-    ]
+# -- Other thresholds -------------------------------------------------------------------
 
 
-def _limits(policy: PolicySummary) -> list[str]:
-    lines = []
-    if policy.guarantee is not None and policy.guarantee["certified"]:
-        lines += [
-            "Single questions: the bound is on the share of unanswerable questions that pass, and "
-            "it fails itself with the probability δ above.",
-            "Other questions: the bound is about questions like those of this run. Another "
-            "knowledge base, retriever, scorer or number of passages needs a new calibration.",
-        ]
-    lines.append(
-        "False abstentions: how many answerable questions the guard abstains from is measured "
-        "above, not bounded."
+def signals_what_if(found: SignalsSummary) -> WhatIf | str | None:
+    """Collect the cases that the rates are about, without a policy all; None without any.
+
+    Of a cascade of scorers it returns why there is nothing to try.
+    """
+    run, calibration = found.run, found.run.calibration
+    if run.manifest.settings.scorer.stages:
+        return cascade_without_what_if()
+    shown = [case for case in _promised(found) if case.counted or calibration is None]
+    if not any(case.found or case.missing for case in shown):
+        return None
+    # Where nothing was held out these are all of them.
+    everything = calibration is not None and not calibration.test_questions
+    return WhatIf(
+        cases=tuple(map(_what_if_case, shown)),
+        policy=_gate(run),
+        which=_WORDS.text("which_questions", None if everything else calibration),
+        leave_one_out=True,
+        scale="raw relevance score" if calibration is None else "relevance",
+        notes=() if calibration is None else (_WORDS.text("one_threshold"),),
     )
-    if policy.memory_threshold is not None:
-        lines.append(
-            "Answers from memory: their threshold was declared, not certified, and this suite "
-            "measures no confidence. What counts as abstained above may be answered from memory."
+
+
+def _promised(found: SignalsSummary) -> Sequence[ScoredCase]:
+    """Return the cases that the promise is about; of what is missing the left-out ones without."""
+    calibration, cases = found.run.calibration, found.scored
+    guarantee = None if calibration is None else calibration.policy.guarantee
+    if guarantee is None or guarantee.missing in (None, "left_out"):
+        return cases
+    kept = cases if guarantee.missing == "both" else [one for one in cases if not one.left_out]
+    return (*kept, *found.scored_unanswerable)
+
+
+def _gate(run: MeasuredRun) -> Policy:
+    if run.calibration is not None:
+        return relevance_gate(run.calibration.policy)
+    settings = run.manifest.settings
+    return Policy(scorer=settings.scorer, aggregator=settings.aggregator, relevance_threshold=None)
+
+
+def _what_if_case(case: ScoredCase) -> WhatIfCase:
+    row = case.row
+    raw = row.raw_relevance if row.retrieved else None
+    return WhatIfCase(
+        name=row.case_id,
+        question=case.question.question,
+        relevance=raw if case.relevance is None else case.relevance,
+        confidence=None,
+        context_right=case.found or case.elsewhere,
+        nothing_retrieved=raw is None,
+        # Neither a leak nor, chosen by relevance as it is, a fair sample of what can be answered.
+        missed=case.missed or case.elsewhere,
+    )
+
+
+# -- Cases worth reading ----------------------------------------------------------------
+
+
+def _cases(found: SignalsSummary) -> Iterable[Section]:
+    texts = found.run.texts
+    missing = [case for case in found.scored if not case.in_kb]
+    yield Section(
+        "Answer left out, yet most relevant",
+        (*_WORDS.paragraphs("leaks", found), _most_relevant(missing, texts)),
+    )
+    if found.run.unanswerable:
+        yield Section(
+            "Unanswerable, yet most relevant",
+            (_WORDS.text("unanswerable"), _most_relevant(found.scored_unanswerable, texts)),
         )
-    return [
-        *lines,
-        "The reply: a language model can still misread a context that passes.",
-        "Other kinds of missing knowledge: leaving out one passage imitates missing knowledge. "
-        "What users ask beyond the knowledge base may be less similar to it, or more.",
+    least = sorted(
+        (case for case in found.scored if case.found), key=lambda one: (one.score, one.row.case_id)
+    )
+    yield Section(
+        "Answer retrieved, yet least relevant",
+        (_WORDS.text("false_abstentions"), _first(least, texts)),
+    )
+
+
+def _most_relevant(cases: Iterable[ScoredCase], texts: Mapping[str, str]) -> Cases:
+    return _first(sorted(cases, key=lambda case: (-case.score, case.row.case_id)), texts)
+
+
+def _first(cases: Sequence[ScoredCase], texts: Mapping[str, str]) -> Cases:
+    return Cases(tuple(_shown(case, texts) for case in cases[:_SHOWN]), empty=_NONE)
+
+
+def _shown(case: ScoredCase, texts: Mapping[str, str]) -> Case:
+    row = case.row
+    wrong = case.passes is not None and case.passes == case.missing and not case.elsewhere
+    outcome = {None: "", True: "let through", False: "abstained"}[case.passes]
+    notes = [row.case_id]
+    if case.relevance is not None:
+        notes.append(f"relevance {decimal(case.relevance)}")
+    notes.append(f"raw score {decimal(row.raw_relevance if row.retrieved else None)}")
+    if case.held_out:
+        notes.append("held out")
+    if case.review is not None:
+        notes.append(f"reviewed: {_REVIEWED[case.review]}")
+    parts: list[CaseLine | Passages] = []
+    if not case.in_kb and case.question.passage:
+        parts.append(CaseLine(one_line(case.question.passage, _PASSAGE_LIMIT), "Left out"))
+    parts.append(_passages(case, texts) if row.retrieved else CaseLine("Nothing was retrieved."))
+    return Case(
+        question=one_line(case.question.question, _QUESTION_LIMIT),
+        note=" · ".join(notes),
+        parts=tuple(parts),
+        tag=f"{outcome} wrongly" if wrong else outcome,
+        wrong=wrong,
+    )
+
+
+def _passages(case: ScoredCase, texts: Mapping[str, str]) -> Passages:
+    own = case.question.own_passage
+    lines = []
+    for name, score in zip(case.row.retrieved, case.row.scores, strict=True):
+        # A knowledge base may hold more than the run asked about.
+        text = texts.get(name, "(text not stored in the run)")
+        # A chunk of a served chain is called after its source.
+        right = name == own or name.startswith(f"{own}#")
+        lines.append(
+            CaseLine(one_line(text, _PASSAGE_LIMIT), label=decimal(score), right=right, note=name)
+        )
+    return Passages(tuple(lines))
+
+
+_IN_KB, _LEFT_OUT, _MISS = Colour.BLUE, Colour.VERMILION, Colour.GREY
+_BINS = 20
+
+
+def signal_plots(summary: SignalsSummary, which: str) -> list[Plot]:
+    """Plot histograms, ROC and risk–coverage curve; those without data are left out.
+
+    Args:
+        summary: of the run.
+        which: questions the rates are about.
+    """
+    plots = (_histograms(summary), _roc(summary), _risk_coverage(summary, which))
+    return [plot for plot in plots if plot is not None]
+
+
+def _histograms(summary: SignalsSummary) -> Plot | None:
+    cases, calibrated = summary.scored, summary.run.calibration is not None
+    # Without passages there is no raw score to draw; calibrated, it is a relevance of 0.
+    shown = [case for case in cases if calibrated or case.row.retrieved]
+    if not shown:
+        return None
+    own = [case for case in summary.scored_unanswerable if calibrated or case.row.retrieved]
+    kinds: list[tuple[str, str, list[ScoredCase]]] = [
+        ("in knowledge base, retrieved", _IN_KB, [case for case in shown if case.found]),
+        ("in knowledge base, not retrieved", _MISS, [case for case in shown if case.missed]),
+        ("answer left out", _LEFT_OUT, [case for case in shown if case.left_out]),
+        ("unanswerable, your own", _LEFT_OUT, own),
     ]
+    kinds = [kind for kind in kinds if kind[2]]
+    values = [[_value(case, calibrated) for case in members] for _, _, members in kinds]
+    edges = _edges(values, calibrated)
+    threshold = summary.policy.threshold if summary.policy is not None else None
+
+    def draw(figure: Canvas) -> None:
+        panels = figure.subplots(len(kinds), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+        for panel, (name, colour, members), scores in zip(panels, kinds, values, strict=True):
+            panel.hist(scores, bins=edges, color=colour, edgecolor="none", rwidth=0.9)
+            panel.set_title(f"{name} ({len(members)})", loc="left", fontsize=11)
+            panel.set_ylabel("cases")
+            panel.yaxis.get_major_locator().set_params(integer=True, nbins=4)
+            panel.grid(visible=False, axis="x")
+            if threshold is not None:
+                panel.axvline(threshold, color=Colour.INK, linestyle="--", linewidth=1.5)
+        if threshold is not None:
+            # Headroom, so that the label stands above the bars.
+            panels[0].set_ylim(top=1.3 * panels[0].get_ylim()[1])
+            _name_threshold(panels[0], threshold)
+        panels[-1].set_xlabel("relevance (calibrated)" if calibrated else "raw relevance score")
+        panels[-1].set_xlim(edges[0], edges[-1])
+
+    return Plot(
+        name="scores",
+        title="How relevance is distributed",
+        caption=_WORDS.text("caption_of_scores", threshold, len(cases) - len(shown)),
+        draw=draw,
+        size=(7.4, 0.8 + 1.5 * len(kinds)),
+    )
+
+
+def _roc(summary: SignalsSummary) -> Plot | None:
+    run, cases = summary.run, summary.scored
+    in_kb = [case for case in cases if case.in_kb]
+    found = [case for case in cases if case.found]
+    left_out = [case for case in cases if case.left_out]
+    points = _curve(in_kb, left_out)
+    if not points:
+        return None
+    found_points = _curve(found, left_out) if len(found) < len(in_kb) else []
+
+    def draw(figure: Canvas) -> None:
+        axes = _square(figure)
+        axes.plot(*_xy(points, "risk"), color=_IN_KB, clip_on=False, label="all questions")
+        if found_points:
+            axes.plot(
+                *_xy(found_points, "risk"),
+                color=_MISS,
+                linestyle="--",
+                linewidth=1.5,
+                clip_on=False,
+                label="without retrieval misses",
+            )
+        axes.plot([0, 1], [0, 1], color=_MISS, linestyle=":", linewidth=1.5, label="chance")
+        if run.calibration is not None:
+            axes.plot(_share_passing(left_out), _share_passing(in_kb), label="the policy", **_POINT)
+        axes.set_xlabel("answer left out: share that passes")
+        axes.set_ylabel("answer in knowledge base: share that passes")
+        axes.legend(loc="lower right")
+
+    return Plot(
+        name="roc",
+        title="ROC curve",
+        caption=_WORDS.text("caption_of_roc", run.calibration is not None),
+        draw=draw,
+        size=(5.0, 5.0),
+        half=True,
+    )
+
+
+def _risk_coverage(summary: SignalsSummary, which: str) -> Plot | None:
+    calibration = summary.run.calibration
+    shown = [case for case in summary.scored if case.counted or calibration is None]
+    found = [case for case in shown if case.found]
+    left_out = [case for case in shown if case.left_out]
+    points = _curve(found, left_out)
+    if not points:
+        return None
+
+    def draw(figure: Canvas) -> None:
+        axes = _square(figure)
+        axes.plot(*_xy(points, "coverage"), color=_LEFT_OUT, clip_on=False, label="every threshold")
+        if calibration is not None and calibration.risk is not None:
+            axes.axhline(
+                calibration.risk,
+                color=Colour.INK,
+                linestyle=":",
+                linewidth=1.5,
+                label="risk asked for",
+            )
+        if calibration is not None:
+            axes.errorbar(
+                1 - _known(summary.in_kb.abstention_rate.value),
+                1 - _known(summary.left_out.abstention_rate.value),
+                xerr=_error(summary.in_kb.abstention_rate),
+                yerr=_error(summary.left_out.abstention_rate),
+                capsize=4,
+                elinewidth=1.5,
+                ecolor=Colour.INK,
+                label="the policy, 95 % intervals",
+                **_POINT,
+            )
+        axes.set_xlabel("coverage: answer retrieved, share that passes")
+        axes.set_ylabel("risk: answer left out, share that passes")
+        axes.legend(loc="upper left")
+
+    return Plot(
+        name="risk-coverage",
+        title="Risk against coverage",
+        caption=_WORDS.text("caption_of_risk", which),
+        draw=draw,
+        size=(5.0, 5.0),
+        half=True,
+    )
+
+
+_POINT: dict[str, Any] = {
+    "marker": "o",
+    "markersize": 9,
+    "color": Colour.INK,
+    "linestyle": "none",
+    "zorder": 5,
+    "clip_on": False,
+}
+
+
+def _value(case: ScoredCase, calibrated: bool) -> float:
+    return case.relevance if calibrated and case.relevance is not None else case.score
+
+
+def _edges(values: Sequence[Sequence[float]], calibrated: bool) -> list[float]:
+    low, high = 0.0, 1.0
+    if not calibrated:
+        everything = [value for kind in values for value in kind]
+        low, high = min(everything), max(everything)
+        if high - low < 1e-9:
+            low, high = low - 0.5, high + 0.5
+    return [low + (high - low) * step / _BINS for step in range(_BINS + 1)]
+
+
+def _name_threshold(panel: Axes, threshold: float) -> None:
+    right = threshold < 0.75
+    panel.annotate(
+        f"threshold {threshold:.2f}",
+        xy=(threshold, 1.0),
+        xycoords=("data", "axes fraction"),
+        xytext=(5 if right else -5, -3),
+        textcoords="offset points",
+        ha="left" if right else "right",
+        va="top",
+    )
+
+
+def _curve(
+    may_pass: Sequence[ScoredCase], must_not_pass: Sequence[ScoredCase]
+) -> list[OperatingPoint]:
+    return OperatingPoint.curve(
+        [case.score for case in may_pass], [case.score for case in must_not_pass]
+    )
+
+
+def _xy(points: Sequence[OperatingPoint], across: str) -> tuple[list[float], list[float]]:
+    """Split the curve, starting where nothing passes, with `across` on the horizontal axis."""
+    coverage = [0.0, *(point.coverage for point in points)]
+    risk = [0.0, *(point.risk for point in points)]
+    return (coverage, risk) if across == "coverage" else (risk, coverage)
+
+
+def _share_passing(cases: Sequence[ScoredCase]) -> list[float]:
+    return [sum(case.passes is True for case in cases) / len(cases)]
+
+
+def _known(value: float | None) -> float:
+    if value is None:
+        raise ValueError("a curve over counted cases implies a rate over them")
+    return value
+
+
+def _error(rate: Any) -> list[list[float]]:
+    """Compute the lengths of the error bars of 1 - rate."""
+    value = _known(rate.value)
+    return [[_known(rate.high) - value], [value - _known(rate.low)]]
+
+
+def _square(figure: Canvas) -> Axes:
+    axes: Axes = figure.subplots()
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1)
+    axes.set_aspect("equal")
+    return axes

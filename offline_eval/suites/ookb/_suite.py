@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from langchain_core.runnables import Runnable
 
+from ....guard.decision import Route
 from ....guard.engine import BiEncoderScorer
 from ...data import Encoder
-from ...judging import Judge
+from ...judging import (
+    Judge,
+    JudgedReply,
+    Verdict,
+    judge_run,
+)
 from ...report import Document, counted
 from ...run import (
     CaseKind,
+    Judgement,
     Question,
     RepliesManifest,
     RepliesRun,
@@ -23,13 +30,11 @@ from ...run import (
     TableSpec,
 )
 from ...systems import Asked, Case, Replayed, Replier, SystemRun, SystemUnderTest, load_judges
-from .._parts import DryRun, System, Work
+from .._parts import DryRun, RunOptions, System, Work
 from ..base import Suite, SuiteRun
-from ._estimate import cost_table
-from ._judging import judge_replies
-from ._left_out import note_left_out_check
+from ._left_out_check import note_left_out_check
 from ._logs import given_judgements
-from ._preparing import Prepared, prepare
+from ._preparing import Prepared, cost_table, prepare
 from ._replies_report import replies_document
 from ._replies_summary import RepliesSummary, summarise_replies
 from ._settings import OokbSettings
@@ -201,7 +206,7 @@ class OokbSuite(Suite[OokbSettings, OokbCase, ReplyRow, RepliesSummary]):
             characters=settings.context_chars,
         )
         if prepared.makes_up_questions:
-            prepared = prepared.with_synthetic(_made_up(folder, prepared, run))
+            prepared = replace(prepared, synthetic=_made_up(folder, prepared, run))
         run.require(prepared.items())
         found = OokbCases.of(prepared)
         found.run, found.judges = run, judges
@@ -352,3 +357,65 @@ def _made_up(folder: Path, prepared: Prepared, run: SystemRun) -> dict[str, list
             for question in made.questions
         ]
     return found
+
+
+_OF_GUARD = {Judgement.ABSTENTION: "yes", Judgement.FACTUALITY: Judgement.NOT_APPLICABLE}
+_REASONING = "the guard's own reply"
+
+
+def judge_replies(
+    folder: Path,
+    judges: Sequence[Judge],
+    rows: Sequence[ReplyRow],
+    options: RunOptions,
+) -> int:
+    """Judge every reply of a run, except the replies of guards.
+
+    Args:
+        folder: of the run.
+        judges: at least one, of different names.
+        rows: the replies.
+        options: of the run: limits, progress, retries.
+
+    Returns:
+        How many verdicts failed.
+
+    Raises:
+        InputError: the run or a judge cannot be used.
+        MissingDependencyError: a judge needs a package that is not there.
+    """
+    by_guard = frozenset(row.reply_id for row in rows if row.route is Route.ABSTAIN)
+    totals = judge_run(
+        folder,
+        [_KnowsGuards(judge, by_guard) for judge in judges],
+        retry_failed=options.retry_failed,
+        limits=options.limits,
+        on_progress=options.on_progress,
+    )
+    return totals.failed
+
+
+class _KnowsGuards:
+    """A judge that is not asked about replies which guards gave in a model's place."""
+
+    def __init__(self, judge: Judge, by_guard: Collection[str]) -> None:
+        self._judge, self._by_guard = judge, by_guard
+        self.name, self.estimate, self.criteria = judge.name, judge.estimate, judge.criteria
+
+    def version(self, criterion: str) -> str:
+        """Return the version of the judge itself."""
+        return self._judge.version(criterion)
+
+    def wants(self, criterion: str, material: JudgedReply, known: Mapping[str, str]) -> bool:
+        """Return what is known of a guard's reply; of others, what the judge wants."""
+        if material.reply_id in self._by_guard:
+            return criterion in _OF_GUARD
+        return self._judge.wants(criterion, material, known)
+
+    async def judge(
+        self, criterion: str, material: JudgedReply, known: Mapping[str, str]
+    ) -> Verdict:
+        """Return the verdict, or what is known without asking."""
+        if material.reply_id in self._by_guard:
+            return Verdict(_OF_GUARD[criterion], reasoning=_REASONING)
+        return await self._judge.judge(criterion, material, known)

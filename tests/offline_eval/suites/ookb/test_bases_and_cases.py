@@ -10,8 +10,7 @@ import pytest
 from knowgate.guard import InputError
 from knowgate.offline_eval.data import KnowledgeBase, PassageKind, QuestionRecord
 from knowgate.offline_eval.run import CaseKind
-from knowgate.offline_eval.suites.ookb._bases import read_bases
-from knowgate.offline_eval.suites.ookb._cases import build_cases
+from knowgate.offline_eval.suites.ookb._cases import build_cases, read_bases
 
 
 def write_document(path: Path, name: str | None, ids: list[str]) -> Path:

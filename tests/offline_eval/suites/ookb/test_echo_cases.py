@@ -14,7 +14,7 @@ from knowgate.offline_eval.suites import run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 from knowgate.offline_eval.suites.ookb._signals_report import signals_document
-from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
+from knowgate.offline_eval.suites.ookb._signals_summary import read_signals
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, embed, write_toy_questions
 
 COUNT = 40
@@ -42,7 +42,7 @@ def test_the_question_stands_first_and_its_passage_is_left_out(measured: Path) -
 
 
 def test_they_are_reported_and_nothing_else_changes(measured: Path, tmp_path: Path) -> None:
-    before = summarise_ookb(measured)
+    before = read_signals(measured)
     assert before.echo is not None
     assert (before.echo.cases, before.echo.tested, before.echo.passed) == (COUNT, 0, None)
     assert (before.left_out.cases, before.in_kb.cases) == (COUNT, COUNT)
@@ -55,7 +55,7 @@ def test_they_are_reported_and_nothing_else_changes(measured: Path, tmp_path: Pa
         measured, tmp_path / "policy.json", Leak(0.2), delta=0.2, write_anyway=True
     )
 
-    summary = summarise_ookb(measured)
+    summary = read_signals(measured)
     assert summary.echo is not None
     passed, tested = summary.echo.passed, summary.echo.tested
     assert passed is not None
@@ -63,15 +63,5 @@ def test_they_are_reported_and_nothing_else_changes(measured: Path, tmp_path: Pa
     rate = summary.to_dict()["echo"]["pass_rate"]
     assert (rate["value"], rate["n"]) == (passed / tested, COUNT)
     assert (len(found.measured.echoes), found.echoes_passing()) == (COUNT, 0)
-    document = signals_document(MeasuredRun.read(measured))
+    document = signals_document(read_signals(measured))
     assert "Passes when a passage repeats the question" in str(document.sections)
-
-
-def test_a_run_without_them_does_not_speak_of_them(tmp_path: Path) -> None:
-    questions = tmp_path / "kb.jsonl"
-    write_toy_questions(questions, 8)
-    instruments = Instruments(LexicalScorer(), ToyEncoder(embed))
-    settings = MeasureSettings(questions=questions)
-    run = run_suite(MEASURE, settings, tmp_path / "run", [instruments]).folder
-    assert "echo" not in summarise_ookb(run).to_dict()
-    assert "repeats" not in str(signals_document(MeasuredRun.read(run)).sections)

@@ -15,7 +15,7 @@ from knowgate.offline_eval.policies import CalibrationSet, calibrate_chain
 from knowgate.offline_eval.run import LeaveOut, MeasuredRun, RowError
 from knowgate.offline_eval.suites import read_suite_run, run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE, Instruments, sizes_of_units
-from knowgate.offline_eval.suites.ookb._locating import UnmatchedSourceError
+from knowgate.offline_eval.suites.ookb._leaving_out import UnmatchedSourceError
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 from knowgate.offline_eval.systems import ServedChain
 

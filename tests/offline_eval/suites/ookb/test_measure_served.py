@@ -26,8 +26,9 @@ from knowgate.offline_eval.run import (
 )
 from knowgate.offline_eval.suites import RunOptions, read_suite_run, run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
+from knowgate.offline_eval.suites.ookb._leaving_out import find_source, overlap, same_source
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
-from knowgate.offline_eval.suites.ookb._sources import find_source, overlap, same_source
+from knowgate.offline_eval.suites.ookb._signals_summary import read_signals
 from knowgate.offline_eval.systems import ServedChain
 
 PAGES = {
@@ -154,7 +155,7 @@ def test_a_retriever_that_cannot_be_widened_leaves_short_contexts(tmp_path: Path
     chain = ServedChain(RunnableLambda(_search), name="kb")
     result = run_suite(MEASURE, settings, tmp_path / "run", [Instruments.served(settings, chain)])
 
-    summary = MEASURE.report(MeasuredRun.read(result.folder)).values["served"]
+    summary = MEASURE.report(read_signals(result.folder)).values["served"]
     assert summary["short_contexts"] == 2
 
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,13 +14,10 @@ from knowgate.offline_eval.suites import write_report
 from tests.offline_eval.suites.ookb.replies_run import (
     SYSTEM,
     Toy,
-    toy,
     toys,
     write_replies_run,
     write_rows,
 )
-from tests.offline_eval.suites.ookb.written_rows import WriteRun, pairs
-from tests.support.bound_rows import bind
 from tests.support.report_page import Page
 
 ALL = ("html", "md", "json", "csv", "junit")
@@ -81,57 +77,6 @@ def text_of(folder: Path) -> str:
     return page.text.replace("\u00a0", " ")
 
 
-def test_the_headline_of_one_system_gives_counts_rates_and_intervals(tmp_path: Path) -> None:
-    run = write_replies_run(
-        tmp_path / "run", [*toys("yyy12"), *toys("y111", "k", kind=CaseKind.IN_KB)]
-    )
-    write_report(run)
-
-    text = text_of(run)
-    assert (
-        "Of 5 questions whose answer is not in the knowledge base, the system abstained from 3 "
-        "(60 %, 95 % interval 23 % to 88 %)." in text
-    )
-    assert "Of the 2 replies that it gave all the same, 2 were right or nearly so (100 %" in text
-    assert "it abstained from 1, falsely (25 %, 95 % interval 5 % to 70 %)" in text
-    assert "the labels that came with the replies" in text
-
-
-@pytest.mark.slow
-def test_the_page_shows_every_section(tmp_path: Path) -> None:
-    run = mixed(tmp_path / "run", planned=40)
-    old = mixed(tmp_path / "old")
-    write_report(run, compare=[old], gates=["abstention_rate<0.9", "n<1"])
-
-    text = text_of(run)
-    for words in (
-        "With the guard (“guard policy”",
-        "Against the run “old”, none of 2 systems differs",
-        "The run is incomplete: 38 of 40 replies are there.",
-        "1 reply of 38 ended in an error",
-        "LanguageModelTimeoutError: 1",
-        "Gates",
-        # Of the guarded system alone.
-        "abstention_rate is 0.769",
-        "Answer left out",
-        "Abstaining against being right",
-        "Outcomes of the replies",
-        "The guard against none",
-        "off → policy",
-        "Failure, judged by the labels that came with the replies",
-        "signs (6)",
-        "Confidently wrong: not in the knowledge base, yet answered",
-        "Context of 1 passage",
-        "False abstentions: in the knowledge base, yet not answered",
-        "Nobody has labelled replies of this run",
-        "Nobody has checked whether the rest of the knowledge base",
-        "Settings and hashes",
-    ):
-        assert words in text, words
-    html = (run / "report.html").read_text(encoding="utf-8")
-    assert html.count("<svg") == 2
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("whole_plots")
 def test_the_page_needs_nothing_from_outside_and_no_script(tmp_path: Path) -> None:
@@ -166,36 +111,6 @@ def test_text_of_others_cannot_become_markup(tmp_path: Path) -> None:
     assert len(rows) == 7
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("whole_plots")
-def test_the_same_run_gives_the_same_bytes_wherever_it_lies(tmp_path: Path) -> None:
-    run = mixed(tmp_path / "run")
-    moved = shutil.copytree(run, tmp_path / "elsewhere" / "run")
-    # Replies finish in any order.
-    lines = (moved / "replies.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    (moved / "replies.jsonl").write_text("".join(reversed(lines)), encoding="utf-8")
-    bind(moved, "replies")
-
-    first = write_report(run, formats=ALL)
-    second = write_report(moved, formats=ALL, out_dir=tmp_path / "out")
-
-    for one, other in zip(first.written, second.written, strict=True):
-        assert one.read_bytes() == other.read_bytes(), one
-    assert second.csv == tmp_path / "out" / "replies.csv"
-
-
-def test_only_the_formats_asked_for_are_written(tmp_path: Path) -> None:
-    run = mixed(tmp_path / "run")
-
-    paths = write_report(run, out_dir=tmp_path / "out", formats=("json", "junit"))
-
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "junit.xml",
-        "report.json",
-    ]
-    assert set(paths.written) == {paths.json, paths.junit}
-
-
 def test_every_reply_is_a_line_of_the_table(tmp_path: Path) -> None:
     run = mixed(tmp_path / "run")
 
@@ -211,33 +126,6 @@ def test_every_reply_is_a_line_of_the_table(tmp_path: Path) -> None:
     assert first["context_passages"] == "p0"
     failed = next(row for row in rows if row["error_type"])
     assert (failed["reply_id"], failed["response"]) == ("s/e/left_out", "")
-
-
-@pytest.mark.parametrize("start", ["=1+1", "+1", "-1", "@x", "\t=1"])
-def test_a_spreadsheet_takes_no_reply_for_a_formula(tmp_path: Path, start: str) -> None:
-    run = write_replies_run(tmp_path / "run", toys("y"), response=start)
-
-    paths = write_report(run, formats=("csv",))
-
-    with paths.csv.open(encoding="utf-8", newline="") as stream:
-        (row,) = csv.DictReader(stream)
-    assert row["response"] == f"'{start}"
-
-
-def test_gates_are_test_cases_for_ci_systems(tmp_path: Path) -> None:
-    run = mixed(tmp_path / "run")
-
-    paths = write_report(run, formats=("json", "junit"), gates=["abstention_rate<0.9", "n<1"])
-
-    root = ElementTree.parse(paths.junit).getroot()
-    (suite,) = root
-    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
-    failed, passed = suite
-    assert failed.get("name") == "fail if abstention_rate<0.9"
-    assert failed.find("failure") is not None
-    assert passed.find("failure") is None
-    assert json.loads(paths.json.read_text("utf-8"))["gates"][0]["failed"] is True
-    assert [result.failed for result in paths.gates] == [True, False]
 
 
 def test_without_gates_each_system_and_knowledge_base_is_a_test_case(tmp_path: Path) -> None:
@@ -264,13 +152,6 @@ def test_a_run_of_errors_says_so_and_draws_nothing(tmp_path: Path) -> None:
 
     assert "Nothing could be measured: all 2 replies of this run ended in an error." in text_of(run)
     assert "<svg" not in paths.html.read_text(encoding="utf-8")
-
-
-def test_a_run_without_replies_yet_has_a_report(tmp_path: Path) -> None:
-    run = write_replies_run(tmp_path / "run", [toy("a", "-")], planned=1)
-    write_report(run)
-
-    assert "the run has no replies yet" in text_of(run)
 
 
 def test_an_estimate_is_named_as_one(tmp_path: Path) -> None:
@@ -350,28 +231,6 @@ def test_runs_without_a_common_system_or_question_are_not_compared(tmp_path: Pat
     with pytest.raises(InputError, match="no question in common"):
         write_report(run, compare=[other])
     assert not (run / "report.html").exists()
-
-
-def test_a_run_of_signals_has_gates_and_junit_but_no_table_and_nothing_to_compare(
-    write_run: WriteRun,
-) -> None:
-    run = write_run(pairs([0.9, 0.8], [0.2, 0.1]))
-
-    paths = write_report(run, formats=("json", "junit"), gates=["auroc<0.6"])
-
-    assert not paths.gates[0].failed
-    assert b'tests="1" failures="0"' in paths.junit.read_bytes()
-    for arguments, words in (
-        ({"formats": ("csv",)}, "only runs of replies"),
-        ({"formats": ("junit",)}, "needs gates"),
-        ({"formats": ()}, "no format given"),
-        ({"formats": ("pdf",)}, "no such format"),
-        ({"compare": [run]}, "only runs of replies can be compared"),
-        ({"gates": ["auroc"]}, "cannot be read"),
-        ({"gates": ["auroch<1"]}, "auroc"),
-    ):
-        with pytest.raises(InputError, match=words):
-            write_report(run, **arguments)
 
 
 def test_a_guard_is_not_praised_for_questions_that_it_was_calibrated_on(tmp_path: Path) -> None:

@@ -242,34 +242,6 @@ def test_runs_of_one_system_each_belong_together_whatever_their_names(tmp_path: 
     assert (difference["base"], difference["other"]) == ("z", "s")
 
 
-def test_failure_kinds_are_counted_among_answers(tmp_path: Path) -> None:
-    run = write_replies_run(
-        tmp_path / "run",
-        toys("33y"),
-        failures={
-            "s/q0/left_out": "fabrication",
-            "s/q1/left_out": "contradiction",
-            "s/q2/left_out": "none",
-        },
-    )
-
-    (criterion,) = values(run)["criteria"]
-
-    assert (criterion["criterion"], criterion["judge"]) == ("failure", "given")
-    assert criterion["systems"] == {"s": {"contradiction": 1, "fabrication": 1}}
-
-
-def test_the_left_out_check_is_in_the_report(tmp_path: Path) -> None:
-    run = write_replies_run(tmp_path / "run", toys("y3"))
-    found = {"question_id": "q1", "passage_id": "p0", "similarity": 0.93, "how": "near duplicate"}
-    write_rows(run / "left_out_check.jsonl", [found])
-
-    assert values(run)["left_out_check"] == [found]
-    text = write_report(run).markdown.read_text(encoding="utf-8")
-    assert "For 1 question the rest of the knowledge base may hold the answer" in text
-    assert "near duplicate, similarity 0.930" in text
-
-
 @pytest.mark.slow
 def test_the_logged_replies_give_the_published_counts(shared_data: Path, tmp_path: Path) -> None:
     folder = shared_data / "policybench"

@@ -8,7 +8,7 @@ import pytest
 from knowgate.guard import MissingDependencyError
 from knowgate.guard.errors import DeviceError, ModelFolderError
 from knowgate.offline_eval.run import CaseKind, Question, ReplyCase, ReplyRow, ReplySystem
-from knowgate.offline_eval.suites.ookb._replies_evidence import JudgedReply
+from knowgate.offline_eval.suites.ookb._replies import JudgedReply
 from knowgate.offline_eval.suites.ookb._replies_topics import Topics, topics_of
 
 SYSTEM = ReplySystem(system_id="s", model="m")
@@ -104,10 +104,3 @@ def test_without_the_embedded_model_words_stand_in(
     assert found.how == "word_clusters"
     assert sum(topic.questions for topic in found.topics) == 30
     assert len(found.topics) > 1
-
-
-@pytest.mark.slow
-def test_the_embedded_model_groups_alike_questions() -> None:
-    found = breakdown(questions(21))
-
-    assert sorted(topic.questions for topic in found.topics) == [7, 7, 7]

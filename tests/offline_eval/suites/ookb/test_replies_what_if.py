@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import Decision, Fingerprint, Policy, Route
+from knowgate.guard import Fingerprint, Policy, Route
 from knowgate.guard.policy import CascadeRule
-from knowgate.offline_eval.report import ReportWriter, Section, WhatIf
-from knowgate.offline_eval.run import CaseKind, RepliesRun, ReplyRow, ReplySystem
-from knowgate.offline_eval.suites.ookb._replies_evidence import read_evidence
+from knowgate.offline_eval.report import Section, WhatIf
+from knowgate.offline_eval.run import CaseKind, ReplySystem
+from knowgate.offline_eval.suites.ookb._replies import Evidence
 from knowgate.offline_eval.suites.ookb._replies_report import replies_document
 from knowgate.offline_eval.suites.ookb._replies_summary import summarise_replies
 from knowgate.offline_eval.suites.ookb._replies_what_if import replies_what_if
@@ -78,7 +78,7 @@ def written(
 
 
 def block_of(folder: Path) -> Any:
-    section = replies_what_if(read_evidence(folder), {"guarded": "guard gate"})
+    section = replies_what_if(Evidence.read(folder), {"guarded": "guard gate"})
     assert section is not None
     (part,) = section.blocks
     assert isinstance(part, Section)
@@ -179,27 +179,8 @@ def test_the_report_shows_both_stages_of_a_cascade(tmp_path: Path) -> None:
     assert "Cascade of scorers" in titles
 
 
-def test_a_row_stores_which_scorer_of_a_cascade_decided() -> None:
-    decision = Decision(route=Route.ABSTAIN, reason="x", relevance=0.2, relevance_stage="costly")
-    names: dict[str, Any] = {"reply_id": "s/c", "case_id": "c", "system_id": "s"}
-
-    row = ReplyRow(**names, **ReplyRow.of_guard(decision))
-    assert ReplyRow.model_validate_json(row.model_dump_json()) == row
-    assert row.relevance_stage == "costly"
-    assert "relevance_stage" not in ReplyRow(**names).model_dump()
-
-
 def test_a_veto_holds_at_every_threshold(tmp_path: Path) -> None:
     block = block_of(written(tmp_path, q0={"route": "abstain", "reason": "false_premise"}))
 
     assert isinstance(block, WhatIf)
     assert block.at(0.1, None).coverage.part == 4
-
-
-def test_the_page_of_the_report_has_the_slider(tmp_path: Path) -> None:
-    folder = written(tmp_path)
-    document = replies_document(summarise_replies(folder))
-    page = ReportWriter(tmp_path / "report").write(document).html.read_text(encoding="utf-8")
-
-    assert 'id="what-if-relevance"' in page
-    assert RepliesRun.read(folder).policies["gate"].relevance_threshold == 0.5

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from markdown_it import MarkdownIt
 
 from knowgate.offline_eval.run import CaseKind, ReplySystem
 from knowgate.offline_eval.suites import write_report
@@ -141,39 +140,6 @@ def test_a_wrong_answer_is_not_tagged_with_the_failure_that_nobody_found(tmp_pat
     assert '<span class="tag wrong">' not in paths.html.read_text(encoding="utf-8")
 
 
-def test_markdown_lists_stay_nested_beyond_the_ninth_case(tmp_path: Path) -> None:
-    run = write_replies_run(tmp_path / "run", toys("3" * 10))
-    markdown = write_report(run).markdown.read_text(encoding="utf-8")
-
-    html = MarkdownIt().enable("table").render(markdown)
-    cases = html[html.index("<ol>") : html.index("</ol>")]
-    assert cases.count("Expected: Six.") == cases.count("Reply: It costs five.") == 10
-
-
-def test_replies_without_a_tier_are_said_to_flatter(tmp_path: Path) -> None:
-    run = write_replies_run(tmp_path / "run", [*toys("yy3"), toy("n", "no")])
-    write_report(run)
-
-    text = text_of(run)
-    assert "1 reply has no verdict on factuality" in text
-    assert "the share of wrong answers among all is likely too low" in text
-
-
-@pytest.mark.parametrize(("tier", "words"), [("1", "1 was right or"), ("3", "1 was wrong or")])
-def test_a_single_answer_is_spoken_of_in_the_singular(
-    tmp_path: Path, tier: str, words: str
-) -> None:
-    run = write_replies_run(tmp_path / "run", toys(tier))
-    write_report(run)
-
-    text = text_of(run)
-    assert (
-        "Of 1 question whose answer is not in the knowledge base, the system abstained from 0 ("
-        in text
-    )
-    assert words in text
-
-
 def test_a_new_policy_is_compared_with_the_old_one_of_another_name(tmp_path: Path) -> None:
     newer = GUARDED.model_copy(update={"system_id": "n", "guard": "newer"})
     old = [Toy(f"q{number}", {"s": "3", "g": "3"}) for number in range(4)]
@@ -185,16 +151,6 @@ def test_a_new_policy_is_compared_with_the_old_one_of_another_name(tmp_path: Pat
     found = json.loads(paths.json.read_text("utf-8"))["differences"]
     assert [(one["base"], one["other"]) for one in found if one["run"]] == [("s", "s"), ("g", "n")]
     assert found[1]["abstention"]["difference"]["value"] == 1.0
-
-
-@pytest.mark.slow
-def test_a_title_names_a_few_knowledge_bases_only(tmp_path: Path) -> None:
-    run = write_replies_run(tmp_path / "run", [toy(f"q{n}", base=f"kb{n}") for n in range(40)])
-
-    markdown = write_report(run).markdown.read_text(encoding="utf-8")
-
-    first = markdown.splitlines()[0]
-    assert first == "# Out-of-knowledge-base report: kb0, kb1, kb2 and 37 more"
 
 
 def test_what_a_guard_changes_comes_first_and_two_guards_are_no_guard_against_none(

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import Fingerprint, FingerprintMismatchError, InputError, PolicyError
+from knowgate.guard import Fingerprint, FingerprintMismatchError, InputError
 from knowgate.offline_eval.suites import write_report
-from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
+from knowgate.offline_eval.suites.ookb._signals_summary import read_signals
 from tests.offline_eval.suites.ookb.written_rows import (
     WriteRun,
     case,
@@ -28,7 +28,7 @@ def change(path: Path, edit: Callable[[dict[str, Any]], None]) -> None:
 
 def error_of(run: Path) -> InputError:
     with pytest.raises(InputError) as caught:
-        summarise_ookb(run)
+        read_signals(run)
     assert caught.value.what
     assert caught.value.where
     assert caught.value.hint
@@ -40,20 +40,6 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 
     assert error.where == str(tmp_path / "nowhere")
     assert "knowgate measure" in error.hint
-
-
-def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "run").write_text("x", encoding="utf-8")
-
-    assert "not a run folder" in error_of(tmp_path / "run").what
-
-
-@pytest.mark.parametrize("name", ["manifest.json", "questions.jsonl", "rows.jsonl"])
-def test_a_missing_file_is_named(write_run: WriteRun, name: str) -> None:
-    run = write_run(pairs([0.9], [0.1]))
-    (run / name).unlink()
-
-    assert name in error_of(run).what
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "calibration.json"])
@@ -109,13 +95,6 @@ def test_a_question_that_stands_twice_is_refused(write_run: WriteRun) -> None:
     assert error_of(run).where == f"{path}:2"
 
 
-def test_a_manifest_with_nan_is_refused(write_run: WriteRun) -> None:
-    run = write_run(pairs([0.9], [0.1]))
-    change(run / "manifest.json", lambda value: value["settings"].update(seed=float("nan")))
-
-    assert "NaN" in error_of(run).what
-
-
 def test_a_policy_of_another_scorer_is_refused(write_run: WriteRun) -> None:
     other = policy(scorer=Fingerprint(kind="bi_encoder"))
     run = write_run(pairs([0.9], [0.1]), test_questions=["q0"], calibration={"policy": other})
@@ -125,7 +104,7 @@ def test_a_policy_of_another_scorer_is_refused(write_run: WriteRun) -> None:
 
 def error_of_mismatch(run: Path) -> InputError:
     with pytest.raises(InputError) as caught:
-        summarise_ookb(run)
+        read_signals(run)
     return caught.value
 
 
@@ -136,28 +115,12 @@ def test_a_policy_with_another_aggregator_is_refused(write_run: WriteRun) -> Non
     assert "noisy_or" in error_of(run).what
 
 
-def test_a_broken_policy_is_refused(write_run: WriteRun) -> None:
-    run = write_run(
-        pairs([0.9], [0.1]),
-        test_questions=["q0"],
-        calibration={"policy": {**policy(), "relevance_threshold": 7}},
-    )
-
-    assert isinstance(error_of(run), PolicyError)
-
-
 def test_a_question_on_both_sides_of_the_split_is_refused(write_run: WriteRun) -> None:
     run = write_run(
         pairs([0.9], [0.1]), test_questions=["q0"], calibration={"calibration_questions": ["q0"]}
     )
 
     assert "at once" in error_of(run).what
-
-
-def test_a_test_question_from_another_run_is_refused(write_run: WriteRun) -> None:
-    run = write_run(pairs([0.9], [0.1]), test_questions=["stranger"])
-
-    assert "stranger" in error_of(run).what
 
 
 def test_a_broken_run_leaves_no_report(write_run: WriteRun, tmp_path: Path) -> None:
@@ -173,20 +136,10 @@ def test_a_broken_run_leaves_no_report(write_run: WriteRun, tmp_path: Path) -> N
 def test_leaving_out_a_shared_passage_goes_by_its_own_id(write_run: WriteRun) -> None:
     run = write_run([case(0, "in_kb", 0.9), case(1, "left_out", 0.5, retrieved=["q0"])])
     path = run / "questions.jsonl"
-    summarise_ookb(run)
+    read_signals(run)
     shared = path.read_text(encoding="utf-8").replace(
         '"question_id": "q1"', '"question_id": "q1", "passage_id": "q0"'
     )
     path.write_text(shared, encoding="utf-8")
 
     assert "'q0' was retrieved although it was left out" in error_of(run).what
-
-
-def test_a_calibration_without_a_bound_is_read(write_run: WriteRun) -> None:
-    run = write_run(
-        pairs([0.9], [0.1]), test_questions=["q0"], calibration={"risk": None, "delta": None}
-    )
-
-    paths = write_report(run)
-
-    assert "risk asked for" not in paths.html.read_text(encoding="utf-8")

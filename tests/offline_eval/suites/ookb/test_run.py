@@ -10,15 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
-from knowgate.guard import Fingerprint, InputError
+from knowgate.guard import InputError
 from knowgate.guard.testing import FailingScorer, FakeScorer, SlowScorer
 from knowgate.offline_eval.data import PassageKind
 from knowgate.offline_eval.policies import CalibrationSet
-from knowgate.offline_eval.run import (
-    MeasuredRun,
-)
 from knowgate.offline_eval.suites import run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
@@ -164,31 +160,8 @@ def test_how_slow_the_machine_is_does_not_decide_which_rows_fail(
     assert all(row["error"] is None for row in rows)
 
 
-@pytest.mark.parametrize("top_k", [0, -1])
-def test_a_run_that_retrieves_nothing_is_refused(top_k: int) -> None:
-    with pytest.raises(ValidationError, match="greater than or equal to 1"):
-        MeasureSettings(questions=Path("kb.jsonl"), top_k=top_k)
-
-
 def test_an_unknown_aggregator_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown aggregator 'median'"):
         _run(tmp_path, FakeScorer(), aggregator="median")
 
     assert not (tmp_path / "run").exists()
-
-
-def test_the_manifest_says_what_was_run(tmp_path: Path) -> None:
-    run = MeasuredRun.read(_run(tmp_path, FakeScorer(), top_k=2))
-
-    assert run.settings == {
-        "scorer": Fingerprint(kind="fake").model_dump(),
-        "aggregator": "max",
-        "retriever": Fingerprint(kind="hashed_words").model_dump(),
-        "retrieval": "basic_rag",
-        "top_k": 2,
-        "passage": "answer",
-        "leave_out": "source",
-    }
-    assert (run.manifest.questions, run.manifest.cases) == (8, 16)
-    assert run.manifest.inputs[0].name == "kb.jsonl"
-    assert run.manifest.settings.retriever == Fingerprint(kind="hashed_words")

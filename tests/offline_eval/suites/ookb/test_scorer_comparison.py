@@ -19,8 +19,7 @@ from knowgate.offline_eval.suites.ookb._scorer_comparison import (
     ScorerNumbers,
     choose_scorer,
 )
-from knowgate.offline_eval.suites.ookb._scorers import folder_name
-from knowgate.offline_eval.suites.ookb._scorers_report import scorers_document
+from knowgate.offline_eval.suites.ookb._scorers import folder_name, scorers_document
 from tests.offline_eval.suites.ookb.written_rows import Row, WriteRun, case, failed, missed, pairs
 
 

@@ -1,25 +1,20 @@
 from __future__ import annotations
 
-import json
 import re
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from knowgate.guard import InputError
 from knowgate.guard.policy import CascadeRule
 from knowgate.offline_eval.report import WhatIf
 from knowgate.offline_eval.run import MeasuredRun
 from knowgate.offline_eval.suites import write_report
+from knowgate.offline_eval.suites.ookb._signals_report import signals_what_if
 from knowgate.offline_eval.suites.ookb._signals_summary import (
-    measured_cases,
-    summarise,
-    summarise_ookb,
+    summarise_signals,
 )
-from knowgate.offline_eval.suites.ookb._signals_what_if import signals_what_if
 from tests.offline_eval.suites.ookb.written_rows import (
     WriteRun,
     case,
@@ -42,48 +37,6 @@ def calibrated(write_run: WriteRun, **changes: object) -> Path:
     rows = pairs([0.9, 0.8, 0.4, 0.7], [0.2, 0.6, 0.1, 0.3])
     rows += [missed(4, 0.3), case(4, "left_out", 0.25)]
     return write_run(rows, test_questions=["q0", "q1", "q2", "q4"], **changes)
-
-
-@pytest.mark.slow
-def test_the_headline_gives_counts_rates_and_intervals(write_run: WriteRun) -> None:
-    paths = write_report(calibrated(write_run))
-
-    text = Page(paths.html.read_text(encoding="utf-8")).text
-    assert (
-        "Of 4 questions whose answer had been left out of the knowledge base, the guard "
-        "abstained from 3 (75 %, 95 % interval 30 % to 95 %)." in text.replace("\u00a0", " ")
-    )
-    assert "it falsely abstained from 1" in text
-    assert "At most 10 % pass." in text
-    assert "Not guaranteed" in text
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("whole_plots")
-def test_the_page_needs_nothing_from_outside_and_has_one_script(
-    write_run: WriteRun,
-) -> None:
-    html = write_report(calibrated(write_run)).html.read_text(encoding="utf-8")
-
-    page = Page(html)
-    assert re.findall(r"<script[^>]*>", html) == [
-        '<script type="application/json" id="what-if-data">',
-        "<script>",
-    ]
-    assert not page.handlers
-    assert all(reference.startswith("#") for reference in page.references)
-    assert not re.search(r"url\((?!#)|@import|https?:", html)
-    assert len(page.ids) == len(set(page.ids))
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("whole_plots")
-def test_three_plots_stand_in_the_page_with_the_threshold(write_run: WriteRun) -> None:
-    html = write_report(calibrated(write_run)).html.read_text(encoding="utf-8")
-
-    assert html.count("<svg") == 4  # one of them of the sliders
-    for words in ("threshold 0.50", "risk asked for", "in knowledge base, not retrieved (1)"):
-        assert words in html
 
 
 @pytest.mark.usefixtures("whole_plots")
@@ -109,36 +62,6 @@ def test_text_of_a_knowledge_base_cannot_become_markup(write_run: WriteRun) -> N
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {3, 6, 7}
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("whole_plots")
-def test_the_same_run_gives_the_same_bytes_wherever_it_lies(
-    write_run: WriteRun, tmp_path: Path
-) -> None:
-    run = calibrated(write_run)
-    moved = shutil.copytree(run, tmp_path / "elsewhere" / "moved")
-
-    first, second = write_report(run), write_report(moved, out_dir=tmp_path / "out")
-
-    assert first.html.read_bytes() == second.html.read_bytes()
-    assert first.markdown.read_bytes() == second.markdown.read_bytes()
-    assert first.json.read_bytes() == second.json.read_bytes()
-    assert second.json == tmp_path / "out" / "report.json"
-
-
-@pytest.mark.slow
-def test_the_json_file_holds_the_summary(write_run: WriteRun) -> None:
-    run = calibrated(write_run)
-
-    value = json.loads(write_report(run).json.read_text(encoding="utf-8"))
-
-    assert value.pop("failed") == 0.0
-    assert value == summarise_ookb(run).to_dict()
-    assert value["schema_version"] == 1
-    assert value["suite"] == "ookb"
-    assert value["inputs"] == [{"name": "kb.json", "sha256": "0" * 64}]
-    assert value["settings"]["top_k"] == 5
-
-
 def test_the_ten_worst_cases_come_in_order(write_run: WriteRun) -> None:
     left_out = [number / 20 for number in range(12)]
     run = write_run(pairs([0.9 - number / 20 for number in range(12)], left_out))
@@ -148,14 +71,6 @@ def test_the_ten_worst_cases_come_in_order(write_run: WriteRun) -> None:
     fooled = re.findall(r"q(\d+)/left_out", markdown)
     assert fooled == [str(number) for number in range(11, 1, -1)]
     assert re.findall(r"q(\d+)/in_kb", markdown) == fooled
-
-
-@pytest.mark.slow
-def test_retrieval_misses_are_no_worst_cases(write_run: WriteRun) -> None:
-    markdown = write_report(calibrated(write_run)).markdown.read_text(encoding="utf-8")
-
-    assert "q4/in_kb" not in markdown
-    assert "q4/left_out" in markdown
 
 
 def test_a_run_of_errors_says_so_and_draws_nothing(write_run: WriteRun) -> None:
@@ -174,25 +89,6 @@ def test_one_question_without_passages_still_makes_a_report(write_run: WriteRun)
     text = Page(write_report(run).html.read_text(encoding="utf-8")).text
 
     assert "Nothing was retrieved." in text
-
-
-@pytest.mark.slow
-def test_an_uncertified_policy_is_named_as_such(write_run: WriteRun) -> None:
-    run = calibrated(write_run, calibration={"policy": policy(None)})
-
-    text = Page(write_report(run).html.read_text(encoding="utf-8")).text
-
-    assert "No threshold met the target" in text
-    assert "Nothing is certified" in text
-
-
-def test_a_run_cut_short_is_named_as_such(write_run: WriteRun) -> None:
-    run = calibrated(write_run, manifest={"cases": 224})
-
-    text = write_report(run).markdown.read_text(encoding="utf-8")
-
-    assert "The run is incomplete: 10 of 224 cases are there." in text
-    assert "Start the same 'knowgate measure' again" in text
 
 
 @pytest.mark.slow
@@ -217,51 +113,6 @@ def test_answers_from_memory_are_named_as_declared_and_not_certified(
     assert ("answers from memory alone, or abstains" in page) == (threshold is None)
 
 
-def test_a_policy_without_answers_from_memory_does_not_speak_of_them(write_run: WriteRun) -> None:
-    paths = write_report(calibrated(write_run))
-
-    assert "from memory" not in paths.html.read_text(encoding="utf-8")
-    assert "from memory" not in paths.markdown.read_text(encoding="utf-8")
-
-
-def test_a_perfect_separation_is_shown_with_numbers(write_run: WriteRun) -> None:
-    text = write_report(write_run(pairs([0.9, 0.8], [0.2, 0.1]))).markdown.read_text("utf-8")
-
-    assert "| AUROC | 1.000 | 0.342 to 1.000 | 2 |" in text
-    assert "95 % interval 0.342 to 1.000, 2 questions" in text.replace("\u00a0", " ")
-
-
-def test_without_calibration_the_report_says_how_to_get_the_rates(write_run: WriteRun) -> None:
-    paths = write_report(write_run(pairs([0.9, 0.2], [0.5, 0.1])))
-
-    for path in (paths.html, paths.markdown):
-        text = path.read_text(encoding="utf-8")
-        assert "There is no policy yet." in text
-        assert text.count("knowgate calibrate") >= 3
-
-
-@pytest.mark.slow
-def test_a_place_that_cannot_be_written_is_an_input_error(
-    write_run: WriteRun, tmp_path: Path
-) -> None:
-    run = calibrated(write_run)
-    (tmp_path / "file").write_text("x", encoding="utf-8")
-
-    with pytest.raises(InputError, match="cannot be written"):
-        write_report(run, out_dir=tmp_path / "file")
-
-
-@pytest.mark.slow
-def test_a_policy_by_hand_promises_nothing(write_run: WriteRun) -> None:
-    run = calibrated(write_run, calibration={"policy": policy(None, guarantee=None)})
-
-    text = Page(write_report(run).html.read_text(encoding="utf-8")).text
-
-    assert "lets no context pass" in text
-    assert "nothing is guaranteed" in text
-    assert "met the target" not in text
-
-
 def test_a_passage_without_text_has_no_score(write_run: WriteRun) -> None:
     rows = [case(0, "in_kb", 0.9, retrieved=["q0", "q1"], scores=[0.9, None])]
 
@@ -271,29 +122,17 @@ def test_a_passage_without_text_has_no_score(write_run: WriteRun) -> None:
 
 
 @pytest.mark.slow
-def test_the_bound_that_was_asked_for_is_not_rounded(write_run: WriteRun) -> None:
-    fields = policy(bound=(0.025, 0.125), counts=(100, 0))
-    run = write_run(pairs([0.9], [0.1]), test_questions=["q0"], calibration={"policy": fields})
-
-    text = write_report(run).markdown.read_text(encoding="utf-8").replace("\u00a0", " ")
-
-    assert "| bound asked for (α) | 2.5 % |" in text
-    assert "| chance that the bound fails (δ) | 12.5 % |" in text
-
-
-@pytest.mark.slow
 def test_another_threshold_is_tried_on_the_held_out_questions(write_run: WriteRun) -> None:
     run = MeasuredRun.read(calibrated(write_run), unfinished=True)
-    cases = measured_cases(run)
+    summary = summarise_signals(run)
 
-    found = signals_what_if(run, cases)
+    found = signals_what_if(summary)
 
     assert isinstance(found, WhatIf)
-    summary = summarise(run, cases)
     own = found.at(*found.start)
     assert own.leak.whole == summary.left_out.tested == 4
     assert 1 - (own.leak.value or 0) == summary.left_out.abstention_rate.value
-    assert own.false_abstention.value == summary.in_kb.false_abstention_rate.value
+    assert own.false_abstention.value == summary.in_kb.abstention_rate.value
     assert own.coverage.whole == 4 + summary.in_kb.tested + 1  # and a retrieval miss
     assert found.certified
 
@@ -303,7 +142,7 @@ def test_without_a_policy_the_raw_score_is_moved_and_nothing_certified(
 ) -> None:
     run = MeasuredRun.read(write_run(pairs([3.5, 2.5], [-1.0, -2.0])), unfinished=True)
 
-    found = signals_what_if(run, measured_cases(run))
+    found = signals_what_if(summarise_signals(run))
 
     assert isinstance(found, WhatIf)
     assert not found.certified
@@ -320,7 +159,7 @@ def test_a_run_of_a_cascade_says_why_no_other_threshold_can_be_tried(write_run: 
     changed = {"settings": settings.model_copy(update={"scorer": scorer})}
     cascade = replace(run, manifest=run.manifest.model_copy(update=changed))
 
-    found = signals_what_if(cascade, measured_cases(cascade))
+    found = signals_what_if(summarise_signals(cascade))
 
     assert isinstance(found, str)
     assert "cascade of two scorers" in found

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 import json
-import math
 
 import pytest
 
 from knowgate.calibration import Interval
 from knowgate.guard.policy import StepCalibrator
-from knowgate.offline_eval import report
-from knowgate.offline_eval.suites.ookb._signals_prose import warnings
-from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
+from knowgate.offline_eval.suites.ookb._signals_report import signals_document
+from knowgate.offline_eval.suites.ookb._signals_summary import read_signals
 from tests.offline_eval.suites.ookb.written_rows import (
     WriteRun,
     case,
@@ -20,29 +18,24 @@ from tests.offline_eval.suites.ookb.written_rows import (
 )
 
 
-def test_the_public_names_exist_once() -> None:
-    assert len(report.__all__) == len(set(report.__all__))
-    assert all(hasattr(report, name) for name in report.__all__)
-
-
 def test_rates_are_measured_on_the_held_out_questions_alone(write_run: WriteRun) -> None:
     run = write_run(
         pairs([0.9, 0.4, 0.9, 0.1], [0.1, 0.7, 0.2, 0.9]), test_questions=["q0", "q1", "q2"]
     )
 
-    summary = summarise_ookb(run)
+    summary = read_signals(run)
 
     assert (summary.left_out.abstained, summary.left_out.tested) == (2, 3)
     assert (summary.in_kb.abstained, summary.in_kb.tested) == (1, 3)
     expected = Interval.wilson(2, 3)
     assert summary.left_out.abstention_rate.to_dict() == expected.to_dict()
-    assert summary.in_kb.false_abstention_rate.value == pytest.approx(1 / 3)
+    assert summary.in_kb.abstention_rate.value == pytest.approx(1 / 3)
 
 
 def test_a_relevance_at_the_threshold_passes(write_run: WriteRun) -> None:
     run = write_run(pairs([0.5], [0.4999]), test_questions=["q0"])
 
-    summary = summarise_ookb(run)
+    summary = read_signals(run)
 
     assert summary.in_kb.abstained == 0
     assert summary.left_out.abstained == 1
@@ -57,7 +50,7 @@ def test_the_calibrator_of_the_policy_is_applied(write_run: WriteRun) -> None:
         calibration={"policy": policy(relevance_calibrator=steps)},
     )
 
-    summary = summarise_ookb(run)
+    summary = read_signals(run)
 
     assert (summary.in_kb.abstained, summary.left_out.abstained) == (0, 1)
 
@@ -66,12 +59,12 @@ def test_a_retrieval_miss_is_no_false_abstention(write_run: WriteRun) -> None:
     rows = [missed(0, 0.1), case(0, "left_out", 0.1)]
     rows += [case(1, "in_kb", 0.9), case(1, "left_out", 0.2)]
 
-    summary = summarise_ookb(write_run(rows, test_questions=["q0", "q1"]))
+    summary = read_signals(write_run(rows, test_questions=["q0", "q1"]))
 
     assert (summary.in_kb.abstained, summary.in_kb.tested) == (0, 1)
-    assert summary.in_kb.retrieval_misses == 1
-    assert summary.in_kb.retrieval_miss_rate.value == 0.5
-    assert summary.in_kb.retrieval_miss_rate.n == 2
+    assert summary.retrieval_misses == 1
+    assert summary.retrieval_miss_rate.value == 0.5
+    assert summary.retrieval_miss_rate.n == 2
 
 
 def test_the_auroc_counts_retrieval_misses_and_the_other_one_does_not(
@@ -80,7 +73,7 @@ def test_the_auroc_counts_retrieval_misses_and_the_other_one_does_not(
     rows = [missed(0, 0.1), case(0, "left_out", 0.5)]
     rows += [case(1, "in_kb", 0.9), case(1, "left_out", 0.3)]
 
-    summary = summarise_ookb(write_run(rows))
+    summary = read_signals(write_run(rows))
 
     assert summary.auroc.value == 0.5
     assert summary.auroc_found_only.value == 1.0
@@ -92,7 +85,7 @@ def test_the_auroc_counts_retrieval_misses_and_the_other_one_does_not(
 def test_a_perfect_separation_claims_no_certainty(
     write_run: WriteRun, in_kb: list[float], left_out: list[float], successes: int
 ) -> None:
-    value = summarise_ookb(write_run(pairs(in_kb, left_out))).to_dict()
+    value = read_signals(write_run(pairs(in_kb, left_out))).to_dict()
 
     assert value["auroc"] == value["auroc_found_only"] == Interval.wilson(successes, 2).to_dict()
 
@@ -100,7 +93,7 @@ def test_a_perfect_separation_claims_no_certainty(
 def test_without_calibration_the_rates_are_null_and_say_how_to_get_them(
     write_run: WriteRun,
 ) -> None:
-    value = summarise_ookb(write_run(pairs([0.9, 0.2], [0.5, 0.1]))).to_dict()
+    value = read_signals(write_run(pairs([0.9, 0.2], [0.5, 0.1]))).to_dict()
 
     rate = value["left_out"]["abstention_rate"]
     assert (rate["value"], rate["low"], rate["high"], rate["n"]) == (None, None, None, 0)
@@ -114,19 +107,19 @@ def test_without_calibration_the_rates_are_null_and_say_how_to_get_them(
 def test_failed_cases_are_counted_and_take_part_in_no_rate(write_run: WriteRun) -> None:
     rows = [failed(0, "in_kb"), failed(0, "left_out"), *pairs([0.9] * 2, [0.1] * 2)[2:]]
 
-    summary = summarise_ookb(write_run(rows, test_questions=["q0", "q1"]))
+    summary = read_signals(write_run(rows, test_questions=["q0", "q1"]))
 
     assert summary.errors == 2
     assert summary.errors_by_type == {"SignalTimeoutError": 2}
     assert (summary.left_out.errors, summary.left_out.tested) == (1, 1)
     assert (summary.in_kb.errors, summary.in_kb.tested) == (1, 1)
-    assert summary.in_kb.retrieval_miss_rate.n == 1
+    assert summary.retrieval_miss_rate.n == 1
 
 
 def test_a_run_of_errors_has_no_numbers_at_all(write_run: WriteRun) -> None:
     rows = [failed(0, "in_kb"), failed(0, "left_out")]
 
-    value = summarise_ookb(write_run(rows, test_questions=["q0"])).to_dict()
+    value = read_signals(write_run(rows, test_questions=["q0"])).to_dict()
 
     for estimate in (
         value["auroc"],
@@ -143,7 +136,7 @@ def test_nothing_retrieved_is_declined_and_ranks_lowest(write_run: WriteRun) -> 
     rows = [case(0, "in_kb", -0.3), case(0, "left_out", None)]
     rows += [case(1, "in_kb", -0.4), case(1, "left_out", -0.35)]
 
-    summary = summarise_ookb(write_run(rows, test_questions=["q0"]))
+    summary = read_signals(write_run(rows, test_questions=["q0"]))
 
     assert (summary.left_out.abstained, summary.left_out.tested) == (1, 1)
     assert summary.auroc.value == 0.75
@@ -154,7 +147,7 @@ def test_nothing_retrieved_is_declined_even_at_threshold_zero(write_run: WriteRu
     rows = [case(0, "in_kb", 0.3), case(0, "left_out", None)]
     run = write_run(rows, test_questions=["q0"], calibration={"policy": policy(0.0)})
 
-    assert summarise_ookb(run).left_out.abstained == 1
+    assert read_signals(run).left_out.abstained == 1
 
 
 def test_a_policy_without_threshold_declines_everything(write_run: WriteRun) -> None:
@@ -162,10 +155,10 @@ def test_a_policy_without_threshold_declines_everything(write_run: WriteRun) -> 
         pairs([0.9], [0.1]), test_questions=["q0"], calibration={"policy": policy(None)}
     )
 
-    summary = summarise_ookb(run)
+    summary = read_signals(run)
 
     assert summary.left_out.abstention_rate.value == 1.0
-    assert summary.in_kb.false_abstention_rate.value == 1.0
+    assert summary.in_kb.abstention_rate.value == 1.0
     assert summary.policy is not None
     assert summary.policy.threshold is None
 
@@ -174,7 +167,7 @@ def test_a_policy_that_checks_conflict_is_judged_by_its_relevance(write_run: Wri
     wide = policy(check_conflict=True, confidence_threshold=0.5)
     run = write_run(pairs([0.9], [0.1]), test_questions=["q0"], calibration={"policy": wide})
 
-    summary = summarise_ookb(run)
+    summary = read_signals(run)
 
     assert (summary.in_kb.abstained, summary.left_out.abstained) == (0, 1)
     assert summary.policy is not None
@@ -182,55 +175,18 @@ def test_a_policy_that_checks_conflict_is_judged_by_its_relevance(write_run: Wri
     assert summary.policy.memory_threshold is None
 
 
-def test_a_policy_that_answers_from_memory_is_judged_by_its_relevance(write_run: WriteRun) -> None:
-    wide = policy(confidence_threshold=0.7, allowed_routes=("follow_context", "answer", "abstain"))
-    run = write_run(pairs([0.9], [0.1]), test_questions=["q0"], calibration={"policy": wide})
-
-    summary = summarise_ookb(run)
-
-    assert (summary.in_kb.abstained, summary.left_out.abstained) == (0, 1)
-    assert summary.policy is not None
-    assert (summary.policy.memory_threshold, summary.policy.measures_more) == (0.7, True)
-
-
-def test_the_policy_is_reported_with_guarantee_and_words(write_run: WriteRun) -> None:
-    value = summarise_ookb(write_run(pairs([0.9], [0.1]), test_questions=["q0"])).to_dict()
-
-    assert value["policy"]["threshold"] == 0.5
-    assert value["policy"]["guarantee"]["risk"] == 0.1
-    assert value["policy"]["words"] == "At most 10 % pass."
-
-
-def test_the_summary_is_frozen(write_run: WriteRun) -> None:
-    summary = summarise_ookb(write_run(pairs([0.9], [0.1])))
-
-    with pytest.raises(ValueError, match="frozen"):
-        summary.errors = 7  # type: ignore[misc]
-
-
-def test_the_bootstrap_of_a_larger_run_brackets_its_value(write_run: WriteRun) -> None:
-    in_kb = [0.5 + 0.4 * math.sin(number) for number in range(40)]
-    left_out = [0.4 + 0.3 * math.cos(3 * number) for number in range(40)]
-
-    auroc = summarise_ookb(write_run(pairs(in_kb, left_out))).auroc
-
-    assert auroc.value is not None
-    assert auroc.low is not None
-    assert auroc.high is not None
-    assert auroc.low < auroc.value < auroc.high
-    assert auroc.n == 40
-
-
 def test_questions_that_share_a_passage_are_told_of(write_run: WriteRun) -> None:
     run = write_run(pairs([0.9, 0.8, 0.7], [0.1, 0.2, 0.3]))
     path = run / "questions.jsonl"
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     shared = [line | {"passage_id": name} for line, name in zip(lines, "pps", strict=True)]
-    apart = summarise_ookb(run)
+    apart = read_signals(run)
     path.write_text("".join(json.dumps(line) + "\n" for line in shared), encoding="utf-8")
 
-    summary = summarise_ookb(run)
+    summary = read_signals(run)
 
     assert (apart.passages, summary.passages) == (3, 2)
-    assert not any("too narrow" in line for line in warnings(apart))
-    assert any("2 passages" in line and "too narrow" in line for line in warnings(summary))
+    assert not any("too narrow" in line for line in signals_document(apart).warnings)
+    assert any(
+        "2 passages" in line and "too narrow" in line for line in signals_document(summary).warnings
+    )

@@ -5,41 +5,43 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, FiniteFloat
 
 from ....guard.errors import DeviceError, InputError, MissingDependencyError, ModelFolderError
 from ....guard.files import write_text
+from ....guard.read_models import read_models
 from ...data import KnowledgeBase, QuestionRecord
 from ...data.diversity import numbers_of, words_of
 from ...systems import PassageIndex
-from ._bases import AskedBase
+from ._cases import AskedBase
 
 LEFT_OUT_FILE = "left_out_check.jsonl"
-How = Literal["contains_answer", "same_fact"]
 
 # Shorter answers stand in a text by chance; it must be about the question besides.
 _SHORT_WORDS = 4
 _ABOUT = 0.4
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerElsewhere:
+class AnswerElsewhere(BaseModel):
     """A passage that probably answers a question although the question's own is left out.
 
     Attributes:
         question_id: of the left-out question.
         passage_id: of the other passage.
-        similarity: cosine of the question's own passage with the other one, in [-1, 1].
+        similarity: cosine of the question's own passage with the other one, in [-1, 1]; None
+            where it was not measured.
         how: `contains_answer`, the whole answer stands there; `same_fact`, much the same
             is said with the same numbers.
     """
 
+    model_config = ConfigDict(frozen=True)
+
     question_id: str
     passage_id: str
-    similarity: float
-    how: How
+    similarity: FiniteFloat | None = None
+    how: str = ""
 
 
 def left_out_check(
@@ -86,16 +88,18 @@ def left_out_check(
         if holding and len(words_of(record.answer)) < _SHORT_WORDS:
             holding = _about(record.question, holding, index)
         numbers = numbers_of(record.answer)
-        said = [
-            AnswerElsewhere(record.question_id, name, index.cosine(own, name), "contains_answer")
-            for name in holding
-        ]
+        said = [("contains_answer", index.cosine(own, name), name) for name in holding]
         said += [
-            AnswerElsewhere(record.question_id, name, cosine, "same_fact")
+            ("same_fact", cosine, name)
             for name, cosine in near[own]
             if cosine >= same_fact and name not in holding and numbers <= holders.numbers[name]
         ]
-        found += sorted(said, key=lambda one: (one.how, -one.similarity))
+        found += [
+            AnswerElsewhere(
+                question_id=record.question_id, passage_id=name, similarity=cosine, how=how
+            )
+            for how, cosine, name in sorted(said, key=lambda one: (one[0], -one[1]))
+        ]
     return found
 
 
@@ -161,5 +165,18 @@ def note_left_out_check(
                 found += left_out_check(asked[base.name], base.knowledge_base, index(base.name))
     except (DeviceError, MissingDependencyError, ModelFolderError):
         return
-    lines = (json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in found)
+    lines = (json.dumps(row.model_dump(), ensure_ascii=False) + "\n" for row in found)
     write_text(path, "".join(lines))
+
+
+def read_left_out_check(folder: Path) -> tuple[AnswerElsewhere, ...] | None:
+    """Read what the check found, in the order of the file; None where it was not made.
+
+    Raises:
+        InputError: a line of the file is broken; names file and line.
+    """
+    path = folder / LEFT_OUT_FILE
+    if not path.exists():
+        return None
+    hint = "remove the file, or make the check again"
+    return tuple(one for _, one in read_models(path, AnswerElsewhere, hint=hint, links=False))

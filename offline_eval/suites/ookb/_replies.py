@@ -1,0 +1,423 @@
+"""Judged replies: each reply of a run with its case and what judges made of it, and counts.
+
+run folder ─► Evidence (replies, verdicts) ─► ReplyShape: rates out of the KB, and in it
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ....calibration import Interval, QuestionResamples
+from ...report import one_line
+from ...run import CaseKind, Judgement, Question, RepliesRun, ReplyCase, ReplyRow, ReplySystem
+
+OFF = "off"
+_RESAMPLES, _SEED = 1000, 0
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedReply:
+    """A reply with its case, question, system and verdicts.
+
+    Attributes:
+        row: as stored.
+        case: that it answers.
+        question: likewise.
+        system: that gave it.
+        abstained: None where no judge said.
+        tier: of its factuality; None where it abstained, or no judge said.
+        failure: kind of a wrong answer; None where no judge said.
+    """
+
+    row: ReplyRow
+    case: ReplyCase
+    question: Question
+    system: ReplySystem
+    abstained: bool | None
+    tier: str | None
+    failure: str | None
+
+    @property
+    def out_of_kb(self) -> bool:
+        """Whether the knowledge base does not hold the answer: abstaining is right."""
+        return self.case.kind is not CaseKind.IN_KB
+
+    @property
+    def wrong(self) -> bool | None:
+        """Whether it states something unacceptable; None where that is not known."""
+        if self.abstained:
+            return False
+        return None if self.tier is None else self.tier == Judgement.TIERS[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A run with the verdicts that count.
+
+    Attributes:
+        run: as read.
+        judges: per criterion, those who judged; the verdict of the first one counts.
+        verdicts: judgements without error by reply, criterion and judge.
+        replies: without error, in the order of the manifest's systems and of the cases.
+        failed: replies that ended in an error, likewise.
+    """
+
+    run: RepliesRun
+    judges: Mapping[str, tuple[str, ...]]
+    verdicts: Mapping[str, Mapping[str, Mapping[str, Judgement]]]
+    replies: tuple[JudgedReply, ...] = ()
+    failed: tuple[JudgedReply, ...] = ()
+
+    @classmethod
+    def read(cls, run_dir: str | os.PathLike[str]) -> Evidence:
+        """Read the evidence of a run folder, finished or not.
+
+        Raises:
+            InputError: a file of the run is missing, broken or written by a newer knowgate.
+        """
+        run = RepliesRun.read(run_dir)
+        verdicts: dict[str, dict[str, dict[str, Judgement]]] = {}
+        for made in run.judgements.values():
+            if made.error is None and made.outcome is not None:
+                of_reply = verdicts.setdefault(made.reply_id, {})
+                of_reply.setdefault(made.criterion, {})[made.judge] = made
+        criteria = sorted({name for of_reply in verdicts.values() for name in of_reply})
+        bare = cls(run, {name: run.judges_of(name) for name in criteria}, verdicts)
+        # Replies stand in the order in which they finished, which chance decides.
+        systems = {name: rank for rank, name in enumerate(run.systems)}
+        cases = {name: rank for rank, name in enumerate(run.cases)}
+        rows = sorted(
+            run.replies.values(),
+            key=lambda row: (systems[row.system_id], cases[row.case_id], row.reply_id),
+        )
+        judged = [bare._judged(row, bare._outcomes(row.reply_id)) for row in rows]
+        return replace(
+            bare,
+            replies=tuple(reply for reply in judged if reply.row.error is None),
+            failed=tuple(reply for reply in judged if reply.row.error is not None),
+        )
+
+    def where(self, keep: Callable[[JudgedReply], bool]) -> Evidence:
+        """Return some of the replies, the failed ones likewise."""
+        return replace(
+            self,
+            replies=tuple(filter(keep, self.replies)),
+            failed=tuple(filter(keep, self.failed)),
+        )
+
+    @property
+    def shape(self) -> ReplyShape:
+        """The outcomes of the replies."""
+        return shape_of(self.replies, self.failed)
+
+    @property
+    def shape_by_base(self) -> dict[str, ReplyShape]:
+        """The same by name of the knowledge base."""
+        names = dict.fromkeys(one.case.knowledge_base for one in (*self.replies, *self.failed))
+        return {
+            name: shape_of(
+                [one for one in self.replies if one.case.knowledge_base == name],
+                [one for one in self.failed if one.case.knowledge_base == name],
+            )
+            for name in names
+        }
+
+    def primary(self, criterion: str) -> str | None:
+        """Return the judge whose verdict counts."""
+        return next(iter(self.judges.get(criterion, ())), None)
+
+    def verdict(self, reply_id: str, criterion: str) -> Judgement | None:
+        """Return the verdict of the first judge in rank who judged the reply.
+
+        Where the first of all gives judgements, an offline estimate does not fill its gaps.
+        """
+        found = self.verdicts.get(reply_id, {}).get(criterion, {})
+        for rank, judge in enumerate(self.judges.get(criterion, ())):
+            if judge in found and (rank == 0 or not found[judge].estimate):
+                return found[judge]
+        return None
+
+    def judged_by(self, judge: str) -> tuple[JudgedReply, ...]:
+        """Return the replies that a judge judged, with the verdicts of this judge.
+
+        Whether they abstained is taken from the first judge of that where this one does
+        not say.
+        """
+        own = []
+        for reply in self.replies:
+            found = {
+                criterion: by_judge[judge].outcome
+                for criterion, by_judge in self.verdicts.get(reply.row.reply_id, {}).items()
+                if judge in by_judge
+            }
+            if Judgement.ABSTENTION in found or Judgement.FACTUALITY in found:
+                first = self._outcomes(reply.row.reply_id).get(Judgement.ABSTENTION)
+                own.append(self._judged(reply.row, {Judgement.ABSTENTION: first, **found}))
+        return tuple(own)
+
+    def _outcomes(self, reply_id: str) -> dict[str, str | None]:
+        """Return the verdicts that count, by criterion."""
+        found = {criterion: self.verdict(reply_id, criterion) for criterion in self.judges}
+        return {name: None if one is None else one.outcome for name, one in found.items()}
+
+    def _judged(self, row: ReplyRow, outcomes: Mapping[str, str | None]) -> JudgedReply:
+        said = outcomes.get(Judgement.ABSTENTION)
+        abstained = None if said is None else said == "yes"
+        tier = outcomes.get(Judgement.FACTUALITY)
+        return JudgedReply(
+            row=row,
+            case=self.run.case_of(row),
+            question=self.run.question_of(row),
+            system=self.run.systems[row.system_id],
+            abstained=abstained,
+            tier=tier if tier in Judgement.TIERS and not abstained else None,
+            failure=None if abstained else outcomes.get(Judgement.FAILURE),
+        )
+
+
+def error_types(failed: Iterable[JudgedReply]) -> dict[str, int]:
+    """Count errors by type, the most frequent first."""
+    types = Counter(reply.row.error.type for reply in failed if reply.row.error is not None)
+    return dict(sorted(types.items(), key=lambda item: (-item[1], item[0])))
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyCounts:
+    """Outcomes of the replies to one kind of case.
+
+    Attributes:
+        n: replies without an error.
+        questions: different ones among them.
+        errors: replies that ended in one; they count nowhere else.
+        abstained: None where that was not judged.
+        answered: judged not to abstain, None likewise.
+        tier_1: of those that did not abstain; None where that was not judged.
+        tier_2: likewise.
+        tier_3: likewise.
+        unjudged: replies without a verdict on abstention, and replies that did not abstain
+            without a tier, by criterion.
+        abstention_rate: of those judged.
+        factuality_rate: tiers 1 and 2 among answers with a tier.
+        wrong_answer_rate: tier 3 among all replies that abstained or have a tier.
+    """
+
+    n: int
+    questions: int
+    errors: int
+    abstained: int | None
+    answered: int | None
+    tier_1: int | None
+    tier_2: int | None
+    tier_3: int | None
+    unjudged: Mapping[str, int]
+    abstention_rate: Interval
+    factuality_rate: Interval
+    wrong_answer_rate: Interval
+
+    @property
+    def judged(self) -> int:
+        """Replies with a verdict on abstention."""
+        return self.n - self.unjudged[Judgement.ABSTENTION]
+
+    @property
+    def known(self) -> int:
+        """Replies that abstained or have a tier."""
+        return self.n - self.unjudged[Judgement.FACTUALITY]
+
+    @property
+    def tiers(self) -> tuple[int | None, int | None, int | None]:
+        """How many replies are of each tier."""
+        return self.tier_1, self.tier_2, self.tier_3
+
+    @property
+    def tiered(self) -> int:
+        """Replies with a tier."""
+        return sum(count or 0 for count in self.tiers)
+
+    @property
+    def right(self) -> int:
+        """Replies of tier 1 or 2."""
+        return self.tiered - (self.tier_3 or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyShape:
+    """Outcomes of replies, by whether the knowledge base holds the answer.
+
+    Attributes:
+        out_of_kb: it did not: abstaining is right.
+        in_kb: it did: abstaining is wrong.
+    """
+
+    out_of_kb: ReplyCounts
+    in_kb: ReplyCounts
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready: the counts out of the knowledge base, the others beneath `in_kb`."""
+        in_kb = asdict(self.in_kb)
+        in_kb["false_abstention_rate"] = in_kb.pop("abstention_rate")
+        return {**asdict(self.out_of_kb), "in_kb": in_kb}
+
+
+def shape_of(replies: Sequence[JudgedReply], failed: Sequence[JudgedReply] = ()) -> ReplyShape:
+    """Count the replies and the failed ones, by whether the answer is in the KB."""
+    out, in_kb = (
+        _count(
+            [reply for reply in replies if reply.out_of_kb is side],
+            sum(reply.out_of_kb is side for reply in failed),
+        )
+        for side in (True, False)
+    )
+    return ReplyShape(out, in_kb)
+
+
+def _count(replies: Sequence[JudgedReply], errors: int) -> ReplyCounts:
+    judged = [reply for reply in replies if reply.abstained is not None]
+    abstained = sum(reply.abstained is True for reply in judged)
+    open_ones = [reply for reply in replies if not reply.abstained]
+    tiered = [reply for reply in open_ones if reply.tier is not None]
+    # Without any tier, nothing is known of answers: only abstentions would be left.
+    known = [reply for reply in replies if reply.wrong is not None and (tiered or not open_ones)]
+    tiers = Counter(reply.tier for reply in tiered)
+    tier_1, tier_2, tier_3 = (
+        tiers[name] if tiered or not open_ones else None for name in Judgement.TIERS
+    )
+    return ReplyCounts(
+        n=len(replies),
+        questions=len({reply.case.question_id for reply in replies}),
+        errors=errors,
+        abstained=abstained if judged or not replies else None,
+        answered=len(judged) - abstained if judged or not replies else None,
+        tier_1=tier_1,
+        tier_2=tier_2,
+        tier_3=tier_3,
+        unjudged={
+            Judgement.ABSTENTION: len(replies) - len(judged),
+            Judgement.FACTUALITY: len(open_ones) - len(tiered),
+        },
+        abstention_rate=rate(judged, lambda reply: reply.abstained is True),
+        factuality_rate=rate(tiered, lambda reply: not reply.wrong),
+        wrong_answer_rate=rate(known, lambda reply: reply.wrong is True),
+    )
+
+
+def rate(replies: Sequence[JudgedReply], hit: Callable[[JudgedReply], bool]) -> Interval:
+    """Estimate the share of replies that hit.
+
+    Wilson's interval where each question stands once; otherwise, as where several systems
+    answered the same question, a bootstrap that draws whole questions.
+    """
+    if not replies:
+        return Interval()
+    questions = [reply.case.question_id for reply in replies]
+    flags, names = [hit(reply) for reply in replies], list(dict.fromkeys(questions))
+    if len(names) == len(flags):
+        return Interval.wilson(sum(flags), len(flags))
+    resamples = QuestionResamples(names, resamples=_RESAMPLES, seed=_SEED)
+    counts = np.zeros((len(names), 2))
+    for flag, question in zip(flags, questions, strict=True):
+        counts[resamples.position(question)] += (float(flag), 1.0)
+    totals = resamples.totals(counts)
+    value = sum(flags) / len(flags)
+    return QuestionResamples.share_interval(value, totals[:, 0] / totals[:, 1], len(names))
+
+
+FACTORS = ("model", "retrieval", "prompt", "guard")
+SEPARATOR = " \N{MIDDLE DOT} "
+_LONGEST = 60
+# What may stand in a plot: nothing that its maker reads as markup or as a colour.
+_PLAIN = re.compile(r"[\w@=.,+:/ \N{MIDDLE DOT}-]{1,64}", re.ASCII)
+_UNKNOWN = "unknown"
+
+
+def varying(systems: Sequence[ReplySystem]) -> tuple[str, ...]:
+    """List the factors in which the systems differ; of a single system, all known ones."""
+    found = tuple(
+        name for name in FACTORS if len({getattr(system, name) for system in systems}) > 1
+    )
+    if found:
+        return found
+    return tuple(name for name in FACTORS if systems and getattr(systems[0], name))
+
+
+def labels(systems: Sequence[ReplySystem]) -> dict[str, str]:
+    """Name each system by its varying factors, or by its id where these are not unique."""
+    factors = varying(systems)
+    short = {
+        system.system_id: SEPARATOR.join(_value(system, name) for name in factors)
+        for system in systems
+    }
+    alike = len(set(short.values())) < len(short)
+    shown = [name if alike or not label else label for name, label in short.items()]
+    return dict(zip(short, distinct(shown), strict=True))
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """Shorten each name to one line, and number those that then look alike.
+
+    Example:
+        >>> distinct(["a", "b", "a\\n"])
+        ['a', 'b', 'a #2']
+    """
+    found: list[str] = []
+    for name in names:
+        label = shown = one_line(name, _LONGEST)
+        number = 1
+        while shown in found:
+            number += 1
+            shown = f"{label} #{number}"
+        found.append(shown)
+    return found
+
+
+def change(base: ReplySystem, other: ReplySystem, factor: str, factors: Sequence[str]) -> str:
+    """Describe what changes from one system to another; empty if that looks alike.
+
+    Args:
+        base: before.
+        other: after.
+        factor: in which they differ.
+        factors: in which the systems of the run differ.
+    """
+    before, after = (
+        one_line(one_line(getattr(one, factor)) or _UNKNOWN, _LONGEST) for one in (base, other)
+    )
+    if before == after:
+        return ""
+    same = SEPARATOR.join(_value(base, name) for name in factors if name != factor)
+    return f"{one_line(same, _LONGEST)}: {before} → {after}" if same else f"{before} → {after}"
+
+
+def shared_factors(systems: Sequence[ReplySystem]) -> list[str]:
+    """List what all systems have in common, each as name and value."""
+    factors = set(varying(systems))
+    return [
+        f"{name} {one_line(getattr(systems[0], name))}"
+        for name in FACTORS
+        if systems and name not in factors and getattr(systems[0], name)
+    ]
+
+
+def plain_labels(names: Mapping[str, str]) -> dict[str, str]:
+    """Replace labels that cannot stand in a plot by numbers.
+
+    Example:
+        >>> plain_labels({"a": "direct", "b": "<script>"})
+        {'a': 'direct', 'b': 'system 2'}
+    """
+    return {
+        system: label if _PLAIN.fullmatch(label) else f"system {position}"
+        for position, (system, label) in enumerate(names.items(), start=1)
+    }
+
+
+def _value(system: ReplySystem, name: str) -> str:
+    value = one_line(getattr(system, name)) or f"{name} {_UNKNOWN}"
+    return f"guard {value}" if name == "guard" else value

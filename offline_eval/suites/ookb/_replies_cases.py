@@ -1,0 +1,128 @@
+"""The replies worth reading: wrong answers and false abstentions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from ...report import Case, CaseLine, Cases, Passages, Section, one_line
+from ...run import CaseKind, Judgement, ReplyContext
+from ._replies import Evidence, JudgedReply
+from ._replies_what_if import REPLIES_WORDS
+
+_SHOWN = 10
+_QUESTION_LIMIT, _ANSWER_LIMIT, _REPLY_LIMIT = 300, 300, 400
+_PASSAGE_LIMIT, _REASON_LIMIT = 200, 300
+_CONTEXTS, _REPLIES, _PASSAGES = 3, 3, 5
+
+
+def wrong_answers(evidence: Evidence, names: Mapping[str, str]) -> Section:
+    """Show wrong answers to questions outside the knowledge base: those of most systems first."""
+    among = [reply for reply in evidence.replies if reply.out_of_kb]
+    title = "Confidently wrong: not in the knowledge base, yet answered"
+    return _section(title, "wrong", evidence, among, lambda reply: reply.wrong, names)
+
+
+def false_abstentions(evidence: Evidence, names: Mapping[str, str]) -> Section:
+    """Show abstentions from questions whose answer is in the knowledge base."""
+    among = [reply for reply in evidence.replies if not reply.out_of_kb]
+    title = "False abstentions: in the knowledge base, yet not answered"
+    return _section(
+        title, "false_abstentions", evidence, among, lambda reply: reply.abstained, names
+    )
+
+
+def _section(
+    title: str,
+    words: str,
+    evidence: Evidence,
+    among: Sequence[JudgedReply],
+    fault: Callable[[JudgedReply], bool | None],
+    names: Mapping[str, str],
+) -> Section:
+    by_case: dict[str, list[JudgedReply]] = {}
+    for reply in filter(fault, among):
+        by_case.setdefault(reply.case.case_id, []).append(reply)
+    asked = Counter(reply.case.case_id for reply in evidence.replies)
+
+    def rank(name: str) -> tuple[float, int, str]:
+        own = len(by_case[name])
+        return -own / asked[name], -own, name
+
+    order = sorted(by_case, key=rank)[:_SHOWN]
+    cases = tuple(_shown(evidence, by_case[name], asked[name], names) for name in order)
+    said = REPLIES_WORDS.text(words, among, len(cases), len(by_case))
+    return Section(title, (said, Cases(cases) if cases else None))
+
+
+def _shown(
+    evidence: Evidence, replies: Sequence[JudgedReply], asked: int, names: Mapping[str, str]
+) -> Case:
+    first = replies[0]
+    grouped: dict[ReplyContext, list[JudgedReply]] = {}
+    for reply in replies:
+        grouped.setdefault(reply.row.context or ReplyContext(), []).append(reply)
+    order = sorted(grouped, key=lambda context: (-len(grouped[context]), context.kind))
+    expected = first.question.answer
+    if first.case.kind is CaseKind.SYNTHETIC and not expected:
+        expected = "(none: the question was made to have no answer in the knowledge base)"
+    systems = f" · {len(replies)} of {asked} systems" if asked > 1 else ""
+    parts: list[CaseLine | Passages] = [
+        CaseLine(one_line(expected, _ANSWER_LIMIT), "Expected", right=True)
+    ]
+    for context in order[:_CONTEXTS]:
+        parts += _context(evidence, context, grouped[context], names)
+    more = len(order) - _CONTEXTS
+    if more > 0:
+        parts.append(CaseLine(f"… and {more} other contexts with a wrong reply."))
+    question = one_line(first.question.question, _QUESTION_LIMIT)
+    return Case(question, f"{first.case.case_id}{systems}", tuple(parts))
+
+
+def _context(
+    evidence: Evidence,
+    context: ReplyContext,
+    replies: Sequence[JudgedReply],
+    names: Mapping[str, str],
+) -> list[CaseLine | Passages]:
+    """The replies to one context, equal ones together, and the passages that were read."""
+    first, stored = replies[0], evidence.run.passages
+    texts: dict[tuple[str, str, str], list[str]] = {}
+    for reply in replies:
+        text = one_line(reply.row.response or "", _REPLY_LIMIT) or "(an empty reply)"
+        # "none": the judge of failures saw none, which says nothing about a wrong answer.
+        kind = "" if reply.failure in (None, "none") else reply.failure
+        failure = one_line(kind.replace("_", " "), 60)
+        key = text, failure, _reasoning(evidence, reply)
+        texts.setdefault(key, []).append(names[reply.system.system_id])
+    parts: list[CaseLine | Passages] = [
+        CaseLine(text, "Reply", tag=failure, wrong=True, note="; ".join(systems), reason=reasoning)
+        for (text, failure, reasoning), systems in list(texts.items())[:_REPLIES]
+    ]
+    base = first.case.knowledge_base
+    held = sum(passage.knowledge_base == base for passage in stored.values())
+    description = REPLIES_WORDS.text("context", context, held)
+    # A whole knowledge base is described by its size; only chosen passages say something.
+    shown = context.passages if context.kind == "passages" else ()
+    if not shown:
+        return [*parts, CaseLine(description)]
+    lines = tuple(
+        CaseLine(
+            one_line(stored[name].text, _PASSAGE_LIMIT)
+            if name in stored
+            else f"({name}: text not stored in the run)",
+            right=name == first.question.own_passage,
+        )
+        for name in shown[:_PASSAGES]
+    )
+    return [*parts, Passages(lines, title=description, more=max(0, len(shown) - _PASSAGES))]
+
+
+def _reasoning(evidence: Evidence, reply: JudgedReply) -> str:
+    """The reasoning of the judge whose verdict says most about the case."""
+    criteria = (Judgement.FAILURE, Judgement.FACTUALITY)
+    for criterion in (Judgement.ABSTENTION,) if reply.abstained else criteria:
+        verdict = evidence.verdict(reply.row.reply_id, criterion)
+        if verdict is not None and verdict.reasoning:
+            return one_line(verdict.reasoning, _REASON_LIMIT)
+    return ""
