@@ -69,7 +69,7 @@ def test_a_criterion_is_read_from_json(tmp_path: Path) -> None:
     ("text", "what"),
     [
         ("name = ", "broken TOML"),
-        (TOML.replace('name = "tone"', ""), "'name' must be text"),
+        (TOML.replace('name = "tone"', ""), "'name': Field required"),
         (TOML.replace("tone.txt", "none.txt"), "no such file"),
         (TOML.replace('"curt"]', '"Friendly"]'), "two outcomes"),
         (TOML.replace('"curt"]', '"<curt>"]'), "has <"),
@@ -77,8 +77,11 @@ def test_a_criterion_is_read_from_json(tmp_path: Path) -> None:
         (TOML.replace('"reply", ', ""), "must see the reply"),
         (TOML.replace('positive = "friendly"', 'positive = "nice"'), "none of the outcomes"),
         (TOML.replace('name = "tone"', 'name = "a/b"'), "is not a name"),
-        (TOML.replace("otherwise", "else"), "unknown field 'else'"),
-        (TOML.replace('["friendly", "curt"]', '"friendly"'), "list of texts"),
+        (TOML.replace("otherwise", "else"), "'else': Extra inputs"),
+        (
+            TOML.replace('["friendly", "curt"]', '"friendly"'),
+            "'outcomes': Input should be a valid tuple",
+        ),
     ],
 )
 def test_a_broken_criterion_is_refused_with_its_place(tmp_path: Path, text: str, what: str) -> None:

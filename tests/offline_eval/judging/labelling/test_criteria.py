@@ -58,7 +58,7 @@ def test_a_criterion_comes_from_a_file(tmp_path: Path, name: str, text: str) -> 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "neither TOML nor JSON"),
+        ("{", "broken JSON"),
         ('{"outcomes": ["a", "b"]}', "'name'"),
         ('{"name": "x", "outcomes": ["a"]}', "'outcomes'"),
         ('{"name": "x", "outcomes": ["a", "a"]}', "twice"),

@@ -248,7 +248,7 @@ def test_a_request_that_comes_byte_by_byte_is_given_up(
     url: str, start: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("knowgate.adapters.serve._server.HEADER_SECONDS", 0.2)
-    monkeypatch.setattr(f"{WEB}._gate._BODY_SECONDS", 0.2)
+    monkeypatch.setattr(f"{WEB}._server._BODY_SECONDS", 0.2)
     parts = urlsplit(url)
     ends = time.monotonic() + 30
     with socket.create_connection((parts.hostname, parts.port or 0), timeout=60) as connection:
