@@ -14,11 +14,9 @@ from ...guard.errors import InputError
 from ...guard.files import read_jsonl
 from ...guard.signals.relevance import DEFAULT_SCORER, index_passages, load_scorer
 from ..data.facts import load_chunks
-from ._app import app
 from ._console import out, print_figures, prints_figures, progress_bar
 
 
-@app.command()
 @prints_figures
 def index(
     passages: Annotated[
