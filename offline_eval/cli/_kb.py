@@ -21,7 +21,16 @@ from ..data.diversity import (
 from ..data.facts import BuildEstimate, BuildSettings, build_questions
 from ..systems import load_chat_model
 from ._console import call_progress, err, out, print_figures, prints_figures, progress_bar
-from ._options import CALLS, DRY_RUN, RETRY_FAILED, CallOptions, Pairs, parse_pairs
+from ._options import (
+    CALLS,
+    CHUNKS,
+    DRY_RUN,
+    RETRY_FAILED,
+    CallOptions,
+    ChunkOptions,
+    Pairs,
+    parse_pairs,
+)
 
 kb_app = typer.Typer(no_args_is_help=True)
 _SECONDS_PER_CALL, _ATTEMPTS = 60.0, 4
@@ -40,10 +49,6 @@ _FACT_PROMPT = typer.Option("--fact-prompt", help="Your own prompt, with {senten
 _QUESTION_PROMPT = typer.Option(
     "--question-prompt", help="Your own prompt, with {fact}, and {passage}, {topic}."
 )
-_CHUNK_SIZE = typer.Option(
-    min=1, help="Words per chunk at most; the passage of a question is the chunk that holds it."
-)
-_CHUNK_OVERLAP = typer.Option(min=0, help="Words that a chunk shares with the one before it.")
 _FILTER = typer.Option(
     "--filter",
     metavar="NAME=VALUE",
@@ -82,8 +87,7 @@ def build(
     model: Annotated[str, _MODEL] = BuildSettings().model,
     fact_prompt_file: Annotated[Path | None, _FACT_PROMPT] = None,
     question_prompt_file: Annotated[Path | None, _QUESTION_PROMPT] = None,
-    chunk_size: Annotated[int, _CHUNK_SIZE] = 150,
-    chunk_overlap: Annotated[int, _CHUNK_OVERLAP] = 0,
+    chunks: Annotated[str | None, CHUNKS] = None,
     filtering: Annotated[str | None, _FILTER] = None,
     calls: Annotated[str | None, CALLS] = None,
     retry_failed: Annotated[bool, RETRY_FAILED] = False,
@@ -103,12 +107,13 @@ def build(
 
     Example: `knowgate kb build docs/ --model openai:gpt-4.1-mini --out kb`
     """
+    cut = parse_pairs("--chunks", chunks, ChunkOptions)
     settings = BuildSettings.of_prompts(
         fact_prompt_file,
         question_prompt_file,
         model=model,
-        chunk_size=chunk_size,
-        chunk_overlap=chunk_overlap,
+        chunk_size=cut.size,
+        chunk_overlap=cut.overlap,
     )
     if dry_run:
         estimate = BuildEstimate.of(documents, out_dir, settings=settings)

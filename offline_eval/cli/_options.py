@@ -138,3 +138,17 @@ CALLS_ON_RAY = typer.Option(
     help=f"{_CALLS}; or by Ray: engine=ray,workers=2,cpus=1,gpus=0,address=HEAD (of each worker; "
     "the address of a running cluster). Any of these.",
 )
+
+
+class ChunkOptions(Pairs):
+    """How documents are cut, as `--chunks` names it."""
+
+    size: int = Field(150, ge=1)
+    overlap: int = Field(0, ge=0)
+
+
+CHUNKS = typer.Option(
+    metavar="NAME=VALUE",
+    help="How documents are cut: size=150 (words at most), overlap=0 (words that a chunk shares "
+    "with the one before it).",
+)

@@ -276,7 +276,6 @@ def init(
     unanswerable: Annotated[
         Path | None, typer.Option(help="File of questions that your documents do not answer.")
     ] = None,
-    risk: Annotated[float, typer.Option(help="Bound α on the leak.")] = 0.1,
     file: Annotated[Path, typer.Option("--out", help="File to write; it must not exist.")] = Path(
         FILE_NAME
     ),
@@ -287,10 +286,6 @@ def init(
     """
     if file.exists():
         raise InputError("exists already", where=str(file), hint="edit it, or name another --out")
-    if not 0 < risk < 1:
-        raise InputError(
-            f"must be between 0 and 1, not {risk:g}", where="--risk", hint="name one such as 0.1"
-        )
     text = Path(__file__).with_name("project_file.toml").read_text(encoding="utf-8")
     examples = {"chain": "my_app:chain", "scorer": "sufficiency",
                 "unanswerable": "unanswerable.jsonl"}  # fmt: skip
@@ -298,8 +293,7 @@ def init(
     for key, example in examples.items():
         if given[key] is not None:
             text = text.replace(f'# {key} = "{example}"', f"{key} = {_quoted(given[key])}")
-    text = text.replace('"questions.jsonl"', _quoted(questions))
-    write_text(file, text.replace("risk = 0.1", f"risk = {risk}"))
+    write_text(file, text.replace('"questions.jsonl"', _quoted(questions)))
     out.print(f"project file → {file}\nnext: knowgate check", markup=False)
 
 

@@ -36,9 +36,11 @@ class LimitOptions(Pairs):
     batch: int = Field(256, ge=1)
     upstream_seconds: float = Field(60.0, ge=0.001)
     retriever_seconds: float = Field(10.0, ge=0.001)
+    drain_seconds: float = Field(30.0, ge=0)
+    notice_seconds: float = Field(0.0, ge=0)
 
 
-_OF_CALLS = {"upstream_seconds", "retriever_seconds"}
+_ELSEWHERE = {"upstream_seconds", "retriever_seconds", "drain_seconds", "notice_seconds"}
 
 
 def serve(
@@ -108,16 +110,11 @@ def serve(
             help="concurrency=1024 (requests worked on at once), queue=1024 (that wait; further "
             "ones get 429), queue_seconds=10 (then one that still waits gets 429), "
             "body_bytes=8388608, batch=256 (questions in one), upstream_seconds=60 (deadline of "
-            "a reply; of a stream, of each piece), retriever_seconds=10.",
+            "a reply; of a stream, of each piece), retriever_seconds=10; after SIGTERM "
+            "drain_seconds=30 (wait so long for requests under way) and notice_seconds=0 (answer "
+            "503 at least so long before the end).",
         ),
     ] = None,
-    drain_seconds: Annotated[
-        float, typer.Option(min=0, help="After SIGTERM, wait so long for requests under way.")
-    ] = 30.0,
-    notice_seconds: Annotated[
-        float,
-        typer.Option(min=0, help="After SIGTERM, answer 503 at least so long before the end."),
-    ] = 0.0,
 ) -> None:
     """Serve the guard over HTTP, and as a proxy in front of an OpenAI-compatible model.
 
@@ -157,7 +154,7 @@ def serve(
             token=token,
             proxy=proxied,
             replies=said,
-            limits=http.ServeLimits(**bounds.model_dump(exclude=_OF_CALLS)),
+            limits=http.ServeLimits(**bounds.model_dump(exclude=_ELSEWHERE)),
         )
         listens = f"[{host}]" if ":" in host else host
         line = f"serving on http://{listens}:{listening.getsockname()[1]}"
@@ -167,7 +164,10 @@ def serve(
         out.print(line, markup=False)
         out.file.flush()
         http.serve(
-            application, listening, drain_seconds=drain_seconds, notice_seconds=notice_seconds
+            application,
+            listening,
+            drain_seconds=bounds.drain_seconds,
+            notice_seconds=bounds.notice_seconds,
         )
 
 

@@ -1,6 +1,6 @@
 """Measure what the bundled language model, or another folder, does in every scenario.
 
-    python -m tools.microworld.check [--model DIR] [--questions N] [--json]
+    python tools/microworld/check.py [--model DIR] [--questions N] [--json]
 
 Some 6,000 questions are asked, about two minutes on two cores.
 """

@@ -50,14 +50,14 @@ def test_what_init_writes_is_read_by_all_commands(
     monkeypatch.chdir(tmp_path)
     write_toy_questions(tmp_path / "my kb.jsonl", 60)
 
-    said = knowgate("init", "--questions", "my kb.jsonl", "--chain", "app:chain", "--risk", "0.2")
+    said = knowgate("init", "--questions", "my kb.jsonl", "--chain", "app:chain")
 
     assert said.out == "project file → knowgate.toml\nnext: knowgate check\n"
     values = tomllib.loads(Path("knowgate.toml").read_text(encoding="utf-8"))
     assert (values["questions"], values["chain"], values["risk"]) == (
-        "my kb.jsonl", "app:chain", 0.2,
+        "my kb.jsonl", "app:chain", 0.1,
     )  # fmt: skip
-    assert "at most 0.2 with" in knowgate(*PLAN).out
+    assert "at most 0.1 with" in knowgate(*PLAN).out
     refused(knowgate("init"), "knowgate.toml: exists already")
 
 
