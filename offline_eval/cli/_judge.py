@@ -29,6 +29,7 @@ _JUDGES = typer.Option(
     f"By default: {', '.join(Judgement.OFFLINE_JUDGES)}.",
 )
 _CRITERION = typer.Option(help="Criterion of your own for llm judges (.toml or .json); repeatable.")
+_BUNDLED = typer.Option(help="llm judges also judge abstention, factuality and failure.")
 _BIAS = typer.Option(
     help="What `knowgate eval judge-bias` found out about one of these judges; the report "
     "warns of a judge that goes by its own beliefs. Repeatable."
@@ -41,6 +42,7 @@ def judge(
     run: Annotated[Path, _RUN],
     judges: Annotated[list[str] | None, _JUDGES] = None,
     criterion: Annotated[list[Path] | None, _CRITERION] = None,
+    bundled: Annotated[bool, _BUNDLED] = True,
     bias: Annotated[list[Path] | None, _BIAS] = None,
     calls: Annotated[str | None, CALLS_ON_RAY] = None,
     retry_failed: Annotated[bool, RETRY_FAILED] = False,
@@ -59,7 +61,7 @@ def judge(
     names = tuple(judges or Judgement.OFFLINE_JUDGES)
     criteria = [Criterion.read(path) for path in criterion or ()]
     biases = _biases(bias or (), names)
-    loaded = load_judges(names, criteria)
+    loaded = load_judges(names, criteria, bundled=bundled)
     if dry_run:
         _show_plan(run, loaded, retry_failed=retry_failed)
         return
@@ -70,7 +72,7 @@ def judge(
             retry_failed=retry_failed,
             limits=made.limits(timeout=_SECONDS_PER_VERDICT),
             pool=made.pool(),
-            load=partial(load_judges, names, criteria),
+            load=partial(load_judges, names, criteria, bundled=bundled),
             on_progress=on_progress,
         )
     if biases:

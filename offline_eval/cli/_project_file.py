@@ -272,7 +272,6 @@ def init(
     chain: Annotated[
         str | None, typer.Option(help="module:attribute of your chain or retriever.")
     ] = None,
-    scorer: Annotated[str | None, typer.Option(help="Scorer, as for `knowgate measure`.")] = None,
     unanswerable: Annotated[
         Path | None, typer.Option(help="File of questions that your documents do not answer.")
     ] = None,
@@ -287,9 +286,8 @@ def init(
     if file.exists():
         raise InputError("exists already", where=str(file), hint="edit it, or name another --out")
     text = Path(__file__).with_name("project_file.toml").read_text(encoding="utf-8")
-    examples = {"chain": "my_app:chain", "scorer": "sufficiency",
-                "unanswerable": "unanswerable.jsonl"}  # fmt: skip
-    given = {"chain": chain, "scorer": scorer, "unanswerable": unanswerable}
+    examples = {"chain": "my_app:chain", "unanswerable": "unanswerable.jsonl"}
+    given = {"chain": chain, "unanswerable": unanswerable}
     for key, example in examples.items():
         if given[key] is not None:
             text = text.replace(f'# {key} = "{example}"', f"{key} = {_quoted(given[key])}")

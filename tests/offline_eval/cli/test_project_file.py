@@ -197,7 +197,7 @@ def test_a_value_of_the_wrong_type_is_rejected_as_if_it_were_typed(
 ) -> None:
     (project / "knowgate.toml").write_text("[measure]\ntop_k = 1.5\n", encoding="utf-8")
 
-    refused(knowgate("measure", "--questions", "kb.jsonl"), "'--top-k'", "'1.5'")
+    refused(knowgate("measure", "--questions", "kb.jsonl"), "'--top-k'", "valid integer")
 
 
 def test_check_measures_calibrates_and_reports(knowgate: Knowgate, project: Path) -> None:
