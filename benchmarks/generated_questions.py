@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=1 python benchmarks/generated_questions.py flask borg
 
 For each documentation (see `documents.py`): the path of the README for those who have documents
-only (`kb build`, `kb filter`, `measure`, `calibrate` at α = .2 and δ = .1), with what the policy
+only (`kb build`, `measure`, `calibrate` at α = .2 and δ = .1), with what the policy
 claims to abstain from, cross-fitted. Then the same policy on the questions that were written by
 hand, with the five best of all chunks as context: how many it abstains from although the chunk
 with the answer is among the five, and how many near misses, answered nowhere, it lets pass. Also

@@ -16,7 +16,7 @@ misses, which no page answers, and of questions whose page was not retrieved.
 | left-out | `calibrate --risk 0.2`, each question with its page left out |
 | reviewed | the same, where a person marked left-out cases that another page answers |
 | unanswerable | `calibrate --risk 0.2` on near misses |
-| costs | `calibrate --cost-leak 1 --cost-abstention 1` on near misses |
+| costs | `calibrate --cost leak=1,abstention=1` on near misses |
 | generated | `calibrate --risk 0.2 --accept-generated`, on questions made by rules |
 
 Where a mode is fitted on these questions, ten parts take turns: a part is routed by the threshold
@@ -262,7 +262,6 @@ def generated(one: Documentation, scorer: str, store: Path) -> Path:
     kb = store / f"kb-{one.name}"
     if not kb.is_dir():
         knowgate("kb", "build", str(pages_of(one)), "--out", str(kb))
-        knowgate("kb", "filter", str(kb / "questions.jsonl"), "--out", str(kb / "diverse.jsonl"))
         lines = (kb / "diverse.jsonl").read_text(encoding="utf-8").splitlines()
         step = max(1, len(lines) // GENERATED)
         (kb / "some.jsonl").write_text("\n".join(lines[::step][:GENERATED]) + "\n", "utf-8")

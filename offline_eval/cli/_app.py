@@ -1,25 +1,211 @@
-"""The command line: one Typer app, one file per command."""
+"""The command line: one file per command, imported when the command is asked for."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from shutil import get_terminal_size
+from types import MappingProxyType
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from ..._version import __version__
 from ...guard.errors import KnowgateError
-from ._command_group import CommandGroup
 from ._console import err, out
+from ._project_file import ProjectFile
 
+_NARROWEST_BOXES = 72
+# A broken file must not keep these from working.
+_WITHOUT_PROJECT = ("doctor", "init")
+_NAMED_FILE = "knowgate.project_file"
 # Typer carries its own copy of click or uses the installed one: this is either's.
 _UsageError: Any = typer.BadParameter.__base__
+
+
+class Entry(NamedTuple):
+    """Where a command is: the function `name`, or the group beside it, of a module."""
+
+    panel: str
+    module: str
+    name: str
+
+
+def _entries(panel: str, **modules: str) -> dict[str, Entry]:
+    return {
+        name.strip("_").replace("_", "-"): Entry(panel, f"_{module}", name)
+        for name, module in modules.items()
+    }
+
+
+COMMANDS: Mapping[str, Entry] = MappingProxyType(
+    {
+        **_entries(
+            "serve",
+            serve="serve",
+            play="view",
+            dashboards="dashboards",
+            shadow_report="shadow_report",
+        ),
+        **_entries(
+            "calibrate",
+            init="project_file",
+            check="check",
+            measure="suite_command",
+            calibrate="calibrate",
+            review="review",
+            kb="kb",
+            tune="tune",
+        ),
+        **_entries(
+            "evaluate",
+            eval_="suite_command",
+            judge="judge",
+            label="label",
+            report="report",
+            view="view",
+            import_="import",
+            kg="kg",
+        ),
+        **_entries("watch", drift="drift"),
+        **_entries(
+            "tools", apply="apply", index="index", models="doctor", doctor="doctor", demo="demo"
+        ),
+    }
+)
+"""The commands and groups of the command line, in the order of the help."""
+
+_FIRST = (
+    "demo", "init", "check", "measure", "calibrate", "report", "serve", "play", "drift", "doctor",
+)  # fmt: skip
+
+
+class CommandGroup(TyperGroup):
+    """The root of the command line."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command after importing it; None where there is none of that name."""
+        return with_help_mode(_loaded(cmd_name)) if cmd_name in COMMANDS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command, and give it what `knowgate.toml` says."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if not ctx.resilient_parsing and name not in _WITHOUT_PROJECT:
+            ctx.default_map = _defaults(ctx, command, [str(name)], rest)
+        return name, command, rest
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help without importing a command: all of them if `--help` asks for it.
+
+        Called without a command, it shows those that people start with.
+        """
+        asked = {"-h", "--help"} & set(sys.argv[1:])
+        self._listed(COMMANDS if asked else _FIRST).format_help(ctx, formatter)
+        if not asked:
+            out.print("All commands: knowgate --help")
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Complete names of commands, likewise."""
+        listed = self._listed(COMMANDS)
+        # Names are looked up in the command of the context.
+        inner = type(ctx)(listed, info_name=ctx.info_name, resilient_parsing=True)
+        return listed.shell_complete(inner, incomplete)
+
+    def _listed(self, names: Any) -> TyperGroup:
+        """Return a group of commands that only have a name and a summary."""
+        return TyperGroup(
+            name=self.name,
+            commands={
+                name: TyperCommand(
+                    name, help=summary_of(name), rich_help_panel=COMMANDS[name].panel
+                )
+                for name in names
+            },
+            params=self.params,
+            help=self.help,
+            epilog=self.epilog,
+            rich_markup_mode=_help_mode(),
+            rich_help_panel=self.rich_help_panel,
+        )
+
+
+@cache
+def summary_of(name: str) -> str:
+    """Return the first paragraph of a command's docstring, which is read and not imported."""
+    entry = COMMANDS[name]
+    source = Path(__file__).with_name(f"{entry.module}.py").read_text(encoding="utf-8")
+    functions = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
+    [function] = (node for node in functions if node.name == entry.name)
+    return (ast.get_docstring(function) or "").partition("\n\n")[0]
+
+
+def command_of(function: Any, name: str) -> Any:
+    """Make the command of a function."""
+    holder = typer.Typer(rich_markup_mode="markdown", add_completion=False)
+    holder.command(name)(function)
+    return with_help_mode(typer.main.get_command(holder))
+
+
+@cache
+def _loaded(name: str) -> Any:
+    panel, module_name, attribute = COMMANDS[name]
+    module = import_module(f".{module_name}", __package__)
+    group = getattr(module, f"{attribute.rstrip('_')}_app", None)
+    if group is None:
+        command = command_of(getattr(module, attribute), name)
+    else:
+        command = typer.main.get_group(group)
+    command.name, command.rich_help_panel = name, panel
+    return command
+
+
+def with_help_mode(command: Any) -> Any:
+    """Set how the help of a command, and of those below it, is drawn."""
+    command.rich_markup_mode = _help_mode()
+    for one in getattr(command, "commands", {}).values():
+        with_help_mode(one)
+    return command
+
+
+def _help_mode() -> Any:
+    # In its boxes rich cuts the names of options where the terminal is narrow.
+    return "markdown" if get_terminal_size().columns >= _NARROWEST_BOXES else None
+
+
+def _defaults(ctx: Any, command: Any, names: list[str], rest: list[str]) -> dict[str, Any]:
+    """Return the defaults of a command from `knowgate.toml`, below its names."""
+    if {"-h", "--help"} & set(rest):
+        return {}
+    file = ProjectFile.find(ctx.params.get("config"), COMMANDS)
+    if file is None:
+        return {}
+    while hasattr(command, "get_command") and rest:
+        command, name, rest = command.get_command(ctx, rest[0]), rest[0], rest[1:]
+        if command is None:
+            return {}
+        names = [*names, name]
+    found: Any = file.defaults(names, command, rest)
+    # `check` runs other commands below the same context.
+    if found and ctx.meta.setdefault(_NAMED_FILE, file.path) is not None:
+        err.print(f"options from {file.path}", markup=False)
+        ctx.meta[_NAMED_FILE] = None
+    for name in reversed(names):
+        found = {name: found}
+    return dict(found)
+
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -35,7 +221,6 @@ app = typer.Typer(
         "what, where and how to fix it) · 3 nothing could be certified, or not well enough."
     ),
 )
-CommandGroup.app = app
 
 
 def _show_version(value: bool) -> None:
@@ -59,11 +244,6 @@ def _root(
     ] = None,
 ) -> None:
     pass  # `CommandGroup` reads the file, since it knows the command
-
-
-@cache
-def _command_line() -> Any:
-    return typer.main.get_command(app)
 
 
 def main() -> None:
@@ -110,6 +290,11 @@ def main() -> None:
         _fail(f"{error.filename or 'system'}: {what} — fix that and start again")
     except KeyboardInterrupt:
         sys.exit(ended[0] if ended else 130)
+
+
+@cache
+def _command_line() -> Any:
+    return typer.main.get_command(app)
 
 
 def _fail_usage(error: Any) -> None:

@@ -1,51 +1,40 @@
-"""`knowgate calibrate`: from a run or a records file to a policy."""
+"""`knowgate calibrate`: from runs or a records file to a policy, or to what one would take."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention, Problem, Risk, RiskTarget
-from ...guard.errors import InputError
-from ...guard.policy import Missing
-from ._app import app
-from ._calibration_output import (
-    AcceptGenerated,
-    MaxFalseAbstention,
-    MeasuredBy,
-    PolicyOut,
-    Records,
-    Report,
-    Run,
-    Share,
-    WriteAnyway,
-    cascade_lines,
-    echo_lines,
-    margin_lines,
-    promise_lines,
-    rate_lines,
-    read_calibration_set,
-    require_in_range,
-    require_one_source,
-    review_lines,
-    threshold_line,
-    write_or_explain,
+from ...calibration.risk import (
+    Costs,
+    Coverage,
+    Leak,
+    LossTable,
+    MaxAbstention,
+    Problem,
+    Risk,
+    RiskTarget,
 )
+from ...guard.errors import InputError
+from ...guard.policy import Missing, Policy
+from ..run import LeaveOut
+from ._calibration_output import calibration_lines, change_lines, write_or_explain
 from ._console import out, prints_figures
-from ._cost_options import CostAbstention, CostLeak, CostOptions, MissingShare, MostAbstained
-from ._judge_options import AbstentionCost, Judge, JudgeCost, JudgeRun, OnFailure
+from ._options import Pairs, parse_pairs
 
 if TYPE_CHECKING:
     from ..policies import CalibrationSet
 
-_DEFAULT_RISK = 0.05
+_DEFAULT_RISK, _DEFAULT_DELTA = 0.05, 0.1
 # As in `fit_policy`: below that no number of questions helps.
 _LEAST = 1e-9
+_PLAN, _NO_PROMISE = "With --dry-run", "Without a guarantee"
 
 
 class MissingAnswers(StrEnum):
@@ -63,206 +52,286 @@ class Promise(StrEnum):
     SELECTIVE = "selective"
 
 
+class CascadeOptions(Pairs):
+    """A costly scorer behind the cheap one, as `--cascade` names it."""
+
+    run: Path | None = None
+    cost: float | None = None
+    abstention_cost: float | None = None
+    on_failure: Literal["abstain", "cheap"] | None = None
+
+    def added_to(self, measured: CalibrationSet) -> CalibrationSet:
+        """Return the records with the costly scorer's verdicts, and what it costs.
+
+        Raises:
+            InputError: there are costs without a costly scorer, or they are out of range.
+        """
+        if self.run is not None:
+            measured = measured.with_judge(_read(self.run))
+        changes: dict[str, Any] = {
+            name: value
+            for name, value in (
+                ("judge_cost", self.cost),
+                ("abstention_cost", self.abstention_cost),
+                ("on_failure", self.on_failure),
+            )
+            if value is not None
+        }
+        if not changes:
+            return measured
+        if measured.cascade is None:
+            raise InputError(
+                "is for a costly scorer, and none measured these questions",
+                where="--cascade",
+                hint="name a run of the costly scorer with run=RUN",
+            )
+        try:
+            return replace(measured, cascade=replace(measured.cascade, **changes))
+        except ValueError as error:
+            raise InputError(str(error), where="--cascade", hint="write e.g. cost=200") from None
+
+
+class _LossOptions(Pairs):
+    """The loss table of a selective promise."""
+
+    wrong_follow: float = 1.0
+    wrong_answer: float = 1.0
+    false_abstention: float = 0.0
+
+
+class _CostOptions(Pairs):
+    """What chooses a threshold without a promise."""
+
+    leak: float
+    abstention: float = 1.0
+    missing_share: float = 0.5
+
+
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """The options that say what is to be promised."""
+class _Wanted:
+    """The options that say what the policy is fitted to."""
 
     promise: Promise | None
     risk: float | None
-    delta: float
-    share: float
+    missing: MissingAnswers | None
     answer_from_memory: float | None
     per_route: bool
     coverage: float | None
     cost: str | None
+    max_abstention: float | None
     report: Path | None
-    records: Path | None
-    scorer: str | None
-    max_false_abstention: float
-    accept_generated: bool
-    write_anyway: bool
-    judge: Judge
-    or_run: tuple[Path, ...]
-    missing: MissingAnswers | None = None
-    costs: CostOptions = field(default_factory=CostOptions)
-
-    def measured(self, run: Path | None) -> list[CalibrationSet]:
-        """The records of the run or file, and those of the other runs to choose from.
-
-        Raises:
-            InputError: a run cannot be used, or options do not go together.
-        """
-        if self.or_run and (self.judge.run is not None or run is None):
-            raise InputError(
-                "goes with --run, without --judge-run",
-                where="--or-run",
-                hint="calibrate a cascade, or a records file, by itself",
-            )
-        first = read_calibration_set(run, self.records, self.scorer)
-        others = [read_calibration_set(one, None) for one in self.or_run]
-        return [self.judge.added_to(first), *others]
-
-    def require_in_range(self) -> None:
-        """Reject numbers that are out of range.
-
-        Raises:
-            InputError: names the option.
-        """
-        shares = {"--risk": self.risk, "--delta": self.delta, "--coverage": self.coverage}
-        for name, value in shares.items():
-            _require_inside(name, value)
-        require_in_range(self.share, self.max_false_abstention)
-        memory = self.answer_from_memory
-        if memory is not None and not 0 < memory <= 1:
-            raise InputError(
-                f"must be above 0 and at most 1, not {memory:g}",
-                where="--answer-from-memory",
-                hint="name a confidence such as 0.7",
-            )
 
     def bound(self, *, leaves_out: bool, from_records: bool) -> Risk:
-        """What the policy is fitted to.
+        """Return what the policy is fitted to.
 
         Args:
             leaves_out: whether a leak can be measured, which is then the default.
             from_records: whether that is so of a records file.
 
         Raises:
-            InputError: options that do not go together.
+            InputError: options that do not go together, or are out of range.
         """
-        from ._costs import parse_costs
-
-        chosen = self.costs.risk(_CASES[self.missing])
-        if chosen is not None:
-            self._reject_promise()
-            return chosen
+        unpromised = self._unpromised()
+        if unpromised is not None:
+            return unpromised
         promise = self.promise or (Promise.LEAK if leaves_out else Promise.SELECTIVE)
         risk = _DEFAULT_RISK if self.risk is None else self.risk
+        why = f"does not go with the promise {promise.value!r}"
         if promise is Promise.LEAK:
-            other = () if from_records else ("records",)
-            self._reject("per_route", "coverage", "cost", "report", *other, promise=promise)
-            return Leak(risk, _CASES[self.missing])
-        self._reject("answer_from_memory", "missing", promise=promise)
+            hint = "leave it out, or promise something else (--promise selective)"
+            self.reject("per_route", "coverage", "cost", "report", why=why, hint=hint)
+            if from_records:
+                raise InputError(why, where="--records", hint=hint)
+            return Leak(risk, _missing(self.missing))
+        hint = "leave it out, or promise something else (--promise leak)"
+        self.reject("answer_from_memory", "missing", why=why, hint=hint)
         if self.coverage is None:
-            losses = None if self.cost is None else parse_costs(self.cost)
+            losses = None if self.cost is None else _losses(self.cost)
             return RiskTarget.of_errors(risk, losses, per_route=self.per_route)
         if self.risk is not None:
             raise InputError(
                 "are mutually exclusive", where="--risk, --coverage", hint="name one of both"
             )
-        for name, given in (("--per-route", self.per_route), ("--cost", self.cost is not None)):
-            if given:
-                raise InputError(
-                    "bounds what --risk names, and does not go with --coverage",
-                    where=name,
-                    hint="leave one of both out",
-                )
+        self.reject("per_route", "cost", why="does not go with --coverage")
         return Coverage(self.coverage)
 
-    def _reject_promise(self) -> None:
-        for name in ("risk", "promise", "coverage", "cost", "per_route", "answer_from_memory",
-                     "report"):  # fmt: skip
-            if getattr(self, name) not in (None, False):
-                raise InputError(
-                    "does not go with --cost-leak or --max-abstention, which promise nothing",
-                    where=f"--{name.replace('_', '-')}",
-                    hint="leave one of both out",
-                )
+    def _unpromised(self) -> Costs | MaxAbstention | None:
+        """Return how a threshold is chosen that nothing is promised about; None if one is."""
+        by_cost = self.cost is not None and "leak" in self.cost
+        if not by_cost and self.max_abstention is None:
+            return None
+        if by_cost and self.max_abstention is not None:
+            raise InputError(
+                "are mutually exclusive", where="--cost, --max-abstention", hint="name one of both"
+            )
+        self.reject(
+            "risk", "promise", "coverage", "per_route", "answer_from_memory", "report",
+            *(() if by_cost else ("cost",)),
+            why="does not go with --cost leak=… or --max-abstention, which promise nothing",
+        )  # fmt: skip
+        missing = _missing(self.missing)
+        try:
+            if self.max_abstention is not None:
+                return MaxAbstention(self.max_abstention, missing)
+            costs = parse_pairs("--cost", self.cost, _CostOptions)
+            return Costs(costs.leak, costs.abstention, costs.missing_share, missing)
+        except ValueError as error:
+            where = "--cost" if by_cost else "--max-abstention"
+            raise InputError(str(error), where=where, hint="see --help") from None
 
-    def _reject(self, *names: str, promise: Promise) -> None:
-        other = Promise.LEAK if promise is Promise.SELECTIVE else Promise.SELECTIVE
+    def reject(self, *names: str, why: str, hint: str = "leave one of both out") -> None:
+        """Reject those of the options that were given.
+
+        Raises:
+            InputError: names the first.
+        """
         for name in names:
             if getattr(self, name) not in (None, False):
-                raise InputError(
-                    f"does not go with the promise {promise.value!r}",
-                    where=f"--{name.replace('_', '-')}",
-                    hint=f"leave it out, or promise something else (--promise {other.value})",
-                )
+                where = f"--{name.replace('_', '-')}"
+                raise InputError(why, where=where, hint=hint)
 
 
-def _require_inside(name: str, value: float | None) -> None:
-    if value is not None and not _LEAST <= value <= 1 - _LEAST:
+def _missing(chosen: MissingAnswers | None) -> Missing | None:
+    names: dict[MissingAnswers, Missing] = {
+        MissingAnswers.UNANSWERABLE: "unanswerable",
+        MissingAnswers.LEFT_OUT: "left_out",
+        MissingAnswers.BOTH: "both",
+    }
+    return None if chosen is None else names[chosen]
+
+
+def _losses(text: str) -> LossTable:
+    given = parse_pairs("--cost", text, _LossOptions).model_dump()
+    try:
+        losses = LossTable(**given)
+    except ValueError as error:
+        raise InputError(str(error), where="--cost", hint="costs are from 0 to 1") from None
+    if not any(given.values()):
         raise InputError(
-            f"must be between 0 and 1, not {value:g}", where=name, hint="name one such as 0.1"
+            "nothing costs anything, so that every policy would do",
+            where="--cost",
+            hint="write e.g. wrong_answer=1,false_abstention=0.2",
         )
+    return losses
 
 
-_CASES: dict[MissingAnswers | None, Missing | None] = {
-    None: None,
-    MissingAnswers.UNANSWERABLE: "unanswerable",
-    MissingAnswers.LEFT_OUT: "left_out",
-    MissingAnswers.BOTH: "both",
-}
+_RUN = typer.Option(
+    help="A finished run folder. leak: name the runs of several scorers on the same questions to "
+    "choose the one that abstains least; δ is divided among them."
+)
+_RECORDS = typer.Option(
+    help="Instead of a run, JSON lines: one per question and case, with question_id, relevance, "
+    "confidence, context_right, closed_book_right."
+)
+_SCORER = typer.Option(
+    help="With --records: the scorer that measured them, by name or folder, to check that it "
+    'was not tuned on these questions. Each record then needs its "question".'
+)
+_LIKE = typer.Option(
+    help="Take bound, δ, loss and routes of this older policy, and measure them on newer "
+    "questions by the same scorer."
+)
+_PROMISE = typer.Option(
+    help="leak: at most α of unanswerable questions pass. selective: at most α of what passes is "
+    "answered wrongly. By default leak for a run of `knowgate measure`, else selective."
+)
+_RISK = typer.Option(help=f"Bound α of the promise.  [default: {_DEFAULT_RISK}]")
+_DELTA = typer.Option(
+    help=f"Probability δ that the bound fails by bad luck in the draw.  [default: {_DEFAULT_DELTA}]"
+)
 _MISSING = typer.Option(
     help="leak: the promise is about your own unanswerable questions (`measure --unanswerable`), "
     "about questions whose source was left out, or about each of both. By default about your "
     "own where the run has any; the others are reported beside it."
 )
-_OR_RUN = typer.Option(
-    help="leak: another run on the same questions, measured by another scorer; repeat it for each. "
-    "δ is divided among all runs, and the policy is of the one that abstains least from what it "
-    "could answer."
+_SHARE = typer.Option(
+    help="Share of the questions to fit on; the rest is held out for reporting. With all of "
+    "them the report is about the questions that the policy was calibrated on."
 )
+_MEMORY = typer.Option(
+    help="leak: where the context does not pass, answer from the model's own knowledge from this "
+    "confidence on, above 0 and at most 1. Declared by you, not certified; by default never."
+)
+_PER_ROUTE = typer.Option("--per-route", help="selective: bound each route's risk as well.")
 _COVERAGE = typer.Option(
     help="selective: instead of --risk, the share of cases to let through; the bound is then what "
     "can be certified for it."
 )
 _COST = typer.Option(
-    help="selective: bound the mean cost instead of the share of wrong replies, e.g. "
-    "wrong_answer=1,false_abstention=0.2,wrong_follow=1."
+    metavar="NAME=COST",
+    help="leak=5,abstention=1,missing_share=0.5: no promise, but the threshold that costs least, "
+    "where this share of your users' questions has no answer. With --promise selective: bound "
+    "the mean cost, e.g. wrong_answer=1,false_abstention=0.2,wrong_follow=1.",
+)
+_MAX_ABSTENTION = typer.Option(
+    help="No promise, but the strictest threshold that abstains from at most this share of the "
+    "questions that could be answered.",
+    rich_help_panel=_NO_PROMISE,
+)
+_CASCADE = typer.Option(
+    metavar="NAME=VALUE",
+    help="leak: run=RUN, a run on the same questions with a costly scorer, e.g. judge:MODEL, "
+    "which is then asked only in a certified band of the cheap one's values; cost=200, of one "
+    "question of it, in questions of the cheap one; abstention-cost=20000, of abstaining from "
+    "one that could be answered; on-failure=abstain or cheap, where it fails.",
+)
+_REPORT = typer.Option(help="selective: write this page (.html), with plots, and JSON beside it.")
+_MAX_FALSE = typer.Option(
+    help="Write no policy that abstains from a larger share of the questions that it could "
+    "answer, among those that it was calibrated on (or that were held out)."
+)
+ACCEPT_GENERATED = typer.Option(
+    "--accept-generated",
+    help="Also write a policy when rules or a model made more than a tenth of the questions; "
+    "it is marked, and promises nothing about people's.",
+)
+WRITE_ANYWAY = typer.Option("--write-anyway", help="Write the policy whatever speaks against it.")
+_DRY_RUN = typer.Option(
+    "--dry-run", help="Measure nothing; say what so many questions can certify.",
+    rich_help_panel=_PLAN,
+)  # fmt: skip
+_QUESTIONS = typer.Option(
+    help="Question document (.json), JSON lines (.jsonl), or CSV.", rich_help_panel=_PLAN
+)
+_UNANSWERABLE = typer.Option(
+    help="What questions that the documents do not answer can certify is printed too.",
+    rich_help_panel=_PLAN,
+)
+_LEAVE_OUT = typer.Option(
+    help="What is left out, as for `measure`: questions count as one piece of evidence where it "
+    "is the same.",
+    rich_help_panel=_PLAN,
 )
 
 
-@app.command()
 @prints_figures
 def calibrate(
-    policy_out: PolicyOut,
-    run: Run = None,
-    records: Records = None,
-    scorer: MeasuredBy = None,
-    promise: Annotated[
-        Promise | None,
-        typer.Option(
-            help="leak: at most α of unanswerable questions pass. selective: at most α of what "
-            "passes is answered wrongly. By default leak for an ookb run, else selective."
-        ),
+    policy_out: Annotated[
+        Path | None, typer.Option("--out", help="Where policy.json goes.")
     ] = None,
-    risk: Annotated[
-        float | None,
-        typer.Option(help=f"Bound α of the promise.  [default: {_DEFAULT_RISK}]"),
-    ] = None,
-    delta: Annotated[
-        float, typer.Option(help="Probability δ that the bound fails by bad luck in the draw.")
-    ] = 0.1,
+    run: Annotated[list[Path] | None, _RUN] = None,
+    records: Annotated[Path | None, _RECORDS] = None,
+    scorer: Annotated[str | None, _SCORER] = None,
+    like: Annotated[Path | None, _LIKE] = None,
+    promise: Annotated[Promise | None, _PROMISE] = None,
+    risk: Annotated[float | None, _RISK] = None,
+    delta: Annotated[float | None, _DELTA] = None,
     missing: Annotated[MissingAnswers | None, _MISSING] = None,
-    share: Share = 1.0,
-    answer_from_memory: Annotated[
-        float | None,
-        typer.Option(
-            help="leak: where the context does not pass, answer from the model's own knowledge "
-            "from this confidence on, above 0 and at most 1. Declared by you, not certified; by "
-            "default never."
-        ),
-    ] = None,
-    per_route: Annotated[
-        bool,
-        typer.Option("--per-route", help="selective: bound each route's risk as well."),
-    ] = False,
+    share: Annotated[float, _SHARE] = 1.0,
+    answer_from_memory: Annotated[float | None, _MEMORY] = None,
+    per_route: Annotated[bool, _PER_ROUTE] = False,
     coverage: Annotated[float | None, _COVERAGE] = None,
     cost: Annotated[str | None, _COST] = None,
-    or_run: Annotated[list[Path] | None, _OR_RUN] = None,
-    judge_run: JudgeRun = None,
-    judge_cost: JudgeCost = None,
-    abstention_cost: AbstentionCost = None,
-    on_judge_failure: OnFailure = None,
-    report: Report = None,
-    max_false_abstention: MaxFalseAbstention = Problem.MAX_FALSE_ABSTENTION,
-    accept_generated: AcceptGenerated = False,
-    write_anyway: WriteAnyway = False,
-    cost_leak: CostLeak = None,
-    cost_abstention: CostAbstention = None,
-    missing_share: MissingShare = None,
-    max_abstention: MostAbstained = None,
+    max_abstention: Annotated[float | None, _MAX_ABSTENTION] = None,
+    cascade: Annotated[str | None, _CASCADE] = None,
+    report: Annotated[Path | None, _REPORT] = None,
+    max_false_abstention: Annotated[float, _MAX_FALSE] = Problem.MAX_FALSE_ABSTENTION,
+    accept_generated: Annotated[bool, ACCEPT_GENERATED] = False,
+    write_anyway: Annotated[bool, WRITE_ANYWAY] = False,
+    dry_run: Annotated[bool, _DRY_RUN] = False,
+    questions: Annotated[Path | None, _QUESTIONS] = None,
+    unanswerable: Annotated[Path | None, _UNANSWERABLE] = None,
+    leave_out: Annotated[LeaveOut, _LEAVE_OUT] = LeaveOut.SOURCE,
 ) -> None:
     """Choose the thresholds that keep the risk below the bound, with a guarantee.
 
@@ -270,62 +339,195 @@ def calibrate(
     and no policy, where no threshold meets the bound, no signal tells what can be answered,
     too much of it would be abstained from, the retriever misses too much, or rules or a model
     made the questions; it then says what would work. Where nothing useful can be promised,
-    `--cost-leak 5` or `--max-abstention 0.3` chooses a threshold without a guarantee.
+    `--cost leak=5` or `--max-abstention 0.3` chooses a threshold without a guarantee.
+
+    With `--dry-run --questions FILE` it says beforehand what can be certified; with
+    `--like OLD` it keeps an older policy's promise up to date.
 
     Example: `knowgate calibrate --run run --risk 0.1 --delta 0.1 --out policy.json`
     """
-    asked = _Asked(
-        promise, risk, delta, share, answer_from_memory, per_route, coverage, cost, report,
-        records, scorer, max_false_abstention, accept_generated, write_anyway,
-        Judge(judge_run, judge_cost, abstention_cost, on_judge_failure),
-        tuple(or_run or ()), missing,
-        CostOptions(cost_leak, cost_abstention, missing_share, max_abstention),
-    )  # fmt: skip
-    _calibrate(asked, run, policy_out)
+    for name, value in (("--risk", risk), ("--delta", delta), ("--coverage", coverage)):
+        _require_inside(name, value, 1 - _LEAST)
+    for name, value in (
+        ("--share", share),
+        ("--max-false-abstention", max_false_abstention),
+        ("--answer-from-memory", answer_from_memory),
+    ):
+        _require_inside(name, value, 1.0)
+    if dry_run:
+        from ._plan import plan
 
-
-def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
-    from ..policies import calibrate_records, require_apart
-
-    require_one_source(run, asked.records)
-    asked.require_in_range()
-    for one in (run, asked.judge.run, *asked.or_run):
-        require_apart(policy_out, run=one, records=asked.records, report=asked.report)
-    measured = asked.measured(run)
-    leaves_out = measured[0].leaves_out
-    bound = asked.bound(
-        leaves_out=leaves_out, from_records=leaves_out and asked.records is not None
+        plan(
+            questions,
+            unanswerable,
+            risk=0.1 if risk is None else risk,
+            delta=_DEFAULT_DELTA if delta is None else delta,
+            leave_out=leave_out,
+        )
+        return
+    wanted = _Wanted(
+        promise,
+        risk,
+        missing,
+        answer_from_memory,
+        per_route,
+        coverage,
+        cost,
+        max_abstention,
+        report,
     )
-    if asked.or_run and not isinstance(bound, Leak):
+    how = _How(
+        runs=tuple(run or ()),
+        records=records,
+        scorer=scorer,
+        cascade=parse_pairs("--cascade", cascade, CascadeOptions),
+        policy_out=_required(policy_out),
+        report=report,
+        fitting={"share": share, "max_false_abstention": max_false_abstention, "counted": True},
+        accepted=("generated",) if accept_generated else (),
+        anyway=write_anyway,
+    )
+    if like is None:
+        _fit(wanted, how, _DEFAULT_DELTA if delta is None else delta)
+    else:
+        _reject_beside_like(wanted, delta)
+        _refit(like, how)
+
+
+def _required(policy_out: Path | None) -> Path:
+    if policy_out is None:
+        raise InputError("is missing", where="--out", hint="name the file, e.g. policy.json")
+    return policy_out
+
+
+def _require_inside(name: str, value: float | None, most: float) -> None:
+    if value is not None and not _LEAST <= value <= most:
+        between = "must be above 0 and at most 1" if most == 1 else "must be between 0 and 1"
+        raise InputError(f"{between}, not {value:g}", where=name, hint="name one such as 0.1")
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """What is read, and how the policy is written."""
+
+    runs: tuple[Path, ...]
+    records: Path | None
+    scorer: str | None
+    cascade: CascadeOptions
+    policy_out: Path
+    report: Path | None
+    fitting: dict[str, Any]
+    accepted: Sequence[Literal["generated"]]
+    anyway: bool
+
+    def measured(self, *, old_policy: Path | None = None) -> list[CalibrationSet]:
+        """Read the records of all runs, or of the file.
+
+        Raises:
+            InputError: not exactly one source is named, it cannot be used, or would be
+                overwritten.
+        """
+        from ..policies import require_apart
+
+        if bool(self.runs) == (self.records is not None):
+            raise InputError(
+                "exactly one is needed", where="--run, --records", hint="name one of both"
+            )
+        for run in (*self.runs, self.cascade.run):
+            require_apart(
+                self.policy_out, run=run, records=self.records, report=self.report,
+                old_policy=old_policy,
+            )  # fmt: skip
+        if len(self.runs) > 1 and self.cascade.run is not None:
+            raise InputError(
+                "goes with one --run", where="--cascade", hint="calibrate a cascade by itself"
+            )
+        if self.records is not None:
+            return [self.cascade.added_to(_read_records(self.records, self.scorer))]
+        if self.scorer is not None:
+            raise InputError(
+                "is for --records", where="--scorer", hint="leave it out: a run knows it"
+            )
+        first, *others = map(_read, self.runs)
+        return [self.cascade.added_to(first), *others]
+
+
+def _read(run: Path) -> CalibrationSet:
+    from ..policies import CalibrationSet
+
+    return CalibrationSet.of_run(run)
+
+
+def _read_records(path: Path, scorer: str | None) -> CalibrationSet:
+    from ...guard.signals.relevance import load_scorer
+    from ..policies import read_records
+
+    return read_records(path, None if scorer is None else load_scorer(scorer))
+
+
+def _fit(wanted: _Wanted, how: _How, delta: float) -> None:
+    from ..policies import calibrate_records
+
+    measured = how.measured()
+    leaves_out = measured[0].leaves_out
+    # Records of left-out questions may promise a leak; others say nothing of one.
+    from_records = how.records is not None and not leaves_out
+    bound = wanted.bound(leaves_out=leaves_out, from_records=from_records)
+    if len(measured) > 1 and not isinstance(bound, Leak):
         raise InputError(
             "one of several scorers is chosen for a leak",
-            where="--or-run",
-            hint="leave it out, or promise a leak (--promise leak)",
+            where="--run",
+            hint="name one run, or promise a leak (--promise leak)",
         )
     found = calibrate_records(
-        measured,
-        bound,
-        delta=asked.delta,
-        share=asked.share,
-        counted=True,
-        confidence_threshold=asked.answer_from_memory,
-        max_false_abstention=asked.max_false_abstention,
-    ).accepting(*["generated"] * asked.accept_generated)
-    lines = [
-        *([f"chosen of {len(measured)} runs: {found.measured.source}"] if asked.or_run else []),
-        *promise_lines(found, anyway=asked.write_anyway),
-        threshold_line(found),
-        *cascade_lines(found),
-        *margin_lines(found),
-        *echo_lines(found),
-        *rate_lines(found),
-        *review_lines(found),
-    ]
-    write_or_explain(found, lines, policy_out, asked.report, anyway=asked.write_anyway)
+        measured, bound, delta=delta, confidence_threshold=wanted.answer_from_memory, **how.fitting
+    ).accepting(*how.accepted)
+    chosen = [f"chosen of {len(measured)} runs: {found.measured.source}"] * (len(measured) > 1)
+    lines = [*chosen, *calibration_lines(found, anyway=how.anyway)]
+    write_or_explain(found, lines, how.policy_out, how.report, anyway=how.anyway)
     # The run's own report knows nothing of a second run.
     if (
-        run is not None
+        how.runs
+        and how.cascade.run is None
         and isinstance(found.risk, Leak | Costs | MaxAbstention)
-        and asked.judge.run is None
     ):
         out.print(f"next: knowgate report {quote(found.measured.source)}", markup=False)
+
+
+def _reject_beside_like(wanted: _Wanted, delta: float | None) -> None:
+    names = ("promise", "risk", "missing", "answer_from_memory", "per_route", "coverage", "cost",
+             "max_abstention")  # fmt: skip
+    wanted.reject(*names, why="is taken over from the policy of --like")
+    if delta is not None:
+        raise InputError(
+            "is taken over from the policy of --like", where="--delta", hint="leave it out"
+        )
+
+
+def _refit(like: Path, how: _How) -> None:
+    """Fit the promise of an old policy again, on newer data."""
+    from ..policies import recalibrate
+
+    old = Policy.load(like)
+    if how.policy_out.resolve() == like.resolve():
+        raise InputError(
+            "is the old policy",
+            where=str(how.policy_out),
+            hint="keep it, and choose another --out",
+        )
+    if len(how.runs) > 1:
+        raise InputError("takes one --run", where="--like", hint="name the run of its scorer")
+    [measured] = how.measured(old_policy=like)
+    found = recalibrate(old, measured, where=like, **how.fitting)
+    if how.report is not None and isinstance(found.new.risk, Leak):
+        raise InputError(
+            "does not go with this policy's promise",
+            where="--report",
+            hint="leave it out, and run `knowgate report` on the run",
+        )
+    new = found.new.accepting(*how.accepted)
+    lines = [
+        *calibration_lines(new, anyway=how.anyway),
+        *change_lines(found.old, new.policy, found.rates),
+    ]
+    write_or_explain(new, lines, how.policy_out, how.report, anyway=how.anyway)

@@ -1,122 +1,70 @@
-"""What `calibrate` and `recalibrate` read and print."""
+"""What `knowgate calibrate` prints."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ...calibration import Interval
 from ...calibration.risk import Costs, MaxAbstention
-from ...guard.errors import InputError
-from ...guard.signals.relevance import load_scorer
 from ._console import err, out, print_figures
 
 if TYPE_CHECKING:
-    from ..policies import Calibrated, CalibrationSet
-
-Run = Annotated[Path | None, typer.Option(help="A finished run folder.")]
-Records = Annotated[
-    Path | None,
-    typer.Option(
-        help="Instead of a run, JSON lines: one per question and case, with question_id, "
-        "relevance, confidence, context_right, closed_book_right."
-    ),
-]
-MeasuredBy = Annotated[
-    str | None,
-    typer.Option(
-        help="With --records: the scorer that measured them, by name or folder, to check that it "
-        'was not tuned on these questions. Each record then needs its "question".'
-    ),
-]
-PolicyOut = Annotated[Path, typer.Option("--out", help="Where policy.json goes.")]
-Share = Annotated[
-    float,
-    typer.Option(
-        help="Share of the questions to fit on; the rest is held out for reporting. With all of "
-        "them the report is about the questions that the policy was calibrated on."
-    ),
-]
-MaxFalseAbstention = Annotated[
-    float,
-    typer.Option(
-        help="Write no policy that abstains from a larger share of the questions that it could "
-        "answer, among those that it was calibrated on (or that were held out)."
-    ),
-]
-WriteAnyway = Annotated[
-    bool,
-    typer.Option("--write-anyway", help="Write the policy whatever speaks against it."),
-]
-AcceptGenerated = Annotated[
-    bool,
-    typer.Option(
-        "--accept-generated",
-        help="Also write a policy when rules or a model made more than a tenth of the questions; "
-        "it is marked, and promises nothing about people's.",
-    ),
-]
-Report = Annotated[
-    Path | None,
-    typer.Option(help="selective: write this page (.html), with plots, and JSON beside it."),
-]
+    from ...guard.policy import Policy
+    from ..policies import Calibrated
 
 
-def read_calibration_set(
-    run: Path | None, records: Path | None, scorer: str | None = None
-) -> CalibrationSet:
-    """Read the run or the records file, whichever is given.
+def calibration_lines(found: Calibrated, *, anyway: bool) -> list[str]:
+    """Say what is promised, by which thresholds, and how the policy does.
 
     Args:
-        run: knows its scorer.
-        records: file.
-        scorer: that measured the records.
-
-    Raises:
-        InputError: both or neither are given, or it cannot be used.
+        found: by a calibration.
+        anyway: whether it is written whatever speaks against it; else one with a problem is not,
+            and promises nothing.
     """
-    from ..policies import CalibrationSet, read_records
+    return [
+        *_promise_lines(found, anyway=anyway),
+        _threshold_line(found),
+        *_cascade_lines(found),
+        *_margin_lines(found),
+        *echo_lines(found),
+        *_rate_lines(found),
+        *([] if found.reviews is None else found.reviews.lines(found.measured.source)),
+    ]
 
-    require_one_source(run, records)
-    if records is not None:
-        return read_records(records, None if scorer is None else load_scorer(scorer))
-    if scorer is not None:
-        raise InputError("is for --records", where="--scorer", hint="leave it out: a run knows it")
-    assert run is not None
-    return CalibrationSet.of_run(run)
 
+def change_lines(old: Policy, new: Policy, rates: tuple[Any, Any] | None) -> list[str]:
+    """Say what changed against the old policy.
 
-def require_one_source(run: Path | None, records: Path | None) -> None:
-    """Reject two sources, or none.
-
-    Raises:
-        InputError: both or neither are given.
+    Args:
+        old, new: the policies.
+        rates: of both on the same questions, where they are known.
     """
-    if (run is None) == (records is None):
-        raise InputError("exactly one is needed", where="--run, --records", hint="name one of both")
+    lines = [
+        "changed, each on its own calibrators' scale:",
+        *(
+            f"  - {name} threshold: {_threshold(getattr(old, f'{name}_threshold'))} → "
+            f"{_threshold(getattr(new, f'{name}_threshold'))}"
+            for name in ("relevance", "confidence")
+        ),
+    ]
+    if rates is not None:
+        before, after = rates
+        for what, was, now in (
+            ("lets through, same questions", before.coverage, after.coverage),
+            ("of those wrong", before.risk, after.risk),
+        ):
+            lines.append(f"  - {what}: {rate_text(was)} → {rate_text(now)}")
+    return lines
 
 
-_LEAST_SHARE = 1e-9
+def _threshold(value: float | None) -> str:
+    return "never" if value is None else f"{value:.3f}"
 
 
-def require_in_range(share: float, max_false_abstention: float) -> None:
-    """Reject a share that is out of range.
-
-    Raises:
-        InputError: one of them is.
-    """
-    for name, value in (("--share", share), ("--max-false-abstention", max_false_abstention)):
-        if not _LEAST_SHARE <= value <= 1:
-            raise InputError(
-                f"must be above 0 and at most 1, not {value:g}",
-                where=name,
-                hint="name a share such as 0.8",
-            )
-
-
-def pair_line(found: Calibrated, *, refused: bool) -> str:
+def _pair_line(found: Calibrated, *, refused: bool) -> str:
     """What is let through of what is missing, and abstained from of what is there."""
     guarantee = found.policy.guarantee
     if isinstance(found.risk, Costs | MaxAbstention):
@@ -164,17 +112,11 @@ _MISSING = {
 }
 
 
-def promise_lines(found: Calibrated, *, anyway: bool) -> list[str]:
-    """What is guaranteed, for whom, and what is not.
-
-    Args:
-        found: by a calibration.
-        anyway: whether it is written whatever speaks against it; else one with a problem is not,
-            and promises nothing.
-    """
+def _promise_lines(found: Calibrated, *, anyway: bool) -> list[str]:
+    """What is guaranteed, for whom, and what is not."""
     policy = found.policy
     refused = bool(found.problems) and not anyway
-    lines = [pair_line(found, refused=refused)]
+    lines = [_pair_line(found, refused=refused)]
     if policy.note and not refused:
         lines.append(policy.note)
     if policy.guarantee is not None and policy.guarantee.certified and not refused:
@@ -191,7 +133,7 @@ def promise_lines(found: Calibrated, *, anyway: bool) -> list[str]:
     return lines
 
 
-def threshold_line(found: Calibrated) -> str:
+def _threshold_line(found: Calibrated) -> str:
     """From which signals on the context is followed, and memory answers."""
     policy, parts = found.policy, []
     if policy.may_follow:
@@ -208,7 +150,7 @@ def threshold_line(found: Calibrated) -> str:
     return f"thresholds: {', else '.join(parts) or 'none, it always abstains'}"
 
 
-def cascade_lines(found: Calibrated) -> list[str]:
+def _cascade_lines(found: Calibrated) -> list[str]:
     """Where the costly scorer is asked, and what each width of the band would cost."""
     band = found.cascade
     if band is None:
@@ -231,7 +173,7 @@ def cascade_lines(found: Calibrated) -> list[str]:
     return lines
 
 
-def margin_lines(found: Calibrated) -> list[str]:
+def _margin_lines(found: Calibrated) -> list[str]:
     """Which passages are left out of the prompt; nothing where all are kept."""
     dropped = found.left_out_of_prompts()
     if dropped is None:
@@ -255,7 +197,7 @@ def echo_lines(found: Calibrated) -> list[str]:
     ]
 
 
-def rate_lines(found: Calibrated) -> list[str]:
+def _rate_lines(found: Calibrated) -> list[str]:
     """How the policy does, and on which questions."""
     judged = found.judged
     if found.leak_rates is not None:
@@ -276,12 +218,6 @@ def rate_lines(found: Calibrated) -> list[str]:
         f"{rate_text(rates.coverage)} of cases, of those wrong {rate_text(rates.risk)}",
         "abstains although context or memory was right: " + rate_text(rates.false_abstention),
     ]
-
-
-def review_lines(found: Calibrated) -> list[str]:
-    """How many left-out questions were reviewed, and how many further reviews are worth it."""
-    outlook = found.reviews
-    return [] if outlook is None else outlook.lines(found.measured.source)
 
 
 def rate_text(rate: Interval) -> str:
@@ -315,8 +251,11 @@ def write_or_explain(
         err.print(f"problem: {problem.what}", markup=False)
         if problem.kind == "generated":
             err.print(f"  next: {problem.hint}", markup=False)
-    for line in (*_shortfall_lines(found), *(f"  next: {one}" for one in found.advice)):
-        err.print(line, markup=False)
+    guarantee = found.policy.guarantee
+    if guarantee is not None and not guarantee.certified:
+        err.print(f"  questions: {', '.join(found.spent())}", markup=False)
+    for advice in found.advice:
+        err.print(f"  next: {advice}", markup=False)
     if not written:
         err.print(f"{policy_out} was not written (--write-anyway writes it).", markup=False)
         raise typer.Exit(3)
@@ -348,11 +287,3 @@ def _figures(found: Calibrated, written: Path | None) -> dict[str, Any]:
         "problems": [{"what": one.what, "hint": one.hint} for one in found.problems],
         "advice": found.advice,
     }
-
-
-def _shortfall_lines(found: Calibrated) -> list[str]:
-    """Where the questions went, where they did not suffice."""
-    guarantee = found.policy.guarantee
-    if guarantee is None or guarantee.certified:
-        return []
-    return [f"  questions: {', '.join(found.spent())}"]

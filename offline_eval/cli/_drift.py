@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Literal
 
 import typer
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ...calibration.monitoring import DecisionMonitor, DriftReport, MonitorReport
 from ...guard.decision import Decision, Route
 from ...guard.errors import InputError
-from ...guard.files import read_jsonl
 from ...guard.policy import Policy
-from ..run import (
-    MeasuredRun,
-)
+from ...guard.read_models import read_models
+from ..run import MeasuredRun
 from ..suites.ookb import replayed_decisions
-from ._app import app
 from ._console import out, print_figures, prints_figures
 
 _DECISION = 'each line is a Decision: "route", "reason", and "relevance" and "confidence" or null'
@@ -32,16 +28,40 @@ _FEEDBACK = (
 )
 # That every reply was picked for labelling, at rates that say otherwise.
 _IMPLAUSIBLE = 0.001
-# Of the guard, or of a veto of the user's.
-_REASON = re.compile(r"[a-z0-9_]{1,60}")
-_WINDOW = typer.Option(
-    help="Decisions that make the baseline of the abstention rate, where the policy has none; at "
-    "least 100."
-)
-_LET_THROUGH = (Route.FOLLOW_CONTEXT.value, Route.ANSWER.value)
 
 
-@app.command()
+Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class _Decision(BaseModel):
+    """What is compared of a decision; whatever else was logged is left aside."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    route: Annotated[Route, Field(strict=False)]
+    # Of the guard, or of a veto of the user's.
+    reason: str = Field(pattern=r"^[a-z0-9_]{1,60}$")
+    relevance: Probability | None = None
+    confidence: Probability | None = None
+    relevance_stage: Literal["cheap", "costly", "fallback"] | None = None
+
+
+class _Label(BaseModel):
+    """A reply that was let through: whether it was right, and how likely it was to be picked."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    route: Literal["follow_context", "answer"]
+    right: bool | None
+    rate: float = Field(1.0, gt=0, le=1)
+
+    @model_validator(mode="after")
+    def _is_picked(self) -> _Label:
+        if self.right is None and self.rate == 1:
+            raise ValueError("a reply without a label needs a 'rate' below 1, or is to be left out")
+        return self
+
+
 @prints_figures
 def drift(
     policy: Annotated[Path, typer.Option(help="The policy that served.")],
@@ -70,14 +90,13 @@ def drift(
         float | None,
         typer.Option(help="Probability of a false alarm of the risk; by default the guarantee's."),
     ] = None,
-    window: Annotated[int, _WINDOW] = 1000,
     fail_on_drift: Annotated[
         bool, typer.Option("--fail-on-drift", help="Exit code 1 on drift or any alarm.")
     ] = False,
 ) -> None:
     """Compare live decisions with the calibration set, and feedback with the promise.
 
-    Decisions are lines of `DecisionLog`, of `knowgate route` or of `Decision.model_dump`; or
+    Decisions are lines of `DecisionLog`, of `knowgate apply` or of `Decision.model_dump`; or
     those that the policy takes on a run of `knowgate measure`, where a log of questions of which
     nothing is known suffices.
     Relevance and confidence are compared with the policy's histograms (PSI and KS, with
@@ -96,7 +115,8 @@ def drift(
         raise InputError("goes with --run", where="--judge-run", hint="name the cheap scorer's run")
     loaded = Policy.load(policy)
     if input_path is not None:
-        taken = _decisions(input_path)
+        lines = read_models(input_path, _Decision, hint=_DECISION)
+        taken: Iterable[Decision] = (Decision(**one.model_dump()) for _, one in lines)
     else:
         cheap, costly = (
             None if one is None else MeasuredRun.read(one, with_calibration=False)
@@ -104,7 +124,7 @@ def drift(
         )
         assert cheap is not None
         taken = replayed_decisions(cheap, loaded, costly)
-    report = _judged(loaded, taken, feedback, risk=risk, delta=delta, window=window, where=policy)
+    report = _judged(loaded, taken, feedback, risk=risk, delta=delta, where=policy)
     print_figures(report.to_dict())
     for line in _lines(report):
         out.print(line, markup=False)
@@ -119,16 +139,14 @@ def _judged(
     *,
     risk: float | None,
     delta: float | None,
-    window: int,
     where: Path,
 ) -> MonitorReport:
     labels = [] if feedback is None else _labels(feedback)
     monitor = DecisionMonitor(
         loaded,
-        window=window,
         risk=risk,
         delta=delta,
-        least_rate=min((rate for _, _, rate in labels), default=1.0),
+        least_rate=min((one.rate for one in labels), default=1.0),
         metrics=False,
     )
     if labels and not monitor.report().risks:
@@ -139,15 +157,9 @@ def _judged(
         )
     counted: Counter[Route] = Counter()
     compared = DriftReport.of(loaded, _observed(monitor, counted, taken))
-    for route, right, rate in labels:
-        monitor.feedback(route, right, rate=rate)
+    for one in labels:
+        monitor.feedback(one.route, one.right, rate=one.rate)
     return _whole(monitor.report(), compared, counted)
-
-
-def _decisions(path: Path) -> Iterator[Decision]:
-    """Read the decisions of a file."""
-    for number, value in read_jsonl(path):
-        yield _decision(value, f"{path}:{number}")
 
 
 def _observed(
@@ -198,69 +210,13 @@ def _lines(report: MonitorReport) -> list[str]:
     return lines
 
 
-def _decision(value: Mapping[str, Any], where: str) -> Decision:
-    found: dict[str, Any] = {}
-    for name in ("route", "reason"):
-        text = value.get(name)
-        known = isinstance(text, str) and (
-            text in list(Route) if name == "route" else _REASON.fullmatch(text)
-        )
-        if not known:
-            raise InputError(f"field '{name}' is missing or unknown", where=where, hint=_DECISION)
-        found[name] = text
-    for name in ("relevance", "confidence"):
-        found[name] = _probability(value, name, where)
-    try:
-        return Decision(**found, relevance_stage=value.get("relevance_stage"))
-    except ValidationError:
-        raise InputError(
-            "field 'relevance_stage' is unknown", where=where, hint=_DECISION
-        ) from None
-
-
-def _probability(value: Mapping[str, Any], name: str, where: str) -> float | None:
-    found = value.get(name)
-    if found is None:
-        return None
-    if not _is_number(found) or not 0 <= found <= 1:
-        raise InputError(f"field '{name}' is no number within [0, 1]", where=where, hint=_DECISION)
-    return float(found)
-
-
-def _labels(path: Path) -> list[tuple[str, bool | None, float]]:
-    found = []
-    for number, value in read_jsonl(path):
-        where = f"{path}:{number}"
-        route, right, rate = value.get("route"), value.get("right"), value.get("rate", 1.0)
-        if route not in _LET_THROUGH:
-            raise InputError(
-                "field 'route' names no route that lets through", where=where, hint=_FEEDBACK
-            )
-        if "right" not in value or not (right is None or isinstance(right, bool)):
-            raise InputError(
-                "field 'right' is neither true, false nor null", where=where, hint=_FEEDBACK
-            )
-        if not _is_number(rate) or not 0 < rate <= 1:
-            raise InputError("field 'rate' is not within (0, 1]", where=where, hint=_FEEDBACK)
-        if right is None and value.get("rate", 1) == 1:
-            raise InputError(
-                "a reply without a label needs a 'rate' below 1, or is to be left out",
-                where=where,
-                hint=_FEEDBACK,
-            )
-        found.append((str(route), right, float(rate)))
-    if math.prod(rate for _, _, rate in found) < _IMPLAUSIBLE and all(
-        right is not None for _, right, _ in found
-    ):
+def _labels(path: Path) -> list[_Label]:
+    found = [one for _, one in read_models(path, _Label, hint=_FEEDBACK)]
+    picked = math.prod(one.rate for one in found)
+    if picked < _IMPLAUSIBLE and all(one.right is not None for one in found):
         raise InputError(
             "labels at rates below 1, but not one reply that was not picked",
             where=str(path),
             hint='add those with "right": null, or leave out "rate" if it is the same for all',
         )
     return found
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return isinstance(value, int) or math.isfinite(value)

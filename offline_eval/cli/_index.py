@@ -14,11 +14,10 @@ from ...guard.errors import InputError
 from ...guard.files import read_jsonl
 from ...guard.signals.relevance import DEFAULT_SCORER, index_passages, load_scorer
 from ..data.facts import load_chunks
-from ._app import app
 from ._console import out, print_figures, prints_figures, progress_bar
+from ._options import CHUNKS, ChunkOptions, parse_pairs
 
 
-@app.command()
 @prints_figures
 def index(
     passages: Annotated[
@@ -45,8 +44,7 @@ def index(
     reuse: Annotated[
         Path | None, typer.Option(help="Older folder to copy from what is still needed.")
     ] = None,
-    chunk_size: Annotated[int, typer.Option(min=1, help="Words per chunk of a document.")] = 150,
-    chunk_overlap: Annotated[int, typer.Option(min=0, help="Words that chunks share.")] = 0,
+    chunks: Annotated[str | None, CHUNKS] = None,
 ) -> None:
     """Encode passages ahead of time, so that a guard does not encode them for a request.
 
@@ -64,7 +62,8 @@ def index(
             where=f"--scorer {scorer}",
             hint="use sufficiency, late_interaction or a folder of `knowgate tune relevance`",
         )
-    given = [text for path in passages for text in _passages(path, chunk_size, chunk_overlap)]
+    cut = parse_pairs("--chunks", chunks, ChunkOptions)
+    given = [text for path in passages for text in _passages(path, cut.size, cut.overlap)]
     if not given:
         raise InputError("no passages", where=str(passages[0]), hint="name other files")
     loaded = load_scorer(scorer)

@@ -16,10 +16,8 @@ from ..judging import Criterion, Judge, judge_run, plan_judging
 from ..run import Judgement, RunTotals
 from ..suites.judge_bias import JudgeBias
 from ..systems import load_judges
-from ._app import app
-from ._call_options import RAY_OPTIONS, CallOptions, EngineName
-from ._call_progress import call_progress
-from ._console import err, out, print_figures, prints_figures
+from ._console import call_progress, err, out, print_figures, prints_figures
+from ._options import CALLS_ON_RAY, DRY_RUN, RETRY_FAILED, CallOptions
 
 _LANGUAGE_MODEL = "llm:"
 
@@ -36,19 +34,9 @@ _BIAS = typer.Option(
     help="What `knowgate eval judge-bias` found out about one of these judges; the report "
     "warns of a judge that goes by its own beliefs. Repeatable."
 )
-_CONCURRENCY = typer.Option(min=1, help="Verdicts under way at once.")
-_RATE = typer.Option(help="Most calls begun per second; no limit by default.")
-_TIMEOUT = typer.Option(help="Seconds per attempt at a verdict.")
-_ATTEMPTS = typer.Option(min=1, help="Attempts per verdict.")
-_RETRY = typer.Option("--retry-failed", help="Ask again for verdicts that failed before.")
-_RAY = {
-    name: typer.Option(option, help=text, rich_help_panel="Calls")
-    for name, (_, option, text) in RAY_OPTIONS.items()
-}
-_DRY_RUN = typer.Option("--dry-run", help="Say what it would cost, and stop.")
+_SECONDS_PER_VERDICT = 120.0
 
 
-@app.command()
 @prints_figures
 def judge(
     run: Annotated[Path, _RUN],
@@ -56,39 +44,20 @@ def judge(
     criterion: Annotated[list[Path] | None, _CRITERION] = None,
     bundled: Annotated[bool, _BUNDLED] = True,
     bias: Annotated[list[Path] | None, _BIAS] = None,
-    concurrency: Annotated[int, _CONCURRENCY] = 8,
-    rate: Annotated[float | None, _RATE] = None,
-    timeout: Annotated[float, _TIMEOUT] = 120.0,
-    max_attempts: Annotated[int, _ATTEMPTS] = 3,
-    retry_failed: Annotated[bool, _RETRY] = False,
-    engine: Annotated[EngineName, _RAY["engine"]] = EngineName.LOCAL,
-    workers: Annotated[int | None, _RAY["workers"]] = None,
-    cpus_per_worker: Annotated[float | None, _RAY["cpus_per_worker"]] = None,
-    gpus_per_worker: Annotated[float | None, _RAY["gpus_per_worker"]] = None,
-    ray_address: Annotated[str | None, _RAY["ray_address"]] = None,
-    dry_run: Annotated[bool, _DRY_RUN] = False,
+    calls: Annotated[str | None, CALLS_ON_RAY] = None,
+    retry_failed: Annotated[bool, RETRY_FAILED] = False,
+    dry_run: Annotated[bool, DRY_RUN] = False,
 ) -> None:
     """Judge every reply of a run: abstention, factuality, how it fails, or what you ask.
 
     Verdicts are appended to the run. Those that are there are not asked for again, so a
     killed command resumes when started again; failed ones are with --retry-failed. `detector`
     and `estimate` work offline; the latter's verdicts are marked as estimates. With
-    --engine ray, each worker loads the judges and gives a part of the verdicts.
+    --calls engine=ray, each worker loads the judges and gives a part of the verdicts.
 
     Example: `knowgate judge run --judge detector --judge llm:openai:gpt-4.1 --dry-run`
     """
-    calls = CallOptions(
-        engine=engine,
-        workers=workers,
-        cpus_per_worker=cpus_per_worker,
-        gpus_per_worker=gpus_per_worker,
-        ray_address=ray_address,
-        concurrency=concurrency,
-        rate=rate,
-        timeout=timeout,
-        max_attempts=max_attempts,
-    )
-    limits, pool = calls.limits(), calls.pool()
+    made = CallOptions.parse(calls, on_ray=True)
     names = tuple(judges or Judgement.OFFLINE_JUDGES)
     criteria = [Criterion.read(path) for path in criterion or ()]
     biases = _biases(bias or (), names)
@@ -101,8 +70,8 @@ def judge(
             run,
             loaded,
             retry_failed=retry_failed,
-            limits=limits,
-            pool=pool,
+            limits=made.limits(timeout=_SECONDS_PER_VERDICT),
+            pool=made.pool(),
             load=partial(load_judges, names, criteria, bundled=bundled),
             on_progress=on_progress,
         )

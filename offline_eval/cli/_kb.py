@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
@@ -9,19 +10,30 @@ from typing import Annotated
 
 import typer
 
-from ..data.facts import BuildEstimate, BuildSettings, build_questions
-from ..run import CallLimits
-from ..systems import load_chat_model
-from ._app import app
-from ._call_progress import call_stages
-from ._console import err, out, print_figures, prints_figures
-
-kb_app = typer.Typer(
-    no_args_is_help=True, help="From documents to questions for `knowgate measure`."
+from ...guard.engine import BiEncoderScorer
+from ...guard.errors import InputError
+from ..data.diversity import (
+    DiversitySettings,
+    KeywordMethod,
+    SemanticMethod,
+    filter_questions_file,
 )
-app.add_typer(kb_app, name="kb")
+from ..data.facts import BuildEstimate, BuildSettings, build_questions
+from ..systems import load_chat_model
+from ._console import call_progress, err, out, print_figures, prints_figures, progress_bar
+from ._options import (
+    CALLS,
+    CHUNKS,
+    DRY_RUN,
+    RETRY_FAILED,
+    CallOptions,
+    ChunkOptions,
+    Pairs,
+    parse_pairs,
+)
 
-_STAGES = {"facts": "finding facts", "questions": "writing questions"}
+kb_app = typer.Typer(no_args_is_help=True)
+_SECONDS_PER_CALL, _ATTEMPTS = 60.0, 4
 
 _DOCUMENTS = typer.Argument(
     metavar="DOCS",
@@ -37,24 +49,34 @@ _FACT_PROMPT = typer.Option("--fact-prompt", help="Your own prompt, with {senten
 _QUESTION_PROMPT = typer.Option(
     "--question-prompt", help="Your own prompt, with {fact}, and {passage}, {topic}."
 )
-_STRUCTURED = typer.Option(help="Use the model's structured output where it has it.")
-_SENTENCES = typer.Option(min=1, max=100, help="Most sentences in one request for facts.")
-_REPAIRS = typer.Option(min=0, help="How often a faulty reply is sent back.")
-_CHUNK_SIZE = typer.Option(
-    min=1, help="Words per chunk at most; the passage of a question is the chunk that holds it."
+_FILTER = typer.Option(
+    "--filter",
+    metavar="NAME=VALUE",
+    help="What differs enough to be kept: keyword=uniqueness (share of information that no kept "
+    "question has), original (KnowOrNot's formula, which goes mostly by length) or off; "
+    "keyword-threshold=0.3 (for original of the scores' range); semantic=farthest_first or off; "
+    "semantic-threshold=0.3 (cosine distance).",
 )
-_CHUNK_OVERLAP = typer.Option(min=0, help="Words that a chunk shares with the one before it.")
-_CONCURRENCY = typer.Option(min=1, help="Requests at a time.")
-_RATE = typer.Option(help="Most requests a second; by default no limit.")
-_TIMEOUT = typer.Option(help="Seconds for one request.")
-_ATTEMPTS = typer.Option(min=1, help="Requests for one reply when the provider fails.")
-_RETRY = typer.Option("--retry-failed", help="Ask again what failed in an earlier build.")
-_DRY_RUN = typer.Option("--dry-run", help="Say what it would cost; ask and write nothing.")
+
+
+class FilterOptions(Pairs):
+    """Which questions are kept, as `--filter` names it."""
+
+    keyword: KeywordMethod = KeywordMethod.UNIQUENESS
+    keyword_threshold: float = 0.3
+    semantic: SemanticMethod = SemanticMethod.FARTHEST_FIRST
+    semantic_threshold: float = 0.3
+
+    def settings(self) -> DiversitySettings:
+        """Return them as the filter takes them."""
+        return DiversitySettings(
+            self.keyword, self.semantic, self.keyword_threshold, self.semantic_threshold
+        )
 
 
 @kb_app.callback()
-def _group() -> None:
-    pass
+def kb() -> None:
+    """From documents to questions for `knowgate measure`."""
 
 
 @kb_app.command()
@@ -65,68 +87,79 @@ def build(
     model: Annotated[str, _MODEL] = BuildSettings().model,
     fact_prompt_file: Annotated[Path | None, _FACT_PROMPT] = None,
     question_prompt_file: Annotated[Path | None, _QUESTION_PROMPT] = None,
-    structured: Annotated[bool, _STRUCTURED] = True,
-    sentences_per_call: Annotated[int, _SENTENCES] = 12,
-    max_repairs: Annotated[int, _REPAIRS] = 2,
-    chunk_size: Annotated[int, _CHUNK_SIZE] = 150,
-    chunk_overlap: Annotated[int, _CHUNK_OVERLAP] = 0,
-    concurrency: Annotated[int, _CONCURRENCY] = 8,
-    rate: Annotated[float | None, _RATE] = None,
-    timeout: Annotated[float, _TIMEOUT] = 60.0,
-    max_attempts: Annotated[int, _ATTEMPTS] = 4,
-    retry_failed: Annotated[bool, _RETRY] = False,
-    dry_run: Annotated[bool, _DRY_RUN] = False,
+    chunks: Annotated[str | None, CHUNKS] = None,
+    filtering: Annotated[str | None, _FILTER] = None,
+    calls: Annotated[str | None, CALLS] = None,
+    retry_failed: Annotated[bool, RETRY_FAILED] = False,
+    dry_run: Annotated[bool, DRY_RUN] = False,
 ) -> None:
-    """Documents to questions with answers, each with the chunk of its document that holds it.
+    """Write questions with answers on documents, each with the chunk that holds its answer.
 
     With a model: atomic facts with citations, then one question and answer a fact.
     Without: definitions as questions, other sentences with a blank to fill in. Pairs
     of question and answer in FAQs and tables are taken over as they are.
+
+    All are written to `questions.jsonl`; those that differ from each other by words and by
+    meaning to `diverse.jsonl`, the others with the reason to `dropped.jsonl`.
 
     A killed build resumes when the same command is started again. Replies of the model are
     kept by content: only what has changed is asked again.
 
     Example: `knowgate kb build docs/ --model openai:gpt-4.1-mini --out kb`
     """
+    cut = parse_pairs("--chunks", chunks, ChunkOptions)
     settings = BuildSettings.of_prompts(
         fact_prompt_file,
         question_prompt_file,
         model=model,
-        structured=structured,
-        sentences_per_call=sentences_per_call,
-        max_repairs=max_repairs,
-        chunk_size=chunk_size,
-        chunk_overlap=chunk_overlap,
+        chunk_size=cut.size,
+        chunk_overlap=cut.overlap,
     )
     if dry_run:
         estimate = BuildEstimate.of(documents, out_dir, settings=settings)
         print_figures(asdict(estimate))
         out.print(str(estimate), markup=False)
         return
-    limits = CallLimits(concurrency, rate, timeout, max_attempts)
-    with call_stages(_STAGES) as show:
+    filters = parse_pairs("--filter", filtering, FilterOptions)
+    made = CallOptions.parse(calls)
+    with call_progress() as advance:
         totals = build_questions(
             documents,
             out_dir,
             model=load_chat_model(model) if settings.asks_model else None,
             settings=settings,
-            limits=limits,
+            limits=made.limits(timeout=_SECONDS_PER_CALL, attempts=_ATTEMPTS),
             retry_failed=retry_failed,
-            on_progress=show,
+            on_progress=advance,
         )
-    print_figures({**asdict(totals), "folder": out_dir})
-    out.print("\n".join([str(totals), *_next(out_dir, totals.questions)]), markup=False)
+    questions = out_dir / "questions.jsonl"
+    out.print(f"{totals}\nquestions → {questions}", markup=False)
+    dropped = None if totals.questions < 2 else _filtered(questions, filters)
+    print_figures({**asdict(totals), "folder": out_dir, "dropped": dropped})
     if totals.questions < 2:
         err.print("too few questions for an evaluation: see failures.jsonl", markup=False)
 
 
-def _next(folder: Path, number: int) -> list[str]:
-    """Where the questions are, and what to do with them."""
-    lines = [f"questions → {folder / 'questions.jsonl'}"]
-    if number > 1:
-        questions, kept = (
-            quote(str(folder / f"{name}.jsonl")) for name in ("questions", "diverse")
-        )
-        lines.append(f"next: knowgate kb filter {questions} --out {kept}")
-        lines.append(f"      knowgate measure --questions {kept} --out run")
-    return lines
+def _filtered(questions: Path, filters: FilterOptions) -> Counter[str] | None:
+    """Write the questions that differ beside all; count the others, None where too few are left."""
+    kept = questions.with_name("diverse.jsonl")
+    off = filters.semantic is SemanticMethod.OFF
+    try:
+        with progress_bar("filtering") as advance:
+            found = filter_questions_file(
+                questions,
+                kept,
+                kept.with_name("dropped.jsonl"),
+                None if off else BiEncoderScorer(),
+                filters.settings(),
+                on_progress=lambda _stage, done, total: advance(done, total),
+            )
+    except InputError as error:
+        err.print(f"not filtered: {error}", markup=False)
+        return None
+    total = len(found.kept) + len(found.dropped)
+    lines = [f"{len(found.kept)} of {total} questions differ enough → {kept}"]
+    lines += [f"  {line}" for line in found.reasons()]
+    lines.append(f"next: knowgate measure --questions {quote(str(kept))} --out run")
+    out.print("\n".join(lines), markup=False)
+    return Counter(one.reason for one in found.dropped)

@@ -8,6 +8,7 @@ from shlex import quote
 from typing import Annotated
 
 import typer
+from pydantic import Field
 
 from ...guard.errors import InputError
 from ...guard.files import require_new_folder
@@ -22,13 +23,10 @@ from ..data.graph import (
     graph_properties,
     load_graph,
 )
-from ._app import app
 from ._console import out, print_figures, prints_figures, progress_bar
+from ._options import Pairs, parse_pairs
 
-kg_app = typer.Typer(
-    no_args_is_help=True, help="From a knowledge graph to questions for `knowgate eval uaqfact`."
-)
-app.add_typer(kg_app, name="kg")
+kg_app = typer.Typer(no_args_is_help=True)
 
 _GRAPH = typer.Argument(
     metavar="GRAPH",
@@ -46,26 +44,46 @@ _TEMPLATES = typer.Option(
 )
 _INCLUDE = typer.Option(help="Only these properties, by IRI or its last part. Repeatable.")
 _EXCLUDE = typer.Option(help="Never these properties, likewise. Repeatable.")
-_MIN_FACTS = typer.Option(min=1, help="Fewest facts of a property.")
-_MAX_VALUES = typer.Option(min=1, help="Most answers of one question.")
-_FUNCTIONAL = typer.Option(help="Properties with one value a subject: any, only, never.")
-_LOCAL_NAMES = typer.Option(
-    "--local-names", help="Name properties without a label after their IRI."
+_PROPERTIES = typer.Option(
+    metavar="NAME=VALUE",
+    help="Which others are used: min_facts=5 (fewest facts of a property), max_values=5 (most "
+    "answers of one question), functional=any, only or never (those with one value a subject), "
+    "local_names=false (name those without a label after their IRI).",
 )
 _SEED = typer.Option(help="The same seed gives the same files.")
 _USER_AGENT = typer.Option(help="Endpoint: who asks; put an address to reach you in it.")
-_PAUSE = typer.Option(help="Endpoint: seconds between two requests.")
-_TIMEOUT = typer.Option(help="Endpoint: seconds for one request.")
-_DEADLINE = typer.Option(help="Endpoint: seconds for all requests.")
-_MAX_FACTS = typer.Option(min=1, help="Endpoint: most facts fetched of each property.")
 _SUBJECTS = typer.Option(help="Endpoint: SPARQL pattern; facts of these ?s only.")
-_PAGE_SIZE = typer.Option(min=1, help="Endpoint: rows per request.")
+_ENDPOINT = typer.Option(
+    metavar="NAME=VALUE",
+    help="How an endpoint is asked: pause=0.5 (seconds between two requests), timeout=65 (for "
+    "one request), deadline=1800 (for all), page_size=5000 (rows per request), most_facts=20000 "
+    "(of each property).",
+)
 _DRY_RUN = typer.Option("--dry-run", help="List the properties and why some are left out.")
 
 
+class PropertyOptions(Pairs):
+    """Which properties are used, as `--properties` names it."""
+
+    min_facts: int = 5
+    max_values: int = 5
+    functional: str = "any"
+    local_names: bool = False
+
+
+class EndpointOptions(Pairs):
+    """How an endpoint is asked, as `--endpoint` names it."""
+
+    pause: float = EndpointSettings().pause
+    timeout: float = EndpointSettings().timeout
+    deadline: float = EndpointSettings().deadline
+    page_size: int = Field(EndpointSettings().page_size, ge=1)
+    most_facts: int = Field(EndpointSettings().most_facts, ge=1)
+
+
 @kg_app.callback()
-def _group() -> None:
-    pass
+def kg() -> None:
+    """From a knowledge graph to questions for `knowgate eval uaqfact`."""
 
 
 @kg_app.command()
@@ -81,21 +99,14 @@ def generate(
     templates: Annotated[list[Path] | None, _TEMPLATES] = None,
     include: Annotated[list[str] | None, _INCLUDE] = None,
     exclude: Annotated[list[str] | None, _EXCLUDE] = None,
-    min_facts: Annotated[int, _MIN_FACTS] = 5,
-    max_values: Annotated[int, _MAX_VALUES] = 5,
-    functional: Annotated[str, _FUNCTIONAL] = "any",
-    local_names: Annotated[bool, _LOCAL_NAMES] = False,
+    properties: Annotated[str | None, _PROPERTIES] = None,
     seed: Annotated[int, _SEED] = 0,
     user_agent: Annotated[str, _USER_AGENT] = EndpointSettings().user_agent,
-    pause: Annotated[float, _PAUSE] = 0.5,
-    timeout: Annotated[float, _TIMEOUT] = 65.0,
-    deadline: Annotated[float, _DEADLINE] = 1800.0,
-    max_facts: Annotated[int, _MAX_FACTS] = 20_000,
     subjects: Annotated[str, _SUBJECTS] = "",
-    page_size: Annotated[int, _PAGE_SIZE] = 5000,
+    endpoint: Annotated[str | None, _ENDPOINT] = None,
     dry_run: Annotated[bool, _DRY_RUN] = False,
 ) -> None:
-    """Unanswerable questions, their answerable twins, and the facts behind them.
+    """Write unanswerable questions, their answerable twins, and the facts behind them.
 
     Intersections that are empty, times in which nothing holds, and choices between two
     wrong options, each checked against the graph, in the layout that `knowgate eval
@@ -103,21 +114,18 @@ def generate(
 
     Example: `knowgate kg generate graph.ttl --lang en,zh --out questions`
     """
-    rules = PropertyRules(
-        tuple(include or ()), tuple(exclude or ()), min_facts, max_values, functional, local_names
-    )
+    chosen = parse_pairs("--properties", properties, PropertyOptions)
+    rules = PropertyRules(tuple(include or ()), tuple(exclude or ()), **chosen.model_dump())
     settings = GenerationSettings(
         tuple(_parts(lang)), _types(types), per_type, examples, rules, seed=seed
     )
-    endpoint = EndpointSettings(
-        user_agent, pause, timeout, deadline, page_size=page_size, most_facts=max_facts,
-        subjects=subjects,
-    )  # fmt: skip
+    asked = parse_pairs("--endpoint", endpoint, EndpointOptions)
+    how = EndpointSettings(user_agent=user_agent, subjects=subjects, **asked.model_dump())
     texts = Templates(templates or ())
     for language in settings.languages:
         texts.require(language)
     _check_output(out_dir, dry_run=dry_run)
-    loaded = _loaded(graph, settings, _parts(label_fallback), endpoint)
+    loaded = _loaded(graph, settings, _parts(label_fallback), how)
     if out_dir is None or dry_run:
         _show_properties(loaded, settings, texts)
     else:

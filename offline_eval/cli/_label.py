@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...guard.errors import InputError, require_extra
-from ._app import app
 from ._console import only_figures, out, print_figures, print_table, prints_figures
-from ._view import NO_BROWSER, PORT, show
+from ._options import NO_BROWSER, PORT
+from ._view import show
 
 if TYPE_CHECKING:
     from ...calibration import Interval
@@ -40,7 +40,6 @@ _CRITERION = typer.Option(
 _NAMES = typer.Option("--show-names", help="With --consensus: say who said what.")
 
 
-@app.command()
 @prints_figures
 def label(
     run: Annotated[Path, _RUN],
@@ -63,12 +62,12 @@ def label(
 
     Example: `knowgate label run --annotator anna --sample 100`
     """
-    _require_one(annotator, consensus, show_agreement, export)
     _require_fitting(
-        {"--annotator": annotator is not None, "--consensus": consensus is not None},
-        {"--sample": sample, "--seed": seed, "--criterion": criterion},
-        show_names=show_names,
-    )
+        {"--annotator": annotator, "--consensus": consensus, "--agreement": show_agreement,
+         "--export": export},
+        {"--sample": ("--annotator", sample), "--seed": ("--annotator", seed),
+         "--criterion": ("--annotator", criterion), "--show-names": ("--consensus", show_names)},
+    )  # fmt: skip
     if only_figures() and (annotator or consensus):
         raise InputError(
             "goes with --agreement and --export only", where="--json", hint="leave it out"
@@ -96,24 +95,17 @@ def label(
         _print_agreement(found)
 
 
-def _require_one(*modes: object) -> None:
-    if sum(bool(mode) for mode in modes) != 1:
-        raise InputError(
-            "exactly one is needed",
-            where="--annotator, --consensus, --agreement, --export",
-            hint="name one of them",
-        )
+def _require_fitting(modes: Mapping[str, object], needs: Mapping[str, tuple[str, object]]) -> None:
+    """Reject options that would have no effect, and all but one mode.
 
-
-def _require_fitting(
-    modes: Mapping[str, bool], annotating: Mapping[str, object], *, show_names: bool
-) -> None:
-    """Reject options that would have no effect."""
-    needs = {name: "--annotator" for name, given in annotating.items() if given not in (None, [])}
-    if show_names:
-        needs["--show-names"] = "--consensus"
-    for name, mode in needs.items():
-        if not modes[mode]:
+    Raises:
+        InputError: names them.
+    """
+    chosen = [name for name, value in modes.items() if value]
+    if len(chosen) != 1:
+        raise InputError("exactly one is needed", where=", ".join(modes), hint="name one of them")
+    for name, (mode, value) in needs.items():
+        if value not in (None, False, []) and chosen != [mode]:
             raise InputError(f"goes with {mode} only", where=name, hint="leave it out")
 
 

@@ -1,19 +1,16 @@
-"""`knowgate plan`: what can be certified with so many questions, before anything is measured."""
+"""What so many questions can certify, before anything is measured: `calibrate --dry-run`."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from ...guard.errors import InputError
-from ..data import PassageKind, QuestionRecord
+from ..data import QuestionRecord
 from ..run import LeaveOut
 from ..suites.ookb import sizes_of_units
-from ._app import app
-from ._console import out, print_figures, prints_figures
+from ._console import out, print_figures
 
 if TYPE_CHECKING:
     from ...calibration.risk import LeakPlan
@@ -22,46 +19,13 @@ _UNITS = {LeaveOut.SOURCE: "passages", LeaveOut.PAGE: "pages", LeaveOut.TOPIC: "
 _TABLE = (20, 30, 50, 75, 100, 150, 200, 300, 500, 1000)
 
 
-@app.command()
-@prints_figures
 def plan(
-    questions: Annotated[
-        Path, typer.Option(help="KnowOrNot question document (.json), JSON lines (.jsonl), or CSV.")
-    ],
-    unanswerable: Annotated[
-        Path | None,
-        typer.Option(
-            help="Questions that the documents do not answer, as for `measure`: what these can "
-            "certify is printed too."
-        ),
-    ] = None,
-    risk: Annotated[float, typer.Option(help="Bound α on the leak that is wanted.")] = 0.1,
-    delta: Annotated[
-        float, typer.Option(help="Probability δ that the bound fails by bad luck in the draw.")
-    ] = 0.1,
-    passage: Annotated[
-        PassageKind | None,
-        typer.Option(
-            help="What a passage holds, as for `measure`; questions that share one count "
-            "as one piece of evidence. Not used with --served."
-        ),
-    ] = None,
-    leave_out: Annotated[
-        LeaveOut,
-        typer.Option(
-            help="What is left out, as for `measure`: questions count as one piece of evidence "
-            "where it is the same."
-        ),
-    ] = LeaveOut.SOURCE,
-    served: Annotated[
-        bool | None,
-        typer.Option(
-            help="The questions are for `measure` with --chain or --documents, which leaves out "
-            "what they name as source; otherwise for their own passages.  [default: served, if "
-            "every question names its source and not every one its passage]",
-            show_default=False,
-        ),
-    ] = None,
+    questions: Path | None,
+    unanswerable: Path | None,
+    *,
+    risk: float,
+    delta: float,
+    leave_out: LeaveOut,
 ) -> None:
     """Say what can be certified with these questions, and with 20 to 1,000 like them.
 
@@ -69,32 +33,32 @@ def plan(
     from the test of the certificate; what a policy would abstain from needlessly comes from
     the same test on simulated scores. Nothing is measured and no model is asked.
 
-    Example: `knowgate plan --questions kb.jsonl --risk 0.1`
+    Args:
+        questions: file of questions. They are taken for ones that are asked of documents where
+            all name their source and not all their passage, else of their own passages.
+        unanswerable: file of questions that the documents do not answer.
+        risk: bound α that is wanted.
+        delta: probability δ that the bound fails.
+        leave_out: what is one piece of evidence.
+
+    Raises:
+        InputError: no questions are named, or a file cannot be used.
     """
     from ...calibration.risk import LeakPlan
     from ...guard.policy import Guarantee
 
-    for name, value in (("--risk", risk), ("--delta", delta)):
-        if not 1e-9 <= value <= 1 - 1e-9:
-            raise InputError(
-                f"must be between 0 and 1, not {value:g}", where=name, hint="name one such as 0.1"
-            )
+    if questions is None:
+        raise InputError("is missing", where="--questions", hint="name a file of questions")
     records = QuestionRecord.read(questions, need_answer=False)
-    if served is None:
-        served = all(one.source for one in records) and not all(one.passage for one in records)
-    sizes = sizes_of_units(questions, leave_out, passage, served=served)
+    named = all(one.source for one in records)
+    served = named and not all(one.passage for one in records)
+    sizes = sizes_of_units(questions, leave_out, None, served=served)
     level = Guarantee.level_of(delta, 1)
     found = LeakPlan.of(sizes, risk, delta=level)
     rows = [LeakPlan.of(_like(sizes, count), risk, delta=level) for count in _TABLE]
-    named = served or all(one.source for one in records)
     note = _note(questions, leave_out, len(sizes), served=served) if named else ""
-    units = _UNITS[leave_out]
-    for line in [
-        _verdict(found, risk, delta, units),
-        *filter(None, [note]),
-        "",
-        *_table(found, rows),
-    ]:
+    lines = [_verdict(found, risk, delta, _UNITS[leave_out]), *filter(None, [note]), ""]
+    for line in (*lines, *_table(found, rows)):
         out.print(line, markup=False)
     figures: dict[str, Any] = {"plan": found, "table": rows}
     if unanswerable is not None:
@@ -124,7 +88,7 @@ def _note(questions: Path, leave_out: LeaveOut, count: int, *, served: bool) -> 
         return ""
     if served:
         return f"Where the documents name no sections, whole pages are left out: {other} count."
-    return f"Asked of documents (--served), with their sources left out, {other} count."
+    return f"Asked of documents, with their sources left out, {other} count."
 
 
 def _like(sizes: list[int], questions: int) -> list[int]:

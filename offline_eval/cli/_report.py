@@ -7,25 +7,16 @@ from typing import Annotated
 
 import typer
 
-from ._app import app
 from ._console import err, out, print_figures, prints_figures
+from ._options import FAIL_IF
 
 _FORMATS = typer.Option(
     "--format",
     help="Files to write, comma-separated: html, md, json, csv (one line per reply), junit (for "
     "CI systems).",
 )
-_FAIL_IF = typer.Option(
-    "--fail-if",
-    metavar="EXPRESSION",
-    help="A gate: exit code 1 where this holds, or is undefined, such as 'abstention_rate<0.9' or "
-    "'abstention_rate.low<85%'. NAME OP NUMBER, where NAME is a path in report.json. May be given "
-    "more than once. If more than 5 % of the rows failed, that is a failed gate, too, unless an "
-    "expression names 'failed'.",
-)
 
 
-@app.command()
 @prints_figures
 def report(
     run: Annotated[Path, typer.Argument(help="A run folder, finished or not.")],
@@ -47,7 +38,7 @@ def report(
             "installed."
         ),
     ] = None,
-    fail_if: Annotated[list[str] | None, _FAIL_IF] = None,
+    fail_if: Annotated[list[str] | None, FAIL_IF] = None,
     system: Annotated[
         list[str] | None,
         typer.Option(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...guard.errors import InputError, require_extra
-from ._app import app
 from ._console import only_figures, out, print_figures, prints_figures, progress_bar
-from ._view import NO_BROWSER, PORT, show
+from ._options import NO_BROWSER, PORT
+from ._view import show
 
 if TYPE_CHECKING:
     from ..judging.labelling import ReviewSession
@@ -25,7 +25,6 @@ _KEYS = "a answers it after all · n does not · u unsure · s skip · q quit"
 _VERDICTS = {"a": "answered", "n": "not_answered", "u": "unsure"}
 
 
-@app.command()
 @prints_figures
 def review(
     run: Annotated[Path, _RUN],

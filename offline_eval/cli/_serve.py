@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import Field
 
 from ...guard import DecisionLog, Guard, GuardOptions, Policy
 from ...guard.errors import InputError, require_extra
 from ...guard.files import read_json
 from ...guard.prompts import Prompt
-from ._app import app
 from ._console import out
+from ._options import Pairs, parse_pairs
 
 if TYPE_CHECKING:
     from ...adapters.serve import ProxyOptions, Upstream
@@ -25,7 +26,23 @@ _SHORTEST_TOKEN = 16
 _CONTEXT_SLOTS = frozenset({"context", "question"})
 
 
-@app.command()
+class LimitOptions(Pairs):
+    """What the service takes on, as `--limits` names it."""
+
+    concurrency: int = Field(1024, ge=1)
+    queue: int = Field(1024, ge=0)
+    queue_seconds: float = Field(10.0, ge=0.001)
+    body_bytes: int = Field(8 * 2**20, ge=1)
+    batch: int = Field(256, ge=1)
+    upstream_seconds: float = Field(60.0, ge=0.001)
+    retriever_seconds: float = Field(10.0, ge=0.001)
+    drain_seconds: float = Field(30.0, ge=0)
+    notice_seconds: float = Field(0.0, ge=0)
+
+
+_ELSEWHERE = {"upstream_seconds", "retriever_seconds", "drain_seconds", "notice_seconds"}
+
+
 def serve(
     policy: Annotated[Path | None, typer.Option(help="The policy that decides.")] = None,
     guard: Annotated[
@@ -66,11 +83,11 @@ def serve(
     upstream_model: Annotated[
         str | None, typer.Option(help="Model to ask in place of the one in the request.")
     ] = None,
-    upstream_seconds: Annotated[
-        float, typer.Option(min=0.001, help="Deadline of a reply; of a stream, of each piece.")
-    ] = 60.0,
     retries: Annotated[
-        int, typer.Option(min=0, max=10, help="Further attempts after a failure that may pass.")
+        int,
+        typer.Option(
+            min=0, max=10, help="Further calls of the upstream after a failure that may pass."
+        ),
     ] = 2,
     retriever: Annotated[
         str | None,
@@ -79,9 +96,6 @@ def serve(
             "to documents; asked where a chat request brings no passages."
         ),
     ] = None,
-    retriever_seconds: Annotated[
-        float, typer.Option(min=0.001, help="Deadline of a retrieval.")
-    ] = 10.0,
     prompt: Annotated[
         Path | None,
         typer.Option(help="Text with {context} and {question}, in place of the user's message."),
@@ -89,22 +103,18 @@ def serve(
     replies: Annotated[
         Path | None, typer.Option(help='JSON: reason → reply on abstention, or "default" for all.')
     ] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Requests worked on at once.")] = 1024,
-    queue: Annotated[
-        int, typer.Option(min=0, help="Requests that wait; further ones get 429.")
-    ] = 1024,
-    queue_seconds: Annotated[
-        float, typer.Option(min=0.001, help="Then a request that still waits gets 429.")
-    ] = 10.0,
-    body_bytes: Annotated[int, typer.Option(min=1, help="Most bytes of a request.")] = 8 * 2**20,
-    batch: Annotated[int, typer.Option(min=1, help="Most questions in a batch.")] = 256,
-    drain_seconds: Annotated[
-        float, typer.Option(min=0, help="After SIGTERM, wait so long for requests under way.")
-    ] = 30.0,
-    notice_seconds: Annotated[
-        float,
-        typer.Option(min=0, help="After SIGTERM, answer 503 at least so long before the end."),
-    ] = 0.0,
+    limits: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="concurrency=1024 (requests worked on at once), queue=1024 (that wait; further "
+            "ones get 429), queue_seconds=10 (then one that still waits gets 429), "
+            "body_bytes=8388608, batch=256 (questions in one), upstream_seconds=60 (deadline of "
+            "a reply; of a stream, of each piece), retriever_seconds=10; after SIGTERM "
+            "drain_seconds=30 (wait so long for requests under way) and notice_seconds=0 (answer "
+            "503 at least so long before the end).",
+        ),
+    ] = None,
 ) -> None:
     """Serve the guard over HTTP, and as a proxy in front of an OpenAI-compatible model.
 
@@ -118,23 +128,17 @@ def serve(
     from ...adapters import serve as http
 
     token = served_token()
-    limits = http.ServeLimits(
-        concurrency=concurrency,
-        queue=queue,
-        queue_seconds=queue_seconds,
-        body_bytes=body_bytes,
-        batch=batch,
-    )
+    bounds = parse_pairs("--limits", limits, LimitOptions)
     proxied: ProxyOptions | None = None
     if upstream is not None:
         model = http.Upstream(
             upstream,
             key=os.environ.get(_KEY) or None,
             model=upstream_model,
-            seconds=upstream_seconds,
+            seconds=bounds.upstream_seconds,
             retries=retries,
         )
-        proxied = _proxied(model, retriever, retriever_seconds, prompt)
+        proxied = _proxied(model, retriever, bounds.retriever_seconds, prompt)
     elif retriever is not None or prompt is not None:
         raise InputError(
             "--retriever and --prompt belong to the proxy",
@@ -146,7 +150,11 @@ def serve(
         watching = _Watching(shadow, log, monitor)
         served = _guard(policy, guard, scorer, watching, uncalibrated=uncalibrated)
         application = http.create_app(
-            served, token=token, proxy=proxied, replies=said, limits=limits
+            served,
+            token=token,
+            proxy=proxied,
+            replies=said,
+            limits=http.ServeLimits(**bounds.model_dump(exclude=_ELSEWHERE)),
         )
         listens = f"[{host}]" if ":" in host else host
         line = f"serving on http://{listens}:{listening.getsockname()[1]}"
@@ -156,7 +164,10 @@ def serve(
         out.print(line, markup=False)
         out.file.flush()
         http.serve(
-            application, listening, drain_seconds=drain_seconds, notice_seconds=notice_seconds
+            application,
+            listening,
+            drain_seconds=bounds.drain_seconds,
+            notice_seconds=bounds.notice_seconds,
         )
 
 

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from ...guard.errors import InputError
-from ..policies import shadow_report, write_labelled_questions
+from .. import policies
 from ..report import Document, ReportWriter, percent
-from ._app import app
 from ._console import err, out, print_figures, prints_figures, progress_bar
+from ._options import FAIL_IF
 
 _LOGS = typer.Argument(metavar="LOGS", help="Files or folders of knowgate.guard.DecisionLog.")
 _LABELS = typer.Option(
@@ -27,17 +27,10 @@ _QUESTIONS = typer.Option(
     help="With --labels: write the questions that they call answerable or not into this folder, "
     "for `knowgate measure` (--questions answerable.jsonl --unanswerable unanswerable.jsonl).",
 )
-_FAIL_IF = typer.Option(
-    "--fail-if",
-    metavar="EXPRESSION",
-    help="A gate: exit code 1 where this holds, such as 'abstention>0.2' or "
-    "'labels.leak.high>5%'. Needs --out. May be given more than once.",
-)
 
 
-@app.command("shadow-report")
 @prints_figures
-def shadow_report_command(
+def shadow_report(
     logs: Annotated[list[Path], _LOGS],
     labels: Annotated[Path | None, _LABELS] = None,
     compare: Annotated[list[Path] | None, _COMPARE] = None,
@@ -49,7 +42,7 @@ def shadow_report_command(
     ] = None,
     out_dir: Annotated[Path | None, _OUT] = None,
     questions_out: Annotated[Path | None, _QUESTIONS] = None,
-    fail_if: Annotated[list[str] | None, _FAIL_IF] = None,
+    fail_if: Annotated[list[str] | None, FAIL_IF] = None,
 ) -> None:
     """Say what enforcing a guard would have changed, from its decisions in shadow mode.
 
@@ -62,7 +55,7 @@ def shadow_report_command(
     if questions_out is not None and labels is None:
         raise InputError("needs labels", where="--questions-out", hint="name a file with --labels")
     with progress_bar("reading decisions") as advance:
-        document = shadow_report(
+        document = policies.shadow_report(
             logs,
             labels=labels,
             compare=compare or (),
@@ -77,7 +70,7 @@ def shadow_report_command(
     for warning in document.warnings:
         err.print(f"warning: {warning}", style="yellow", markup=False)
     if questions_out is not None and labels is not None:
-        for line in write_labelled_questions(questions_out, labels, logs, guard, policy):
+        for line in policies.write_labelled_questions(questions_out, labels, logs, guard, policy):
             out.print(line, markup=False)
     for line in gates:
         err.print(f"gate failed: {line}", markup=False)

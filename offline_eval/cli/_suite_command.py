@@ -1,13 +1,18 @@
-"""`knowgate eval …`: a command for every suite, built from the model of its settings."""
+"""`knowgate measure` and `knowgate eval …`: commands made of the settings of a suite.
+
+A setting that names something is an option; the numbers and switches that few people change are
+given as `--set name=value`.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import typer
 from pydantic import ValidationError
@@ -27,15 +32,17 @@ from ..suites import (
     run_suite,
     suite_names,
 )
-from ._app import app
-from ._call_options import RAY_OPTIONS, CallOptions, EngineName
-from ._call_progress import call_stages
-from ._command_group import with_help_mode
-from ._console import err, out, print_figures, print_table, prints_figures
-from ._project_file import item_type
+from ..suites.ookb import MEASURE
+from ._app import command_of
+from ._console import call_progress, err, out, print_figures, print_table, prints_figures
+from ._options import CALLS, CALLS_ON_RAY, CallOptions
 
-_SYSTEMS, _CALLS = "Systems under test", "Calls"
+_SYSTEMS = "Systems under test"
+# Numbers that have an option of their own.
+_COMMON = ("limit", "seed", "top_k")
+_SECONDS_PER_CALL = 120.0
 AnySuite = Suite[Any, Any, Any, Any]
+Command = Callable[..., None]
 
 SettingsT = TypeVar("SettingsT", bound=SuiteSettings)
 
@@ -51,72 +58,95 @@ class SuiteGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command; that of a suite is made when it is asked for."""
         if cmd_name in suite_names() or cmd_name.startswith("python:"):
-            return suite_command(find_suite(cmd_name), cmd_name)
+            return command_of(suite_function(find_suite(cmd_name)), cmd_name)
         return super().get_command(ctx, cmd_name)
 
 
-suites = typer.Typer(
-    cls=SuiteGroup, no_args_is_help=True, help="Run a suite of cases into a run folder."
-)
-app.add_typer(suites, name="eval")
+eval_app = typer.Typer(cls=SuiteGroup, no_args_is_help=True)
 
 
-def suite_command(suite: AnySuite, name: str) -> Any:
-    """Make the command of a suite.
-
-    Args:
-        suite: see `suite_function`.
-        name: of the command.
-    """
-    holder = typer.Typer(rich_markup_mode="markdown", add_completion=False)
-    holder.command(name)(suite_function(suite))
-    return with_help_mode(typer.main.get_command(holder))
+@eval_app.callback()
+def eval_() -> None:
+    """Run a suite of cases into a run folder."""
 
 
-def suite_function(suite: AnySuite) -> Callable[..., None]:
+def suite_function(suite: AnySuite) -> Command:
     """Make the function of the command of a suite.
 
     Args:
         suite: its settings become options; its docstring is the help.
     """
-    options = setting_options(suite.settings)
-    shared = _shared_options(suite)
 
     def command(**given: Any) -> None:
-        own = {field: given.pop(field) for field in options}
-        _run(suite, settings_of(suite.settings, own), given)
+        _run(suite, settings_of(suite.settings, given), given)
 
-    return prints_figures(
-        with_options(command, [*options.values(), *shared], inspect.getdoc(type(suite)))
-    )
+    command.__doc__ = inspect.getdoc(type(suite))
+    options = {**setting_options(suite.settings), **_shared_options(suite)}
+    return prints_figures(with_options(options.values())(command))
 
 
-def with_options(
-    command: Callable[..., None], options: Iterable[inspect.Parameter], doc: str | None
-) -> Callable[..., None]:
-    """Give a function the options of a command, and its help.
+def with_options(options: Iterable[inspect.Parameter]) -> Callable[[Command], Command]:
+    """Give a function that takes keyword arguments the options of a command.
 
     Args:
-        command: takes the values as keyword arguments.
         options: in the order of the help, but required ones first.
-        doc: the help.
     """
     # Required options first: Python wants it so.
     parameters = sorted(options, key=lambda one: one.default is not inspect.Parameter.empty)
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in parameters}
-    command.__doc__ = doc
-    return command
+
+    def decorated(command: Command) -> Command:
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        return command
+
+    return decorated
 
 
 # -- options from settings ----------------------------------------------------------
 
 
 def setting_options(model: type[SuiteSettings]) -> dict[str, inspect.Parameter]:
-    """Return an option for each field of the settings, by field."""
+    """Return an option for each field of the settings, and one for the further numbers."""
     own = [name for name in model.model_fields if name not in SuiteSettings.model_fields]
     names = [*own, *SuiteSettings.model_fields]
-    return {name: _option(name, model.model_fields[name]) for name in names}
+    further = _further(model)
+    options = {
+        name: _option(name, model.model_fields[name]) for name in names if name not in further
+    }
+    if further:
+        texts = (
+            f"{_option_name(name, model.model_fields[name]).removeprefix('--')}: "
+            f"{(field.description or '').rstrip('.')}"
+            + (f" [{field.default}]" if field.default is not None else "")
+            for name, field in further.items()
+        )
+        text = f"Further settings as name=value: {'; '.join(texts)}."
+        options["further"] = _parameter("further", list[str] | None, "--set", text)
+    return options
+
+
+def _further(model: type[SuiteSettings]) -> dict[str, FieldInfo]:
+    """The settings that are numbers or switches with a default."""
+    return {
+        name: field
+        for name, field in model.model_fields.items()
+        if name not in _COMMON
+        and item_type(field.annotation)[0] in (int, float, bool)
+        and not item_type(field.annotation)[1]
+    }
+
+
+def item_type(annotation: Any) -> tuple[Any, bool]:
+    """Return the type of a value, without `None` and `Annotated`, and whether it is a list."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return item_type(get_args(annotation)[0])
+    if origin in (Union, UnionType):
+        kinds = [one for one in get_args(annotation) if one is not type(None)]
+        return item_type(kinds[0]) if len(kinds) == 1 else (str, False)
+    if origin in (list, tuple, set, frozenset):
+        return item_type(get_args(annotation)[0])[0], True
+    return annotation, False
 
 
 def _option(name: str, field: FieldInfo) -> inspect.Parameter:
@@ -135,25 +165,26 @@ def _option(name: str, field: FieldInfo) -> inspect.Parameter:
         kind = list[Path] if item is Path else list[str]
     required = field.is_required()
     if not required and (several or default is None):
-        kind, shown = kind | None, None
-    else:
-        shown = _plain(default)
+        kind, default = kind | None, None
     extra = field.json_schema_extra
     panel: Any = extra.get("panel") if isinstance(extra, dict) else None
-    info = typer.Option(option_of(name, field), help=help_text.strip(), rich_help_panel=panel)
-    return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=inspect.Parameter.empty if required else shown,
-        annotation=Annotated[kind, info],
-    )
+    default = inspect.Parameter.empty if required else _plain(default)
+    return _parameter(name, kind, _option_name(name, field), help_text.strip(), default, panel)
 
 
-def option_of(name: str, field: FieldInfo) -> str:
-    """Return the name of the option of a field."""
+def _option_name(name: str, field: FieldInfo) -> str:
     extra = field.json_schema_extra
     given = extra.get("option") if isinstance(extra, dict) else None
     return str(given) if given else f"--{name.replace('_', '-')}"
+
+
+def _parameter(
+    name: str, kind: Any, option: str, help_text: str, default: Any = None, panel: str | None = None
+) -> inspect.Parameter:
+    info = typer.Option(option, help=help_text, rich_help_panel=panel)
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info]
+    )
 
 
 def _choices(item: Any) -> list[str]:
@@ -171,15 +202,26 @@ def _plain(value: Any) -> Any:
 def settings_of(model: type[SettingsT], given: Mapping[str, Any]) -> SettingsT:
     """Make settings of the values of options; None is an option that was not given.
 
+    Args:
+        model: of the settings.
+        given: options of the command, those of the settings among them.
+
     Raises:
         InputError: a value cannot be used; names the option.
     """
-    values = {}
-    for name, value in given.items():
-        if value is None:
-            continue
-        item, several = item_type(model.model_fields[name].annotation)
-        values[name] = _split(value) if several and item not in (str, Path) else value
+    further = {_option_name(name, field)[2:]: name for name, field in _further(model).items()}
+    values: dict[str, Any] = {}
+    for name in model.model_fields:
+        value = given.get(name)
+        if value is not None:
+            item, several = item_type(model.model_fields[name].annotation)
+            values[name] = _split(value) if several and item not in (str, Path) else value
+    for part in _split(given.get("further") or ()):
+        option, _, value = (piece.strip() for piece in part.partition("="))
+        if option.replace("_", "-") not in further or not value:
+            hint = f"write name=value; there are: {', '.join(further)}"
+            raise InputError(f"there is no setting {part[:60]!r}", where="--set", hint=hint)
+        values[further[option.replace("_", "-")]] = value
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -201,7 +243,9 @@ def _bad_value(model: type[SuiteSettings], error: ValidationError) -> InputError
         if fault["type"] != "value_error":
             what = f"{what}, not {str(fault['input'])[:60]!r}"
         hint = own_hint or hint
-    return InputError(what, where=option_of(name, field), hint=hint)
+    option = _option_name(name, field)
+    where = f"--set {option.removeprefix('--')}" if name in _further(model) else option
+    return InputError(what, where=where, hint=hint)
 
 
 def _split(texts: Iterable[object]) -> list[str]:
@@ -212,38 +256,28 @@ def _split(texts: Iterable[object]) -> list[str]:
 # -- options of every suite -----------------------------------------------------------
 
 
-def _shared_options(suite: AnySuite) -> list[inspect.Parameter]:
+def _shared_options(suite: AnySuite) -> dict[str, inspect.Parameter]:
+    calls = CALLS_ON_RAY if suite.on_ray else CALLS
     found = [
-        shared("out_dir", Path | None, "--out", "Run folder; resumed if it exists."),
-        shared("dry_run", bool, "--dry-run", "Count the cases; ask and write nothing.", False),
-        shared("retry_failed", bool, "--retry-failed", "Ask again for rows with an error.", False),
-        shared("timeout", float | None, "--timeout", "Seconds per case.", None, _CALLS),
-        shared("concurrency", int, "--concurrency", "Calls at once.", 8, _CALLS),
+        _parameter("out_dir", Path | None, "--out", "Run folder; resumed if it exists."),
+        _parameter("dry_run", bool, "--dry-run", "Count the cases; ask and write nothing.", False),
+        _parameter(
+            "retry_failed", bool, "--retry-failed", "Ask again for rows with an error.", False
+        ),
+        _parameter("calls", str | None, "--calls", str(calls.help)),
     ]
-    if inspect.iscoroutinefunction(suite.answer):
-        found += [
-            shared("rate", float | None, "--rate", "Calls per second at most.", None, _CALLS),
-            shared("max_attempts", int | None, "--max-attempts", "Attempts per call.", 3, _CALLS),
-        ]
-    if suite.on_ray:
-        default = {"engine": EngineName.LOCAL}
-        found += [
-            shared(name, kind, option, text, default.get(name), _CALLS)
-            for name, (kind, option, text) in RAY_OPTIONS.items()
-        ]
     if suite.takes_model:
-        model = suite.default_model
         found += [
-            shared(
+            _parameter(
                 "model",
                 str,
                 "--model",
                 "embedded, smollm2, a model folder, gguf:FILE, provider:model, "
                 "python:module:attribute, or replay.",
-                model or inspect.Parameter.empty,
+                suite.default_model or inspect.Parameter.empty,
                 _SYSTEMS,
             ),
-            shared(
+            _parameter(
                 "guard",
                 list[str] | None,
                 "--guard",
@@ -252,7 +286,7 @@ def _shared_options(suite: AnySuite) -> list[inspect.Parameter]:
                 None,
                 _SYSTEMS,
             ),
-            shared(
+            _parameter(
                 "scorer",
                 str | None,
                 "--scorer",
@@ -262,43 +296,30 @@ def _shared_options(suite: AnySuite) -> list[inspect.Parameter]:
                 _SYSTEMS,
             ),
         ]
-    return found
-
-
-def shared(
-    name: str, kind: Any, option: str, help_text: str, default: Any = None, panel: str | None = None
-) -> inspect.Parameter:
-    return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=default,
-        annotation=Annotated[kind, typer.Option(option, help=help_text, rich_help_panel=panel)],
-    )
+    return {one.name: one for one in found}
 
 
 # -- what the command does --------------------------------------------------------------
 
 
 def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> None:
-    names = {one.name for one in fields(CallOptions)}
-    calls = CallOptions(**{name: value for name, value in given.items() if name in names})
-    limits, pool = calls.limits(), calls.pool()
-    if not inspect.iscoroutinefunction(suite.answer):
-        # Whole batches have no deadline of their own unless one is asked for.
-        limits = replace(limits, timeout=given["timeout"])
-    guards = tuple(given.get("guard") or ())
-    choice = ModelChoice(given.get("model", ""), guards, given.get("scorer"), limits)
+    calls = CallOptions.parse(given["calls"], on_ray=suite.on_ray)
+    # Whole batches have no deadline of their own unless one is asked for.
+    asks_one_by_one = inspect.iscoroutinefunction(suite.answer)
+    limits = calls.limits(timeout=_SECONDS_PER_CALL if asks_one_by_one else None)
+    guards = tuple(given.get("guard") or ()) if suite.takes_model else ()
+    scorer = given.get("scorer") if suite.takes_model else None
+    choice = ModelChoice(str(given.get("model", "")), guards, scorer, limits)
     if given["dry_run"]:
         _show(plan_suite(suite, settings, choice))
         return
-    if given["out_dir"] is None:
-        raise InputError("is missing", where="--out", hint="name the run folder, or --dry-run")
+    folder = _required_out(given)
     if choice.scorer is not None and not guards:
         raise InputError("is for guards", where="--scorer", hint="add --guard, or leave it out")
     notes: list[str] = []
-    with call_stages() as advance:
-        options = RunOptions(limits, given["retry_failed"], pool, advance, notes.append)
-        result = run_suite(suite, settings, given["out_dir"], choice, options)
+    with call_progress() as advance:
+        options = RunOptions(limits, given["retry_failed"], calls.pool(), advance, notes.append)
+        result = run_suite(suite, settings, folder, choice, options)
     ending = suite.ending(result)
     totals = {**asdict(result.totals), "failed": ending.failed, "run": result.folder}
     print_figures({**totals, **ending.values})
@@ -318,6 +339,13 @@ def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> 
         raise typer.Exit(1)
 
 
+def _required_out(given: Mapping[str, Any]) -> Path:
+    folder: Path | None = given["out_dir"]
+    if folder is None:
+        raise InputError("is missing", where="--out", hint="name the run folder, or --dry-run")
+    return folder
+
+
 def _totals(suite: AnySuite, totals: RunTotals) -> list[str]:
     """Return how many rows there are, and what they cost."""
     lines = [f"{totals.total} {suite.rows.name} ({totals.already} were there before)"]
@@ -332,3 +360,59 @@ def _show(found: DryRun) -> None:
     for note in found.notes:
         out.print(note, markup=False)
     print_figures(dict(found.values))
+
+
+# -- measuring --------------------------------------------------------------------
+
+
+def _measure_options() -> list[inspect.Parameter]:
+    options = {**setting_options(MEASURE.settings), **_shared_options(MEASURE)}
+    text = str(MEASURE.settings.model_fields["scorer"].description)
+    options["scorer"] = _parameter(
+        "scorer",
+        list[str] | None,
+        "--scorer",
+        f"{text} Named several times, the scorers are compared.",
+    )
+    options["risk"] = _parameter(
+        "risk",
+        float,
+        "--risk",
+        "Of several scorers: the share α of left-out questions that may pass.",
+        0.05,
+    )
+    return list(options.values())
+
+
+@prints_figures
+@with_options(_measure_options())
+def measure(**given: Any) -> None:
+    """Measure signals to calibrate on: what the guard would see, with the answer and without.
+
+    Each question is asked with its passage in the knowledge base, and with that passage left
+    out. With `--scorer` named several times, all of them judge the same retrieved passages, each
+    into a run below `--out`: printed are AUROC, false abstention where at most `--risk` of the
+    left-out questions pass, time and calls per question, differences with intervals that hold
+    for all pairs together, and the cheapest scorer that no other one is shown to be better than.
+    Calibrate the chosen one on other questions, or name all these runs to `knowgate calibrate`,
+    which divides δ among them.
+
+    What was measured is kept: start the command again to continue.
+
+    Example: `knowgate measure --questions kb.jsonl --out run`
+    """
+    risk, scorers = given.pop("risk"), given.pop("scorer") or []
+    settings = settings_of(MEASURE.settings, {**given, "scorer": next(iter(scorers), None)})
+    if len(scorers) < 2:
+        _run(MEASURE, settings, given)
+        return
+    from ._compare_scorers import compare
+
+    calls = CallOptions.parse(given["calls"])
+    if given["dry_run"]:
+        raise InputError("goes with one --scorer", where="--dry-run", hint="leave one of both out")
+    with call_progress() as advance:
+        options = RunOptions(
+            calls.limits(), retry_failed=given["retry_failed"], on_progress=advance
+        )
+        compare(settings, scorers, _required_out(given), risk, options)

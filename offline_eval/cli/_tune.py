@@ -1,89 +1,172 @@
-"""`knowgate tune …`: adapt a part of the guard to one's own data."""
+"""`knowgate tune`: adapt a part of the guard, or a language model, to one's own data."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from enum import StrEnum
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from ...calibration.training.scenarios import (
+    ScenarioTrainingSettings,
+    check_training,
+    train_scenarios,
+)
 from ...calibration.training.sufficiency import (
     TrainingQuestion,
     TuningReport,
     TuningSettings,
     tune_relevance,
 )
+from ...guard.contracts import LanguageModel
 from ...guard.errors import InputError
 from ...guard.files import new_folder, require_new_folder, write_json
 from ...guard.signals.relevance import scorer_names
 from ..data import KnowledgeBase, PassageKind, QuestionRecord
 from ..data.facts import BuildSettings, build_questions
-from ..systems import load_chat_model
-from ._app import app
-from ._call_progress import call_stages
-from ._console import out, print_figures, prints_figures, progress_bar
+from ..suites.uniknow import TrainedMethod, TrainedVariant, tuning_examples
+from ..systems import EMBEDDED, load_chat_model, local_model
+from ._console import call_progress, out, print_figures, prints_figures, progress_bar
+from ._options import Pairs, parse_pairs
 
 # Makes a folder a tuned scorer, so it comes last.
 _LAST_FILE = "sufficiency.json"
+_ANSWER_TOKENS = 24
+_PER_SIDE = 250
+_RELEVANCE, _SCENARIOS = "Relevance", "Scenarios"
 
-tuning = typer.Typer(no_args_is_help=True, help="Adapt a part of the guard to your own data.")
-app.add_typer(tuning, name="tune")
+
+class Part(StrEnum):
+    """What is adapted."""
+
+    RELEVANCE = "relevance"
+    SCENARIOS = "scenarios"
 
 
-@tuning.command()
+class TrainingOptions(Pairs):
+    """How an adapter is trained, as `--training` names it; by default what suits."""
+
+    epochs: int | None = None
+    learning_rate: float | None = None
+    rank: int | None = None
+    device: str | None = None
+    quantise: bool | None = None
+
+
+_PART = typer.Argument(metavar="relevance|scenarios", help="What is adapted.")
+_OUT = typer.Option("--out", help="Folder to write; new or empty.")
+_MODEL = typer.Option(
+    help="relevance, with --documents: who writes questions, as for `knowgate kb build`: a "
+    "Hugging Face folder, `provider:model`, `python:module:attribute`, or `none` (by rules). "
+    "scenarios: embedded (by default), smollm2, gguf:FILE, or the folder of a causal model."
+)
+_SEED = typer.Option(help="Random seed of splits, draws and training.")
+_QUESTIONS = typer.Option(
+    help="Questions of the knowledge base: a KnowOrNot question document (.json), JSON lines "
+    "(.jsonl), or CSV.",
+    rich_help_panel=_RELEVANCE,
+)
+_DOCUMENTS = typer.Option(
+    help="Where there are no questions: documents, or folders of them, on which --model writes "
+    "some. Repeatable.",
+    rich_help_panel=_RELEVANCE,
+)
+_KB = typer.Option(
+    "--kb",
+    help="With --documents: folder for the questions; continued if it exists.  [default: OUT-kb]",
+    rich_help_panel=_RELEVANCE,
+)
+_PASSAGE = typer.Option(
+    help="What a passage of your knowledge base holds.  [default: passage where every question "
+    "has one, else answer]",
+    rich_help_panel=_RELEVANCE,
+)
+_METHOD = typer.Option(help="Method of training.", rich_help_panel=_SCENARIOS)
+_DATA = typer.Option(
+    help="microworld (by default), or a file of questions (MRQA, SQuAD or JSON lines).",
+    rich_help_panel=_SCENARIOS,
+)
+_KNOWLEDGE = typer.Option(
+    help="File that keeps what the model knows, so that it is asked once.",
+    rich_help_panel=_SCENARIOS,
+)
+_LIMIT = typer.Option(min=2, help="At most that many questions.", rich_help_panel=_SCENARIOS)
+_TRAINING = typer.Option(
+    metavar="NAME=VALUE",
+    help="epochs, learning_rate, rank (of the LoRA adapter), device (auto, cpu, cuda, cuda:N), "
+    "quantise=true (4 bits, QLoRA; CUDA only). By default what suits.",
+    rich_help_panel=_SCENARIOS,
+)
+
+
 @prints_figures
-def relevance(
-    out_dir: Annotated[Path, typer.Option("--out", help="Folder to write; new or empty.")],
-    questions: Annotated[
-        Path | None,
-        typer.Option(
-            help="Questions of the knowledge base: a KnowOrNot question document (.json), JSON "
-            "lines (.jsonl), or CSV."
-        ),
-    ] = None,
-    documents: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Where there are no questions: documents, or folders of them, on which --model "
-            "writes some. Repeatable."
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="With --documents: who writes them, as for `knowgate kb build`: a Hugging "
-            "Face folder, `provider:model`, `python:module:attribute`, or `none` (by rules)."
-        ),
-    ] = None,
-    kb_dir: Annotated[
-        Path | None,
-        typer.Option(
-            "--kb",
-            help="With --documents: folder for the questions; continued if it exists.  [default: "
-            "OUT-kb]",
-        ),
-    ] = None,
-    passage: Annotated[
-        PassageKind | None,
-        typer.Option(
-            help="What a passage of your knowledge base holds.  [default: passage where every "
-            "question has one, else answer]"
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed of splits and draws.")] = 0,
+def tune(
+    part: Annotated[Part, _PART],
+    out_dir: Annotated[Path, _OUT],
+    model: Annotated[str | None, _MODEL] = None,
+    seed: Annotated[int, _SEED] = 0,
+    questions: Annotated[Path | None, _QUESTIONS] = None,
+    documents: Annotated[list[Path] | None, _DOCUMENTS] = None,
+    kb_dir: Annotated[Path | None, _KB] = None,
+    passage: Annotated[PassageKind | None, _PASSAGE] = None,
+    method: Annotated[TrainedMethod | None, _METHOD] = None,
+    data: Annotated[str | None, _DATA] = None,
+    knowledge: Annotated[Path | None, _KNOWLEDGE] = None,
+    limit: Annotated[int | None, _LIMIT] = None,
+    training: Annotated[str | None, _TRAINING] = None,
 ) -> None:
-    """Fine-tune the relevance scorer `sufficiency` on a knowledge base's own questions.
+    """Adapt the relevance scorer, or a language model, to your own data.
 
-    Each question with its passage retrieved is a positive case, with its passage left
-    out a negative one. Whether it helped is measured on questions that took no part,
-    and printed with the scorer to use; `tuning.json` in the folder holds the figures.
-    Use the folder as `--scorer DIR`, and calibrate again, on other questions: a policy
-    is bound to its scorer.
+    relevance: fine-tune the scorer `sufficiency` on a knowledge base's own questions. Each
+    question with its passage retrieved is a positive case, with its passage left out a negative
+    one. Whether it helped is measured on questions that took no part; `tuning.json` in the
+    folder holds the figures. Use the folder as `--scorer DIR`, and calibrate again, on other
+    questions: a policy is bound to its scorer.
+
+    scenarios: train a LoRA adapter on the knowledge scenarios of a data set's training half.
+    The model is asked without contexts what it knows, and learns from known and unknown
+    questions. Use the folder as `HuggingFaceLM(model, adapter=DIR)`.
 
     Example: `knowgate tune relevance --questions kb.json --out tuned`
     """
+    relevance = {"questions": questions, "documents": documents, "kb": kb_dir, "passage": passage}
+    scenarios = {"method": method, "data": data, "knowledge": knowledge, "limit": limit,
+                 "training": training}  # fmt: skip
+    if part is Part.RELEVANCE:
+        _reject(scenarios, "goes with `tune scenarios`")
+        records, where = _records(questions, documents, model, kb_dir, out_dir)
+        _tune_relevance(records, passage, where, out_dir, seed)
+        return
+    _reject(relevance, "goes with `tune relevance`")
+    if method is None:
+        names = ", ".join(one.value for one in TrainedMethod)
+        raise InputError("is missing", where="--method", hint=f"name one of: {names}")
+    settings = _settings(model or EMBEDDED, method, training)
+    source = data or "microworld"
+    _tune_scenarios(
+        method, model or EMBEDDED, source, settings, out_dir, knowledge, limit=limit, seed=seed
+    )
+
+
+def _reject(options: Mapping[str, object], why: str) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise InputError(why, where=f"--{name}", hint="leave it out")
+
+
+def _records(
+    questions: Path | None,
+    documents: list[Path] | None,
+    model: str | None,
+    kb_dir: Path | None,
+    out_dir: Path,
+) -> tuple[list[QuestionRecord], str]:
+    """Read the questions, or have them written; return them and where they are."""
     if (questions is None) == (documents is None):
         raise InputError(
             "exactly one is needed", where="--questions, --documents", hint="name one of both"
@@ -92,12 +175,20 @@ def relevance(
     if documents is not None:
         kb = kb_dir or out_dir.with_name(f"{out_dir.name}-kb")
         questions = _written_questions(documents, model, kb)
-    elif model is not None or kb_dir is not None:
-        name = "--model" if model is not None else "--kb"
-        raise InputError("is for --documents", where=name, hint="leave it out")
+    else:
+        _reject({"model": model, "kb": kb_dir}, "is for --documents")
     assert questions is not None
-    records = QuestionRecord.read(questions)
-    cases = _training_questions(records, passage, where=str(questions))
+    return QuestionRecord.read(questions), str(questions)
+
+
+def _tune_relevance(
+    records: list[QuestionRecord],
+    passage: PassageKind | None,
+    where: str,
+    out_dir: Path,
+    seed: int,
+) -> None:
+    cases = _training_questions(records, passage, where=where)
     with new_folder(out_dir, last=_LAST_FILE) as work:
         with progress_bar("tuning") as advance:
             report = tune_relevance(
@@ -122,7 +213,7 @@ def _written_questions(documents: list[Path], model: str | None, folder: Path) -
             hint="name who writes questions, e.g. openai:gpt-4o-mini, or none for rules",
         )
     settings = BuildSettings(model=model)
-    with call_stages() as show:
+    with call_progress() as show:
         totals = build_questions(
             documents,
             folder,
@@ -181,5 +272,59 @@ def _tell(report: TuningReport, folder: Path) -> None:
     named = os.path.join(".", folder) if str(folder) in scorer_names() else str(folder)
     out.print(
         f"Use it with --scorer {quote(named)}, and calibrate again, on other questions.",
+        markup=False,
+    )
+
+
+def _settings(model: str, method: TrainedMethod, training: str | None) -> ScenarioTrainingSettings:
+    if model != EMBEDDED:
+        settings = ScenarioTrainingSettings()
+    elif method is TrainedMethod.DPO:
+        settings = ScenarioTrainingSettings.for_embedded_preferences()
+    else:
+        settings = ScenarioTrainingSettings.for_embedded()
+    given = parse_pairs("--training", training, TrainingOptions)
+    return replace(settings, **given.model_dump(exclude_none=True))
+
+
+def _tune_scenarios(
+    method: TrainedMethod,
+    model: str,
+    data: str,
+    settings: ScenarioTrainingSettings,
+    out_dir: Path,
+    knowledge: Path | None,
+    *,
+    limit: int | None,
+    seed: int,
+) -> None:
+    check_training(out_dir, settings)  # before anything that takes long
+    folder = local_model(model) or Path(model)
+
+    def load() -> LanguageModel:
+        from ...adapters.huggingface import HuggingFaceLM
+
+        return HuggingFaceLM(folder, device=settings.device, max_new_tokens=_ANSWER_TOKENS)
+
+    with call_progress("building training cases") as on_progress:
+        examples: Any = tuning_examples(
+            TrainedVariant(method),
+            load,
+            data,
+            knowledge=knowledge,
+            limit=limit,
+            per_side=_PER_SIDE,
+            seed=seed,
+            on_progress=on_progress,
+        )
+    with progress_bar("training") as advance:
+        report = train_scenarios(
+            folder, examples, out_dir, settings=settings, seed=seed, on_progress=advance
+        )
+    print_figures(asdict(report))
+    path = "microworld_model_path()" if model == EMBEDDED else repr(str(folder))
+    out.print(
+        f"{report}\n→ {report.folder}\n"
+        f"Use it as HuggingFaceLM({path}, adapter={quote(str(report.folder))!r})",
         markup=False,
     )

@@ -1,4 +1,4 @@
-"""`knowgate view`: look through runs in the browser."""
+"""`knowgate view` and `knowgate play`: runs, and a guarded chain, in the browser."""
 
 from __future__ import annotations
 
@@ -7,28 +7,39 @@ import sys
 import webbrowser
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...guard import Guard
 from ...guard.errors import require_extra
 from ...guard.files import file_sha256
-from ._app import app
 from ._console import err, out
+from ._options import NO_BROWSER, PORT
 
 if TYPE_CHECKING:
+    from ...adapters.langchain import GuardedRAG
     from ..web import PageServer
 
+_SAMPLE = "sample help desk"
+_EXAMPLES = (
+    "What is the charge for getting rid of a wasps' nest by the door?",
+    "How often is cardboard fetched from a single-family house?",
+    "How do I register a drone with the city?",
+)
 _RUNS = typer.Argument(help="Runs, or folders with runs below them.")
-_POLICY = typer.Option(help="Show the thresholds of this policy's decisions; repeatable.")
-PORT = typer.Option(min=0, max=65535, help="Of the page on 127.0.0.1; 0: a free one.")
-NO_BROWSER = typer.Option("--no-browser", help="Only print the page's address.")
+_POLICIES = typer.Option(help="Show the thresholds of this policy's decisions; repeatable.")
+_POLICY = typer.Option(help="The policy that decides; by default the chain's, or an uncalibrated.")
+_CHAIN = typer.Option(
+    help="module:attribute of a GuardedRAG, a retriever, or a function from a question to "
+    "documents.  [default: the sample help desk]"
+)
+_SAVE = typer.Option(help="Question file (.jsonl) that cases are saved to.")
 
 
-@app.command()
 def view(
     runs: Annotated[list[Path], _RUNS],
-    policy: Annotated[list[Path] | None, _POLICY] = None,
+    policy: Annotated[list[Path] | None, _POLICIES] = None,
     port: Annotated[int, PORT] = 0,
     no_browser: Annotated[bool, NO_BROWSER] = False,
 ) -> None:
@@ -55,20 +66,64 @@ def view(
         show(server, what, no_browser=no_browser)
 
 
+def play(
+    policy: Annotated[Path | None, _POLICY] = None,
+    chain: Annotated[str | None, _CHAIN] = None,
+    save: Annotated[Path, _SAVE] = Path("questions.jsonl"),
+    port: Annotated[int, PORT] = 0,
+    no_browser: Annotated[bool, NO_BROWSER] = False,
+) -> None:
+    """Try a guarded chain in the browser: what it retrieves, measures, decides and replies.
+
+    Passages can be struck out to see how the decision changes, and a case can be saved to a
+    question file for the next calibration. Without a chain, the sample help desk is asked, which
+    quotes its articles. The page is served on this machine only, under an address with a token.
+
+    Example: `knowgate play --policy policy.json --chain app:chain`
+    """
+    require_extra("serve")
+    from ..web import PageServer, Playground, play_app
+
+    guard = None if policy is None else Guard.load(policy, metrics=False)
+    examples = _EXAMPLES if chain is None else ()
+    ground = Playground(_chain(chain, guard), chain or _SAMPLE, save, examples=examples)
+    with PageServer(play_app(ground), port) as server:
+        show(server, chain or _SAMPLE, no_browser=no_browser)
+
+
+def _chain(name: str | None, guard: Guard | None) -> GuardedRAG:
+    """Load a chain of the user's, or the demo's; one that only retrieves gets a quoting reader."""
+    from ...adapters.langchain import GuardedRAG
+    from ..data import QuestionRecord
+    from ..systems import ServedChain, load_object
+    from ..testbed import sample_knowledge_base_path
+    from ._demo import extractive_reader, help_desk
+
+    if name is None:
+        records = QuestionRecord.read(sample_knowledge_base_path())
+        return help_desk(guard or Guard.default(metrics=False), records)
+    served = ServedChain.load(name)
+    if served.guard is not None:
+        chain: Any = load_object(f"python:{name.removeprefix('python:')}")
+        own: GuardedRAG = chain if guard is None else chain.with_parts(guard=guard)
+        return own
+    return GuardedRAG(
+        guard=guard or Guard.default(metrics=False),
+        retriever=served.retriever,
+        with_context=extractive_reader(),
+    )
+
+
 def show(server: PageServer, what: str, note: str = "", *, no_browser: bool) -> None:
     """Print the address of a page, open it where there is a browser, and serve until Ctrl-C."""
     out.print(f"{what} — {server.url}", markup=False)
     out.print(f"stop with Ctrl-C{note}")
     sys.stdout.flush()
-    if not no_browser and _has_browser():
+    # Without a display Python would start a text browser over this very output.
+    has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if not no_browser and (has_display or not sys.platform.startswith("linux")):
         webbrowser.open(server.url)
     try:
         server.serve_forever()
     except KeyboardInterrupt:
         return
-
-
-def _has_browser() -> bool:
-    # Without a display Python would start a text browser over this very output.
-    linux = sys.platform.startswith("linux")
-    return not linux or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -190,8 +190,8 @@ def _another_scorer(found: Calibrated) -> str:
     scorer = found.measured.scorer
     better = "" if scorer is None or scorer.kind == _BETTER_SCORER else f", e.g. {_BETTER_SCORER}"
     return (
-        f"a scorer that tells the cases apart better{better}: `knowgate compare-scorers` tries "
-        "several on your questions"
+        f"a scorer that tells the cases apart better{better}: `knowgate measure` with several "
+        "--scorer compares them on your questions"
     )
 
 
@@ -205,7 +205,7 @@ def _without_promise(limited: Calibrated, limit: float) -> str:
     return (
         f"without any guarantee, --max-abstention {limit:g} lets through about {leaks} questions "
         f"and abstains from about {_percent(limited.false_abstention)} of what could be answered; "
-        "--cost-leak weighs both by your own costs"
+        "--cost leak=… weighs both by your own costs"
     )
 
 

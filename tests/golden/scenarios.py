@@ -15,8 +15,9 @@ _REPLAY = f"eval ookb --questions in/few.jsonl --replay {_BASIC} --replay {_CONS
 _REPORT = ("*/report.json", "*/report.md", "*/report.html")
 COMMANDS = (
     "",
-    "abstained",
+    "apply",
     "calibrate",
+    "dashboards",
     "demo",
     "doctor",
     "drift",
@@ -26,33 +27,24 @@ COMMANDS = (
     "eval ookb",
     "eval uaqfact",
     "eval uniknow",
-    "export",
-    "export knowornot",
     "import",
-    "import knowornot",
-    "import lm-eval",
     "index",
     "judge",
     "kb",
     "kb build",
-    "kb filter",
     "kg",
     "kg generate",
     "label",
-    "microworld",
-    "microworld check",
-    "microworld path",
-    "plan",
-    "recalibrate",
-    "report",
-    "route",
-    "score",
-    "tune",
-    "tune relevance",
-    "tune scenarios",
     "measure",
-    "compare-scorers",
-    "dashboards",
+    "models",
+    "models get",
+    "play",
+    "report",
+    "review",
+    "serve",
+    "shadow-report",
+    "tune",
+    "view",
 )
 
 
@@ -83,17 +75,16 @@ SCENARIOS: tuple[Scenario, ...] = (
             "calibrate --records in/records.jsonl --promise leak --out policy.json",
             "calibrate --records in/signals.jsonl --out policy.json",
             "calibrate --records in/records.jsonl --risk 2 --out policy.json",
-            "score --input in/said.jsonl --output x.jsonl",
-            "score --input in/pairs.jsonl --output x.jsonl --scorer magic",
-            "route --policy in/few.jsonl --input in/signals.jsonl --output x.jsonl",
-            "abstained --input in/pairs.jsonl --output x.jsonl",
+            "apply --input in/said.jsonl --output x.jsonl --scorer lexical",
+            "apply --input in/pairs.jsonl --output x.jsonl --scorer magic",
+            "apply --policy in/few.jsonl --input in/signals.jsonl --output x.jsonl",
+            "apply --input in/pairs.jsonl --output x.jsonl --abstention default",
             "report nowhere",
             "judge nowhere",
             "label nowhere --agreement",
             "import knowornot in/few.jsonl --out run",
             "import lm-eval nowhere.jsonl --out run",
             "kb build nowhere --out kb",
-            "kb filter nowhere.jsonl --out x.jsonl",
             "kg generate nowhere.nt --out set",
             "tune relevance --questions in/few.jsonl --out tuned",
             "tune scenarios --method dpo --out in",
@@ -114,9 +105,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "abstained",
         _steps(
-            "abstained --input in/said.jsonl --output default.jsonl",
-            "abstained --input in/said.jsonl --output uaqfact.jsonl --rule uaqfact",
-            "abstained --input in/said.jsonl --output uniknow.jsonl --rule uniknow",
+            "apply --input in/said.jsonl --output default.jsonl",
+            "apply --input in/said.jsonl --output uaqfact.jsonl --abstention uaqfact",
+            "apply --input in/said.jsonl --output uniknow.jsonl --abstention uniknow",
         ),
         keep=("*.jsonl",),
     ),
@@ -124,10 +115,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         "score",
         _steps(
             *(
-                f"score --input in/pairs.jsonl --output {name}.jsonl --scorer {name}"
+                f"apply --input in/pairs.jsonl --output {name}.jsonl --scorer {name}"
                 for name in ("sufficiency", "lexical")
             ),
-            "score --input in/pairs.jsonl --output other.jsonl --scorer lexical --aggregator "
+            "apply --input in/pairs.jsonl --output other.jsonl --scorer lexical --aggregator "
             "noisy_or",
         ),
         keep=("*.jsonl",),
@@ -139,10 +130,10 @@ SCENARIOS: tuple[Scenario, ...] = (
             f"{_SIGNALS} --out run",
             "calibrate --run run --risk 0.25 --delta 0.2 --out policy.json",
             "calibrate --run run --risk 0.01 --out none.json",
-            "recalibrate --policy policy.json --run run --out again.json",
+            "calibrate --like policy.json --run run --out again.json",
             "calibrate --run run --risk 0.3 --delta 0.2 --answer-from-memory 0.7 --out memory.json",
             "calibrate --run run --promise selective --risk 0.4 --delta 0.3 --out selective.json",
-            "score --input in/pairs.jsonl --output scores.jsonl --policy policy.json",
+            "apply --input in/pairs.jsonl --output scores.jsonl --policy policy.json",
             "report run --out report --format html,md,json,junit --fail-if 'auroc<0.5'",
             "report run --out failing --format junit --fail-if 'auroc<1.1'",
             "measure --questions in/few.jsonl --passage question_answer --scorer bi_encoder "
@@ -169,10 +160,10 @@ SCENARIOS: tuple[Scenario, ...] = (
             "calibrate --records in/records.jsonl --risk 0.3 --out d.json "
             "--cost wrong_answer=1,false_abstention=0.2,wrong_follow=1",
             "calibrate --records in/records.jsonl --risk 0.01 --out e.json",
-            "recalibrate --policy a.json --records in/records_newer.jsonl --out f.json "
+            "calibrate --like a.json --records in/records_newer.jsonl --out f.json "
             "--report page-f.html",
-            "recalibrate --policy a.json --records in/records.jsonl --out a.json",
-            "route --policy a.json --input in/signals.jsonl --output decisions.jsonl",
+            "calibrate --like a.json --records in/records.jsonl --out a.json",
+            "apply --policy a.json --input in/signals.jsonl --output decisions.jsonl",
             "drift --policy a.json --input decisions.jsonl "
             "--feedback in/feedback.jsonl --json > drift.json",
             "drift --policy a.json --input decisions.jsonl --fail-on-drift "
@@ -189,10 +180,10 @@ SCENARIOS: tuple[Scenario, ...] = (
             "--out policy.json",
             f"eval ookb --questions in/few.jsonl --model embedded --model {_CHAT} --prompt basic "
             "--prompt conservative --retrieval basic_rag --retrieval direct --guard off "
-            "--guard policy.json --limit 2 --concurrency 1 --out run",
+            "--guard policy.json --limit 2 --calls concurrency=1 --out run",
             f"eval ookb --questions in/few.jsonl --model {_CHAT} --model {_CHAIN} "
             "--retrieval hyde --retrieval long_context --cases left_out,in_kb,synthetic "
-            "--judge none --limit 3 --concurrency 1 --top-k 2 --out other",
+            "--judge none --limit 3 --calls concurrency=1 --top-k 2 --out other",
             "report run --format html,md,json,csv,junit --fail-if 'abstention_rate<0.1'",
             "report other --format json",
             f"eval ookb --questions in/few.jsonl --replay {_BASIC} --guard off "
@@ -234,7 +225,7 @@ SCENARIOS: tuple[Scenario, ...] = (
                 f"{_REPLAY} --out run",
                 "eval ookb --questions in/few.jsonl "
                 "--replay in/old/gpt_runs/few_BASIC_RAG_basic.jsonl --out old",
-                f"judge run --judge llm:{_CHAT} --concurrency 1",
+                f"judge run --judge llm:{_CHAT} --calls concurrency=1",
             ),
             Step(f"judge run --judge llm:{_CHAT} --judge detector --dry-run", numbers=True),
             Step("label run --agreement"),
@@ -249,7 +240,6 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "report run --out failing --format json,junit --fail-if 'abstention_rate<0.9' "
                 "--fail-if 'tier_3>100'",
                 "report run --out unknown --fail-if 'nonsense<0.9'",
-                "export knowornot run --out documents",
             ),
         ],
         keep=(
@@ -259,7 +249,6 @@ SCENARIOS: tuple[Scenario, ...] = (
             "passing/junit.xml",
             "failing/junit.xml",
             "unknown/*",
-            "documents/*",
         ),
         slow=True,
     ),
@@ -269,27 +258,22 @@ SCENARIOS: tuple[Scenario, ...] = (
             "import knowornot in/knowornot/input.json in/knowornot/output.json "
             "in/knowornot/evaluated.json --out run",
             "report run --format json,csv",
-            "export knowornot run --out documents",
             f"import lm-eval {_LM_EVAL} --out lm",
             "report lm --format json,csv",
         ),
-        keep=("run/*", "documents/*", "lm/*"),
+        keep=("run/*", "lm/*"),
     ),
     Scenario(
         "kb",
-        _steps(
-            "kb build in/docs --out kb",
-            "kb filter in/similar.jsonl --out diverse.jsonl",
-            "kb filter in/similar.jsonl --out original.jsonl --keyword original --semantic off",
-        ),
+        [Step("kb build in/docs --out kb"), Step(call=snippets.diverse)],
         keep=("*.jsonl", "kb/*"),
         tolerance=NETWORK,
     ),
     Scenario(
         "uniknow",
         _steps(
-            "eval uniknow --methods naive,cad,coiecd,guard_naive --limit 20 "
-            "--scorer lexical --risk 0.6 --delta 0.5 --questions-per-side 3 --out run",
+            "eval uniknow --methods naive,cad,coiecd,guard_naive --limit 20 --scorer lexical "
+            "--set risk=0.6,delta=0.5,questions-per-side=3 --out run",
             "report run --format html,md,json",
         ),
         keep=("run/*",),
@@ -336,12 +320,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         "microworld",
-        _steps(
-            "microworld path",
-            "microworld check --questions 2 --json > check.json",
-            "--version",
-            "doctor --json",
-        ),
+        [Step(call=snippets.check_world), *_steps("--version", "doctor --json")],
         keep=("check.json",),
         slow=True,
     ),

@@ -16,6 +16,7 @@ from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import ChatModelLM, GuardedRAG
 from knowgate.guard import Decision, Guard, GuardOptions, Policy, Route
+from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.policy import IdentityCalibrator
 from knowgate.guard.signals.answerability import PremiseChecker
 from knowgate.guard.signals.confidence import SampledConsistency, load_estimator
@@ -27,10 +28,17 @@ from knowgate.guard.signals.relevance import (
     load_scorer,
 )
 from knowgate.guard.testing import ScriptedLanguageModel
+from knowgate.offline_eval.data.diversity import (
+    DiversitySettings,
+    KeywordMethod,
+    SemanticMethod,
+    filter_questions_file,
+)
 from knowgate.offline_eval.judging.labelling import LabelSession
 from knowgate.offline_eval.run import (
     RepliesRun,
 )
+from knowgate.offline_eval.testbed import check_microworld
 
 # Of so many documents of the microworld one is kept.
 _ONE_OF = 12
@@ -198,3 +206,28 @@ def fewer_documents() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(world, "NearestPassages", Fewer)
         yield
+
+
+def diverse(folder: Path) -> dict[str, int]:
+    """Questions that differ, by default and by KnowOrNot's formula alone."""
+    original = DiversitySettings(keyword=KeywordMethod.ORIGINAL, semantic=SemanticMethod.OFF)
+    found = {}
+    for name, settings, encoder in (
+        ("diverse", DiversitySettings(), BiEncoderScorer()),
+        ("original", original, None),
+    ):
+        kept = filter_questions_file(
+            folder / "in" / "similar.jsonl",
+            folder / f"{name}.jsonl",
+            folder / f"{name}.dropped.jsonl",
+            encoder,
+            settings,
+        )
+        found[name] = len(kept.kept)
+    return found
+
+
+def check_world(folder: Path) -> None:
+    """What the bundled language model does in each scenario."""
+    found = check_microworld(questions=2)
+    (folder / "check.json").write_text(json.dumps(found.to_json()), encoding="utf-8")

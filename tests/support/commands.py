@@ -19,7 +19,6 @@ from typing import Any
 _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(
     [
-        "knowgate.offline_eval.cli._measure",
         "knowgate.offline_eval.cli._suite_command",
         "knowgate.offline_eval.suites",
         "knowgate.offline_eval.web._label",

@@ -69,7 +69,7 @@ def write_files(folder: Path, knowgate: Callable[[str], None]) -> None:
             if annotator == "anna":
                 session.label(position, "factuality", "tier_1")
     _write_logs(folder, [row["question"] for row in questions])
-    knowgate("knowgate route --policy policy.json --input signals.jsonl --output decisions.jsonl")
+    knowgate("knowgate apply --policy policy.json --input signals.jsonl --output decisions.jsonl")
     _write_logged_replies(folder)
     _write_documents_of_others(folder)
 

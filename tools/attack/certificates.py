@@ -218,8 +218,8 @@ def best_scorer(candidates: int, draws: int, *, shared: bool, seed: int = 0) -> 
     Args:
         candidates: scorers.
         draws: samples.
-        shared: whether they share δ, as `knowgate calibrate --or-run` makes them; otherwise each
-            is tested at δ.
+        shared: whether they share δ, as `knowgate calibrate` with several runs makes them;
+            otherwise each is tested at δ.
         seed: of the draws.
 
     Returns:

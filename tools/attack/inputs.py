@@ -139,13 +139,13 @@ def questions(folder: Path) -> Outcome:
         "a number of thousands of digits": '{"question": "q", "answer": ' + "9" * 20_000 + "}",
         "an id twice": json.dumps({"id": "a", "question": "q", "answer": "b"}) * 2,
     }
-    commands = (("measure", "--scorer", "lexical"), ("kb", "filter"), ("eval", "ookb"))
+    commands = (("measure", "--scorer", "lexical"), ("calibrate", "--dry-run"), ("eval", "ookb"))
     cases: list[tuple[str, tuple[str, ...]]] = []
     for name, text in texts.items():
         path = folder / f"{len(cases)}.jsonl"
         path.write_text(text, encoding="utf-8")
         for command in commands:
-            given = [path] if command[0] == "kb" else ["--questions", path]
+            given = ["--questions", path]
             if command[0] == "eval":
                 given += ["--replay", path]
             line = (*command, *map(str, given), "--out", str(folder / "out.jsonl"))

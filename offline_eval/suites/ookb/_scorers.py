@@ -70,7 +70,7 @@ class _TimedMeasure(MeasureSuite):
     """Measure signals as `knowgate measure` does, with time and calls in each row."""
 
     row = TimedRow
-    command = "knowgate compare-scorers"
+    command = "knowgate measure"
 
     def answer(self, cases: Sequence[MeasuredCase], system: System) -> list[MeasuredRow]:
         """Retrieve, judge, and note what judging cost."""

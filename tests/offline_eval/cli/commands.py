@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import typer
+
+from knowgate.offline_eval.cli import app
 from tests.support.bound_rows import bind
 
 
@@ -55,3 +58,15 @@ def refused(outcome: Outcome, *words: str) -> None:
     assert " — " in said
     for word in words:
         assert word in said
+
+
+def every_command(command: Any = None, context: Any = None) -> Iterator[tuple[list[str], Any]]:
+    """Yield each command that can be called, with the words that call it."""
+    command = command or typer.main.get_command(app)
+    context = context or typer.Context(command, info_name="knowgate")
+    if not hasattr(command, "list_commands"):
+        yield context.command_path.split()[1:], command
+        return
+    for name in command.list_commands(context):
+        below = command.get_command(context, name)
+        yield from every_command(below, typer.Context(below, parent=context, info_name=name))

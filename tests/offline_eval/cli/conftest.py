@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from knowgate.offline_eval.cli._app import app, main
+from knowgate.offline_eval.cli import app, main
 from tests.guard.engine.remembered import remembered_encoders
 from tests.offline_eval.cli.commands import Knowgate, Outcome
 from tests.offline_eval.suites.ookb.toy import write_toy_questions

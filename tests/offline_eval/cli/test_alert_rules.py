@@ -7,10 +7,22 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from knowgate.offline_eval.cli._alert_rules import AlertLimits, rules_text
+from knowgate.guard.policy import Histogram
+from knowgate.offline_eval.cli._dashboards import AlertLimits, render_dashboards
+from tests.calibration.monitoring.populations import GUARANTEE
+from tests.support.guards import policy_with
 from tests.support.prometheus import needs_promtool, promtool
 
-LIMITS = AlertLimits(latency=1.0, risks={"all": 0.1}, fingerprint="0123456789ab", costly=(0.2, 0.3))
+# The policy of a cascade that asked the costly scorer 20 to 30 % of the calibration questions.
+POLICY = policy_with(
+    guarantee=GUARANTEE,
+    histograms={
+        f"asked.{case}": Histogram(edges=(0.0, 0.5, 1.0), counts=counts)
+        for case, counts in (("in_kb", (70, 30)), ("left_out", (80, 20)))
+    },
+).sealed()
+FINGERPRINT = POLICY.sha256[:12]
+RULES = render_dashboards(AlertLimits(), POLICY)[1]
 _MINUTES = 240
 Series = dict[str, str]
 
@@ -37,7 +49,7 @@ def alarm(kind: str, values: str) -> list[Series]:
     return [series("knowgate_alarm", values, kind=kind)]
 
 
-def policy(values: str, fingerprint: str = LIMITS.fingerprint, calibrated: str = "true") -> Series:
+def policy(values: str, fingerprint: str = FINGERPRINT, calibrated: str = "true") -> Series:
     labels = {"guard": "default", "fingerprint": fingerprint, "calibrated": calibrated}
     return series("knowgate_policy_info", values, **labels)
 
@@ -110,7 +122,7 @@ def in_job(job: str, given: list[Series]) -> list[Series]:
 
 
 def alerts() -> set[str]:
-    lines = rules_text(LIMITS).split("\n")
+    lines = RULES.split("\n")
     return {line.split(": ")[1] for line in lines if line.startswith("      - alert: ")}
 
 
@@ -157,7 +169,7 @@ def test_a_ratio_of_few_decisions_raises_no_alert(tmp_path: Path) -> None:
 
 def run_rules(folder: Path, test: dict[str, Any]) -> subprocess.CompletedProcess[str]:
     """Run one test of the rules by promtool; JSON is YAML."""
-    (folder / "rules.yml").write_text(rules_text(LIMITS), encoding="utf-8")
+    (folder / "rules.yml").write_text(RULES, encoding="utf-8")
     whole = {
         "rule_files": ["rules.yml"],
         "evaluation_interval": "2m",

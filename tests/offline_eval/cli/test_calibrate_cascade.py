@@ -61,7 +61,7 @@ def _calibrate(knowgate: Knowgate, records: Path, *options: str) -> Outcome:
 
 
 def test_records_with_both_scores_give_a_policy_of_both(knowgate: Knowgate, records: Path) -> None:
-    outcome = _calibrate(knowgate, records, "--on-judge-failure", "cheap")
+    outcome = _calibrate(knowgate, records, "--cascade", "on-failure=cheap")
     assert outcome.code == 0, outcome.err
     assert outcome.out.startswith("lets through at most 10% of what is missing (confidence 90%)")
     assert "cascade: the costly scorer is asked where the cheap one gives from" in outcome.out
@@ -81,7 +81,7 @@ def test_route_and_drift_know_both_stages(knowgate: Knowgate, records: Path) -> 
     write_lines(folder / "signals.jsonl", logged)
     routed = folder / "decisions.jsonl"
     done = knowgate(
-        "route", "--policy", policy, "--input", folder / "signals.jsonl", "--output", routed
+        "apply", "--policy", policy, "--input", folder / "signals.jsonl", "--output", routed
     )
     assert done.code == 0, done.err
     assert [line["relevance_stage"] for line in read_lines(routed)] == stages
@@ -90,14 +90,14 @@ def test_route_and_drift_know_both_stages(knowgate: Knowgate, records: Path) -> 
     write_lines(folder / "signals.jsonl", [{"relevance": 0.9, "relevance_stage": "third"}])
     refused(
         knowgate(
-            "route", "--policy", policy, "--input", folder / "signals.jsonl", "--output", routed
+            "apply", "--policy", policy, "--input", folder / "signals.jsonl", "--output", routed
         ),
-        "'relevance_stage' is unknown",
+        "'relevance_stage'",
     )
 
 
 def test_costs_decide_whether_the_judge_is_asked(knowgate: Knowgate, records: Path) -> None:
-    dear = _calibrate(knowgate, records, "--judge-cost", "1e7", "--max-false-abstention", "1")
+    dear = _calibrate(knowgate, records, "--cascade", "cost=1e7", "--max-false-abstention", "1")
     assert "the cheap scorer alone costs least" in dear.out
     assert Policy.load(records.with_name("policy.json")).scorer.kind == "lexical"
 
@@ -106,7 +106,7 @@ def test_a_calibration_with_other_verdicts_counts_as_a_further_one(
     knowgate: Knowgate, records: Path
 ) -> None:
     _calibrate(knowgate, records)
-    _calibrate(knowgate, records, "--judge-cost", "100")
+    _calibrate(knowgate, records, "--cascade", "cost=100")
     history = read_lines(records.with_name("records.calibrations.jsonl"))
     assert len({line["data_sha256"] for line in history}) == 1
     guarantee = Policy.load(records.with_name("policy.json")).guarantee
@@ -117,7 +117,7 @@ def test_a_calibration_with_other_verdicts_counts_as_a_further_one(
 def test_a_cascade_is_recalibrated_with_both_scorers(knowgate: Knowgate, records: Path) -> None:
     _calibrate(knowgate, records)
     old, new = records.with_name("policy.json"), records.with_name("new.json")
-    again = ("recalibrate", "--policy", old, "--out", new, "--records")
+    again = ("calibrate", "--like", old, "--out", new, "--records")
     done = knowgate(*again, records)
     assert done.code == 0, done.err
     assert "width of the band, chosen on" in done.out
@@ -131,7 +131,7 @@ def test_a_cascade_is_recalibrated_with_both_scorers(knowgate: Knowgate, records
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        (("--judge-cost", "-1"), "judge_cost must be at least 0"),
+        (("--cascade", "cost=-1"), "judge_cost must be at least 0"),
         (("--promise", "selective"), "a cascade is calibrated to a leak"),
     ],
 )
@@ -147,7 +147,9 @@ def test_costs_without_a_judge_are_rejected(knowgate: Knowgate, tmp_path: Path) 
     for case in cases:
         del case["costly_relevance"]
     records = write_lines(tmp_path / "records.jsonl", [head, *cases])
-    refused(_calibrate(knowgate, records, "--judge-cost", "20"), "name a run of the costly scorer")
+    refused(
+        _calibrate(knowgate, records, "--cascade", "cost=20"), "name a run of the costly scorer"
+    )
 
 
 def test_a_score_without_its_scorer_is_rejected(knowgate: Knowgate, tmp_path: Path) -> None:
@@ -195,7 +197,7 @@ def test_two_runs_give_a_policy_of_both(
 ) -> None:
     cheap, judged = two_runs
     done = knowgate(
-        "calibrate", "--run", cheap, "--judge-run", judged, "--risk", "0.1", "--judge-cost", "20",
+        "calibrate", "--run", cheap, "--cascade", f"run={judged},cost=20", "--risk", "0.1",
         "--out", tmp_path / "policy.json",
     )  # fmt: skip
     assert done.code == 0, done.err
@@ -238,7 +240,13 @@ def test_verdicts_on_other_passages_are_rejected(
     file.write_text(file.read_text("utf-8").replace("opens at", "shuts at"), "utf-8")
     bind(changed, "questions")
     outcome = knowgate(
-        "calibrate", "--run", cheap, "--judge-run", changed, "--out", tmp_path / "policy.json"
+        "calibrate",
+        "--run",
+        cheap,
+        "--cascade",
+        f"run={changed}",
+        "--out",
+        tmp_path / "policy.json",
     )
     refused(outcome, "has another question or other passages here than in cheap")
 
@@ -248,7 +256,7 @@ def test_a_scorer_is_no_judge_of_itself(
 ) -> None:
     cheap, _ = two_runs
     outcome = knowgate(
-        "calibrate", "--run", cheap, "--judge-run", cheap, "--out", tmp_path / "policy.json"
+        "calibrate", "--run", cheap, "--cascade", f"run={cheap}", "--out", tmp_path / "policy.json"
     )
     refused(outcome, "was measured by the scorer of cheap itself")
 
@@ -259,9 +267,7 @@ def test_the_better_of_two_runs_is_chosen_under_one_promise(
     fresh = shutil.ignore_patterns("calibration*")
     noise, judged = (shutil.copytree(r, tmp_path / r.name, ignore=fresh) for r in two_runs)
     policy = tmp_path / "policy.json"
-    done = knowgate(
-        "calibrate", "--run", noise, "--or-run", judged, "--risk", "0.2", "--out", policy
-    )
+    done = knowgate("calibrate", "--run", noise, "--run", judged, "--risk", "0.2", "--out", policy)
     assert done.code == 0, done.err
     assert f"chosen of 2 runs: {judged}" in done.out
     assert f"next: knowgate report {judged}" in done.out
@@ -273,18 +279,18 @@ def test_the_better_of_two_runs_is_chosen_under_one_promise(
     assert not (noise / "calibration.json").exists()
 
     both = knowgate(
-        "calibrate", "--run", noise, "--or-run", judged, "--judge-run", judged, "--out", policy
+        "calibrate", "--run", noise, "--run", judged, "--cascade", f"run={judged}", "--out", policy
     )
-    refused(both, "goes with --run, without --judge-run")
+    refused(both, "goes with one --run")
     other = knowgate(
-        "calibrate", "--run", noise, "--or-run", judged, "--promise", "selective", "--out", policy
+        "calibrate", "--run", noise, "--run", judged, "--promise", "selective", "--out", policy
     )
     refused(other, "one of several scorers is chosen for a leak")
 
     # Each run counts what it took part in, as one to choose or as the judge of a cascade.
     for number, options in (
-        (1, ("--run", judged, "--or-run", noise, "--risk", "0.2")),
-        (2, ("--run", noise, "--judge-run", judged, "--risk", "0.2")),
+        (1, ("--run", judged, "--run", noise, "--risk", "0.2")),
+        (2, ("--run", noise, "--cascade", f"run={judged}", "--risk", "0.2")),
         (3, ("--run", judged, "--risk", "0.2")),
     ):
         done = knowgate("calibrate", *options, "--out", policy)
@@ -299,26 +305,26 @@ def test_only_the_scorers_of_the_old_policy_recalibrate_and_replay_it(
 ) -> None:
     cheap, judged = two_runs
     old, new = tmp_path / "old.json", tmp_path / "new.json"
-    again = ("recalibrate", "--policy", old, "--out", new)
-    both = ("--run", cheap, "--judge-run", judged)
-    done = knowgate("calibrate", *both, "--risk", "0.2", "--judge-cost", "20", "--out", old)
+    again = ("calibrate", "--like", old, "--out", new)
+    both = ("--run", cheap, "--cascade", f"run={judged},cost=20")
+    done = knowgate("calibrate", *both, "--risk", "0.2", "--out", old)
     assert done.code == 0, done.err
-    done = knowgate(*again, *both, "--judge-cost", "20")
+    done = knowgate(*again, *both)
     assert done.code == 0, done.err
     assert Policy.load(new).scorer.stages == Policy.load(old).scorer.stages
     refused(knowgate(*again, "--run", cheap), "have no verdicts of its costly scorer")
-    turned = ("--run", judged, "--judge-run", cheap)
+    turned = ("--run", judged, "--cascade", f"run={cheap}")
     refused(knowgate(*again, *turned), "another costly scorer measured these cases")
 
     drift = ("drift", "--policy", old)
-    done = knowgate(*drift, *both)
+    done = knowgate(*drift, "--run", cheap, "--judge-run", judged)
     assert done.code == 0, done.err
     assert "asked:" in done.out
     refused(knowgate(*drift, "--run", cheap), "the policy is of a cascade")
-    refused(knowgate(*drift, *turned), "calibrated on another scorer")
+    refused(knowgate(*drift, "--run", judged, "--judge-run", cheap), "calibrated on another scorer")
 
     done = knowgate("calibrate", "--run", judged, "--risk", "0.2", "--out", old)
     assert done.code == 0, done.err
     refused(knowgate(*again, *turned), "the old policy is of one scorer, these cases are of two")
-    done = knowgate("drift", "--policy", old, *both)
+    done = knowgate(*drift, "--run", cheap, "--judge-run", judged)
     refused(done, "the policy is of one scorer")

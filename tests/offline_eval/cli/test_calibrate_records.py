@@ -242,8 +242,8 @@ def test_an_ookb_run_can_be_promised_otherwise(knowgate: Knowgate, workplace: Pa
     [
         (["--run", "x"], "--run, --records: exactly one"),
         (["--risk", "0.1", "--coverage", "0.5"], "--risk, --coverage: are mutually exclusive"),
-        (["--coverage", "0.5", "--per-route"], "--per-route: bounds what --risk names"),
-        (["--coverage", "0.5", "--cost", "wrong_answer=1"], "--cost: bounds what --risk names"),
+        (["--coverage", "0.5", "--per-route"], "--per-route: does not go with --coverage"),
+        (["--coverage", "0.5", "--cost", "wrong_answer=1"], "--cost: does not go with --coverage"),
         (["--cost", "wrong_answer=0,wrong_follow=0"], "--cost: nothing costs anything"),
         (["--share", "0.0001"], "too few to split: 400 questions of"),
         (["--answer-from-memory", "0.7"], "--answer-from-memory: does not go with"),

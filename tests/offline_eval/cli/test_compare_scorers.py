@@ -1,4 +1,4 @@
-"""`knowgate compare-scorers`: the same cases for all, kept, and no success that is none."""
+"""`knowgate measure` of several scorers: the same cases for all, and nothing measured twice."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def compare(knowgate: Knowgate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     write_toy_questions(tmp_path / "kb.jsonl", 32)
 
     def run(*arguments: str | Path) -> Outcome:
-        return knowgate("compare-scorers", "--questions", "kb.jsonl", *arguments)
+        return knowgate(
+            "measure", "--questions", "kb.jsonl", "--out", "scorer-comparison", *arguments
+        )
 
     return run
 
@@ -139,7 +141,6 @@ def test_failed_cases_are_counted_and_asked_again_and_scorers_are_added(compare:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--scorer", "lexical"), "--scorer: only one is named"),
         (("--scorer", "lexical", "--scorer", "lexical"), "named twice"),
         (("--scorer", "lexical", "--scorer", "nothing"), "unknown scorer 'nothing'"),
         (("--scorer", "lexical", "--scorer", "tuned_here"), "was tuned on 4 of these questions"),
@@ -151,9 +152,3 @@ def test_what_cannot_be_compared_is_rejected_before_anything_is_measured(
 ) -> None:
     refused(compare(*arguments), words)
     assert not Path("scorer-comparison").exists()
-
-
-def test_the_help_has_an_example(knowgate: Knowgate) -> None:
-    help_text = knowgate("compare-scorers", "--help").out
-    for word in ("Example:", "--questions", "--scorer", "--risk", "--json", "--retry-failed"):
-        assert word in help_text

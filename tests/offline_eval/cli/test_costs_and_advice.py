@@ -47,9 +47,9 @@ def _report(knowgate: Knowgate, folder: Path) -> tuple[str, dict[str, Any]]:
 @pytest.mark.parametrize(
     ("options", "chosen"),
     [
-        (("--cost-leak", "5"), "for costs (a leak costs 5, an abstention 1)"),
+        (("--cost", "leak=5"), "for costs (a leak costs 5, an abstention 1)"),
         (
-            ("--cost-leak", "5", "--cost-abstention", "2", "--missing-share", "0.3"),
+            ("--cost", "leak=5,abstention=2,missing_share=0.3"),
             "for costs (a leak costs 5, an abstention 2, 0.3 of the questions without an answer)",
         ),
         (("--max-abstention", "0.25"), "to abstain from at most 25% of answerable questions"),
@@ -81,7 +81,7 @@ def test_costs_write_a_policy_that_says_everywhere_that_nothing_is_guaranteed(
 
 
 def test_the_figures_of_costs_are_there_as_json(knowgate: Knowgate, blurred: Path) -> None:
-    found = json.loads(_calibrate(knowgate, blurred, "--cost-leak", "5", "--json").out)
+    found = json.loads(_calibrate(knowgate, blurred, "--cost", "leak=5", "--json").out)
 
     leak = 1 - found["rates"]["left_out_abstention"]["value"]
     abstained = found["rates"]["false_abstention"]["value"]
@@ -93,14 +93,14 @@ def test_the_figures_of_costs_are_there_as_json(knowgate: Knowgate, blurred: Pat
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--cost-abstention", "2"), ("--cost-abstention", "--cost-leak")),
-        (("--cost-leak", "5", "--max-abstention", "0.2"), ("mutually exclusive",)),
-        (("--cost-leak", "5", "--risk", "0.1"), ("--risk", "promise nothing")),
+        (("--cost", "leak=5,abstain=2"), ("--cost", "abstain")),
+        (("--cost", "leak=5", "--max-abstention", "0.2"), ("mutually exclusive",)),
+        (("--cost", "leak=5", "--risk", "0.1"), ("--risk", "promise nothing")),
         (("--max-abstention", "0.2", "--promise", "leak"), ("--promise", "promise nothing")),
-        (("--cost-leak", "-1"), ("--cost-leak", "more than 0")),
+        (("--cost", "leak=-1"), ("--cost", "more than 0")),
         (("--max-abstention", "1.5"), ("--max-abstention", "between 0 and 1")),
-        (("--cost-leak", "5", "--missing-share", "1"), ("--missing-share", "between 0 and 1")),
-        (("--cost-leak", "5", "--missing", "unanswerable"), ("holds no unanswerable",)),
+        (("--cost", "leak=5,missing_share=1"), ("missing_share", "between 0 and 1")),
+        (("--cost", "leak=5", "--missing", "unanswerable"), ("holds no unanswerable",)),
     ],
 )
 def test_options_that_do_not_go_with_costs_are_one_line(
@@ -126,7 +126,7 @@ def test_a_refusal_names_bounds_that_are_those_of_the_next_attempt(
     [(bound, share)] = re.findall(rf"--risk {_NUMBER} abstains from (\d+)%", said.err)
     assert float(bound) > float(smallest[0] if smallest else risk)
     assert set(re.findall(r"attempt (\d+) on this data\)", said.err)) == {"2"}
-    assert any("compare-scorers" in line for line in lines)
+    assert any("tells the cases apart better" in line for line in lines)
     assert any(line.startswith("`knowgate review ") for line in lines)
     assert any("more questions" in line or "more passages" in line for line in lines)
 
@@ -190,7 +190,7 @@ def test_a_broken_note_of_a_refusal_is_one_line(knowgate: Knowgate, blurred: Pat
     (blurred / "run" / "refusal.json").write_text('{"schema_version": 1}', encoding="utf-8")
 
     refused(knowgate("report", blurred / "run", "--out", blurred / "rep"), "refusal.json")
-    assert _calibrate(knowgate, blurred, "--cost-leak", "2").code == 0  # and can be replaced
+    assert _calibrate(knowgate, blurred, "--cost", "leak=2").code == 0  # and can be replaced
 
 
 def test_where_the_cause_is_the_retriever_nothing_else_is_advised(
@@ -202,7 +202,7 @@ def test_where_the_cause_is_the_retriever_nothing_else_is_advised(
             row |= {"retrieval_miss": True, "retrieved": ["other" for _ in row["retrieved"]]}
     write_lines(blurred / "run" / "rows.jsonl", rows)
 
-    said = _calibrate(knowgate, blurred, "--cost-leak", "5")
+    said = _calibrate(knowgate, blurred, "--cost", "leak=5")
 
     assert said.code == 3
     assert "does not find the source" in said.err
@@ -246,7 +246,7 @@ def test_check_shows_no_certificate_of_a_policy_that_it_does_not_write(
 
 def test_check_takes_costs_from_the_project_file(knowgate: Knowgate, checked: Path) -> None:
     (checked / "knowgate.toml").write_text(
-        'questions = "kb.jsonl"\nscorer = "lexical"\nrisk = 0.1\n[calibrate]\ncost-leak = 5\n',
+        'questions = "kb.jsonl"\nscorer = "lexical"\nrisk = 0.1\n[calibrate]\ncost = "leak=5"\n',
         encoding="utf-8",
     )
     said = knowgate("check")

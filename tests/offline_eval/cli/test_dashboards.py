@@ -14,24 +14,29 @@ from prometheus_client import CollectorRegistry, Metric
 
 from knowgate.adapters.serve import create_app
 from knowgate.calibration.monitoring import DecisionMonitor
-from knowgate.guard.errors import InputError
 from knowgate.guard.policy import Histogram
-from knowgate.offline_eval.cli._alert_rules import AlertLimits, recorded_names, rules_text
-from knowgate.offline_eval.cli._grafana import dashboard
+from knowgate.offline_eval.cli._dashboards import AlertLimits, render_dashboards
 from tests.calibration.monitoring.populations import GUARANTEE
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.support.guards import guard_with, policy_with
 from tests.support.paths import ROOT
 from tests.support.prometheus import needs_promtool, promtool
 
-LIMITS = AlertLimits(
-    risks={"all": 0.1, "answer": 0.05}, fingerprint="0123456789ab", costly=(0.2, 0.3)
+DASHBOARD, RULES = render_dashboards(
+    AlertLimits(),
+    policy_with(
+        guarantee=GUARANTEE,
+        histograms={
+            f"asked.{case}": Histogram(edges=(0.0, 0.5, 1.0), counts=(60, 40))
+            for case in ("in_kb", "left_out")
+        },
+    ).sealed(),
 )
 
 
 def panels() -> list[dict[str, Any]]:
     """The panels with data."""
-    return [one for one in dashboard(LIMITS)["panels"] if one["type"] != "row"]
+    return [one for one in DASHBOARD["panels"] if one["type"] != "row"]
 
 
 def queries() -> Iterator[str]:
@@ -84,7 +89,7 @@ def test_the_reference_lists_every_metric_with_its_labels() -> None:
 @needs_promtool
 def test_promtool_accepts_the_rules_and_every_query_of_the_dashboard(tmp_path: Path) -> None:
     rules = tmp_path / "rules.yml"
-    rules.write_text(rules_text(LIMITS), encoding="utf-8")
+    rules.write_text(RULES, encoding="utf-8")
     recorded = [{"record": f"a:b{i}", "expr": expr} for i, expr in enumerate(queries())]
     asked = {"groups": [{"name": "asked", "rules": recorded}]}
     (tmp_path / "queries.yml").write_text(json.dumps(asked), encoding="utf-8")  # JSON is YAML
@@ -96,8 +101,10 @@ def test_promtool_accepts_the_rules_and_every_query_of_the_dashboard(tmp_path: P
 
 
 def test_only_series_that_are_exported_are_asked_for() -> None:
-    known = set(recorded_names(LIMITS)).union(*(one.series for one in exported().values()))
-    rules = re.sub(r"(?m)^ *(#|summary:|description:).*$", "", rules_text(LIMITS))
+    known = set(re.findall(r"record: (\S+)", RULES)).union(
+        *(one.series for one in exported().values())
+    )
+    rules = re.sub(r"(?m)^ *(#|summary:|description:).*$", "", RULES)
     asked = " ".join([rules, *queries()])
 
     names = set(re.findall(r"knowgate[:_][a-z0-9_:]+(?=[\[{ )])", asked))
@@ -107,7 +114,7 @@ def test_only_series_that_are_exported_are_asked_for() -> None:
 
 
 def test_every_panel_says_what_it_shows() -> None:
-    shown = dashboard(LIMITS)
+    shown = DASHBOARD
     places: set[tuple[int, int]] = set()
     for panel in shown["panels"]:
         grid = panel["gridPos"]
@@ -129,14 +136,16 @@ def test_every_panel_says_what_it_shows() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"latency": 0.0}, {"latency": 31.0}, {"abstention_jump": 1.0}, {"error_share": -0.1},
-     {"latency_quantile": 95.0}, {"least_decisions": 0}],
-    ids=lambda wrong: next(iter(wrong)),
+    "limits",
+    ["latency=0", "latency=31", "abstention_jump=1", "error_share=-0.1", "latency_quantile=95",
+     "least_decisions=0", "latency", "delay=3", "latency=1,latency=2"],
 )  # fmt: skip
-def test_a_limit_out_of_range_is_rejected(wrong: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="--"):
-        AlertLimits(**wrong)
+def test_a_limit_out_of_range_or_unknown_is_rejected(
+    knowgate: Knowgate, tmp_path: Path, limits: str
+) -> None:
+    name = limits.partition("=")[0]
+    refused(knowgate("dashboards", "--out", tmp_path / "new", "--limits", limits), "--limits", name)
+    assert not (tmp_path / "new").exists()
 
 
 def test_the_command_writes_both_files_or_nothing(knowgate: Knowgate, tmp_path: Path) -> None:
@@ -144,10 +153,8 @@ def test_the_command_writes_both_files_or_nothing(knowgate: Knowgate, tmp_path: 
     policy.save(tmp_path / "policy.json")
     out = tmp_path / "monitoring"
 
-    refused(knowgate("dashboards", "--out", out, "--latency", "60"), "--latency", "30")
-    assert not out.exists()
     found = knowgate(
-        "dashboards", "--out", out, "--policy", tmp_path / "policy.json", "--latency", "0.5"
+        "dashboards", "--out", out, "--policy", tmp_path / "policy.json", "--limits", "latency=0.5"
     )
 
     assert (found.code, found.err) == (0, "")

@@ -32,7 +32,7 @@ def decided(knowgate: Knowgate, folder: Path, **changes: Any) -> Path:
     """Decisions as `knowgate route` writes them."""
     source = signals(folder / "signals.jsonl", 1, 600, **changes)
     done = knowgate(
-        "route", "--policy", folder / "policy.json", "--input", source,
+        "apply", "--policy", folder / "policy.json", "--input", source,
         "--output", folder / "decisions.jsonl",
     )  # fmt: skip
     assert done.code == 0
@@ -170,23 +170,23 @@ def test_a_policy_by_hand_has_nothing_to_compare_with(knowgate: Knowgate, folder
     policy = Policy.load(folder / "policy.json")
     policy.model_copy(update={"histograms": {}}).save(folder / "policy.json")
 
-    outcome = drift(knowgate, folder, "--window", "200")
+    outcome = drift(knowgate, folder)
 
     assert outcome.code == 0
     assert "relevance: the policy has no histogram" in outcome.out
-    assert "no change seen" in outcome.out
+    assert "no baseline yet" in outcome.out
 
 
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("{}", "'route' is missing or unknown"),
-        ('{"route": "away", "reason": "conflict"}', "'route' is missing or unknown"),
-        ('{"route": ["abstain"], "reason": "conflict"}', "'route' is missing or unknown"),
-        ('{"route": "abstain", "reason": 3}', "'reason' is missing or unknown"),
-        ('{"route": "abstain", "reason": "conflict", "relevance": "x"}', "'relevance' is no"),
-        ('{"route": "abstain", "reason": "conflict", "relevance": NaN}', "'relevance' is no"),
-        ('{"route": "abstain", "reason": "conflict", "confidence": 1.5}', "'confidence' is no"),
+        ("{}", "'route'"),
+        ('{"route": "away", "reason": "conflict"}', "'route'"),
+        ('{"route": ["abstain"], "reason": "conflict"}', "'route'"),
+        ('{"route": "abstain", "reason": 3}', "'reason'"),
+        ('{"route": "abstain", "reason": "conflict", "relevance": "x"}', "'relevance'"),
+        ('{"route": "abstain", "reason": "conflict", "relevance": NaN}', "'relevance'"),
+        ('{"route": "abstain", "reason": "conflict", "confidence": 1.5}', "'confidence'"),
         ("[]", "expected a JSON object"),
         ("nope", "broken JSON"),
     ],
@@ -205,13 +205,13 @@ def test_a_bad_decision_is_named_and_nothing_is_printed(
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ({"right": True}, "'route' names no route"),
-        ({"route": "abstain", "right": True}, "'route' names no route"),
-        ({"route": ["answer"], "right": True}, "'route' names no route"),
-        ({"route": "answer"}, "'right' is neither"),
-        ({"route": "answer", "right": 1}, "'right' is neither"),
-        ({"route": "answer", "right": True, "rate": 0}, "'rate' is not within"),
-        ({"route": "answer", "right": True, "rate": True}, "'rate' is not within"),
+        ({"right": True}, "'route'"),
+        ({"route": "abstain", "right": True}, "'route'"),
+        ({"route": ["answer"], "right": True}, "'route'"),
+        ({"route": "answer"}, "'right'"),
+        ({"route": "answer", "right": 1}, "'right'"),
+        ({"route": "answer", "right": True, "rate": 0}, "'rate'"),
+        ({"route": "answer", "right": True, "rate": True}, "'rate'"),
         ({"route": "answer", "right": None}, "needs a 'rate'"),
         ({"route": "answer", "right": None, "rate": 1}, "needs a 'rate' below 1"),
     ],
@@ -241,9 +241,7 @@ def test_feedback_without_a_promise_asks_for_one(knowgate: Knowgate, folder: Pat
     )
 
 
-@pytest.mark.parametrize(
-    ("option", "value"), [("--risk", "1.5"), ("--delta", "0"), ("--window", "5")]
-)
+@pytest.mark.parametrize(("option", "value"), [("--risk", "1.5"), ("--delta", "0")])
 def test_numbers_out_of_range_are_refused(
     knowgate: Knowgate, folder: Path, option: str, value: str
 ) -> None:

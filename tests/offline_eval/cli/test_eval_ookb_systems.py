@@ -113,22 +113,22 @@ def test_failures_are_told_and_asked_again_on_demand(knowgate: Knowgate, workpla
     arguments = (
         "eval", "ookb", "--questions", workplace / "kb.jsonl",
         "--model", CHAT.replace(":chat", ":failing"), "--limit", 10, "--judge", "none",
-        "--out", workplace / "replies", "--max-attempts",
+        "--out", workplace / "replies", "--calls",
     )  # fmt: skip
 
     def failed() -> int:
         rows = RepliesRun.read(workplace / "replies").replies.values()
         return sum(row.error is not None for row in rows)
 
-    outcome = knowgate(*arguments, 1)
+    outcome = knowgate(*arguments, "attempts=1")
     first = failed()
     assert first > 0
     assert outcome.code == 1
     assert f"{first} of 20 replies failed" in outcome.err
     assert "--retry-failed" in outcome.err
-    assert knowgate(*arguments, 1).code == 1
+    assert knowgate(*arguments, "attempts=1").code == 1
 
-    assert knowgate(*arguments, 12, "--retry-failed").code == 0
+    assert knowgate(*arguments, "attempts=12", "--retry-failed").code == 0
     assert failed() == 0
 
 
@@ -159,7 +159,7 @@ def test_a_run_of_replies_cannot_be_calibrated_on(knowgate: Knowgate, workplace:
         (["--model", CHAT, "--guard", "missing.json"], ["missing.json"]),
         (["--model", CHAT, "--judge", "solomon"], ["solomon"]),
         (["--model", CHAT, "--aggregator", "max"], ["No such option"]),
-        (["--model", CHAT, "--workers", "3"], ["--engine ray"]),
+        (["--model", CHAT, "--calls", "workers=3"], ["engine=ray"]),
         (["--replay", "missing.jsonl"], ["missing.jsonl"]),
         (["--replay", "missing.jsonl", "--prompt", "basic"], ["--prompt", "what the logs say"]),
     ],
@@ -213,7 +213,7 @@ def test_interrupted_it_leaves_whole_rows_and_goes_on(workplace: Path) -> None:
     rows = workplace / "replies" / "replies.jsonl"
     with command(
         "eval", "ookb", "--questions", "kb.jsonl", "--model", "python:slow:chat",
-        "--retrieval", "direct", "--concurrency", "2", "--judge", "none", "--out", "replies",
+        "--retrieval", "direct", "--calls", "concurrency=2", "--judge", "none", "--out", "replies",
         cwd=workplace,
     ) as process:  # fmt: skip
         process.wait_until(lambda: rows.exists() and rows.stat().st_size > 1_000)

@@ -40,7 +40,7 @@ def test_the_report_comes_in_every_format_and_a_gate_fails(
 @pytest.mark.slow
 def test_settings_become_options(knowgate: Knowgate) -> None:
     done = knowgate(
-        "eval", _SUITE, "--dry-run", "--signs", "plus,minus", "--upto", "3", "--limit", "10",
+        "eval", _SUITE, "--dry-run", "--signs", "plus,minus", "--set", "upto=3", "--limit", "10",
         "--json",
     )  # fmt: skip
     said = knowgate("eval", _SUITE, "--help")
@@ -53,6 +53,6 @@ def test_settings_become_options(knowgate: Knowgate) -> None:
 
 def test_a_wrong_value_is_one_line(knowgate: Knowgate) -> None:
     refused(knowgate("eval", _SUITE, "--dry-run", "--signs", "times"), "--signs", "plus, minus")
-    refused(knowgate("eval", _SUITE, "--dry-run", "--upto", "0"), "--upto")
+    refused(knowgate("eval", _SUITE, "--dry-run", "--set", "upto=0"), "upto")
     refused(knowgate("eval", _SUITE), "--out: is missing")
     refused(knowgate("eval", "python:json:loads", "--dry-run"), "json")

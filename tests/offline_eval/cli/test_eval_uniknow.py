@@ -67,7 +67,7 @@ def test_what_is_left_out_and_what_the_guards_promise_are_said(
     ("option", "value", "words"),
     [
         ("--methods", "naive,magic", "unknown method 'magic'"),
-        ("--risk", "1.5", "risk: must be between 0 and 1"),
+        ("--set", "risk=1.5", "risk: must be between 0 and 1"),
         ("--data", "nowhere.jsonl", "no such file"),
         ("--scorer", "magic", "unknown scorer 'magic'"),
         ("--knowledge", __file__, "the row is damaged"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,55 +11,63 @@ import pytest
 import typer
 
 from knowgate import __version__
-from knowgate.offline_eval.cli._app import app
-from knowgate.offline_eval.cli._command_group import COMMANDS, import_commands
-from knowgate.offline_eval.suites import suite_names
-from tests.offline_eval.cli.commands import Knowgate, refused
+from knowgate.offline_eval.cli import app
+from knowgate.offline_eval.cli._app import COMMANDS, summary_of
+from tests.offline_eval.cli.commands import Knowgate, every_command, refused
+
+_COMMANDS = [" ".join(words) for words, _ in every_command()]
 
 
-def _commands(app: typer.Typer, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for command in app.registered_commands:
-        assert command.callback is not None
-        yield (*before, command.name or command.callback.__name__.replace("_", "-"))
-    for group in app.registered_groups:
-        assert group.typer_instance is not None
-        yield from _commands(group.typer_instance, (*before, str(group.name)))
-
-
-import_commands()
-_COMMANDS = sorted({*_commands(app), *(("eval", name) for name in suite_names())})
-
-
-@pytest.mark.parametrize("command", _COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("command", _COMMANDS)
 def test_every_command_explains_itself_with_an_example(
-    knowgate: Knowgate, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+    knowgate: Knowgate, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
 
-    found = knowgate(*command, "--help")
+    found = knowgate(*command.split(), "--help")
 
     assert found.code == 0
-    assert f"knowgate {' '.join(command)}" in " ".join(found.out.split("Example")[-1].split())
+    assert f"knowgate {command}" in " ".join(found.out.split("Example")[-1].split())
     assert "Example" in found.out
 
 
-def test_the_help_lists_every_command_with_its_own_summary() -> None:
+def test_the_help_has_every_command_in_its_group_with_its_summary(
+    knowgate: Knowgate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+    found = knowgate("--help").out
+
+    groups = ("serve", "calibrate", "evaluate", "watch", "tools")
+    places = [found.index(f"─ {group} ─") for group in groups]
+    assert places == sorted(places)
     root: Any = typer.main.get_command(app)
     context = typer.Context(root, info_name="knowgate")
-    registered = typer.main.get_group(app).commands
-
-    assert set(registered) == set(COMMANDS)
     for name, entry in COMMANDS.items():
-        summary = str(registered[name].help).partition("\n\n")[0]
-        assert " ".join(summary.split()) == entry.summary
-        assert root.get_command(context, name).name == name
+        own = str(root.get_command(context, name).help).partition("\n\n")[0]
+        assert " ".join(own.split()) == " ".join(summary_of(name).split())
+        assert entry.panel in groups
     assert root.get_command(context, "evaluate") is None
 
 
-def test_all_commands_are_there() -> None:
-    assert {" ".join(command) for command in _COMMANDS} >= {
-        "calibrate", "demo", "doctor", "eval ookb", "measure", "report", "route", "score",
-    }  # fmt: skip
+def test_the_first_screen_has_at_most_ten_commands(knowgate: Knowgate) -> None:
+    found = knowgate().out
+
+    named = [name for name in COMMANDS if re.search(rf"(?m)^\W*{name}  ", found)]
+    assert {"init", "check", "serve"} <= set(named)
+    assert len(named) <= 10
+    assert "knowgate --help" in found
+
+
+def test_there_are_few_commands_with_few_options() -> None:
+    options = [
+        parameter
+        for _, command in every_command()
+        for parameter in command.params
+        if parameter.param_type_name == "option" and parameter.name != "help"
+    ]
+    assert len(_COMMANDS) <= 28
+    assert len(options) <= 280
 
 
 def test_the_version_is_printed(knowgate: Knowgate) -> None:
@@ -81,8 +88,8 @@ def test_without_a_command_the_help_is_shown(knowgate: Knowgate, arguments: list
     ("arguments", "words"),
     [
         (["bogus"], "No such command 'bogus'"),
-        (["score", "--bogus"], "No such option"),
-        (["score"], "Missing option '--input'"),
+        (["apply", "--bogus"], "No such option"),
+        (["apply"], "Missing option '--input'"),
         (["measure", "--out", "x"], "Missing option '--questions'"),
         (["measure", "--questions", "x", "--out", "y", "--top-k", "many"], "'--top-k'"),
         (["calibrate", "--run", "x", "--out", "y", "--risk", "lots"], "'--risk'"),
@@ -189,28 +196,6 @@ def test_a_run_is_gone_on_with_only_under_the_same_settings(
 
     refused(knowgate(*arguments, "--scorer", "lexical", "--top-k", "4"), "settings.top_k differs")
     assert knowgate(*arguments, "--scorer", "lexical").code == 0
-
-
-@pytest.mark.parametrize(
-    ("files", "named"),
-    [
-        ({}, "config.json"),
-        ({"config.json": "{}"}, "no weights"),
-        ({"config.json": "{}", "model.safetensors": "x"}, "cannot be read as safetensors"),
-        ({"config.json": "{", "model.safetensors": "x", "tokenizer.json": "{}"}, "broken JSON"),
-        (None, "no such folder"),
-    ],
-)
-def test_a_model_folder_that_cannot_be_checked_is_one_line(
-    knowgate: Knowgate, tmp_path: Path, files: dict[str, str] | None, named: str
-) -> None:
-    folder = tmp_path / "model"
-    if files is not None:
-        folder.mkdir()
-    for name, content in (files or {}).items():
-        (folder / name).write_text(content, encoding="utf-8")
-
-    refused(knowgate("microworld", "check", "--model", folder), named)
 
 
 def test_results_go_to_standard_output_and_no_bar_is_drawn(

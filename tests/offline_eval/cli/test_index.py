@@ -32,7 +32,7 @@ def test_passages_are_encoded_once_appended_and_copied_to_a_new_folder(
     pairs = tmp_path / "pairs.jsonl"
     write_lines(pairs, [{"question": "When does it open?", "passages": [opening]}])
     scored = knowgate(
-        "score", "--scorer", f"sufficiency,passages={out}", "--input", pairs,
+        "apply", "--scorer", f"sufficiency,passages={out}", "--input", pairs,
         "--output", tmp_path / "scores.jsonl",
     )  # fmt: skip
     assert (scored.code, scored.err) == (0, "")

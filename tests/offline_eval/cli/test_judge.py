@@ -77,7 +77,7 @@ def test_a_model_judges_by_a_criterion_from_a_file(
     model = "llm:python:scripted_judges:says_no"
     outcome = knowgate(
         "judge", run, "--judge", model, "--criterion", tmp_path / "tone.toml", "--no-bundled",
-        "--concurrency", "2", "--rate", "1000",
+        "--calls", "concurrency=2,rate=1000",
     )  # fmt: skip
     assert outcome.out.startswith("2 verdicts added (0 failed), 0 there before, 2 calls → ")
     row = RepliesRun.read(run).judgements[f"s/right/tone/{model}"]
@@ -104,7 +104,7 @@ def test_failed_verdicts_are_told_and_asked_again(
 ) -> None:
     (tmp_path / "judging_down.py").write_text(MODULE + DOWN, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    options = ("--judge", "llm:python:judging_down:shaky", "--max-attempts", "1")
+    options = ("--judge", "llm:python:judging_down:shaky", "--calls", "attempts=1")
     monkeypatch.setenv("JUDGE_IS_DOWN", "1")
     first = knowgate("judge", run, *options)
     assert "failed; the rows in" in first.err
@@ -179,7 +179,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(
     refused(knowgate("judge", run, "--judge", "oracle"), "oracle", "no such judge")
     refused(knowgate("judge", run, "--judge", "llm:"), "llm:", "no such judge")
     refused(knowgate("judge", tmp_path / "nowhere"), "nowhere")
-    assert knowgate("judge", run, "--rate", "0").code == 2
+    assert knowgate("judge", run, "--calls", "rate=0").code == 2
     (tmp_path / "broken.toml").write_text("name = ", encoding="utf-8")
     refused(
         knowgate("judge", run, "--judge", "llm:embedded", "--criterion", tmp_path / "broken.toml"),

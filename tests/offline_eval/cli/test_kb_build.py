@@ -52,7 +52,7 @@ def test_documents_become_questions_by_rules_and_go_into_an_evaluation(
     )
     assert "failures: binary 1" in built.out
     assert "cost" not in built.out
-    assert f"next: knowgate kb filter {out / 'questions.jsonl'}" in built.out
+    assert f"next: knowgate measure --questions {out / 'diverse.jsonl'} --out run" in built.out
     assert evaluated.code == 0, evaluated.err
 
 

@@ -88,7 +88,7 @@ def test_an_endpoint_becomes_a_set(knowgate: Knowgate, tmp_path: Path) -> None:
     store.load(default_world().to_ntriples(), pyoxigraph.RdfFormat.N_TRIPLES)
     with serving(Endpoint(store)) as endpoint:
         said = knowgate(
-            "kg", "generate", endpoint.url, "--out", tmp_path / "set", "--pause", 0,
+            "kg", "generate", endpoint.url, "--out", tmp_path / "set", "--endpoint", "pause=0",
             "--per-type", 10, "--user-agent", "me@example.org",
         )  # fmt: skip
     assert said.code == 0, said.err
@@ -109,7 +109,9 @@ def test_an_endpoint_that_refuses_is_one_line(knowgate: Knowgate, tmp_path: Path
 def test_a_password_in_an_address_is_not_shown(knowgate: Knowgate, tmp_path: Path) -> None:
     with serving(Endpoint(pyoxigraph.Store())) as endpoint:
         address = endpoint.url.replace("//", "//me:secret@")
-        said = knowgate("kg", "generate", address, "--out", tmp_path / "set", "--pause", 0)
+        said = knowgate(
+            "kg", "generate", address, "--out", tmp_path / "set", "--endpoint", "pause=0"
+        )
     assert said.code == 2
     assert "gives no questions" in said.err
     assert "secret" not in said.err + said.out
@@ -120,7 +122,7 @@ def test_a_password_in_an_address_is_not_shown(knowgate: Knowgate, tmp_path: Pat
     [
         (["--out", "set", "--types", "inter,date"], ["date", "--types"]),
         (["--out", "set", "--lang", "fr"], ["fr", "--templates"]),
-        (["--out", "set", "--functional", "mostly"], ["--functional"]),
+        (["--out", "set", "--properties", "functional=mostly"], ["functional"]),
         (["--out", "set", "--include", "P99999"], ["P99999", "--include"]),
         (["--out", "set", "--templates", "none.toml"], ["none.toml"]),
         ([], ["--out"]),

@@ -53,7 +53,7 @@ def test_the_last_table_counts_what_came_of_the_questions(
     unanswerable = write_lines(tmp_path / "u.jsonl", [{"question": "May I bring a dog?"}])
     live = {"id": "live", "question": "What about yearly?"}
     outcome = _measure(
-        *(knowgate, tmp_path, documents, "--echo", "--unanswerable", str(unanswerable)),
+        *(knowgate, tmp_path, documents, "--set", "echo=true", "--unanswerable", str(unanswerable)),
         questions=[*QUESTIONS, live, WRONG],
     )
 
@@ -103,8 +103,9 @@ def test_plan_and_certificate_count_the_same_units(
     questions = [{**one, "source": one["source"].split("#")[0]} for one in QUESTIONS]
     _measure(knowgate, tmp_path, documents, "--leave-out", leave_out, questions=questions)
     planned = knowgate(
-        *("plan", "--questions", tmp_path / "q.jsonl", "--leave-out", leave_out, "--json")
-    )
+        "calibrate", "--dry-run", "--questions", tmp_path / "q.jsonl",
+        "--leave-out", leave_out, "--json",
+    )  # fmt: skip
 
     units = {record.unit for record in CalibrationSet.of_run(tmp_path / "run").records}
     assert json.loads(planned.out)["plan"]["passages"] == len(units) == 4
@@ -114,7 +115,7 @@ def test_plan_says_what_sections_count_for_where_documents_name_none(
     knowgate: Knowgate, tmp_path: Path, documents: Path
 ) -> None:
     _measure(knowgate, tmp_path, documents)
-    planned = knowgate("plan", "--questions", tmp_path / "q.jsonl")
+    planned = knowgate("calibrate", "--dry-run", "--questions", tmp_path / "q.jsonl")
 
     units = {record.unit for record in CalibrationSet.of_run(tmp_path / "run").records}
     assert len(units) == 4
@@ -138,14 +139,10 @@ def test_plan_counts_passages_or_sources_as_the_questions_are_measured(
     path = write_lines(tmp_path / "q.jsonl", rows)
     knowgate("measure", "--questions", path, "--scorer", "lexical", "--out", tmp_path / "run")
 
-    own, served = (
-        knowgate("plan", "--questions", path),
-        knowgate("plan", "--questions", path, "--served"),
-    )
+    own = knowgate("calibrate", "--dry-run", "--questions", path)
     units = {record.unit for record in CalibrationSet.of_run(tmp_path / "run").records}
     assert own.out.startswith(f"12 questions on {len(units)} passages")
-    assert "(--served), with their sources left out, 3 count." in own.out
-    assert served.out.startswith("12 questions on 3 passages")
+    assert "Asked of documents, with their sources left out, 3 count." in own.out
 
 
 def test_a_word_that_is_no_choice_is_rejected(

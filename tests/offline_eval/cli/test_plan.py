@@ -1,4 +1,4 @@
-"""`knowgate plan`: what can be certified, said before anything is measured."""
+"""`knowgate calibrate --dry-run`: what can be certified, said before anything is measured."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 
 from knowgate.calibration.risk import Leak, LeakPlan
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
+
+PLAN = ("calibrate", "--dry-run", "--questions")
 
 
 def _questions(path: Path, count: int, per_source: int) -> Path:
@@ -22,7 +24,7 @@ def _questions(path: Path, count: int, per_source: int) -> Path:
 def test_it_says_that_few_passages_cannot_certify_and_which_bound_they_can(
     knowgate: Knowgate, tmp_path: Path
 ) -> None:
-    outcome = knowgate("plan", "--questions", _questions(tmp_path, 60, 4), "--risk", "0.1")
+    outcome = knowgate(*PLAN, _questions(tmp_path, 60, 4), "--risk", "0.1")
 
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.startswith(
@@ -34,7 +36,14 @@ def test_it_says_that_few_passages_cannot_certify_and_which_bound_they_can(
 def test_the_table_goes_from_20_to_1000_questions_like_these(
     knowgate: Knowgate, tmp_path: Path
 ) -> None:
-    arguments = ("plan", "--questions", _questions(tmp_path, 60, 4), "--risk", "0.2")
+    arguments = (
+        "calibrate",
+        "--dry-run",
+        "--questions",
+        _questions(tmp_path, 60, 4),
+        "--risk",
+        "0.2",
+    )
 
     outcome = knowgate(*arguments)
     value = json.loads(knowgate(*arguments, "--json").out)
@@ -52,7 +61,7 @@ def test_without_sources_questions_that_share_an_answer_share_a_passage(
 ) -> None:
     rows = [{"question": f"What is {i}?", "answer": f"It is {i // 2}."} for i in range(40)]
 
-    outcome = knowgate("plan", "--questions", write_lines(tmp_path / "q.jsonl", rows))
+    outcome = knowgate(*PLAN, write_lines(tmp_path / "q.jsonl", rows))
 
     assert outcome.out.startswith("40 questions on 20 passages cannot")
 
@@ -63,7 +72,7 @@ def test_without_sources_questions_that_share_an_answer_share_a_passage(
 def test_numbers_off_their_scale_are_rejected(
     knowgate: Knowgate, tmp_path: Path, option: str, value: str
 ) -> None:
-    outcome = knowgate("plan", "--questions", _questions(tmp_path, 9, 3), option, value)
+    outcome = knowgate(*PLAN, _questions(tmp_path, 9, 3), option, value)
 
     refused(outcome, f"{option}: must be between 0 and 1")
 

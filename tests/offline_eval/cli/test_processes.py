@@ -37,7 +37,7 @@ def test_an_output_that_cannot_show_every_sign_does_not_end_the_command(tmp_path
     write_lines(tmp_path / "in.jsonl", [{"question": "Pool?", "passages": ["pool"]}])
 
     done = _run(
-        "score", "--scorer", "lexical", "--input", tmp_path / "in.jsonl",
+        "apply", "--scorer", "lexical", "--input", tmp_path / "in.jsonl",
         "--output", tmp_path / "oüt.jsonl", PYTHONIOENCODING="ascii",
     )  # fmt: skip
 
@@ -75,7 +75,7 @@ def test_a_stopped_command_leaves_nothing_half_written(tmp_path: Path) -> None:
     output = tmp_path / "out"
     output.mkdir()
     arguments = ("--input", tmp_path / "in.jsonl", "--output", output / "scores.jsonl")
-    with command("score", "--scorer", "lexical", *arguments) as process:
+    with command("apply", "--scorer", "lexical", *arguments) as process:
         process.wait_until(lambda: any(output.iterdir()))
 
         process.signal(signal.SIGTERM)

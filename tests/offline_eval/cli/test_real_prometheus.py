@@ -13,13 +13,12 @@ from prometheus_client import CollectorRegistry, start_http_server
 
 from knowgate.calibration.monitoring import DecisionMonitor
 from knowgate.guard.testing import FakeScorer
-from knowgate.offline_eval.cli._alert_rules import AlertLimits, rules_text
-from knowgate.offline_eval.cli._grafana import dashboard
+from knowgate.offline_eval.cli._dashboards import AlertLimits, render_dashboards
 from tests.calibration.monitoring.populations import calibrated_policy
 from tests.support.guards import guard_with
 from tests.support.prometheus import Prometheus, needs_prometheus, prometheus
 
-LIMITS = AlertLimits()
+DASHBOARD, RULES = render_dashboards(AlertLimits())
 
 
 @needs_prometheus
@@ -50,7 +49,7 @@ def test_the_abstention_ratio_is_what_the_guard_decided(
     server, thread = start_http_server(0, addr="127.0.0.1", registry=registry)
     target = f"127.0.0.1:{server.server_port}"
     try:
-        with prometheus(tmp_path, target, rules_text(LIMITS)) as there:
+        with prometheus(tmp_path, target, RULES) as there:
             decided = "sum(knowgate_decisions_total)"
             # Targets are found five seconds after the start.
             there.wait_until(lambda: there.value(decided) == 40)
@@ -95,7 +94,7 @@ WITH_DATA = {
 def filled_panels(there: Prometheus) -> set[str]:
     """The titles of the panels whose queries have all been answered with data."""
     found = set()
-    for panel in dashboard(LIMITS)["panels"]:
+    for panel in DASHBOARD["panels"]:
         answers = []
         for asked in panel.get("targets", ()):
             expr = asked["expr"].replace("$__rate_interval", "5m")

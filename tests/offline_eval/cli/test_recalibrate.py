@@ -1,4 +1,4 @@
-"""`knowgate recalibrate`: the old promise on newer data, of the same instruments only."""
+"""`knowgate calibrate --like`: the old promise on newer data, of the same instruments only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from knowgate.guard import Fingerprint, Policy, Route
 from knowgate.guard.policy import GuaranteedRisk
-from knowgate.offline_eval.cli._app import app
+from knowgate.offline_eval.cli import app
 from knowgate.offline_eval.policies import CalibrationSet
 from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
 from tests.offline_eval.policies.measured import drawn, record_lines
@@ -44,7 +44,7 @@ def old(certified: Path, tmp_path: Path) -> Path:
 def _recalibrate(knowgate: Knowgate, old: Path, measured: CalibrationSet) -> Outcome:
     records = _written(old.with_name("new.jsonl"), measured)
     return knowgate(
-        "recalibrate", "--policy", old, "--records", records, "--out", old.with_name("new.json")
+        "calibrate", "--like", old, "--records", records, "--out", old.with_name("new.json")
     )
 
 
@@ -122,13 +122,13 @@ def test_the_old_policy_is_not_written_over(knowgate: Knowgate, old: Path) -> No
     before = old.read_bytes()
     records = _written(old.with_name("new.jsonl"), drawn(100, seed=1))
 
-    outcome = knowgate("recalibrate", "--policy", old, "--records", records, "--out", old)
+    outcome = knowgate("calibrate", "--like", old, "--records", records, "--out", old)
 
     refused(outcome, "is the old policy")
     assert old.read_bytes() == before
 
     outcome = knowgate(
-        "recalibrate", "--policy", old, "--records", records, "--out", old.with_name("new.json"),
+        "calibrate", "--like", old, "--records", records, "--out", old.with_name("new.json"),
         "--report", old.with_suffix(".html"),
     )  # fmt: skip
 
@@ -183,7 +183,7 @@ def test_a_promise_about_unanswerable_questions_is_renewed_from_a_run(
     knowgate: Knowgate, workplace: Path
 ) -> None:
     outcome = knowgate(
-        "recalibrate", "--policy", workplace / "policy.json", "--run", workplace / "run",
+        "calibrate", "--like", workplace / "policy.json", "--run", workplace / "run",
         "--out", workplace / "new.json",
     )  # fmt: skip
 
@@ -201,14 +201,14 @@ def test_it_is_not_renewed_from_records_or_by_another_scorer(
     records = _written(workplace / "r.jsonl", drawn(50))
     policy, new = workplace / "policy.json", workplace / "new.json"
 
-    outcome = knowgate("recalibrate", "--policy", policy, "--records", records, "--out", new)
+    outcome = knowgate("calibrate", "--like", policy, "--records", records, "--out", new)
     refused(outcome, "only a run of the ookb suite")
 
     other = Policy.load(policy).model_copy(update={"scorer": Fingerprint(kind="sufficiency")})
     shutil.copy(policy, workplace / "other.json")
     other.sealed().save(workplace / "other.json")
     outcome = knowgate(
-        "recalibrate", "--policy", workplace / "other.json", "--run", workplace / "run",
+        "calibrate", "--like", workplace / "other.json", "--run", workplace / "run",
         "--out", new,
     )  # fmt: skip
     refused(outcome, "another scorer measured these cases")

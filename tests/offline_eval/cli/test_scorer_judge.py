@@ -51,7 +51,7 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def _score(knowgate: Knowgate, scorer: str) -> list[object]:
-    done = knowgate("score", "--scorer", scorer, "--input", "in.jsonl", "--output", "out.jsonl")
+    done = knowgate("apply", "--scorer", scorer, "--input", "in.jsonl", "--output", "out.jsonl")
     assert done.code == 0, done.err
     return [(line["relevance"], line["error"]) for line in read_lines(Path("out.jsonl"))]
 
@@ -107,7 +107,7 @@ def test_what_cannot_be_loaded_is_one_line(
     knowgate: Knowgate, models: str, scorer: str, words: str
 ) -> None:
     refused(
-        knowgate("score", "--scorer", scorer, "--input", "in.jsonl", "--output", "out.jsonl"), words
+        knowgate("apply", "--scorer", scorer, "--input", "in.jsonl", "--output", "out.jsonl"), words
     )
 
 
@@ -124,7 +124,7 @@ def test_a_policy_is_calibrated_on_a_judge_and_bound_to_it(
     fitted = knowgate("calibrate", "--run", run, "--risk", "0.2", "--out", policy)
     assert fitted.code == 0, fitted.err
     assert Policy.load(policy).aggregator == "joint"
-    asked = ("score", "--policy", policy, "--input", "in.jsonl", "--output", "out.jsonl")
+    asked = ("apply", "--policy", policy, "--input", "in.jsonl", "--output", "out.jsonl")
     refused(knowgate(*asked), "language model that judges", "--scorer judge:MODEL")
     refused(knowgate(*asked, "--scorer", f"{models}:toy,samples=2"), "settings.samples")
     assert knowgate(*asked, "--scorer", f"{models}:toy").code == 0

@@ -351,7 +351,7 @@ def test_drift_reads_the_log_too_with_reasons_of_own_vetoes(knowgate: Knowgate, 
     (policy,), (lines,) = log.glob("policy-*.json"), log.glob("decisions-*.jsonl")
     lines.write_text(lines.read_text().replace("neither_knows", "passage_too_old"))
 
-    outcome = knowgate("drift", "--policy", policy, "--input", lines, "--window", "100")
+    outcome = knowgate("drift", "--policy", policy, "--input", lines)
 
     assert (outcome.code, outcome.out.startswith("10 decisions")) == (0, True)
 

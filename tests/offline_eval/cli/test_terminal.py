@@ -6,11 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
-from knowgate.offline_eval.cli._command_group import COMMANDS
+from knowgate.offline_eval.cli._app import COMMANDS
 from knowgate.offline_eval.cli._console import out, print_table
 from tests.offline_eval.cli.commands import Knowgate
 from tests.support.paths import ROOT
@@ -82,7 +81,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("narrow")
 def test_no_figure_of_a_table_is_cut_at_40_columns(
-    knowgate: Knowgate, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    knowgate: Knowgate, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cells = ("external_only with a long name", "0.123456789", "0.1 to 0.2", "1,234,567")
     print_table(("measure", "value", "interval", "n"), [cells])
@@ -90,13 +89,7 @@ def test_no_figure_of_a_table_is_cut_at_40_columns(
     assert all(cell in printed for cell in cells)
     assert "…" not in printed
 
-    rows = [("conflict", "0.987654321", 1234567, "≥ 0.95"), ("unknown", "–", 0, "≥ 0.95")]
-    checked = SimpleNamespace(rows=lambda: rows, to_json=dict)
-    monkeypatch.setattr("knowgate.offline_eval.testbed.check_microworld", lambda **_: checked)
-    said = knowgate("microworld", "check").out
-    assert "0.987654321" in said
-    assert "1234567" in said
-    listed = knowgate("models", "list").out
+    listed = knowgate("models").out
     assert "smollm2" in listed
     assert "…" not in listed
 
@@ -104,9 +97,9 @@ def test_no_figure_of_a_table_is_cut_at_40_columns(
 @pytest.mark.usefixtures("narrow")
 def test_the_help_names_every_option_at_40_columns(knowgate: Knowgate) -> None:
     for arguments, options in (
-        (("calibrate",), ("--max-false-abstention", "--answer-from-memory", "--on-judge-failure")),
-        (("eval", "ookb"), ("--context-chars", "--gpus-per-worker")),
-        ((), ("compare-scorers", "shadow-report", "--config")),
+        (("calibrate",), ("--max-false-abstention", "--answer-from-memory", "--cascade")),
+        (("eval", "ookb"), ("--retrieval", "--calls")),
+        ((), ("measure", "shadow-report", "--config")),
     ):
         said = knowgate(*arguments, "--help").out
         assert "…" not in said

@@ -16,8 +16,7 @@ from knowgate.calibration.training.sufficiency import (
     TuningSettings,
 )
 from knowgate.guard.signals.relevance import SufficiencyScorer, load_scorer
-from knowgate.offline_eval.cli import _tune
-from knowgate.offline_eval.cli._app import app
+from knowgate.offline_eval.cli import _tune, app
 from tests.offline_eval.cli.commands import (
     Knowgate,
     Outcome,
@@ -94,7 +93,7 @@ def test_a_tuned_folder_scores(
     write_lines(tmp_path / "in.jsonl", [line])
 
     outcome = knowgate(
-        "score", "--scorer", folder, "--input", tmp_path / "in.jsonl",
+        "apply", "--scorer", folder, "--input", tmp_path / "in.jsonl",
         "--output", tmp_path / "out.jsonl",
     )  # fmt: skip
 
@@ -114,7 +113,7 @@ def test_a_chinese_question_is_said_to_be_unsupported(
 ) -> None:
     write_lines(tmp_path / "in.jsonl", [{"question": "图书馆几点开门？", "passages": ["九点。"]}])
     outcome = knowgate(
-        "score", "--scorer", tuned[0], "--input", tmp_path / "in.jsonl",
+        "apply", "--scorer", tuned[0], "--input", tmp_path / "in.jsonl",
         "--output", tmp_path / "out.jsonl",
     )  # fmt: skip
     assert outcome.code == 0, outcome

@@ -46,7 +46,7 @@ def test_an_adapter_is_trained_and_can_be_served(
 ) -> None:
     outcome = knowgate(
         "tune", "scenarios", "--method", method, "--data", questions, "--knowledge", asked,
-        "--epochs", "1", "--device", "cpu", "--out", tmp_path / "adapter",
+        "--training", "epochs=1,device=cpu", "--out", tmp_path / "adapter",
     )  # fmt: skip
 
     assert outcome.code == 0, outcome
@@ -62,7 +62,7 @@ def test_a_model_that_knows_nothing_is_said_to_and_nothing_is_written(
     knowgate: Knowgate, questions: Path, tmp_path: Path
 ) -> None:
     outcome = knowgate(
-        "tune", "scenarios", "--method", "kaft", "--data", questions, "--device", "cpu",
+        "tune", "scenarios", "--method", "kaft", "--data", questions, "--training", "device=cpu",
         "--out", tmp_path / "adapter",
     )  # fmt: skip
 
@@ -82,19 +82,18 @@ def test_a_folder_that_holds_something_is_left_alone(knowgate: Knowgate, tmp_pat
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
 def test_4_bit_training_is_refused_without_cuda(knowgate: Knowgate, tmp_path: Path) -> None:
     outcome = knowgate(
-        "tune", "scenarios", "--method", "kaft", "--quantise", "--out", tmp_path / "adapter"
+        "tune",
+        "scenarios",
+        "--method",
+        "kaft",
+        "--training",
+        "quantise=true",
+        "--out",
+        tmp_path / "adapter",
     )
 
     refused(outcome, "need a CUDA device")
     assert not (tmp_path / "adapter").exists()
-
-
-def test_leaving_out_what_no_training_holds_is_refused(knowgate: Knowgate, tmp_path: Path) -> None:
-    outcome = knowgate(
-        "tune", "scenarios", "--method", "kaft", "--without", "untrue", "--out", tmp_path / "new"
-    )
-
-    refused(outcome, "no method is trained on contexts of the kind untrue")
 
 
 def test_a_place_under_a_file_is_refused_at_once(knowgate: Knowgate, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_the_suite_is_short() -> None:
 def test_a_killed_run_continues_and_repeats_nothing(tmp_path: Path) -> None:
     run, log = tmp_path / "run", tmp_path / "asked"
     model = f"python:{__name__}:calculator"
-    arguments = ("eval", _SUITE, "--upto", "6", "--model", model, "--out", run)
+    arguments = ("eval", _SUITE, "--set", "upto=6", "--model", model, "--out", run)
     rows, environment = run / "rows.jsonl", {"ASKED": str(log)}
     # However late it is killed, it is not at its end.
     with command(*arguments, env={**environment, "HANGS_AFTER": "30"}) as program:

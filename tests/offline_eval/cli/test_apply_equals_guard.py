@@ -1,4 +1,4 @@
-"""`knowgate route` and `Guard` decide alike, whatever the policy and the signals."""
+"""`knowgate apply` and `Guard` decide alike, whatever the policy and the signals."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _replayed(
         policy.save(folder / "policy.json")
         write_lines(folder / "in.jsonl", lines)
         outcome = knowgate(
-            "route", "--policy", folder / "policy.json", "--input", folder / "in.jsonl",
+            "apply", "--policy", folder / "policy.json", "--input", folder / "in.jsonl",
             "--output", folder / "out.jsonl", *options,
         )  # fmt: skip
         assert outcome.code == 0, outcome

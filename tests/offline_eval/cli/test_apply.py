@@ -1,0 +1,365 @@
+"""`knowgate apply`: a result for each line, of pairs, of logged signals and of replies."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowgate.guard import Fingerprint, Policy
+from knowgate.guard.abstention import load_rule
+from knowgate.guard.signals.relevance import LexicalScorer
+from tests.offline_eval.cli.commands import Knowgate, Outcome, read_lines, refused, write_lines
+from tests.support.paths import ROOT
+
+PAIR = '{"question": "Q", "passages": ["P"]}'
+SIGNALS = '{"relevance": 0.5}'
+REPLY = '{"response": "A"}'
+
+
+def _apply(knowgate: Knowgate, folder: Path, *options: str | Path) -> Outcome:
+    return knowgate(
+        "apply", "--input", folder / "in.jsonl", "--output", folder / "out.jsonl", *options
+    )
+
+
+def _score(knowgate: Knowgate, folder: Path, *more: str | Path) -> Outcome:
+    return _apply(knowgate, folder, "--scorer", "lexical", *more)
+
+
+def _route(knowgate: Knowgate, folder: Path) -> Outcome:
+    return _apply(knowgate, folder, "--policy", folder / "policy.json")
+
+
+def test_each_pair_is_scored_in_order_and_its_id_passed_on(
+    knowgate: Knowgate, tmp_path: Path
+) -> None:
+    lines: list[dict[str, Any]] = [
+        {"id": i, "question": f"When does pool {i} open?", "passages": [f"Pool {i} opens.", "No."]}
+        for i in range(70)
+    ]
+    write_lines(tmp_path / "in.jsonl", lines)
+
+    outcome = _score(knowgate, tmp_path, "--output", tmp_path / "in.jsonl")
+
+    found = read_lines(tmp_path / "in.jsonl")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert [line["id"] for line in found] == list(range(70))
+    for line, value in zip(lines, found, strict=True):
+        expected = LexicalScorer().score(line["question"], line["passages"])
+        assert value["scores"] == expected.tolist()
+        assert value["relevance"] == max(expected)
+        assert value["error"] is None
+
+
+def test_odd_passages_and_questions_are_lines_and_not_failures(
+    knowgate: Knowgate, tmp_path: Path
+) -> None:
+    lines: list[dict[str, Any]] = [
+        {"question": "Pool?", "passages": []},
+        {"question": "Pool?", "passages": ["", "pool", {"text": ""}, {"page_content": "pool"}]},
+        {"question": " ", "passages": ["pool"]},
+        {"question": "Pool?", "passages": ["pool"], "gold": float("nan"), "more": {}},
+        {"question": "Po\ud800ol\0?", "passages": ["\udfff"], "id": "\ud800"},
+    ]
+    write_lines(tmp_path / "in.jsonl", lines)
+
+    _score(knowgate, tmp_path)
+
+    found = read_lines(tmp_path / "out.jsonl")
+    assert (found[0]["scores"], found[0]["relevance"]) == ([], 0.0)
+    assert [score is None for score in found[1]["scores"]] == [True, False, True, False]
+    assert found[2] == {"scores": None, "relevance": None, "error": "the question is empty"}
+    assert set(found[3]) == {"scores", "relevance", "error"}
+    assert found[4]["id"] == "\ud800"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--scorer", "lexical"), "0 lines scored"),
+        (("--policy", "policy.json"), "0 lines routed"),
+        (("--abstention", "default"), "0 replies read"),
+    ],
+)
+def test_no_lines_give_no_lines(
+    knowgate: Knowgate,
+    workplace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(workplace)
+    Path("in.jsonl").write_text("\n \n", encoding="utf-8")
+
+    outcome = _apply(knowgate, Path(), *options)
+
+    assert outcome.code == 0
+    assert said in outcome.out
+    assert Path("out.jsonl").read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    ("first", "line", "words"),
+    [
+        (PAIR, "{}", "'question': Field required"),
+        (PAIR, '{"question": 1, "passages": []}', "'question'"),
+        (PAIR, '{"question": "Q", "passages": "P"}', "'passages'"),
+        (PAIR, '{"question": "Q", "passages": ["P", {"body": "x"}]}', "passages[1] is not text"),
+        (PAIR, '{"question": "Q", "passages": [], "id": [Infinity]}', "'id'"),
+        (PAIR, "[]", "expected a JSON object"),
+        (PAIR, '{"question"', "broken JSON"),
+        (SIGNALS, "{}", "'relevance' is missing"),
+        (SIGNALS, '{"relevance": "0.5"}', "'relevance'"),
+        (SIGNALS, '{"relevance": true}', "'relevance'"),
+        (SIGNALS, '{"relevance": 1.01}', "not within [0, 1]"),
+        (SIGNALS, '{"relevance": 1' + "0" * 400 + "}", "'relevance'"),
+        (SIGNALS, '{"relevance": 0.5, "confidence": 7}', "'confidence'"),
+        (SIGNALS, '{"relevance": 0.5, "conflict": 0}', "'conflict'"),
+        (SIGNALS, '{"relevance": 0.5, "nothing_retrieved": null}', "'nothing_retrieved'"),
+        (SIGNALS, '{"relevance": 0.5, "relevance_stage": "x"}', "'relevance_stage'"),
+        (REPLY, '{"question": "Q?"}', "'response': Field required"),
+        (REPLY, '{"response": null}', "'response'"),
+        (REPLY, '{"response": "A", "id": NaN}', "'id'"),
+    ],
+)
+def test_a_bad_line_is_named_and_neither_file_is_touched(
+    knowgate: Knowgate, workplace: Path, first: str, line: str, words: str
+) -> None:
+    content = f"{first}\n\n{line}\n"
+    (workplace / "in.jsonl").write_text(content, encoding="utf-8")
+    (workplace / "out.jsonl").write_text("kept", encoding="utf-8")
+    given: dict[str, list[str | Path]] = {
+        PAIR: ["--scorer", "lexical"],
+        SIGNALS: ["--policy", workplace / "policy.json"],
+        REPLY: [],
+    }
+
+    refused(_apply(knowgate, workplace, *given[first]), "in.jsonl:3: ", words)
+
+    assert (workplace / "in.jsonl").read_text(encoding="utf-8") == content
+    assert (workplace / "out.jsonl").read_text(encoding="utf-8") == "kept"
+
+
+def test_a_policy_gives_calibrator_and_aggregator(knowgate: Knowgate, workplace: Path) -> None:
+    write_lines(workplace / "in.jsonl", [{"question": "Pool open?", "passages": ["open"]}])
+    policy = Policy.load(workplace / "policy.json")
+
+    _apply(knowgate, workplace, "--policy", workplace / "policy.json")
+
+    found = read_lines(workplace / "out.jsonl")[0]
+    assert found["relevance"] == policy.relevance_calibrator.apply(found["scores"][0])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"scorer": {"kind": "other"}}, "not as it was calibrated: its digest is that of other"),
+        ({"schema_version": 99}, "policy schema 99 is newer than 1"),
+        ({"relevance_threshold": 2}, "'relevance_threshold'"),
+        ({"surprise": 1}, "'surprise'"),
+    ],
+)
+def test_a_policy_that_cannot_be_used_is_one_line(
+    knowgate: Knowgate, workplace: Path, change: dict[str, Any], words: str
+) -> None:
+    path = workplace / "policy.json"
+    path.write_text(
+        json.dumps({**json.loads(path.read_text(encoding="utf-8")), **change}), encoding="utf-8"
+    )
+    write_lines(workplace / "in.jsonl", [{"question": "Pool?", "passages": ["pool"]}])
+
+    outcome = _score(knowgate, workplace, "--policy", path)
+
+    refused(outcome, words, "policy.json")
+    assert not (workplace / "out.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--scorer", "oracle", "unknown scorer"),
+        ("--aggregator", "median", "unknown aggregator"),
+        ("--aggregator", "joint", "has no joint value"),
+        ("--abstention", "guess", "uaqfact, uniknow"),
+        ("--input", "nowhere.jsonl", "no such file"),
+        ("--policy", "nowhere.json", "no such file"),
+        ("--output", "in.jsonl/out.jsonl", "cannot be written"),
+        ("--output", ".", "cannot be written"),
+    ],
+)
+def test_what_is_not_there_is_one_line(
+    knowgate: Knowgate,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    option: str,
+    value: str,
+    words: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pair = {"question": "Pool?", "passages": ["pool"], "response": "A"}
+    write_lines(tmp_path / "in.jsonl", [pair])
+
+    refused(_score(knowgate, tmp_path, option, value), words)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+
+
+@pytest.mark.slow
+def test_a_chinese_question_gets_a_reason_instead_of_a_number(
+    knowgate: Knowgate, tmp_path: Path
+) -> None:
+    lines = [
+        {"question": "图书馆几点开门？", "passages": ["图书馆九点开门。"]},
+        {"question": "When does it open?", "passages": ["It opens at nine."]},
+    ]
+    write_lines(tmp_path / "in.jsonl", lines)
+
+    _score(knowgate, tmp_path, "--scorer", "late_interaction")
+
+    unsupported, known = read_lines(tmp_path / "out.jsonl")
+    assert unsupported == {"scores": None, "relevance": None, "error": "unsupported language"}
+    assert known["relevance"] > 0.5
+
+
+def test_signals_keep_ids_as_they_came_and_extra_fields_are_tolerated(
+    knowgate: Knowgate, workplace: Path
+) -> None:
+    ids = ["a", 7, None, "\ud800", {"x": [1]}, "ü\u2028"]
+    write_lines(
+        workplace / "in.jsonl",
+        [{"id": i, "relevance": 0.5, "note": math.nan} for i in ids] + [{"relevance": 1}],
+    )
+
+    outcome = _route(knowgate, workplace)
+
+    found = read_lines(workplace / "out.jsonl")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert [line["id"] for line in found[:-1]] == ids
+    assert "id" not in found[-1]
+
+
+def test_without_passages_relevance_need_not_be_given(knowgate: Knowgate, workplace: Path) -> None:
+    write_lines(workplace / "in.jsonl", [{"nothing_retrieved": True}])
+
+    _route(knowgate, workplace)
+
+    found = read_lines(workplace / "out.jsonl")[0]
+    assert (found["route"], found["reason"]) == ("abstain", "nothing_retrieved")
+
+
+def test_a_decision_holds_what_signals_can_tell_and_nothing_else(
+    tmp_path: Path, knowgate: Knowgate
+) -> None:
+    Policy(scorer=Fingerprint(kind="fake"), relevance_threshold=0.5).save(tmp_path / "policy.json")
+    write_lines(tmp_path / "in.jsonl", [{"relevance": 0.7}])
+
+    _route(knowgate, tmp_path)
+
+    [line] = read_lines(tmp_path / "out.jsonl")
+    assert list(line) == [
+        "route", "reason", "scenario", "relevance", "raw_relevance", "confidence", "conflict",
+        "closed_book_answer", "failed_signals", "mode",
+    ]  # fmt: skip
+
+
+# A limit on the size of a file stands for the full disk, in a process of its own.
+_FULL_DISK = """
+import resource, runpy
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+runpy.run_module("knowgate", run_name="__main__")
+"""
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_one_line_and_what_was_there_stays(workplace: Path) -> None:
+    write_lines(workplace / "in.jsonl", [{"relevance": 0.5}] * 400)
+    out = workplace / "out.jsonl"
+    out.write_text("mine\n", encoding="utf-8")
+    before = set(workplace.iterdir())
+
+    done = subprocess.run(
+        [
+            sys.executable, "-c", _FULL_DISK, "apply", "--policy", workplace / "policy.json",
+            "--input", workplace / "in.jsonl", "--output", out,
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+
+    refused(Outcome(done.returncode, done.stdout, done.stderr), "File too large")
+    assert out.read_text(encoding="utf-8") == "mine\n"
+    assert set(workplace.iterdir()) == before
+
+
+def test_a_pipe_is_written_to_and_not_replaced(knowgate: Knowgate, workplace: Path) -> None:
+    # A pipe of the test's own: no device of the machine is put at risk.
+    out = workplace / "out.jsonl"
+    os.mkfifo(out)
+    reader = os.open(out, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_lines(workplace / "in.jsonl", [{"relevance": 0.5}])
+
+        outcome = _route(knowgate, workplace)
+
+        assert outcome.code == 0
+        assert out.is_fifo()
+        assert json.loads(os.read(reader, 65536))["relevance"] == 0.5
+    finally:
+        os.close(reader)
+
+
+def test_each_reply_gets_a_verdict_and_keeps_its_id(knowgate: Knowgate, tmp_path: Path) -> None:
+    write_lines(
+        tmp_path / "in.jsonl",
+        [
+            {"id": "a", "question": "What is the fee?", "response": "I don't know."},
+            {"id": 7, "question": "What is the fee?", "response": "It is 12 dollars."},
+            {"id": None, "response": "无法回答。"},
+            {"response": " ", "question": None},
+        ],
+    )
+
+    outcome = _apply(knowgate, tmp_path)
+
+    found = read_lines(tmp_path / "out.jsonl")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "4 replies read, 3 abstained" in outcome.out
+    assert [line["abstained"] for line in found] == [True, False, True, True]
+    assert [line.get("id", "none") for line in found] == ["a", 7, None, "none"]
+    assert all(0 <= line["probability"] <= 1 for line in found)
+
+
+@pytest.mark.parametrize("citation", [None, "", "no citation", [], -1])
+def test_an_empty_citation_field_speaks_for_abstention(
+    knowgate: Knowgate, tmp_path: Path, citation: Any
+) -> None:
+    reply = {"response": "The fee is not mentioned. Fees are usually paid at the counter."}
+    write_lines(tmp_path / "in.jsonl", [{**reply, "citation": c} for c in (citation, 0)] + [reply])
+
+    _apply(knowgate, tmp_path)
+
+    uncited, cited, unknown = (line["probability"] for line in read_lines(tmp_path / "out.jsonl"))
+    assert uncited > unknown > cited
+
+
+@pytest.mark.parametrize("rule", ["uaqfact", "uniknow"])
+def test_published_rules_go_by_name(knowgate: Knowgate, tmp_path: Path, rule: str) -> None:
+    replies = ["There is no fee.", "It is unknown.", "Yes.", "无法回答"]
+    write_lines(tmp_path / "in.jsonl", [{"response": reply} for reply in replies])
+
+    _apply(knowgate, tmp_path, "--abstention", rule)
+
+    found = read_lines(tmp_path / "out.jsonl")
+    assert [(line["abstained"], line["probability"]) for line in found] == [
+        (verdict.abstained, verdict.probability) for verdict in load_rule(rule).detect_many(replies)
+    ]
