@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from ._phrases import CJK, is_holding, listed, related, topics, without_topics
+from ...language import listed, section
+from ._phrases import CJK, is_holding, related, topics, without_topics
 from ._statements import Form, Statement
 
 _FIRST = re.compile(r"\bfirst\b|\bearliest\b|第一次|首次|最早", re.IGNORECASE)
@@ -31,12 +32,9 @@ _YEAR = re.compile(r"(?<![\d.,-])(\d{3,4})(?![\d.,]*\d)")
 _RAW = re.compile(r"[^\W_]+(?:[.'-][^\W_]+)*")
 _IS_CJK = re.compile(f"[{CJK}]")
 # Words that every question about a time has.
-_TIMELY = listed("when first last time year start stop end begin become cease did was")
-_LIGHT_ZH = frozenset(
-    "在期间時间时是的谁誰哪个個什么麼担擔任位置職职务務里属屬于於球队隊团團成员員为為效力获獲得了被授予奖獎"
-    "项項励家由所与與和到年至候地方支些曾经經有名其中之间内内组织会種种部座该該"
-    " ,，?？。()·:：以后之自"
-)
+_TIMELY, _LEADS = listed("premises", "timely"), listed("premises", "before_subjects")
+_LIGHT_ZH = frozenset(section("premises")["light_chinese"] + " ")
+_GOES_ON_ZH = frozenset(section("premises")["goes_on_chinese"])
 _LONGEST = 300
 _MOST = 64
 _BLOCKS = 4
@@ -126,9 +124,6 @@ def _concerns_en(question: str, clue: str, *, anywhere: bool) -> bool:
     return _same_relation(asked, told, names, question, clue)
 
 
-_LEADS = listed("when did was were is the a an in which what year first last until")
-
-
 def _is_name(words: list[str], at: int) -> bool:
     word = words[at]
     if at == 0 and is_holding(word.casefold()):
@@ -213,11 +208,6 @@ def _is_whole(name: str, question: str) -> bool:
     at = question.find(name)
     before, after = question[:at].rstrip(), question[at + len(name) :].lstrip()
     return (not before or before[-1] in _LIGHT_ZH) and (not after or after[0] in _GOES_ON_ZH)
-
-
-_GOES_ON_ZH = frozenset(
-    "在是为為被获獲得担擔任的于於与與和，,属屬曾就所有住加参參从從受娶嫁结結？?一到由成出"
-)
 
 
 def _blocks(first: str, second: str) -> list[str]:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ._phrases import Phrase, listed, same_words, words_of
+from ...language import listed
+from ._phrases import Phrase, same_words, words_of
 from ._statements import Form, Statement, split_names
 
 # A list as long as this may have been cut: what it lacks may be right all the same.
@@ -19,9 +20,7 @@ _COMPLETE = re.compile(
     re.IGNORECASE,
 )
 # Of these everything has one.
-_SINGLE = listed(
-    "mother father capital birthplace birth death born died 母亲 父亲 首都 出生 去世 逝世"
-)
+_SINGLE = listed("premises", "single")
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,14 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import IntEnum, StrEnum
 
-from ._phrases import CJK, Phrase, fold, listed, read_phrase, words_of
+from ...language import listed, word_list
+from ._phrases import CJK, Phrase, fold, read_phrase, words_of
 from ._time import Period, read_periods
 
 _BETWEEN = re.compile(r"[,;、，；]| and (?=\S)|和(?=\S)")
 _IS_CJK = re.compile(f"[{CJK}]")
 _ROMAN = re.compile(r"[ivxlc]+")
-_ASIDE = listed(
-    "the a an mr mrs ms miss dr doctor prof professor sir dame lord lady king queen emperor prince "
-    "princess president saint st pope"
-)
+_ASIDE = listed("premises", "beside_names")
 # Chinese words of two letters are common ones more often than names.
 _SHORTEST_CJK = 3
 _ORDINALS = frozenset("一二三四五六七八九十")
@@ -89,9 +87,7 @@ def is_proper(name: str) -> bool:
 
 _WRITTEN = re.compile(r"[^\W\d_]+")
 _QUANTITY = re.compile(
-    r"\W*(?:\d|(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|half|"
-    r"yes|no|none|noon|midnight|me|you|i)\b)",
-    re.IGNORECASE,
+    rf"\W*(?:\d|(?:{'|'.join(word_list('numbers', 'quantities'))})\b)", re.IGNORECASE
 )
 
 

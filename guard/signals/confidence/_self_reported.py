@@ -17,6 +17,7 @@ from ...contracts import (
     ScoringLanguageModel,
 )
 from ...errors import InputError, LanguageModelError
+from ...language import section
 from ...matching import is_refusal
 from ...policy import Fingerprint
 from ...prompts import Prompt
@@ -39,58 +40,10 @@ _NAMED = re.compile(
     rf"[^\d.]{{0,20}}({_NUMBER})(?![\w/]|[.,:]\d)"
 )
 
-_SURE = r"(?:sure|certain|confident)"
-# Shares that people mean by such words, rounded from the surveys of Kent 1964 and of Wallsten
-# et al. 1986. The first that is found counts, so what negates or strengthens stands first.
-_WORDS: tuple[tuple[float, str, str], ...] = (
-    (0.1, rf"not (?:at all|in the least) {_SURE}", "完全不确定|毫无把握|没有?把握"),
-    (
-        0.35,
-        rf"(?:not|n't) (?:very|too|so|really|entirely|fully|completely|100) {_SURE}",
-        "不(?:太|是很)(?:确定|肯定)|把握不大",
-    ),
-    (0.3, rf"(?:not|n't) {_SURE}|\b(?:unsure|uncertain)\b", "不确定|不肯定|不知道"),
-    (0.1, r"no idea|\bguess(?:ing|ed)?\b", "纯属猜测|瞎猜"),
-    (
-        0.05,
-        "(?:very|highly|extremely) (?:unlikely|improbable|doubtful)|almost no chance",
-        "[极很]不可能",
-    ),
-    (
-        0.2,
-        r"\b(?:unlikely|improbable|doubtful)\b|(?:low|little) confidence",
-        "不太可能|可能性不大",
-    ),
-    (0.02, r"\bimpossible\b|certainly (?:wrong|not)", "不可能|肯定不"),
-    (0.95, rf"(?:almost|nearly|virtually|practically) {_SURE}", "几乎(?:可以)?(?:确定|肯定)"),
-    (1.0, "100 (?:sure|certain)", "百分百"),
-    (
-        0.98,
-        rf"(?:absolutely|completely|totally|entirely|fully) {_SURE}|(?:without a|no) doubt",
-        "完全(?:确定|肯定)|毫无疑问|绝对",
-    ),
-    (
-        0.9,
-        r"(?:very|highly|extremely|quite) (?:sure|certain|confident|likely)|high confidence",
-        "(?:非常|十分|很)(?:确定|肯定|有把握|有信心)|很可能|极有可能",
-    ),
-    (
-        0.75,
-        "(?:fairly|pretty|reasonably|rather) (?:sure|certain|confident|likely)",
-        "(?:比较|相当)(?:确定|肯定|有把握)",
-    ),
-    (
-        0.6,
-        "(?:somewhat|moderately) (?:sure|certain|confident|likely)|medium confidence",
-        "有一?些把握",
-    ),
-    (0.5, "fifty[- ]fifty|toss[- ]?up|about even", "一半|五五开"),
-    (0.95, r"\b(?:certain|definite(?:ly)?)\b", "肯定|确定"),
-    (0.85, r"\b(?:sure|confident)\b", "有把握|有信心"),
-    (0.7, r"\b(?:likely|probabl[ey])\b", "大概|应该|可能"),
-    (0.5, r"\b(?:maybe|perhaps|possibly|possible)\b", "也许|或许"),
+_WORDS = tuple(
+    (re.compile(f"{one['english']}|{one['chinese']}"), float(one["share"]))
+    for one in section("confidence")
 )
-_COMPILED = tuple((re.compile(f"{english}|{chinese}"), value) for value, english, chinese in _WORDS)
 
 
 def spoken_confidence(text: str) -> float | None:
@@ -152,7 +105,7 @@ def _lone_number(text: str) -> float | None:
 
 
 def _words(text: str) -> float | None:
-    return next((value for pattern, value in _COMPILED if pattern.search(text)), None)
+    return next((value for pattern, value in _WORDS if pattern.search(text)), None)
 
 
 def _on_scale(number: str) -> float | None:

@@ -6,69 +6,23 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
+from ...language import listed, section, word_list
 
-def listed(words: str) -> list[str]:
-    """The words of a text that lists them with spaces between."""
-    return words.split()
-
-
-NEGATORS = frozenset(
-    listed(
-        "not no never none neither nor without cannot cant dont doesnt didnt isnt arent wasnt "
-        "werent wont wouldnt couldnt shouldnt hasnt havent hadnt nobody nothing "
-        "不 没 沒 無 无 非 未 否"
-    )
-)
-AFFIRMED = frozenset(listed("yes yeah yep true correct right 是 对 對"))
-DENIED = frozenset(listed("no nope false incorrect wrong 否 不 错 錯"))
-OPPOSITES = listed(
-    "over/under more/less more/fewer most/least most/fewest before/after above/below "
-    "increase/decrease increased/decreased increases/decreases higher/lower high/low "
-    "north/south northern/southern east/west eastern/western left/right male/female "
-    "man/woman king/queen mother/father son/daughter brother/sister husband/wife "
-    "older/younger oldest/youngest larger/smaller largest/smallest bigger/smaller "
-    "longer/shorter longest/shortest first/last always/never all/none allowed/forbidden "
-    "allowed/prohibited permitted/prohibited possible/impossible legal/illegal "
-    "open/closed win/lose won/lost bc/ad am/pm true/false yes/no with/without "
-    "maximum/minimum early/late dead/alive buy/sell enter/leave rise/fall "
-    "positive/negative required/optional can/cannot accept/reject accepted/rejected "
-    "hot/cold day/night"
-)
+NEGATORS = listed("negation", "negators")
+AFFIRMED, DENIED = listed("answers", "affirmed"), listed("answers", "denied")
 # Word → words that say the opposite.
 OPPOSITES_OF: dict[str, set[str]] = {}
-for _first, _second in (pair.split("/") for pair in OPPOSITES):
+for _first, _second in (pair.split("/") for pair in word_list("negation", "opposites")):
     OPPOSITES_OF.setdefault(_first, set()).add(_second)
     OPPOSITES_OF.setdefault(_second, set()).add(_first)
-NEGATING_PREFIXES = ("un", "in", "im", "il", "ir", "dis", "non")
+NEGATING_PREFIXES = word_list("negation", "prefixes")
 ANTONYM_STEM = 4
 
-VERBS = frozenset(
-    listed(
-        "is are was were be been being s has have had does did do will would can could became "
-        "becomes called named means 是 为 為 叫 在 于 於"
-    )
-)
-LEAD_INS = frozenset(
-    listed(
-        "it its he she they this that there answer so well to be by in on at from about "
-        "around approximately roughly probably likely yes no because due during since 答 案 约 約 "
-        "大"
-    )
-)
-PARTICIPLES = frozenset(
-    listed(
-        "built written made won held found known born sung led given shot drawn taken run put set"
-    )
-)
-ALTERNATIVES = frozenset({"or", "either", "maybe", "perhaps", "possibly", "或"})
-PRONOUNS = frozenset(listed("i you he she it they we this that there"))
-FOLLOWERS = VERBS | frozenset(
-    listed(
-        "in on at by from for with which who that where when because since as during after "
-        "before according based"
-    )
-)
-DATE_WORDS = frozenset(listed("on in of at by around circa c about utc gmt year ad ce 年 月 日 号"))
+VERBS, LEAD_INS = listed("answers", "verbs"), listed("answers", "lead_ins")
+PARTICIPLES, PRONOUNS = listed("answers", "participles"), listed("answers", "pronouns")
+ALTERNATIVES = listed("answers", "alternatives")
+FOLLOWERS = VERBS | listed("answers", "followers")
+DATE_WORDS = listed("dates", "around_dates")
 
 
 _WORD = re.compile(
@@ -83,69 +37,32 @@ _ROMAN = re.compile(r"(?=[IVXLC])(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
 _EXACT = 15
 _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 
-_UNITS = listed(
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen "
-    "fourteen fifteen sixteen seventeen eighteen nineteen"
-)
-_TENS = listed("twenty thirty forty fifty sixty seventy eighty ninety")
-_ORDINALS = listed(
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
-)
 _NUMBERS: dict[str, float] = {
-    **{word: float(value) for value, word in enumerate(_UNITS)},
-    **{word: float(value) for value, word in enumerate(_ORDINALS, start=1)},
-    **{word: 10.0 * value for value, word in enumerate(_TENS, start=2)},
+    **{word: float(value) for value, word in enumerate(word_list("numbers", "to_nineteen"))},
+    **{word: float(value) for value, word in enumerate(word_list("numbers", "ordinals"), start=1)},
+    **{word: 10.0 * value for value, word in enumerate(word_list("numbers", "tens"), start=2)},
 }
-_SCALES = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
-_CHINESE_DIGITS = {c: float(i) for i, c in enumerate("零一二三四五六七八九")} | {
-    "〇": 0.0,
-    "两": 2.0,
-    "兩": 2.0,
+_SCALES: dict[str, float] = section("scales")
+_CHINESE_SCALES: dict[str, float] = section("chinese_scales")
+_CHINESE_DIGITS = {
+    character: float(value)
+    for value, characters in enumerate(word_list("numbers", "chinese_digits"))
+    for character in characters
 }
-_CHINESE_SCALES = {"十": 1e1, "百": 1e2, "千": 1e3, "万": 1e4, "萬": 1e4, "亿": 1e8, "億": 1e8}
-_COUNTED = frozenset("年月日号號岁歲个個人次天位名届屆米元")
+_COUNTED = listed("numbers", "counted_in_chinese")
 
-_MONTHS = listed(
-    "january february march april may june july august september october november december"
-)
-_MONTH_NUMBERS = {name: i for i, name in enumerate(_MONTHS, start=1)} | {
-    name[:3]: i for i, name in enumerate(_MONTHS, start=1)
-}
-_MONTH_NUMBERS["sept"] = 9
-_WEEKDAYS = frozenset(listed("monday tuesday wednesday thursday friday saturday sunday"))
+_MONTH_NUMBERS = {
+    form: number
+    for number, name in enumerate(word_list("dates", "months"), start=1)
+    for form in (name, name[:3])
+} | {"sept": 9}
+_WEEKDAYS = listed("dates", "weekdays")
 _ARTICLES = frozenset({"a", "an", "the"})
 # Months that are other words too count only beside a number.
-_VERBS_TOO = frozenset({"may", "mar", "march", "dec", "sep", "jan", "oct"})
+_VERBS_TOO = listed("dates", "months_in_other_words")
 
 # Name of a unit of measurement → the form in which it is compared.
-UNITS = {
-    name: unit
-    for unit, names in {
-        "km": "km kilometer kilometers kilometre kilometres",
-        "m": "m meter meters metre metres 米",
-        "cm": "cm centimeter centimeters centimetre centimetres",
-        "mm": "mm millimeter millimeters millimetre millimetres",
-        "mile": "mi mile miles",
-        "foot": "ft foot feet",
-        "inch": "inch inches",
-        "kg": "kg kilogram kilograms kilo kilos",
-        "g": "g gram grams",
-        "pound": "lb lbs pound pounds £",
-        "ton": "ton tons tonne tonnes",
-        "second": "sec seconds",
-        "minute": "min minute minutes",
-        "hour": "h hour hours",
-        "day": "day days",
-        "week": "week weeks",
-        "month": "month months",
-        "year": "year years",
-        "dollar": "dollar dollars usd $",
-        "euro": "euro euros eur €",
-        "yen": "yen ¥",
-        "percent": "percent %",
-    }.items()
-    for name in names.split()
-}
+UNITS = {name: unit for unit, names in section("units").items() for name in names.split()}
 
 
 @dataclass(frozen=True, slots=True)
