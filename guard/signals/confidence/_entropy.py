@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 from ..._model_steps import Compute, Draw, Steps
 from ..._yes_or_no import log_sum_exp
@@ -16,7 +16,6 @@ from ...policy import Fingerprint
 from ...prompts import Prompt
 from ._clusters import ClustersFrom, EqualAnswers, as_clusters
 from ._driver import StepwiseEstimator
-from ._requirement import Requirement
 from ._stopping import Sampling
 from ._token_probability import required_logprobs
 
@@ -130,8 +129,6 @@ class SemanticEntropy(StepwiseEstimator):
     language models using semantic entropy.
     """
 
-    requirement: ClassVar[Requirement] = Requirement.TEXT
-
     def __init__(
         self,
         language_model: LanguageModel,
@@ -162,8 +159,6 @@ class SemanticEntropy(StepwiseEstimator):
         self._length_normalised = length_normalised
         self._temperature, self._seed = sampling.temperature, sampling.seed
         self._prompt = prompt or Prompt.bundled("closed_book")
-        if variant == "likelihood":
-            self.requirement = Requirement.LOGPROBS  # type: ignore[misc]
 
     @property
     def cost(self) -> Cost:

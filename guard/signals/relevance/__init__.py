@@ -15,9 +15,9 @@ from ._late_interaction import best_cosines, token_weights, word_piece_idf
 from ._lexical import LexicalScorer
 from ._match_model import MatchModel, ToldMix
 from ._passages import index_passages
-from ._presets import PRESETS
 from ._registry import (
     DEFAULT_SCORER,
+    PRESETS,
     load_scorer,
     register_scorer,
     scorer_name,

@@ -26,7 +26,6 @@ from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import SampledConsistency, Sampling, StepwiseEstimator
 from knowgate.guard.signals.confidence._cascade import Cascade
 from knowgate.guard.signals.confidence._entropy import SemanticEntropy
-from knowgate.guard.signals.confidence._requirement import Requirement
 from knowgate.guard.signals.confidence._self_reported import PTrue, Verbalized
 from knowgate.guard.signals.confidence._token_probability import TokenProbability
 from knowgate.guard.testing import ScriptedLanguageModel
@@ -94,7 +93,6 @@ def test_every_bundled_estimator_declares_what_it_needs_and_costs(name: str) -> 
     estimator = ESTIMATORS[name](Recording())
 
     assert isinstance(estimator, BatchConfidenceEstimator)
-    assert isinstance(estimator.requirement, Requirement)
     most = max(found.calls for found in estimator.estimate_many(QUESTIONS))
     assert 1 <= most <= estimator.cost.most_calls
 
