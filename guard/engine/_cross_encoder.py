@@ -231,6 +231,11 @@ class CrossEncoderScorer:
         return self._loaded.backend.device == "cpu" and self._max_length <= _SHORT_PASS
 
     @property
+    def output(self) -> PairOutput:
+        """How the model's outputs become a number, and which text it reads first."""
+        return self._output
+
+    @property
     def loaded(self) -> LoadedEncoder:
         """What runs the model, and what it was loaded from."""
         return self._loaded
