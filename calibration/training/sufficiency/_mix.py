@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....guard.errors import optional_import
-from ....guard.signals.relevance import MatchModel, ToldMix
+from ....guard.signals.relevance import EchoMix, MatchModel
 
 Floats = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ def fit_match_model(
     *,
     features: Sequence[str],
     length_penalty: float,
-    told: ToldMix,
+    told: EchoMix,
     prior: MatchModel | None = None,
     ridge: float = 0.1,
     fitted_on: str = "",

@@ -11,15 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from ..._byte_cache import CACHE_BYTES
 from ..._model_files import CROSS_ENCODER_SHA256
 from ...contracts import SetScore
 from ...engine import BackendName, CrossEncoderScorer, DtypeName
-from ...errors import ModelFolderError
-from ...files import read_json
 from ...policy import Fingerprint
+from ...read_models import read_model
 from ._match_model import require_sets
 from ._sufficiency import ReadSet, SufficiencyScorer, require_bundled
 
@@ -97,7 +96,7 @@ class CrossSufficiencyScorer(SufficiencyScorer):
         self._reader = CrossEncoderScorer(
             None, adapter=where, backend=backend, device=device, dtype=dtype
         )
-        self._cross_mix = _read_mix(where / MIX_FILE)
+        self._cross_mix = read_model(where / MIX_FILE, CrossMix, hint="use the bundled folder")
         super().__init__(backend=backend, device=device, dtype=dtype, cache_bytes=cache_bytes)
 
     @property
@@ -155,15 +154,3 @@ def best_texts(found: ReadSet) -> list[str]:
     order = sorted(range(len(found.texts)), key=lambda place: -found.score.scores[place])
     texts = dict.fromkeys(found.texts[place] for place in order if found.texts[place])
     return list(texts)[:MOST_READ] or [""]
-
-
-def _read_mix(path: Path) -> CrossMix:
-    try:
-        return CrossMix.model_validate(read_json(path))
-    except ValidationError as error:
-        field = ".".join(str(part) for part in error.errors()[0]["loc"]) or "file"
-        raise ModelFolderError(
-            f"field '{field}': {error.errors()[0]['msg']}",
-            where=str(path),
-            hint="use the bundled folder",
-        ) from None

@@ -66,26 +66,26 @@ Places = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StatedText:
     """A passage without the text that asks.
 
     Attributes:
         kept: without lists of the question's words and mentions of its subject, which tell
             nothing.
-        told: without questions and copies of the question, too; empty where nothing is left.
+        stated: without questions and copies of the question, too; empty where nothing is left.
     """
 
     kept: str
-    told: str
+    stated: str
 
 
-def told_beside(question: str, passage: str) -> Told | None:
+def strip_echo(question: str, passage: str) -> StatedText | None:
     """What a passage tells beside text that asks; None where it has no such text.
 
     Example:
-        >>> told_beside("When do you open?", "When do you open? At nine.").told
+        >>> strip_echo("When do you open?", "When do you open? At nine.").stated
         'At nine.'
-        >>> told_beside("When do you open?", "We open at nine.") is None
+        >>> strip_echo("When do you open?", "We open at nine.") is None
         True
     """
     found = _passage(passage)
@@ -95,7 +95,7 @@ def told_beside(question: str, passage: str) -> Told | None:
     if not (found.asking or copies or lists):
         return None
     kept = _without(found.text, lists) if lists else passage
-    return Told(kept, _without(found.text, [*found.asking, *copies, *lists]))
+    return StatedText(kept, _without(found.text, [*found.asking, *copies, *lists]))
 
 
 @dataclass(frozen=True, slots=True)

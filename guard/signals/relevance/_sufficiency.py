@@ -18,15 +18,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel
 
 from ..._byte_cache import CACHE_BYTES
 from ..._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, BUNDLED_SHA256
 from ...contracts import SetScore
 from ...engine import BackendName, DtypeName, TokenEncoder, exported_as
 from ...errors import ModelFolderError
-from ...files import file_sha256, read_json, write_json
+from ...files import file_sha256, write_json
 from ...policy import Fingerprint
-from ._echo import told_beside
+from ...read_models import read_model
+from ._echo import strip_echo
 from ._late_interaction import (
     IDF_SHA256,
     PassageMatch,
@@ -60,8 +62,8 @@ class PassageParts:
     @classmethod
     def of(cls, question: str, passage: str) -> PassageParts:
         """Part a passage."""
-        found = told_beside(question, passage)
-        return cls(passage, None) if found is None else cls(found.kept, found.told)
+        found = strip_echo(question, passage)
+        return cls(passage, None) if found is None else cls(found.kept, found.stated)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -77,24 +79,8 @@ class PassageParts:
         return self.text if self.text_told and share >= _MOSTLY else self.text_told
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PartMatches:
-    """The matches of a passage and of what it tells."""
-
-    kept: PassageMatch
-    told: PassageMatch
-
-    @classmethod
-    def of(cls, parts: PassageParts, found: Sequence[PassageMatch], tokens: int) -> PartMatches:
-        """From the matches of `parts.texts`."""
-        if not found:
-            nothing = PassageMatch.nothing(tokens)
-            return cls(nothing, nothing)
-        return cls(found[0], found[-1])
-
-    def counted(self, share: float) -> PassageMatch:
-        """What the passage tells, and so much of the text that asks."""
-        return self.kept if self.told is self.kept else self.told.towards(self.kept, share)
+# The matches of a passage, and of what it tells.
+PartMatches = tuple[PassageMatch, PassageMatch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +133,13 @@ def beyond(values: Sequence[float], others: Sequence[Sequence[float]]) -> list[f
     best = [max(column) for column in list(zip(*others, strict=True))[:_BEYOND]]
     above = [own - most for own, most in zip(values, best, strict=False)]
     return [*values[:-_BEYOND], *above]
+
+
+class _TunedOn(BaseModel):
+    """Hashes of the questions that a scorer was tuned on."""
+
+    schema_version: int = 1
+    questions: tuple[str, ...]
 
 
 class SufficiencyScorer:
@@ -243,7 +236,7 @@ class SufficiencyScorer:
     def save_tuned_on(folder: Path, questions: Iterable[str]) -> None:
         """Store in a tuned folder, as hashes, which questions it was tuned on."""
         keys = sorted(map(_question_key, questions))
-        write_json(folder / TUNED_ON_FILE, {"schema_version": 1, "questions": keys})
+        write_json(folder / TUNED_ON_FILE, _TunedOn(questions=tuple(keys)).model_dump(mode="json"))
 
     @staticmethod
     def is_tuned(fingerprint: Fingerprint) -> bool:
@@ -261,15 +254,8 @@ class SufficiencyScorer:
         path = self._folder / TUNED_ON_FILE
         if not path.is_file():
             return frozenset()
-        value = read_json(path)
-        found = value.get("questions") if isinstance(value, dict) else None
-        if not isinstance(found, list) or not all(isinstance(key, str) for key in found):
-            raise ModelFolderError(
-                "does not list the questions that the scorer was tuned on",
-                where=str(path),
-                hint="tune it again with `knowgate tune relevance`",
-            )
-        return frozenset(found)
+        hint = "tune it again with `knowgate tune relevance`"
+        return frozenset(read_model(path, _TunedOn, hint=hint).questions)
 
     @property
     def checks_deadline(self) -> bool:
@@ -351,7 +337,7 @@ class SufficiencyScorer:
         # Only what they tell is needed.
         texts = [PassageParts(one.texts[-1], None) for one in parts if one.texts]
         [(tokens, matches)] = self._matched([question], [texts])
-        own, *rest = (told_values(tokens, one.told) for one in matches)
+        own, *rest = (told_values(tokens, told) for _, told in matches)
         return beyond(own, rest)
 
     def _judged(self, found: _SetFeatures) -> SetScore:
@@ -364,26 +350,24 @@ class SufficiencyScorer:
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
     ) -> list[_SetFeatures]:
         found: list[_SetFeatures] = []
-        start = 0
-        while start < len(questions):
+        rounds: list[list[int]] = []
+        texts = _TEXTS_PER_ROUND
+        for place, those in enumerate(passages):
             # In rounds, so that a long list of texts is not held encoded all at once.
-            end, texts = start, 0
-            while end < len(questions) and (end == start or texts < _TEXTS_PER_ROUND):
-                texts += len(passages[end])
-                end += 1
-            found += self._round(questions[start:end], passages[start:end])
-            start = end
+            if texts >= _TEXTS_PER_ROUND:
+                rounds.append([])
+                texts = 0
+            rounds[-1].append(place)
+            texts += len(those)
+        for places in rounds:
+            asked = [questions[place] for place in places]
+            parts = [
+                [PassageParts.of(questions[place], passage) for passage in passages[place]]
+                for place in places
+            ]
+            matched = self._matched(asked, parts)
+            found += [self._counted(those, *one) for those, one in zip(parts, matched, strict=True)]
         return found
-
-    def _round(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
-    ) -> list[_SetFeatures]:
-        parts = [
-            [PassageParts.of(question, passage) for passage in those]
-            for question, those in zip(questions, passages, strict=True)
-        ]
-        matched = self._matched(questions, parts)
-        return [self._counted(those, *found) for those, found in zip(parts, matched, strict=True)]
 
     def _counted(
         self, parts: Sequence[PassageParts], tokens: QuestionTokens, matches: list[PartMatches]
@@ -394,10 +378,10 @@ class SufficiencyScorer:
             return match_values(tokens, one, self._model.length_penalty)
 
         alone, among = self._shares(tokens, matches, parts)
-        counted = [one.counted(share) for one, share in zip(matches, among, strict=True)]
+        counted = list(map(_counted, matches, among))
         counted = [counted[place] for place, one in enumerate(parts) if one.texts] or counted[:1]
         return _SetFeatures(
-            each=[values(one.counted(share)) for one, share in zip(matches, alone, strict=True)],
+            each=[values(one) for one in map(_counted, matches, alone)],
             among=[values(one) for one in counted],
             together=values(joined(counted)),
             texts=[one.read(share) for one, share in zip(parts, among, strict=True)],
@@ -414,8 +398,8 @@ class SufficiencyScorer:
             return [1.0] * len(parts), [1.0] * len(parts)
         share = self._model.told.share
         values = {
-            part: told_values(tokens, one.told)
-            for part, one in zip(parts, matches, strict=True)
+            part: told_values(tokens, told)
+            for part, (_, told) in zip(parts, matches, strict=True)
             if part.texts
         }
         alone, among = [], []
@@ -441,16 +425,21 @@ class SufficiencyScorer:
             for _ in one.texts
         ]
         found = iter(match_all(pairs, encoder.stride))
+
+        def parted(one: PassageParts, count: int) -> PartMatches:
+            own = [next(found) for _ in one.texts] or [PassageMatch.nothing(count)]
+            return own[0], own[-1]
+
         return [
-            (
-                asked,
-                [
-                    PartMatches.of(one, [next(found) for _ in one.texts], len(asked.ids))
-                    for one in those
-                ],
-            )
+            (asked, [parted(one, len(asked.ids)) for one in those])
             for asked, those in zip(tokens, parts, strict=True)
         ]
+
+
+def _counted(matches: PartMatches, share: float) -> PassageMatch:
+    """What the passage tells, and so much of the text that asks."""
+    kept, told = matches
+    return kept if told is kept else told.towards(kept, share)
 
 
 def _sha256_of(parts: Iterable[str]) -> str:

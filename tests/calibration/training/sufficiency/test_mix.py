@@ -10,10 +10,10 @@ from sklearn.linear_model import LogisticRegression
 from knowgate.calibration import SelectiveCurve
 from knowgate.calibration.training.sufficiency._cases import SetCase, mix_examples
 from knowgate.calibration.training.sufficiency._mix import MixExample, fit_match_model
-from knowgate.guard.signals.relevance import MatchModel, SufficiencyScorer, ToldMix
+from knowgate.guard.signals.relevance import EchoMix, MatchModel, SufficiencyScorer
 
 TWO = ("cosine", "match")
-TOLD = ToldMix(bias=0.0, weights=(0.0,) * 8)
+TOLD = EchoMix(bias=0.0, weights=(0.0,) * 8)
 TRUE = np.asarray([6.0, 3.0])
 
 

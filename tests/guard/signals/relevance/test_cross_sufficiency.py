@@ -209,7 +209,7 @@ def test_the_bundled_files_are_those_that_were_measured(tmp_path: Path) -> None:
     ("file", "content", "message"),
     [
         (MIX_FILE, '{"bias": 0, "embedded": -1, "best": 0}', "field 'embedded'"),
-        (MIX_FILE, "[]", "field 'file'"),
+        (MIX_FILE, "[]", "Input should be"),
         (MIX_FILE, "{", "JSON"),
         ("head.safetensors", "broken", "cannot be read as safetensors"),
         ("adapter_model.safetensors", "broken", "cannot be read as safetensors"),
