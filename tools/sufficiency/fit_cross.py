@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from knowgate.calibration import SelectiveCurve
-from knowgate.guard.signals.relevance._cross_sufficiency import (
+from knowgate.guard.signals.relevance._sufficiency import (
     MIX_FILE,
     CrossMix,
     CrossSufficiencyScorer,

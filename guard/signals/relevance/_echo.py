@@ -28,8 +28,18 @@ from numpy.typing import NDArray
 
 from ..._byte_cache import ByteCache, content_key
 from ...text import clean_text
-from ._mentions import Segment, mentions, repeats, segments_of
-from ._question_words import ASIDE, AUXILIARY, PRONOUNS, WH, WORD, without_camel_case
+from ._mentions import (
+    ASIDE,
+    AUXILIARY,
+    PRONOUNS,
+    WH,
+    WORD,
+    Segment,
+    mentions,
+    repeats,
+    segments_of,
+    without_camel_case,
+)
 
 # Ends of sentences and lines: "period.By" is one, "1.5" and "e.g. this" are none.
 _SENTENCE_END = re.compile(

@@ -24,7 +24,29 @@ from pathlib import Path
 from ...errors import ModelFolderError
 from ...files import file_sha256
 from ...language import listed, word_list
-from ._question_words import ASIDE, AUXILIARY, WH, WORD
+
+# "snake_case" is two words, as it is for the encoder; so are longer names in camel case.
+WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
+_CAMEL = re.compile(r"\b[^\W_]*(?:[a-z][A-Z][^\W_]*?){2,}\b")
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def without_camel_case(text: str) -> str:
+    """The text with names of three words and more in camel case as words.
+
+    Example:
+        >>> without_camel_case("RefundForPlans by PayPal")
+        'Refund For Plans by PayPal'
+    """
+    return _CAMEL.sub(lambda found: _HUMP.sub(" ", found.group()), text)
+
+
+PRONOUNS = {"i": "you", "we": "you", "one": "you", "my": "your", "our": "your", "me": "you"}
+
+
+WH, AUXILIARY = listed("questions", "asking"), listed("questions", "auxiliaries")
+ASIDE = WH | AUXILIARY | listed("questions", "aside")
+
 
 MENTIONS_FILE = Path(__file__).parent / "data" / "mentions.json"
 MENTIONS_SHA256 = "3c8a0962b7503bd6db4b4ef967fe364c619fe97773cf977b534f8b2bb0b16556"

@@ -25,12 +25,11 @@ from ...engine import (
 from ...errors import InputError
 from ...policy import Fingerprint
 from ...registry import Registry
-from ._cross_sufficiency import CrossSufficiencyScorer
 from ._judge import JUDGE
 from ._late_interaction import LateInteractionScorer
 from ._lexical import LexicalScorer
 from ._passages import use_passages
-from ._sufficiency import SUFFICIENCY_FILE, SufficiencyScorer
+from ._sufficiency import SUFFICIENCY_FILE, CrossSufficiencyScorer, SufficiencyScorer
 
 # The scorer wherever none is named.
 DEFAULT_SCORER = "sufficiency"

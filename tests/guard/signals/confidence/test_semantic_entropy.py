@@ -13,13 +13,14 @@ from scipy.stats import entropy
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import Sampling
-from knowgate.guard.signals.confidence._clusters import (
+from knowgate.guard.signals.confidence._entropy import (
     EmbeddedAnswers,
     EntailedAnswers,
     EqualAnswers,
     MatchedAnswers,
+    SemanticEntropy,
+    semantic_entropy,
 )
-from knowgate.guard.signals.confidence._entropy import SemanticEntropy, semantic_entropy
 from knowgate.guard.signals.conflict import SameMeaning
 from knowgate.guard.testing import ScriptedLanguageModel
 

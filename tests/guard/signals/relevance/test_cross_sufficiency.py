@@ -27,13 +27,14 @@ from knowgate.guard.signals.relevance import (
     index_passages,
     load_scorer,
 )
-from knowgate.guard.signals.relevance._cross_sufficiency import (
+from knowgate.guard.signals.relevance._sufficiency import (
     CROSS_FOLDER,
     MIX_FILE,
     CrossSufficiencyScorer,
+    ReadSet,
     best_texts,
+    require_bundled,
 )
-from knowgate.guard.signals.relevance._sufficiency import ReadSet, require_bundled
 from tests.support.paths import ROOT
 
 # The folders of what is installed: all bundled weights are to be small together.
