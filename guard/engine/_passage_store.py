@@ -42,8 +42,8 @@ _SCHEMA = (
     "CREATE TABLE about (content TEXT NOT NULL)",
     "CREATE TABLE passages (key BLOB PRIMARY KEY, crc INTEGER NOT NULL, vectors BLOB NOT NULL)",
 )
-# A passage of 100 words takes about 100 kB: fewer pages per passage are read faster.
-_PAGE_BYTES = 2**16
+# A passage of 100 words takes about 100 kB: larger pages would leave more of the last one empty.
+_PAGE_BYTES = 2**14
 _BUSY_SECONDS = 60.0
 # Of a `content_key`: the hash of the text, whatever is kept of it.
 _KEY_BYTES = 16
