@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from .errors import InputError
 
-__all__ = ["PYTHON", "Registry", "import_object"]
+__all__ = ["Registry"]
 
 # Before the place of a thing in a module: `python:module:attribute`.
 PYTHON = "python:"

@@ -7,7 +7,8 @@ from ._backends import BackendName, DtypeName, LoadedEncoder, ScorerOptions
 from ._bi_encoder import BiEncoderScorer
 from ._cross_encoder import CrossEncoderScorer
 from ._encoder import TokenEncoder
-from ._loading import embedded_model_path, exported_as
+from ._load_encoder import exported_as
+from ._loading import embedded_model_path
 from ._model_folder import ModelFolder, quiet_loading
 from ._onnx_export import export_encoder
 from ._passage_store import EncodedText

@@ -14,7 +14,7 @@ from .._language import is_readable
 from .._model_files import EMBEDDED_SHA256
 from ..policy import Fingerprint
 from ._backends import BackendName, DtypeName, LoadedEncoder, Runtime, run_rows
-from ._loading import load_encoder
+from ._load_encoder import load_encoder
 from ._tokenizing import free_tokenizer, piece_ids, shortened, token_rows
 
 Embeddings = NDArray[np.float32]

@@ -26,7 +26,7 @@ from .._language import is_readable
 from ..errors import InputError, ModelFolderError
 from ..policy import Fingerprint
 from ._backends import BackendName, DtypeName, LoadedEncoder, Runtime, Settings, run_rows
-from ._loading import load_cross_encoder
+from ._load_encoder import load_cross_encoder
 from ._model_folder import INSTRUCT, READER, pair_model
 from ._tokenizing import (
     InstructPairs,

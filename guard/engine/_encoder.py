@@ -34,7 +34,7 @@ from ..files import file_sha256
 from ..policy import Fingerprint
 from ..text import clean_text
 from ._backends import BackendName, DtypeName, LoadedEncoder, RowOutputs, Runtime, run_rows
-from ._loading import load_encoder
+from ._load_encoder import load_encoder
 from ._passage_store import EncodedText, PassageStore, PassageWriter
 from ._tokenizing import CHARACTERS_PER_TOKEN, free_tokenizer, piece_ids
 

@@ -6,8 +6,6 @@ import tomllib
 from importlib import resources
 from typing import Any
 
-__all__ = ["listed", "section", "word_list"]
-
 _TABLE: dict[str, Any] = tomllib.loads(
     resources.files(__package__).joinpath("words.toml").read_text("utf-8")
 )
