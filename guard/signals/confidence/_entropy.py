@@ -59,10 +59,7 @@ class EqualAnswers:
         [0, 0, 1]
     """
 
-    @property
-    def settings(self) -> Settings:
-        """Its name only."""
-        return MappingProxyType({"clusters": "equal"})
+    settings: Settings = MappingProxyType({"clusters": "equal"})
 
     def cluster(self, question: str, answers: Sequence[str]) -> list[int]:
         """Cluster numbers; the question is not used."""
@@ -83,11 +80,7 @@ class MatchedAnswers:
 
     def __init__(self, same: Callable[[str, str], bool]) -> None:
         self._same = same
-
-    @property
-    def settings(self) -> Settings:
-        """The function's fingerprint where it has one, else its name."""
-        return MappingProxyType({"clusters": "matched", "same": _name_of(self._same)})
+        self.settings: Settings = {"clusters": "matched", "same": _name_of(same)}
 
     def cluster(self, question: str, answers: Sequence[str]) -> list[int]:
         """Cluster numbers by the function."""
@@ -114,17 +107,11 @@ class EntailedAnswers:
     def __init__(self, model: EntailmentModel, *, with_question: bool = True) -> None:
         self._model = model
         self._with_question = with_question
-
-    @property
-    def settings(self) -> Settings:
-        """The judge's fingerprint where it has one, else the name of its class."""
-        return MappingProxyType(
-            {
-                "clusters": "entailment",
-                "judge": _name_of(self._model),
-                "with_question": self._with_question,
-            }
-        )
+        self.settings: Settings = {
+            "clusters": "entailment",
+            "judge": _name_of(model),
+            "with_question": with_question,
+        }
 
     def cluster(self, question: str, answers: Sequence[str]) -> list[int]:
         """Cluster numbers by bidirectional entailment."""
@@ -158,17 +145,11 @@ class EmbeddedAnswers:
             raise InputError("must be above -1 and at most 1", where="similarity")
         self._embedder = embedder
         self._similarity = similarity
-
-    @property
-    def settings(self) -> Settings:
-        """The embedder's fingerprint where it has one, else the name of its class."""
-        return MappingProxyType(
-            {
-                "clusters": "embedding",
-                "embedder": _name_of(self._embedder),
-                "similarity": self._similarity,
-            }
-        )
+        self.settings: Settings = {
+            "clusters": "embedding",
+            "embedder": _name_of(embedder),
+            "similarity": similarity,
+        }
 
     def cluster(self, question: str, answers: Sequence[str]) -> list[int]:
         """Cluster numbers by cosine; the question is not used."""
