@@ -225,6 +225,35 @@ class MatchModel(_Artefact):
         write_text(Path(path), self.model_dump_json(indent=1) + "\n")
 
 
+class CrossMix(_Artefact):
+    """Log-odds that passages suffice, from both models; no weight is below 0.
+
+    Attributes:
+        bias: of the sum.
+        embedded: weight of the trained scorer's joint log-odds.
+        best: weight of the cross-encoder's highest log-odds.
+        fitted_on: what the weights were fitted on, in words.
+    """
+
+    bias: FiniteFloat
+    embedded: Annotated[FiniteFloat, Field(ge=0)]
+    best: Annotated[FiniteFloat, Field(ge=0)]
+    fitted_on: str = ""
+
+    def joint(self, embedded: float, read: Sequence[float]) -> float:
+        """The log-odds of a question's passages.
+
+        Args:
+            embedded: joint log-odds of the trained scorer.
+            read: log-odds of the passages that the cross-encoder has read, at least one.
+
+        Example:
+            >>> CrossMix(bias=0.5, embedded=1.0, best=0.5).joint(1.0, [2.0, 0.0])
+            2.5
+        """
+        return self.bias + self.embedded * embedded + self.best * max(read)
+
+
 def set_features(
     vectors: Sequence[Sequence[float]], joined: Sequence[float]
 ) -> tuple[list[float], list[float], list[float]]:

@@ -17,11 +17,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import BaseModel
 
 from ..._byte_cache import CACHE_BYTES
 from ..._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, BUNDLED_SHA256, CROSS_ENCODER_SHA256
@@ -41,7 +41,7 @@ from ._late_interaction import (
     match_values,
     word_piece_idf,
 )
-from ._match_model import TOLD_FEATURES, MatchModel, require_sets
+from ._match_model import TOLD_FEATURES, CrossMix, MatchModel, require_sets
 from ._mentions import MENTIONS_SHA256
 
 BUNDLED_FOLDER = Path(__file__).parent / "data" / "sufficiency"
@@ -478,37 +478,6 @@ CROSS_FOLDER = Path(__file__).parent / "data" / "cross_encoder"
 MIX_FILE = "mix.json"
 # Passages of a question that the cross-encoder reads: the best ones by the trained scorer.
 MOST_READ = 3
-
-
-class CrossMix(BaseModel):
-    """Log-odds that passages suffice, from both models; no weight is below 0.
-
-    Attributes:
-        bias: of the sum.
-        embedded: weight of the trained scorer's joint log-odds.
-        best: weight of the cross-encoder's highest log-odds.
-        fitted_on: what the weights were fitted on, in words.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    bias: FiniteFloat
-    embedded: Annotated[FiniteFloat, Field(ge=0)]
-    best: Annotated[FiniteFloat, Field(ge=0)]
-    fitted_on: str = ""
-
-    def joint(self, embedded: float, read: Sequence[float]) -> float:
-        """The log-odds of a question's passages.
-
-        Args:
-            embedded: joint log-odds of the trained scorer.
-            read: log-odds of the passages that the cross-encoder has read, at least one.
-
-        Example:
-            >>> CrossMix(bias=0.5, embedded=1.0, best=0.5).joint(1.0, [2.0, 0.0])
-            2.5
-        """
-        return self.bias + self.embedded * embedded + self.best * max(read)
 
 
 class CrossSufficiencyScorer(SufficiencyScorer):
