@@ -7,8 +7,7 @@ It needs no network, no test library, and of knowgate's requirements those of `k
 and of `knowgate.adapters.huggingface`. Sections run one after the other, each in a process of
 its own and with a limit of time: one that fails or hangs is reported, and the rest goes on. The
 embedded model's weights are used where they are installed, random ones of the same shape
-elsewhere: parity and speed do not depend on what weights say. On a CPU rows run together as on
-a GPU, without CUDA graphs.
+elsewhere: parity and speed do not depend on what weights say.
 
 Written to DIR: `gpu.json` with every number, and `gpu.md` with a table, both with device,
 versions and date. The exit status is 1 when a check fails.

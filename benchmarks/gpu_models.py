@@ -168,7 +168,7 @@ def reranker(run: Run, folder: str | None) -> Path:
 
 
 def scorer_of(run: Run, kind: str, *, device: str | None = None, **options: Any) -> Any:
-    """A scorer without a cache, by name; on the run's device as on a GPU, elsewhere as usual."""
+    """A scorer without a cache, by name; on the run's device unless another is named."""
     from knowgate.guard.engine import BiEncoderScorer, CrossEncoderScorer, TokenEncoder
     from knowgate.guard.signals.relevance import load_scorer
 
@@ -176,39 +176,15 @@ def scorer_of(run: Run, kind: str, *, device: str | None = None, **options: Any)
     placed = {"device": device or run.device, **options}
     if kind == "cross_encoder":
         found: Any = CrossEncoderScorer(reranker(run, folder), cache_bytes=0, **placed)
-        loaded = found.loaded
     elif kind == "bi_encoder":
         found = BiEncoderScorer(folder, cache_bytes=0, **placed)
-        loaded = found.loaded
         # Rows by our own tokeniser, as the embedded model has them.
-        object.__setattr__(loaded, "encode_texts", None)
+        object.__setattr__(found.loaded, "encode_texts", None)
     elif kind == "late_interaction":
         found = _late_interaction()(TokenEncoder(folder, cache_bytes=0, **placed))
-        loaded = found.encoder._loaded
     else:
         found = load_scorer(kind, **placed)
-        loaded = found.encoder._loaded
-    if device is None and not run.cuda:
-        plain = scorer_of(run, kind, device="cpu", **options)
-        share(loaded, getattr(plain, "loaded", None) or plain.encoder._loaded)
     return found
-
-
-def share(loaded: Any, plain: Any) -> None:
-    """Put around a backend on the CPU what a GPU's has: batches, a queue, and a way out."""
-    from knowgate.guard.engine._batcher import SharedBackend
-    from knowgate.guard.engine._fallback import FallbackBackend
-
-    loaded.backend.batched = True
-    protected = FallbackBackend(loaded.backend, lambda: plain.backend)
-    object.__setattr__(loaded, "backend", SharedBackend(protected))
-
-
-def innermost(backend: Any) -> Any:
-    """The backend that computes."""
-    while hasattr(backend, "_backend"):
-        backend = backend._backend
-    return backend
 
 
 @lru_cache(maxsize=1)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from .._model_files import EMBEDDED_SHA256
 from ._backends import BackendName, DtypeName, LoadedEncoder, ScorerOptions
 from ._bi_encoder import BiEncoderScorer
-from ._checked_folder import ModelFolder
 from ._cross_encoder import CrossEncoderScorer
-from ._device_batches import best_on_device
-from ._encoded_text import EncodedText
 from ._encoder import TokenEncoder
 from ._load_encoder import exported_as
-from ._loading import embedded_model_path, quiet_loading
+from ._loading import embedded_model_path
+from ._model_folder import ModelFolder, quiet_loading
 from ._onnx_export import export_encoder
+from ._passage_store import EncodedText
 
 __all__ = [
     "EMBEDDED_SHA256",
@@ -25,7 +24,6 @@ __all__ = [
     "ModelFolder",
     "ScorerOptions",
     "TokenEncoder",
-    "best_on_device",
     "embedded_model_path",
     "export_encoder",
     "exported_as",

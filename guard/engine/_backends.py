@@ -1,12 +1,11 @@
-"""What runs a model: one interface for torch and ONNX Runtime, and the batcher above it."""
+"""What runs a model: one interface for torch and ONNX Runtime, and rows run through it."""
 
 from __future__ import annotations
 
 import contextvars
 import os
-import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,13 +19,14 @@ from .._turns import cpu_count
 from ..deadlines import check_deadline
 from ..errors import InputError
 from ..policy import Fingerprint
-from ._device_batches import Ids, mask_of, padded, plan_batches, unpadded_batches
-from ._instruct_pairs import RerankerTemplate
+from ._tokenizing import RerankerTemplate
 
 BackendName = Literal["torch", "onnx"]
 DtypeName = Literal["float32", "bfloat16", "float16", "int8"]
-# Of one row: token vectors (arrays, or tensors that stay on a device), embedding or logits.
-RowOutputs = list[Any]
+# Word-piece ids of one row.
+Ids = Sequence[int] | NDArray[np.int32]
+# Of one row: token vectors and embedding, or logits.
+RowOutputs = list[NDArray[np.float32]]
 Settings = dict[str, str | int | float | bool | None]
 
 # The setting by which fingerprints cover an exported graph.
@@ -41,8 +41,8 @@ _DTYPES: Mapping[str, tuple[str, ...]] = {
 }
 # torch sums rows of fewer word pieces in another order where they are packed with others.
 _SHORT_ROW = 12
-# Batches on a GPU whose results nobody has fetched yet: their vectors take memory there.
-_MOST_STARTED = 4
+# Rows that run together on another device than the CPU.
+_ROWS_PER_BATCH = 64
 
 
 class ScorerOptions(TypedDict, total=False):
@@ -59,7 +59,7 @@ class Runtime:
 
     Attributes:
         backend: `torch`, or `onnx` for the embedded model and for folders that
-            `knowgate export-onnx` wrote.
+            `export_scorer` wrote.
         device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
         dtype: `float32`, `bfloat16` (torch), `float16` (for CUDA), `int8` (onnx). Scores in
             another precision are other scores: calibrate with the one that is used.
@@ -126,46 +126,6 @@ class Backend(Protocol):
         ...
 
 
-class WrappedBackend:
-    """A backend that is, for a start, another one.
-
-    Args:
-        backend: the other one.
-    """
-
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
-
-    @property
-    def name(self) -> str:
-        """As fingerprints record it."""
-        return self._backend.name
-
-    @property
-    def device(self) -> str:
-        """Where it runs now."""
-        return self._backend.device
-
-    @property
-    def dtype(self) -> str:
-        """Numeric precision."""
-        return self._backend.dtype
-
-    @property
-    def workers(self) -> int:
-        """How many threads may call `run` at once with profit."""
-        return self._backend.workers
-
-    @property
-    def batched(self) -> bool:
-        """Whether rows run together."""
-        return is_batched(self._backend)
-
-    def run(self, inputs: Mapping[str, NDArray[np.int64]]) -> list[NDArray[np.float32]]:
-        """Run the model once."""
-        return self._backend.run(inputs)
-
-
 @dataclass(frozen=True, slots=True)
 class LoadedEncoder:
     """An encoder or cross-encoder, ready to be run, and what fingerprints record of it.
@@ -224,7 +184,7 @@ def run_rows(
 
     On a CPU no row is padded: ONNX Runtime computes one row at a time, torch several that
     follow each other in one long row. Numbers depend on neighbours in the last bits at most.
-    On a GPU rows of like length run together, padded, and token vectors stay there as tensors.
+    On other devices rows of like length run together, padded.
 
     Args:
         backend: runs the rows.
@@ -237,107 +197,70 @@ def run_rows(
     Raises:
         DeadlineExceededError: nobody waits for the result any more.
     """
-    return begin_rows(backend, ids, types)()
-
-
-def is_batched(backend: Backend) -> bool:
-    """Whether rows run together: on every device but the CPU."""
-    return bool(getattr(backend, "batched", backend.device != "cpu"))
-
-
-def begin_rows(
-    backend: Backend, ids: Sequence[Ids], types: Sequence[Ids] | None = None
-) -> Callable[[], list[RowOutputs]]:
-    """Begin `run_rows`; the function that is returned waits for the results.
-
-    On a GPU the caller can prepare the next rows meanwhile; on a CPU all is done on return.
-    """
-    own = getattr(backend, "begin_rows", None)
-    if own is not None:
-        begun: Callable[[], list[RowOutputs]] = own(ids, types)
-        return begun
-    if not is_batched(backend):
-        done = _unpadded(backend, ids, types)
-        return lambda: done
     found: list[RowOutputs] = [[] for _ in ids]
-    started: deque[tuple[Sequence[int], Callable[[], list[RowOutputs]]]] = deque()
-
-    def fetch(most: int) -> None:
-        while len(started) > most:
-            rows, wait = started.popleft()
-            for row, outputs in zip(rows, wait(), strict=True):
-                found[row] = outputs
-
-    # Sums of padded rows differ in the last bits, which can change what they are rounded to.
-    plan = unpadded_batches if backend.dtype == "int8" else plan_batches
-    for batch in plan([len(row) for row in ids]):
-        check_deadline()
-        inputs = {INPUT_IDS: padded(ids, batch), ATTENTION_MASK: mask_of(ids, batch)}
-        if types is not None:
-            inputs[TOKEN_TYPE_IDS] = padded(types, batch)
-        started.append(
-            (batch.rows, start_batch(backend, inputs, [len(ids[row]) for row in batch.rows]))
-        )
-        fetch(_MOST_STARTED)
-
-    def wait() -> list[RowOutputs]:
-        fetch(0)
-        return found
-
-    return wait
-
-
-def start_batch(
-    backend: Backend, inputs: Mapping[str, NDArray[np.int64]], lengths: Sequence[int]
-) -> Callable[[], list[RowOutputs]]:
-    """Start a padded batch, or run it on a backend that does not start batches.
-
-    Args:
-        backend: runs it.
-        inputs: as `Backend.run`; rows beyond `lengths` only pad.
-        lengths: tokens of each row.
-
-    Returns:
-        Waits, and returns the outputs of each row, cut to its length.
-    """
-    start = getattr(backend, "start", None)
-    if start is not None:
-        started: Callable[[], list[RowOutputs]] = start(inputs, lengths)
-        return started
-    outputs = backend.run(inputs)
-    # Copies: a row of an array keeps the whole array in memory.
-    done = [
-        [np.array(one[row, :n] if one.ndim == 3 else one[row], np.float32) for one in outputs]
-        for row, n in enumerate(lengths)
-    ]
-    return lambda: done
-
-
-def _unpadded(
-    backend: Backend, ids: Sequence[Ids], types: Sequence[Ids] | None
-) -> list[RowOutputs]:
-    found: list[RowOutputs] = [[] for _ in ids]
+    # Only where torch computes the model step by step, on a CPU.
+    most_packed = getattr(backend, "most_packed", 0)
     packing: Any = backend
 
     def run(part: list[int]) -> None:
         check_deadline()
-        part_types = None if types is None else [types[row] for row in part]
-        if len(part) > 1:
-            outputs = packing.run_packed([ids[row] for row in part], part_types)
-            for row, one in zip(part, outputs, strict=True):
-                found[row] = one
-            return
-        [row] = part
-        given = np.array([ids[row]], dtype=np.int64)
-        inputs = {INPUT_IDS: given, ATTENTION_MASK: np.ones_like(given)}
-        if part_types is not None:
-            inputs[TOKEN_TYPE_IDS] = np.array(part_types, dtype=np.int64)
-        # Copies: a row of an array keeps the whole array in memory.
-        found[row] = [np.array(one[0], dtype=np.float32) for one in backend.run(inputs)]
+        rows = [ids[row] for row in part]
+        row_types = None if types is None else [types[row] for row in part]
+        if most_packed and len(part) > 1:
+            outputs = packing.run_packed(rows, row_types)
+        else:
+            outputs = _run_padded(backend, rows, row_types)
+        for row, one in zip(part, outputs, strict=True):
+            found[row] = one
 
-    parts = _parts([len(row) for row in ids], getattr(backend, "most_packed", 0))
+    lengths = [len(row) for row in ids]
+    if backend.device == "cpu":
+        parts = _parts(lengths, most_packed)
+    else:
+        # Sums of padded rows differ in the last bits, which can change what int8 rounds them to.
+        parts = _batches(lengths, pads=backend.dtype != "int8")
     in_threads(run, parts, backend.workers)
     return found
+
+
+def _run_padded(
+    backend: Backend, rows: Sequence[Ids], types: Sequence[Ids] | None
+) -> list[RowOutputs]:
+    """Run rows together, those that are shorter than the longest padded with 0."""
+    lengths = [len(row) for row in rows]
+    width = max(lengths)
+    inputs = {
+        INPUT_IDS: _padded(rows, width),
+        ATTENTION_MASK: _padded([[1] * length for length in lengths], width),
+    }
+    if types is not None:
+        inputs[TOKEN_TYPE_IDS] = _padded(types, width)
+    outputs = backend.run(inputs)
+    # Copies: a row of an array keeps the whole array in memory.
+    return [
+        [np.array(one[row, :length] if one.ndim == 3 else one[row], np.float32) for one in outputs]
+        for row, length in enumerate(lengths)
+    ]
+
+
+def _padded(rows: Sequence[Ids], width: int) -> NDArray[np.int64]:
+    found = np.zeros((len(rows), width), dtype=np.int64)
+    for place, row in enumerate(rows):
+        found[place, : len(row)] = row
+    return found
+
+
+def _batches(lengths: Sequence[int], *, pads: bool) -> list[list[int]]:
+    """Rows of like length together, or of equal length where nothing may be padded."""
+    batches: list[list[int]] = []
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        last = batches[-1] if batches else []
+        fits = 0 < len(last) < _ROWS_PER_BATCH
+        if fits and (pads or lengths[last[-1]] == lengths[row]):
+            last.append(row)
+        else:
+            batches.append([row])
+    return batches
 
 
 def _parts(lengths: Sequence[int], most: int) -> list[list[int]]:
@@ -362,15 +285,19 @@ def in_threads(run: Callable[[list[int]], None], parts: list[list[int]], workers
     The caller never waits for a thread that has not begun, so busy threads cost no time.
     The first error is raised after all threads have stopped.
     """
-    if workers < 2 or len(parts) < 2:
-        for part in parts:
-            run(part)
-        return
-    waiting, lock = iter(parts), threading.Lock()
+    waiting = deque(parts)
 
     def work() -> None:
-        for part in _taken(waiting, lock):
-            run(part)
+        while waiting:
+            try:
+                part = waiting.popleft()
+            except IndexError:  # another thread took the last one
+                return
+            try:
+                run(part)
+            except BaseException:
+                waiting.clear()  # the others find nothing left to do
+                raise
 
     # Each with a context of its own, by which it knows the caller's deadline.
     helpers = [
@@ -380,24 +307,10 @@ def in_threads(run: Callable[[list[int]], None], parts: list[list[int]], workers
     try:
         work()
     finally:
-        with lock:
-            # After an error the helpers find nothing left to do.
-            for _ in waiting:
-                pass
-        begun = [helper for helper in helpers if not helper.cancel()]
-        errors = [helper.exception() for helper in begun]
+        errors = [helper.exception() for helper in helpers if not helper.cancel()]
     for error in errors:
         if error is not None:
             raise error
-
-
-def _taken(parts: Iterator[list[int]], lock: threading.Lock) -> Iterator[list[int]]:
-    while True:
-        with lock:
-            part = next(parts, None)
-        if part is None:
-            return
-        yield part
 
 
 @lru_cache(maxsize=1)

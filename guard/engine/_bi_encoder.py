@@ -31,7 +31,7 @@ class BiEncoderScorer:
         model: a sentence-transformers folder or hub id; None for the embedded
             all-MiniLM-L6-v2.
         backend: `torch`, or `onnx` for the embedded model and for folders that
-            `knowgate export-onnx` wrote.
+            `export_scorer` wrote.
         device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
         dtype: `float32`, `bfloat16`, `float16` or `int8`, as the backend has it.
         cache_bytes: of the embeddings kept, least recently used dropped first; one takes

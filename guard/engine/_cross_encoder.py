@@ -1,26 +1,35 @@
 """Relevance by a cross-encoder: a model that reads question and passage together.
 
-Which kind of model it is follows from its configuration; what its number means is in
-`_pair_output`.
+Which kind of model it is follows from its configuration:
+
+    sequence classifier, one label   the logit
+    sequence classifier, several     log-odds of the label `entailment` against all others
+    extractive reader                best span minus no answer
+    instruct reranker                logit of its word for yes minus that of its word for no
+
+All are log-odds of some sort, without bounds; what they are the odds of, differs.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._byte_cache import CACHE_BYTES
 from .._language import is_readable
-from ..errors import InputError
+from ..errors import InputError, ModelFolderError
 from ..policy import Fingerprint
 from ._backends import BackendName, DtypeName, LoadedEncoder, Runtime, Settings, run_rows
-from ._instruct_pairs import InstructPairs
 from ._load_encoder import load_cross_encoder
-from ._pair_output import PairOutput
+from ._model_folder import INSTRUCT, READER, pair_model
 from ._tokenizing import (
+    InstructPairs,
     PairRow,
     PairTokenizer,
     Truncation,
@@ -34,6 +43,97 @@ KIND = "cross_encoder"
 _SHORT_PASS = 1024
 # Parts of a long passage that a reader looks into.
 _MOST_WINDOWS = 8
+
+# Tokens of the longest answer.
+_LONGEST_ANSWER = 30
+
+
+@dataclass(frozen=True, slots=True)
+class PairOutput:
+    """How a model's outputs become a number.
+
+    Attributes:
+        kind: `logit`, `entailment`, `span` or `answer`.
+        label: the number of the label `entailment`.
+        passage_first: whether the model is given the passage before the question: for natural
+            language inference the passage is the premise. Classifiers of two labels, as for
+            QNLI, read the question first.
+    """
+
+    kind: Literal["logit", "entailment", "span", "answer"] = "logit"
+    label: int = 0
+    passage_first: bool = False
+
+    @classmethod
+    def of(cls, config: Any, folder: Path) -> PairOutput:
+        """Read it off a configuration of transformers; None is an exported reranker.
+
+        Raises:
+            ModelFolderError: there are several labels, and none is called entailment.
+        """
+        kind = None if config is None else pair_model(getattr(config, "architectures", None))
+        if kind == READER:
+            return cls("span")
+        if kind == INSTRUCT:
+            return cls("answer")
+        labels = (
+            {} if config is None else {i: str(n).casefold() for i, n in config.id2label.items()}
+        )
+        if len(labels) < 2:
+            return cls()
+        # Exactly so: a model of two classes calls the other one "not_entailment".
+        found = [number for number, name in labels.items() if name == "entailment"]
+        if len(found) != 1:
+            raise ModelFolderError(
+                f"the model has {len(labels)} labels, and none is called entailment, only "
+                f"{', '.join(config.id2label.values())}",
+                where=str(folder),
+                hint="name a reranker with one label, or a model of natural language inference",
+            )
+        return cls("entailment", int(found[0]), "contradiction" in labels.values())
+
+    def score(self, outputs: Sequence[NDArray[np.float32]], row: PairRow) -> float:
+        """The number of one row.
+
+        Args:
+            outputs: logits of shape (labels,); of a reader those of the start and of the end,
+                each of shape (tokens,).
+            row: that was run.
+        """
+        if self.kind == "span":
+            # What pads a batch is none of the row's.
+            starts, ends = (one[: len(row.ids)] for one in outputs)
+            return best_span(starts, ends, *row.second)
+        logits = np.asarray(outputs[0], dtype=np.float64)
+        if self.kind == "entailment":
+            others = np.delete(logits, self.label)
+            return float(logits[self.label] - np.logaddexp.reduce(others))
+        return float(logits[0])
+
+
+def best_span(
+    starts: NDArray[np.float32], ends: NDArray[np.float32], first: int, beyond: int
+) -> float:
+    """Logit of the best answer of up to 30 tokens, less that of no answer.
+
+    No answer is a span of the first token alone, as in SQuAD 2.0.
+
+    Args:
+        starts: logits of the first token of an answer.
+        ends: logits of its last token.
+        first: of the passage's tokens.
+        beyond: the last of them.
+
+    Returns:
+        The difference; below that of every span for a passage without tokens.
+    """
+    s, e = np.asarray(starts, dtype=np.float64), np.asarray(ends, dtype=np.float64)
+    nothing = float(s[0] + e[0])
+    if beyond <= first:
+        return float(s.min() + e.min()) - nothing
+    s, e = s[first:beyond], e[first:beyond]
+    longest = min(_LONGEST_ANSWER, len(s))
+    return max(float((s[: len(s) - n] + e[n:]).max()) for n in range(longest)) - nothing
 
 
 class CrossEncoderScorer:
@@ -50,7 +150,7 @@ class CrossEncoderScorer:
 
     Args:
         model: a folder or hub id with `model.safetensors` and its tokenizer; for ONNX Runtime
-            a folder that `knowgate export-onnx` wrote; None for the embedded model with `adapter`.
+            a folder that `export_scorer` wrote; None for the embedded model with `adapter`.
         adapter: folder of changes and a head that make the embedded model a cross-encoder.
         backend: `torch` or `onnx`.
         device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
@@ -129,6 +229,11 @@ class CrossEncoderScorer:
         is run where it can be abandoned.
         """
         return self._loaded.backend.device == "cpu" and self._max_length <= _SHORT_PASS
+
+    @property
+    def output(self) -> PairOutput:
+        """How the model's outputs become a number, and which text it reads first."""
+        return self._output
 
     @property
     def loaded(self) -> LoadedEncoder:

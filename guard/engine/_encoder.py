@@ -8,8 +8,7 @@ What is promised:
   any text.
 - **Independence**: what a text gives does not depend on its neighbours, on the order, on the
   cache or on other threads, but for the last bits (at most 1e-5 in float32). On a CPU windows
-  are not padded. On a GPU windows of like length run together, and token vectors stay on the
-  device.
+  are not padded.
 - **Whole texts**: what is longer than the model takes is read in overlapping windows, the
   first of which is what the bi-encoder reads.
 - **Shared results are read-only**: arrays may come from the cache and are read-only.
@@ -19,8 +18,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache, partial
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
 from pathlib import Path
 from sys import getsizeof
 from typing import Any
@@ -34,18 +33,9 @@ from ..errors import ModelFolderError
 from ..files import file_sha256
 from ..policy import Fingerprint
 from ..text import clean_text
-from ._backends import (
-    BackendName,
-    DtypeName,
-    LoadedEncoder,
-    Runtime,
-    Settings,
-    begin_rows,
-    is_batched,
-)
-from ._encoded_text import EncodedText
+from ._backends import BackendName, DtypeName, LoadedEncoder, RowOutputs, Runtime, run_rows
 from ._load_encoder import load_encoder
-from ._passage_store import PassageStore, PassageWriter
+from ._passage_store import EncodedText, PassageStore, PassageWriter
 from ._tokenizing import CHARACTERS_PER_TOKEN, free_tokenizer, piece_ids
 
 MAX_WINDOWS = 16
@@ -55,8 +45,6 @@ _BYTES_PER_WINDOW = 600
 _STRIDE_SHARE = 0.75
 # Of what is known of long texts: whether all of them is read.
 _BYTES_ON_WHOLE_TEXTS = 2**20
-# A GPU encodes these while the next ones are tokenised.
-_TEXTS_AT_ONCE = 128
 
 
 class TokenEncoder:
@@ -69,7 +57,7 @@ class TokenEncoder:
         model: a sentence-transformers folder or hub id; None for the embedded
             all-MiniLM-L6-v2, whose sha256 is checked.
         backend: `torch`, or `onnx` for the embedded model and for folders that
-            `knowgate export-onnx` wrote.
+            `export_scorer` wrote.
         device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
         dtype: `float32`, `bfloat16`, `float16` or `int8`, as the backend has it.
         cache_bytes: of the encoded texts kept in memory, least recently used dropped
@@ -95,13 +83,10 @@ class TokenEncoder:
         cache_bytes: int = CACHE_BYTES,
         adapter: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._new_cache = partial(
-            ByteCache[bytes, list[EncodedText]], cache_bytes, _bytes_of, "encoded_texts"
-        )
+        self._cache_bytes = cache_bytes
         self._cache = self._new_cache()
         self._whole: ByteCache[bytes, bool] = ByteCache(_BYTES_ON_WHOLE_TEXTS, getsizeof)
         self._loaded = load_encoder(model, Runtime(backend, device, dtype), adapter)
-        self._cached_for = self._loaded.backend.device
         self._max_length = self._loaded.max_length
         self._stride = max(1, int(self._max_length * _STRIDE_SHARE))
         self._adapter = None if adapter is None else Path(adapter)
@@ -176,11 +161,14 @@ class TokenEncoder:
         if self._store is not None and self._store.dtype != "float16":
             # Scores then differ by more than a policy tolerates.
             settings["passages"] = self._store.dtype
-        return self._fingerprint(kind, settings)
+        return self._fingerprint(kind, **settings)
 
-    def _fingerprint(self, kind: str, settings: Settings) -> Fingerprint:
+    def _fingerprint(self, kind: str, **settings: str | int | float | bool | None) -> Fingerprint:
         read = {"max_windows": MAX_WINDOWS, "stride": self._stride}
         return self._loaded.fingerprint(kind, self._max_length, {**read, **settings})
+
+    def _new_cache(self) -> ByteCache[bytes, list[EncodedText]]:
+        return ByteCache(self._cache_bytes, _bytes_of, "encoded_texts")
 
     @cached_property
     def identity(self) -> Fingerprint:
@@ -189,7 +177,7 @@ class TokenEncoder:
         if self._adapter is not None:
             files = (self._adapter / name for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS))
             adapter = hashlib.sha256("\n".join(map(file_sha256, files)).encode()).hexdigest()
-        return self._fingerprint("encoder", {"adapter_sha256": adapter}).probed(_Cosines(self))
+        return self._fingerprint("encoder", adapter_sha256=adapter).probed(_Cosines(self))
 
     def use_passages(self, folder: str | os.PathLike[str]) -> None:
         """Read passages from a folder that `knowgate index` wrote; encode only those not in it.
@@ -222,10 +210,6 @@ class TokenEncoder:
             max_windows: what lies beyond so many windows is not read; within
                 [1, `MAX_WINDOWS`].
         """
-        device = self.device
-        if device != self._cached_for:
-            # The device was lost, and with it the vectors that were kept there.
-            self._cached_for, self._cache = device, self._new_cache()
         limit = min(max(1, max_windows), MAX_WINDOWS)
         keys = [content_key(text, limit) for text in texts]
         found = self._cache.found(keys)
@@ -238,26 +222,14 @@ class TokenEncoder:
             self._cache.keep(stored)
             missing = {key: text for key, text in missing.items() if key not in stored}
         if missing:
-            new = list(missing.values())
-            step = _TEXTS_AT_ONCE if is_batched(self._loaded.backend) else len(new)
-            begun = [
-                self._begin(new[start : start + step], limit) for start in range(0, len(new), step)
-            ]
-            encoded = [windows for wait in begun for windows in wait()]
-            if self.device != device:
-                return self.encode(texts, max_windows=max_windows)
+            windows = self.encode_pre(list(missing.values()), limit)
+            encoded = self.encode_post(windows, self.encode_core(windows))
             if store is not None:
-                encoded = [store.rounded(windows) for windows in encoded]
+                encoded = [store.rounded(one) for one in encoded]
             fresh = dict(zip(missing, encoded, strict=True))
             found.update(fresh)
             self._cache.keep(fresh)
         return [found[key] for key in keys]
-
-    def _begin(self, texts: list[str], limit: int) -> Callable[[], list[list[EncodedText]]]:
-        """Tokenise texts and begin to encode them; the function returned waits."""
-        windows = self.encode_pre(texts, limit)
-        wait = self.encode_core(windows)
-        return lambda: self.encode_post(windows, wait())
 
     def encode_pre(
         self, texts: Sequence[str], max_windows: int = MAX_WINDOWS
@@ -265,12 +237,12 @@ class TokenEncoder:
         """Tokenise: the ids of each window of each text."""
         return [self._windows(text, max_windows) for text in texts]
 
-    def encode_core(self, windows: Sequence[Sequence[list[int]]]) -> Callable[[], list[list[Any]]]:
-        """Begin to compute; the function returned waits for what the model gives per window."""
-        return begin_rows(self._loaded.backend, [ids for text in windows for ids in text])
+    def encode_core(self, windows: Sequence[Sequence[list[int]]]) -> list[RowOutputs]:
+        """Compute: what the model gives for each window."""
+        return run_rows(self._loaded.backend, [ids for text in windows for ids in text])
 
     def encode_post(
-        self, windows: Sequence[Sequence[list[int]]], outputs: Sequence[Sequence[Any]]
+        self, windows: Sequence[Sequence[list[int]]], outputs: Sequence[RowOutputs]
     ) -> list[list[EncodedText]]:
         """Shape: the windows of each text with their ids, read-only."""
         rows = iter(outputs)

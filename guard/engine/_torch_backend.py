@@ -16,27 +16,21 @@ from ..deadlines import check_deadline
 from ..errors import DeviceError, ModelFolderError, optional_import
 from ..files import file_sha256, read_json
 from ..forks import keep_torch_usable
-from ._backends import ATTENTION_MASK, LoadedEncoder, RowOutputs, Runtime, Settings
-from ._device_batches import CudaCapture, GraphRuns, Ids, to_device, to_host, token_rows_of
-from ._instruct_pairs import MOST_PIECES, RerankerTemplate, known_templates
-from ._loading import embedded_model_path, merge_adapter, quiet_loading, read_tensors, weights_file
+from ._backends import ATTENTION_MASK, Ids, LoadedEncoder, RowOutputs, Runtime, Settings
+from ._loading import embedded_model_path, merge_adapter, read_tensors, weights_file
 from ._minilm import BertClassifier, MiniLM, PlainBert
 from ._model_folder import (
-    configuration_sha256,
+    CLASSIFIER,
+    INSTRUCT,
+    READER,
+    ModelFolder,
     encoder_parts,
     model_folder,
-    require_no_code,
+    pair_model,
     require_pair_modules,
-)
-from ._model_sizes import (
-    length_of,
-    read_as,
-    require_all_tensors,
-    require_sound_model,
     require_sound_part,
 )
-from ._pair_output import CLASSIFIER, INSTRUCT, READER, pair_model
-from ._tokenizing import TOKENIZER_FILE
+from ._tokenizing import MOST_PIECES, TOKENIZER_FILE, RerankerTemplate, known_templates
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -60,7 +54,7 @@ class TorchBackend:
         dtype: as fingerprints record it.
 
     Attributes:
-        batched: whether rows run together, by `start`: on every device but the CPU.
+        most_packed: word pieces that `run_packed` computes together; 0 where it cannot be used.
     """
 
     name = "torch"
@@ -72,23 +66,18 @@ class TorchBackend:
         self._torch: Any = optional_import("torch")
         self._model, self._outputs, self.dtype = model, outputs, dtype
         self.device = str(model.device)
-        self.batched = self.device != "cpu"
-        if not self.batched:
+        on_cpu = self.device == "cpu"
+        self.most_packed = _PIECES_AT_ONCE if on_cpu and isinstance(model, PlainBert) else 0
+        if on_cpu:
             keep_torch_usable()
-        capture = CudaCapture() if self.device.startswith("cuda") else None
-        self._runs = GraphRuns(self._launch, capture)
 
     def run(self, inputs: Mapping[str, NDArray[np.int64]]) -> list[NDArray[np.float32]]:
         """Run the model once."""
         torch = self._torch
         given = {name: torch.from_numpy(array).to(self.device) for name, array in inputs.items()}
         with torch.inference_mode():
-            return [one.cpu().numpy() for one in self._launch(given)]
-
-    @property
-    def most_packed(self) -> int:
-        """Word pieces that `run_packed` computes together; 0 where it cannot be used."""
-        return _PIECES_AT_ONCE if isinstance(self._model, PlainBert) and not self.batched else 0
+            found = self._outputs(self._model, given)
+            return [one.float().cpu().numpy() for one in found]
 
     def run_packed(
         self, ids: Sequence[Ids], types: Sequence[Ids] | None = None
@@ -103,36 +92,6 @@ class TorchBackend:
             rows = [self._outputs(lambda *_: next(computed), {}) for _ in ids]
             # Copies: a row of an array keeps the whole array in memory.
             return [[np.array(one[0].float().numpy()) for one in row] for row in rows]
-
-    def start(
-        self, inputs: Mapping[str, NDArray[np.int64]], lengths: Sequence[int]
-    ) -> Callable[[], list[list[Any]]]:
-        """Start the model on a padded batch, without waiting for it.
-
-        Args:
-            inputs: as `run`; rows beyond `lengths` only pad.
-            lengths: tokens of each row.
-
-        Returns:
-            Waits, and returns the outputs of each row: token vectors as tensors that stay on
-            the device, without padding; all else as arrays.
-        """
-        with self._torch.inference_mode(), self._runs.lock:
-            outputs = self._runs(to_device(inputs, self.device))
-            # Started before the lock is given back: a graph's next replay overwrites outputs.
-            begun = [
-                token_rows_of(one, lengths) if one.ndim == 3 else to_host(one[: len(lengths)])
-                for one in outputs
-            ]
-
-        def wait() -> list[list[Any]]:
-            columns = [one() if callable(one) else one for one in begun]
-            return [list(row) for row in zip(*columns, strict=True)]
-
-        return wait
-
-    def _launch(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
-        return tuple(one.float() for one in self._outputs(self._model, given))
 
 
 def encoded(model: Any, given: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -181,9 +140,9 @@ def load_torch(
     folder = embedded_model_path() if model is None else model_folder(model)
     weights = weights_file(folder)
     # Before any library that could import what the folder names.
-    parts = [] if embedded else encoder_parts(folder)
+    checked, parts = ModelFolder(folder), [] if embedded else encoder_parts(folder)
     if not embedded:
-        require_sound_model(folder, [weights])
+        checked.require_sound([weights])
     for part in parts:
         if part != folder and (part / WEIGHTS).is_file():
             require_sound_part(part, part / WEIGHTS)
@@ -199,10 +158,10 @@ def load_torch(
         TorchBackend(loaded, encoded, runtime.dtype),
         loaded.tokenizer,
         folder,
-        length_of(loaded.max_seq_length or 512, folder),
+        checked.require_length(loaded.max_seq_length or 512),
         EMBEDDED_SHA256 if embedded else file_sha256(weights),
         file_sha256(tokenizer) if tokenizer.is_file() else None,
-        {} if embedded else {"configuration_sha256": configuration_sha256(folder, parts)},
+        {} if embedded else {"configuration_sha256": checked.configuration_sha256(parts)},
         loaded,
         encode_texts=None if isinstance(loaded, MiniLM) else _encode_texts(loaded),
     )
@@ -219,8 +178,8 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
     """
     folder = model_folder(model)
     weights = weights_file(folder)
-    require_no_code(folder)
-    require_sound_model(folder, [weights])
+    checked = ModelFolder(folder)
+    checked.require_sound([weights])
     _require_device(runtime.device)
     config = read_json(folder / "config.json")
     fields = config if isinstance(config, dict) else {}
@@ -235,7 +194,7 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
             hint="name the instruct reranker that it was made of",
         )
     tokenizer, whole = _loaded(partial(_pair_network, kind), folder, runtime.device)
-    settings: Settings = {"configuration_sha256": configuration_sha256(folder)}
+    settings: Settings = {"configuration_sha256": checked.configuration_sha256()}
     outputs: Outputs = spans if kind == READER else logits
     words = None
     if template is not None:
@@ -252,7 +211,7 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
         TorchBackend(network, outputs, runtime.dtype),
         tokenizer,
         folder,
-        _most_pieces(whole, tokenizer, folder),
+        _most_pieces(whole, tokenizer, checked),
         file_sha256(weights),
         file_sha256(file) if file.is_file() else None,
         settings,
@@ -309,26 +268,25 @@ def _make_ready(model: Any) -> None:
         model.always_masks = True
 
 
-def _most_pieces(model: Any, tokenizer: Any, folder: Path) -> int:
+def _most_pieces(model: Any, tokenizer: Any, folder: ModelFolder) -> int:
     """The length that sentence-transformers reads too, less positions that hold no text."""
     positions = int(getattr(model.config, "max_position_embeddings", 0) or 512)
     embeddings = getattr(model.base_model, "embeddings", None)
     # RoBERTa counts positions from behind that of padding.
     padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
     positions -= 0 if padding is None else padding + 1
-    most = length_of(tokenizer.model_max_length, folder)
-    return length_of(min(most, positions, MOST_PIECES), folder)
+    most = folder.require_length(tokenizer.model_max_length)
+    return folder.require_length(min(most, positions, MOST_PIECES))
 
 
 def _pair_network(kind: str, folder: Path, device: str | None) -> tuple[Any, Any]:
     library: Any = optional_import("transformers")
     safe = {"local_files_only": True, "trust_remote_code": False}
-    with quiet_loading():
-        tokenizer = library.AutoTokenizer.from_pretrained(str(folder), **safe)
-        model, report = getattr(library, f"AutoModelFor{kind}").from_pretrained(
-            str(folder), use_safetensors=True, output_loading_info=True, **safe
-        )
-    require_all_tensors(report, folder)
+    tokenizer = library.AutoTokenizer.from_pretrained(str(folder), **safe)
+    model, report = getattr(library, f"AutoModelFor{kind}").from_pretrained(
+        str(folder), use_safetensors=True, output_loading_info=True, **safe
+    )
+    ModelFolder(folder).require_all_tensors(report)
     if tokenizer.truncation_side != "right" or not tokenizer.is_fast:
         raise ValueError(tokenizer.truncation_side)
     where = device or ("cuda" if optional_import("torch").cuda.is_available() else "cpu")
@@ -381,14 +339,13 @@ def reduce_precision(model: Any, dtype: str) -> None:
 
 def _sentence_transformer(folder: Path, device: str | None) -> SentenceTransformer:
     library: Any = optional_import("sentence_transformers")
-    with quiet_loading():
-        model: SentenceTransformer = library.SentenceTransformer(
-            str(folder),
-            device=device,
-            model_kwargs={"use_safetensors": True},
-            local_files_only=True,
-            trust_remote_code=False,
-        )
+    model: SentenceTransformer = library.SentenceTransformer(
+        str(folder),
+        device=device,
+        model_kwargs={"use_safetensors": True},
+        local_files_only=True,
+        trust_remote_code=False,
+    )
     return model.eval()
 
 
@@ -398,7 +355,7 @@ def _loaded(load: Callable[[Path, str | None], Any], folder: Path, device: str) 
         "one safetensors file and a fast tokenizer"
     )
     try:
-        with read_as(folder, "cannot be loaded", hint):
+        with ModelFolder(folder).reading("cannot be loaded", hint, quiet=load is not MiniLM):
             return load(folder, None if device == "auto" else device)
     except optional_import("torch").OutOfMemoryError as error:
         if device == "auto":

@@ -179,7 +179,7 @@ def test_no_route_is_taken_that_the_policy_does_not_allow(
     assert verdict == decide_route(policy, signals)
 
 
-class Told:
+class StatedText:
     """Estimator and conflict detector that repeat what they are told, or fail."""
 
     fingerprint = Fingerprint(kind="fake")
@@ -220,7 +220,7 @@ def test_a_replay_equals_what_the_guard_decided(
     conflict: bool | None,
     nothing: bool,
 ) -> None:
-    told = Told(confidence, conflict)
+    told = StatedText(confidence, conflict)
     guard = guard_with(
         policy,
         scorer=FakeScorer(default=float("nan") if relevance is None else relevance),

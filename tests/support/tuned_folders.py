@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from knowgate.calibration.training.sufficiency import TrainableEncoder
-from knowgate.guard.signals.relevance import MatchModel, ToldMix
+from knowgate.guard.signals.relevance import EchoMix, MatchModel
 
 FEATURES = MatchModel.all_features
 
@@ -34,7 +34,7 @@ def some_mix(features: tuple[str, ...], *, bias: float = -3.0) -> MatchModel:
         ],
         features=features,
         length_penalty=0.06,
-        told=ToldMix(bias=-1.0, weights=(0.5, 0.25, 0.125, 1.0, -0.125, 0.5, 0.25, 0.125)),
+        told=EchoMix(bias=-1.0, weights=(0.5, 0.25, 0.125, 1.0, -0.125, 0.5, 0.25, 0.125)),
     )
 
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import file_sha256, read_jsonl, write_text
 from knowgate.guard.signals.relevance import _mentions as served
-from knowgate.guard.signals.relevance._question_words import ASIDE
+from knowgate.guard.signals.relevance._mentions import ASIDE
 from tools.attack.mentions import clause_of, topic_of
 from tools.sufficiency.fit_told import SITES
 from tools.sufficiency.pairs import read_pairs

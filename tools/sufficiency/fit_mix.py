@@ -25,12 +25,12 @@ from knowgate.calibration.training.sufficiency._cases import (
     retrieval_cases,
 )
 from knowgate.guard.engine import BiEncoderScorer
-from knowgate.guard.signals.relevance import MatchModel, SufficiencyScorer, ToldMix
+from knowgate.guard.signals.relevance import EchoMix, MatchModel, SufficiencyScorer
 from tools.sufficiency.pairs import read_pairs
 
 LENGTH_PENALTY = 0.06
 # Text that asks counts in full; `fit_told` fits it afterwards.
-NEUTRAL = ToldMix(bias=50.0, weights=(0.0,) * len(ToldMix.features))
+NEUTRAL = EchoMix(bias=50.0, weights=(0.0,) * len(EchoMix.features))
 # The best retrieved chunk alone has log-odds lower by about this than five chunks for the same
 # question, answered or not (`benchmarks/default_threshold.py alone`).
 ALONE = 0.12

@@ -21,7 +21,7 @@ import numpy as np
 
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_jsonl
-from knowgate.guard.signals.relevance import MatchModel, SufficiencyScorer, ToldMix
+from knowgate.guard.signals.relevance import EchoMix, MatchModel, SufficiencyScorer
 from tools.sufficiency.fit_mix import LENGTH_PENALTY, feature_probe
 from tools.sufficiency.pairs import read_pairs
 
@@ -129,7 +129,7 @@ def echoes(
         yield Echo(question, answer, True, 1.0, nearest)
 
 
-def fitted(rows: Sequence[Sequence[float]], cases: Sequence[Echo]) -> ToldMix:
+def fitted(rows: Sequence[Sequence[float]], cases: Sequence[Echo]) -> EchoMix:
     """Logistic regression with a ridge on standardised weights."""
     from sklearn.linear_model import LogisticRegression
 
@@ -142,7 +142,7 @@ def fitted(rows: Sequence[Sequence[float]], cases: Sequence[Echo]) -> ToldMix:
     )
     weights = found.coef_[0] / spread
     bias = float(found.intercept_[0] - weights @ centre) - _CAUTION
-    return ToldMix(bias=round(bias, 5), weights=tuple(round(float(w), 5) for w in weights))
+    return EchoMix(bias=round(bias, 5), weights=tuple(round(float(w), 5) for w in weights))
 
 
 if __name__ == "__main__":

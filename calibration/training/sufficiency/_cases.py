@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ....guard.errors import optional_import
 from ....guard.matching import normalise_answer
-from ....guard.signals.relevance import MatchModel, SufficiencyScorer, ToldMix
+from ....guard.signals.relevance import EchoMix, MatchModel, SufficiencyScorer
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ def fit_match_model(
     *,
     features: Sequence[str],
     length_penalty: float,
-    told: ToldMix,
+    told: EchoMix,
     prior: MatchModel | None = None,
     ridge: float = 0.1,
     fitted_on: str = "",

@@ -9,7 +9,6 @@ Add a detector by deriving from `AnswerabilityVeto`.
 
 from __future__ import annotations
 
-from ._checker import PremiseChecker
-from ._veto import AnswerabilityVeto
+from ._checker import AnswerabilityVeto, PremiseChecker
 
 __all__ = ["AnswerabilityVeto", "PremiseChecker"]

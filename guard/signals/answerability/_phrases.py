@@ -8,48 +8,22 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-
-def listed(words: str) -> frozenset[str]:
-    """The words of a text."""
-    return frozenset(words.split())
-
+from ...language import listed, section
 
 CJK = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"'s\b|[{CJK}]|\d+|[^\W\d_{CJK}]+")
-_HOLDING = listed(
-    "a an the of to in at on for by with from who whom whose what which where when how is are was "
-    "were be been being has have had do does did that this it its their and also one both as "
-    "person people someone somebody name there s"
-)
-_ARTICLES = frozenset({"a", "an", "the"})
+_HOLDING, _ARTICLES = listed("premises", "holding"), frozenset({"a", "an", "the"})
 # Kinds of answers and of names, which one text gives and another leaves out.
-_KINDS = listed("city country place location town year sports team")
-_HOLDING_ZH = frozenset(
-    "的之是谁誰与與和同在了过過为為于於人中什么麼甚哪些个個位曾经經担擔任结結里吗嗎呢由被有又既也并並且而及"
-)
+_KINDS = listed("premises", "kinds")
+_HOLDING_ZH = frozenset(section("premises")["holding_chinese"])
 _ASKING = ("which", "what")
-_AUXILIARIES = listed("is are was were do does did has have had")
+_AUXILIARIES = listed("premises", "auxiliaries")
 _AT = frozenset({"where", "when"})
 _OWNED = frozenset({"whose", "its", "their"})
-_DANGLING = listed("of to in at on for by with from")
+_DANGLING = listed("premises", "dangling")
 # Words whose forms share too few letters, by what they have in common.
 _FAMILIES = {
-    word: words[0]
-    for words in (
-        ("born", "birth", "birthplace"),
-        ("died", "death", "die", "dead"),
-        ("write", "wrote", "written", "writer", "author"),
-        ("marry", "married", "spouse", "wife", "husband"),
-        ("win", "won", "winner", "receive", "received", "recipient"),
-        ("hold", "held", "holder"),
-        ("take", "took", "taken"),
-        ("work", "working", "employ", "employed", "employer"),
-        ("made", "material"),
-        ("stand", "stands", "stood", "site"),
-        ("teach", "taught", "teacher"),
-        ("sing", "sang", "sung", "singer"),
-    )
-    for word in words
+    word: family for family, forms in section("word_families").items() for word in forms.split()
 }
 _SHORTEST_STEM = 5
 
@@ -211,39 +185,10 @@ def _bare_verb(word: str) -> str:
     return word
 
 
-_FAMILIES_TOPICS = {
-    "post": "position post office hold held holding serve served serving take took title "
-    "担任 职位 职务 位置 离职 任职 就任 卸任",
-    "lead": "charge head chair chairman chairperson president leader led government mayor "
-    "governed ruled "
-    "负责人 首脑 主席 领队 主教练 教练 主任 领导人 总统",
-    "team": "team club play plays played playing player squad belong 效力 球队 球會 团队 俱乐部",
-    "prize": "award awarded awards prize receive received receives win won honor honour endowed "
-    "获得 奖 授予 荣获 勋章",
-    "study": "study studied educated educating education school university college attend attended "
-    "graduate 就读 学习 毕业 学校 大学 教育",
-    "work": "occupation profession working work worked works employ employed employer "
-    "employment job 工作 雇 受雇 就职",
-    "marriage": "spouse wife husband marry married divorce partner 配偶 结婚 妻子 丈夫 婚",
-    "home": "live lived lives reside resided residence home 居住 住",
-    "seat": "headquarter headquarters located 总部",
-    "label": "label sign signed 唱片",
-    "army": "military army branch serve served serving 军种 军事部门 军队 服役 陆军 海军 空军",
-    "jail": "detention prison detained released 关押 拘留 监狱",
-    "place": "occupy occupied occupant occupation 占有 占领",
-    "part": "part member join joined organization association 成员 加入 组织",
-    "coach": "coach coached coaching 主教练 教练 领队",
-    "owner": "own owned owner parent 上级 所有 所有者 拥有",
-    "play": "perform performed performer performance actor 表演 演员",
-    "sport": "sport participate participated participating 参加 参与 运动",
-    "successor": "replace replaced successor succeed succeeded 取代 接替 接替者 替代",
-    "party": "party 政党 党",
-    "nation": "citizenship citizen national renounce 国籍 公民",
-}
 _ABOUT: dict[str, set[str]] = {}
-for _family, _listed in _FAMILIES_TOPICS.items():
-    for _word in _listed.split():
-        _ABOUT.setdefault(_word, set()).add(_family)
+for _topic, _words in section("topics").items():
+    for _word in _words.split():
+        _ABOUT.setdefault(_word, set()).add(_topic)
 
 
 def without_topics(text: str, families: frozenset[str]) -> str:

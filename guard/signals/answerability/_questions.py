@@ -1,4 +1,7 @@
-"""Check questions with two conditions: "who translated A and is also the mother of B?"."""
+"""Questions with conditions: two options, or two halves that one thing must meet.
+
+"Which award did Ann receive, A or B?"; "who translated A and is also the mother of B?"
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,19 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ...contracts import Answerability, Premise, PremiseFault
-from ._linking import LONGEST_LIST, Answers, find_answers, words_by_passage
 from ._phrases import Phrase, read_phrase, words_of
-from ._statements import Form, Likeness, Statement, nearest
+from ._statements import (
+    LONGEST_LIST,
+    Answers,
+    Form,
+    Likeness,
+    Statement,
+    find_answers,
+    is_proper,
+    likeness,
+    nearest,
+    words_by_passage,
+)
 
 _WORDS_EN = "who|whom|whose|what|which|where|when|why|how"
 _WORDS_ZH = "[谁誰]|哪|什[么麼]|怎|是否"
@@ -113,16 +126,16 @@ _SHORTEST = 2
 _SHORTEST_ZH = 3
 
 
-def splits(question: str) -> Iterator[tuple[str, str]]:
+def half_splits(question: str) -> Iterator[tuple[str, str]]:
     """The ways to take a folded question apart into conditions on one thing.
 
     Two questions in one, "who wrote A and who wrote B", are not taken apart, nor is what may
     be meant as two: "the capital of A and the capital of B".
 
     Example:
-        >>> list(splits("Who is the author of A and also the mother of B?"))
+        >>> list(half_splits("Who is the author of A and also the mother of B?"))
         [('Who is the author of A', 'the mother of B')]
-        >>> list(splits("Who is the author of A and who is the author of B?"))
+        >>> list(half_splits("Who is the author of A and who is the author of B?"))
         []
     """
     if question_words(question) != 1:
@@ -154,7 +167,7 @@ def check_halves(
     found = Answerability(Premise.UNDECIDED)
     cut_at = LONGEST_LIST if closed_world else _SELECTION
     asked = False
-    for parts in splits(question):
+    for parts in half_splits(question):
         asked = True
         halves = [read_phrase(part) for part in parts]
         both = [
@@ -228,3 +241,121 @@ def _speaks_of(half: Phrase, words: frozenset[str]) -> bool:
     if names:
         return all(name in words for name in names)
     return any(text in words for text in half.texts)
+
+
+_OR = re.compile(r" or |还是|還是", re.IGNORECASE)
+_COMMA = re.compile(r"[,，:：] ?")
+_OPTION_EDGES = " ,，?？.。:："
+# A question with more of them offers no two options.
+_MOST_OPTIONS = 6
+_LAST_IS = re.compile(r"是(?=[^是]*$)")
+
+
+def option_splits(question: str) -> Iterator[tuple[str, str, str]]:
+    """The ways to read a folded question as (what is asked, option, option).
+
+    Example:
+        >>> list(option_splits("Where is Rill, Arn or Bel?"))
+        [('Where is Rill', 'Arn', 'Bel')]
+    """
+    text = question.strip(_OPTION_EDGES)
+    betweens = list(_OR.finditer(text))
+    if not 0 < len(betweens) <= _MOST_OPTIONS:
+        return
+    for between in betweens:
+        left, second = text[: between.start()], text[between.end() :].strip(_OPTION_EDGES)
+        commas = list(_COMMA.finditer(left))
+        starts = [(comma.start(), comma.end()) for comma in commas[-_MOST_OPTIONS:]]
+        if not commas and (copula := _LAST_IS.search(left)):
+            starts = [(copula.start(), copula.end())]
+        for end, start in starts:
+            first = left[start:].strip(_OPTION_EDGES)
+            if first and second and left[:end].strip(_OPTION_EDGES):
+                yield left[:end].strip(_OPTION_EDGES), first, second
+
+
+def check_options(
+    question: str, statements: Sequence[Statement], *, closed_world: bool
+) -> Answerability | None:
+    """Whether one of the two options can be right; None where none are offered.
+
+    Args:
+        question: folded.
+        statements: of all passages.
+        closed_world: see `find_answers`.
+    """
+    seen: list[tuple[Answers, Likeness, Likeness]] = []
+    offered = left_open = False
+    for stem, first, second in option_splits(question):
+        offered = True
+        # "Is it open, mornings or evenings?" may be answered in any words.
+        left_open = left_open or asks_how(stem) or not asks_openly(stem)
+        left_open = left_open or not (closed_world or asks_for_a_thing(stem))
+        answers = find_answers(read_phrase(stem), statements, closed_world=closed_world)
+        if answers is None:
+            continue
+        options = (first, second)
+        # A sentence that has one of them may say so in words not understood.
+        left_open = left_open or (not answers.one_source and _spoken_of(options, statements))
+        left_open = left_open or not (closed_world or _tells(question, options, answers))
+        one_source = closed_world and answers.one_source
+        is_first = _stands(first, answers, one_source=one_source)
+        seen.append((answers, is_first, _stands(second, answers, one_source=one_source)))
+    if not offered:
+        return None
+    if not seen:
+        return Answerability(Premise.UNDECIDED)
+    passages = tuple(sorted({index for answers, _, _ in seen for index in answers.passages}))
+    unlike = all(first is second is Likeness.DIFFERENT for _, first, second in seen)
+    if unlike and not left_open and all(answers.complete for answers, _, _ in seen):
+        return Answerability(Premise.UNANSWERABLE, PremiseFault.FALSE_OPTIONS, passages=passages)
+    if any({first, second} == {Likeness.SAME, Likeness.DIFFERENT} for _, first, second in seen):
+        return Answerability(Premise.ANSWERABLE, passages=passages)
+    return Answerability(Premise.UNDECIDED)
+
+
+def _spoken_of(options: tuple[str, str], statements: Sequence[Statement]) -> bool:
+    passages = words_by_passage(statements).values()
+    return any(
+        words_of(option) and words >= set(words_of(option))
+        for option in options
+        for words in passages
+    )
+
+
+def _tells(question: str, options: tuple[str, str], answers: Answers) -> bool:
+    """Whether what is told in any words can rule two options out.
+
+    Not a place, which may lie in another; not what goes by many words, as common things do
+    ("petrol", "the buyer", 买家) and quantities; not what a sentence says by the way.
+    """
+    if Form.SENTENCE in answers.forms or asks_for_what_nests(question):
+        return False
+    return all(map(is_proper, (*options, *answers.names)))
+
+
+def _stands(option: str, answers: Answers, *, one_source: bool) -> Likeness:
+    """How like the option is to any of the answers, or to a run of words in them."""
+    words = words_of(option)
+    if not one_source and _has_digit(option) and not any(map(_has_digit, answers.whole)):
+        # Asked was a number, and a name is told: where for when.
+        return Likeness.MAYBE
+    for whole in answers.whole:
+        if likeness(option, whole) is Likeness.SAME or _contains(words_of(whole), words):
+            return Likeness.SAME
+    found = nearest(option, answers.names, one_source=one_source)
+    if found is Likeness.SAME and any("," in whole for whole in answers.whole):
+        return Likeness.SAME
+    return found
+
+
+def _has_digit(text: str) -> bool:
+    return any(letter.isdigit() for letter in text)
+
+
+def _contains(text: tuple[str, ...], words: tuple[str, ...]) -> bool:
+    # As whole words only, and none that could be part of another name.
+    if len(words) < 2 or len(text) > 400:
+        return False
+    joined, sought = f"\0{chr(0).join(text)}\0", f"\0{chr(0).join(words)}\0"
+    return sought in joined

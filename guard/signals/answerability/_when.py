@@ -1,17 +1,242 @@
-"""Questions about a time: "which position did Ann hold from 1907 to 1912?"."""
+"""Questions about a time: "which position did Ann hold from 1907 to 1912?".
+
+They are decided by what holds then, and by before and after which nothing was, as answered
+questions tell: "when did Ann first …? 1951".
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 from ...contracts import Answerability, Premise, PremiseFault
-from ._bounds import Bounds, read_bounds
-from ._linking import LONGEST_LIST
-from ._phrases import Phrase, read_phrase, related, topics, words_of
-from ._statements import Form, Statement
+from ...language import listed, section
+from ._phrases import (
+    CJK,
+    Phrase,
+    is_holding,
+    read_phrase,
+    related,
+    topics,
+    without_topics,
+    words_of,
+)
+from ._statements import LONGEST_LIST, Form, Statement
 from ._time import Period, day_stands_in, future_year, impossible_day, read_periods, span_reversed
+
+_FIRST = re.compile(r"\bfirst\b|\bearliest\b|第一次|首次|最早", re.IGNORECASE)
+_LAST = re.compile(r"\blast\b|\blatest\b|最后|最後", re.IGNORECASE)
+_BEGIN = re.compile(r"\b(?:start|begin|began|become|became|join|sign)\w*|开始|開始", re.IGNORECASE)
+_STOP = re.compile(
+    r"\b(?:stop|end|cease|finish|leave|left|quit|until)\w*|结束|結束|离职|離職|离开|停止|卸任",
+    re.IGNORECASE,
+)
+_WHEN = re.compile(
+    r"\bwhen\b|\b(?:which|what) year\b|时间|時間|什么时候|何时|哪一?年|第一次|最后一次",
+    re.IGNORECASE,
+)
+_OF_ALL = re.compile(
+    r"\bthe (?:very )?(?:first|last) time\b|(?:第一次|最[后後]一次).*(?:[时時][间間候]|何[时時])",
+    re.IGNORECASE,
+)
+_TURN = re.compile(r"第一次|最后一次|最後一次|首次|何时")
+_YEAR = re.compile(r"(?<![\d.,-])(\d{3,4})(?![\d.,]*\d)")
+_RAW = re.compile(r"[^\W_]+(?:[.'-][^\W_]+)*")
+_IS_CJK = re.compile(f"[{CJK}]")
+# Words that every question about a time has.
+_TIMELY, _LEADS = listed("premises", "timely"), listed("premises", "before_subjects")
+_LIGHT_ZH = frozenset(section("premises")["light_chinese"] + " ")
+_GOES_ON_ZH = frozenset(section("premises")["goes_on_chinese"])
+_LONGEST = 300
+_MOST = 64
+_BLOCKS = 4
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Years before and after which nothing was; infinite where unknown."""
+
+    start: float
+    end: float
+    passages: tuple[int, ...]
+
+
+def read_bounds(
+    timeless: str, statements: Sequence[Statement], *, closed_world: bool
+) -> Bounds | None:
+    """The first beginning and the last end of what a question is about.
+
+    Args:
+        timeless: the question, folded, without its period.
+        statements: of all passages.
+        closed_world: whether it is enough that a clue speaks of the question's subject, as
+            "when did Ann become mayor of Rill" does of Rill; otherwise it must be about it, and
+            ask for the first or the last time of all: "when did Apple start selling phones?"
+            does not say since when it has sold anything.
+
+    Returns:
+        None where nothing tells.
+    """
+    starts: list[float] = []
+    ends: list[float] = []
+    passages = set()
+    clues = [s for s in statements if s.form is Form.ANSWERED and _WHEN.search(s.text)]
+    if len(clues) > _MOST:
+        return None
+    for clue in clues:
+        side = _side(clue.text)
+        if side is None or not (closed_world or _OF_ALL.search(clue.text)):
+            continue
+        if not _concerns(timeless, clue.text, anywhere=closed_world):
+            continue
+        years = [float(year) for year in _YEAR.findall(clue.answer)]
+        if not years:
+            # Its bound is unknown, and so is whether it is wider than the others.
+            return None
+        (starts if side == "start" else ends).extend(years)
+        passages.add(clue.passage)
+    if not passages:
+        return None
+    return Bounds(
+        min(starts, default=-math.inf), max(ends, default=math.inf), tuple(sorted(passages))
+    )
+
+
+def _side(text: str) -> str | None:
+    first, last = _FIRST.search(text) is not None, _LAST.search(text) is not None
+    if first and last:
+        return None
+    if _STOP.search(text):
+        return None if first else "end"
+    if first or (_BEGIN.search(text) and not last):
+        return "start"
+    return "end" if last else None
+
+
+def _concerns(question: str, clue: str, *, anywhere: bool) -> bool:
+    if len(question) > _LONGEST or len(clue) > _LONGEST:
+        return False
+    if _IS_CJK.search(question):
+        return _concerns_zh(question.strip(), clue, anywhere=anywhere)
+    return _concerns_en(question, clue, anywhere=anywhere)
+
+
+def _concerns_en(question: str, clue: str, *, anywhere: bool) -> bool:
+    asked, told = _RAW.findall(question), _RAW.findall(clue)
+    names = [word for at, word in enumerate(asked) if _is_name(asked, at)]
+    if not names:
+        return False
+    at = _stands_at(names, told)
+    if at is None:
+        return False
+    # About the subject: "when did", perhaps an article, and there it is.
+    lead = told[:at]
+    if not anywhere and len([word for word in lead if word.casefold() not in _LEADS]) > 0:
+        return False
+    return _same_relation(asked, told, names, question, clue)
+
+
+def _is_name(words: list[str], at: int) -> bool:
+    word = words[at]
+    if at == 0 and is_holding(word.casefold()):
+        return False
+    if word in ("What", "Who", "Which", "Where", "When") or word == "s":
+        return False
+    return not word.islower()
+
+
+def _stands_at(names: list[str], told: list[str]) -> int | None:
+    """Where all names stand together in a clue and no other name goes on with them."""
+    wanted = {name.casefold().removesuffix("'s") for name in names}
+    at = 0
+    while at < len(told):
+        found: set[str] = set()
+        end = at
+        while end < len(told) and (
+            told[end].casefold() in wanted or (found and _joins(told, end, wanted))
+        ):
+            if told[end].casefold() in wanted:
+                found.add(told[end].casefold())
+            end += 1
+        if found == wanted:
+            before = told[at - 1] if at else ""
+            after = told[end : end + 2]
+            goes_on = bool(after) and (
+                not after[0].islower()
+                or (after[0] in ("of", "de", "van", "von") and not after[-1].islower())
+            )
+            if not goes_on and (at <= 1 or before.islower()):
+                return at
+        at = max(end, at + 1)
+    return None
+
+
+def _joins(told: list[str], at: int, wanted: set[str]) -> bool:
+    """Whether a word holds a name together: "of" in "Maid of Rill"."""
+    following = [word.casefold() for word in told[at + 1 : at + 3]]
+    return told[at].islower() and is_holding(told[at]) and any(w in wanted for w in following)
+
+
+def _same_relation(
+    asked: list[str], told: list[str], names: list[str], question: str, clue: str
+) -> bool:
+    named = {name.casefold() for name in names}
+    mine = [w.casefold() for w in asked if w.islower() and w not in named and not _timely(w)]
+    theirs = [w.casefold() for w in told if w.islower() and not _timely(w)]
+    if any(related(word, other) for word in mine for other in theirs):
+        return True
+    return bool(topics(" ".join(mine)) & topics(" ".join(theirs)))
+
+
+def _timely(word: str) -> bool:
+    return word in _TIMELY or is_holding(word)
+
+
+def _concerns_zh(question: str, clue: str, *, anywhere: bool) -> bool:
+    """Whether all of a Chinese question but its question words stands in the clue."""
+    turn = _TURN.search(clue)
+    lead = clue[: turn.start()].strip() if turn else ""
+    about = bool(lead) and lead in question and _is_whole(lead, question)
+    if about:
+        rest = question.replace(lead, " ", 1)
+        shared = _blocks(rest, clue[len(lead) :])
+        told = "".join(shared)
+        return any(letter not in _LIGHT_ZH for letter in told) or bool(
+            topics(rest) & topics(clue[len(lead) :])
+        )
+    if not anywhere:
+        return False
+    blocks = _blocks(question, clue)
+    left = question
+    for block in blocks:
+        left = left.replace(block, " ", 1)
+    left = without_topics(left, topics(clue))
+    bare = [letter for letter in left if letter not in _LIGHT_ZH]
+    telling = [block for block in blocks if any(letter not in _LIGHT_ZH for letter in block)]
+    return bool(telling) and not bare
+
+
+def _is_whole(name: str, question: str) -> bool:
+    at = question.find(name)
+    before, after = question[:at].rstrip(), question[at + len(name) :].lstrip()
+    return (not before or before[-1] in _LIGHT_ZH) and (not after or after[0] in _GOES_ON_ZH)
+
+
+def _blocks(first: str, second: str) -> list[str]:
+    """The longest runs of letters that two texts share, each of two or more."""
+    found: list[str] = []
+    for _ in range(_BLOCKS):
+        match = SequenceMatcher(None, first, second, False).find_longest_match()
+        if match.size < 2:
+            break
+        block = first[match.a : match.a + match.size]
+        found.append(block)
+        first = first.replace(block, " ", 1)
+    return found
+
 
 # A day may be asked about because there is none.
 _ABOUT_CALENDARS = re.compile(

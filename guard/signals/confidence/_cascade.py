@@ -13,7 +13,6 @@ from ...policy import Fingerprint
 from ...prompts import Prompt
 from ._consistency import SampledConsistency
 from ._driver import StepwiseEstimator
-from ._requirement import Requirement
 from ._token_probability import TokenProbability
 
 # What an accepted value is at least, and a rejected one at most, whatever the bands.
@@ -72,10 +71,6 @@ class Cascade(StepwiseEstimator):
         if reject is not None and not 0.0 <= reject < (1.0 if accept is None else accept):
             raise InputError("must be in [0, 1), below accept, or None", where="reject")
         self._accept, self._reject = accept, reject
-        kinds = list(Requirement)
-        self.requirement = max(  # type: ignore[misc]
-            self._cheap.requirement, self._costly.requirement, key=kinds.index
-        )
 
     def deciding_at(self, threshold: float) -> Cascade:
         """The same cascade, whose costly estimator stops once "at least `threshold`" is decided.

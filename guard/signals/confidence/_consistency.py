@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from copy import copy
 from typing import Any, Literal
 
@@ -15,10 +15,9 @@ from ...contracts import (
     PartialGenerationsError,
 )
 from ...errors import InputError, LanguageModelError
-from ...matching import MeaningMatcher, SentenceMatcher, is_refusal
-from ...policy import Fingerprint
+from ...matching import MeaningMatcher, SentenceMatcher
 from ...prompts import Prompt
-from ._driver import StepwiseEstimator
+from ._driver import ClosedBookEstimator
 from ._stopping import (
     BayesianStopping,
     CurtailedSampling,
@@ -36,7 +35,7 @@ _SHORTCUT = GreedyShortcut()
 _SAME = SentenceMatcher()
 
 
-class SampledConsistency(StepwiseEstimator):
+class SampledConsistency(ClosedBookEstimator):
     """Share of up to n sampled answers that repeat the greedy answer.
 
     One greedy closed-book answer is drawn. Where the model gives log-probabilities
@@ -75,6 +74,8 @@ class SampledConsistency(StepwiseEstimator):
     in the place of the gold answer; self-consistency, Wang et al. 2023.
     """
 
+    kind = "sampled_consistency"
+
     def __init__(
         self,
         language_model: LanguageModel,
@@ -87,14 +88,13 @@ class SampledConsistency(StepwiseEstimator):
         shortcut: GreedyShortcut | None = _SHORTCUT,
         minimum_samples: int = 3,
     ) -> None:
-        super().__init__(language_model)
         sampling = Sampling() if sampling is None else sampling
+        super().__init__(language_model, prompt, sampling.seed)
         n = sampling.n
         check_rule(n, threshold)
         if minimum_samples < 1:
             raise InputError("must be at least 1", where="minimum_samples")
         self._n, self._threshold, self._temperature = n, threshold, sampling.temperature
-        self._prompt = prompt or Prompt.bundled("closed_book")
         self._same = same
         self._seed = sampling.seed
         self._stopping = stopping
@@ -125,34 +125,23 @@ class SampledConsistency(StepwiseEstimator):
         """One greedy answer and at most n samples."""
         return Cost(greedy_calls=1, sampled_calls=self._n)
 
-    @property
-    def fingerprint(self) -> Fingerprint:
-        """What a policy calibrated on this estimator is bound to."""
-        return Fingerprint(
-            kind="sampled_consistency",
-            backend="language_model",
-            settings={
-                "language_model": self._language_model.fingerprint,
-                "n": self._n,
-                "threshold": self._threshold,
-                "temperature": self._temperature,
-                "prompt_sha256": self._prompt.sha256,
-                "same": _name(self._same),
-                "stopping": _name(self._rule),
-                "accept_probability": self._shortcut.accept_probability,
-                "reject_probability": self._shortcut.reject_probability,
-            },
-        )
+    def _settings(self) -> Mapping[str, str | int | float | None]:
+        return {
+            "n": self._n,
+            "threshold": self._threshold,
+            "temperature": self._temperature,
+            "prompt_sha256": self._prompt.sha256,
+            "same": _name(self._same),
+            "stopping": _name(self._rule),
+            "accept_probability": self._shortcut.accept_probability,
+            "reject_probability": self._shortcut.reject_probability,
+        }
 
-    def _steps(self, question: str) -> Steps[Confidence]:
-        prompt = self._prompt.fill(question=question)
-        [greedy] = yield Draw(prompt, 1, 0.0, self._seed)
-        answer = greedy.text.strip()
-        if is_refusal(answer):
-            return Confidence(0.0, answer, samples_drawn=0, samples_saved=self._n, calls=1)
+    def _after(self, question: str, answer: str, greedy: Generation) -> Steps[Confidence]:
         settled = self._shortcut.settled(greedy, self._n, self._threshold, self._temperature)
         if settled is not None:
             return Confidence(settled, answer, samples_drawn=0, samples_saved=self._n, calls=1)
+        prompt = self._prompt.fill(question=question)
         about = getattr(self._same, "about", None)
         same = about(question) if about else self._same
         matches = misses = 0

@@ -14,14 +14,15 @@ One estimator runs inside another by `yield from other._steps(question)`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, overload
 
-from ..._model_steps import BATCH_SIZE, Steps, arun_steps, run_steps
-from ...contracts import Confidence, Cost, LanguageModel, checked_language_model
+from ..._model_steps import BATCH_SIZE, Draw, Steps, arun_steps, run_steps
+from ...contracts import Confidence, Cost, Generation, LanguageModel, checked_language_model
 from ...errors import InputError, KnowgateError
+from ...matching import is_refusal
 from ...policy import Fingerprint
-from ._requirement import Requirement
+from ...prompts import Prompt
 
 
 class StepwiseEstimator(ABC):
@@ -33,8 +34,6 @@ class StepwiseEstimator(ABC):
     Raises:
         InputError: `language_model` is not one, e.g. a bare LangChain chat model.
     """
-
-    requirement: ClassVar[Requirement] = Requirement.TEXT
 
     def __init__(self, language_model: LanguageModel) -> None:
         self._language_model = checked_language_model(language_model)
@@ -149,3 +148,45 @@ class StepwiseEstimator(ABC):
         if isinstance(questions, str):
             raise InputError("is one string", where="questions", hint="give a list of strings")
         return on_error == "raise"
+
+
+class ClosedBookEstimator(StepwiseEstimator):
+    """An estimator that first draws the greedy closed-book answer; a refusal has confidence 0.
+
+    Args:
+        language_model: what is asked.
+        prompt: closed-book prompt with a `{question}` slot; by default the bundled one.
+        seed: of the greedy answer.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(
+        self, language_model: LanguageModel, prompt: Prompt | None, seed: int | None = None
+    ) -> None:
+        super().__init__(language_model)
+        self._prompt = prompt or Prompt.bundled("closed_book")
+        self._greedy_seed = seed
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What a policy calibrated on this estimator is bound to."""
+        settings = {"language_model": self._language_model.fingerprint, **self._settings()}
+        return Fingerprint(kind=self.kind, backend="language_model", settings=settings)
+
+    @abstractmethod
+    def _settings(self) -> Mapping[str, str | int | float | bool | None]:
+        """What fingerprints record besides the language model."""
+
+    def _steps(self, question: str) -> Steps[Confidence]:
+        prompt = self._prompt.fill(question=question)
+        [greedy] = yield Draw(prompt, seed=self._greedy_seed)
+        answer = greedy.text.strip()
+        if is_refusal(answer):
+            saved = self.cost.sampled_calls
+            return Confidence(0.0, answer, samples_saved=saved, calls=1)
+        return (yield from self._after(question, answer, greedy))
+
+    @abstractmethod
+    def _after(self, question: str, answer: str, greedy: Generation) -> Steps[Confidence]:
+        """The steps after a greedy answer that is no refusal."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 from ..._model_steps import Draw, HiddenState, Steps
 from ...contracts import Confidence, Cost, HiddenStateLanguageModel, LanguageModel
@@ -18,8 +19,8 @@ from ...files import read_json, write_text
 from ...matching import is_refusal
 from ...policy import Fingerprint
 from ...prompts import Prompt
+from ...read_models import check_model
 from ._driver import StepwiseEstimator
-from ._requirement import Requirement
 
 PROBE_SCHEMA_VERSION = 1
 
@@ -92,29 +93,16 @@ class FittedProbe(BaseModel):
             InputError: the file is missing, not JSON, written by a newer knowgate, or a
                 field is missing, unknown or out of range.
         """
-        where = os.fspath(path)
-        value: Any = read_json(path)
+        value = read_json(path)
         version = value.get("schema_version") if isinstance(value, dict) else None
-        if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-            raise InputError(
-                "no probe: field 'schema_version' is missing or not a positive number",
-                where=where,
-                hint="write it with knowgate.calibration.fit_hidden_state_probe",
-            )
-        if version > PROBE_SCHEMA_VERSION:
+        if isinstance(version, int) and version > PROBE_SCHEMA_VERSION:
             raise InputError(
                 f"probe schema {version} is newer than {PROBE_SCHEMA_VERSION}",
-                where=where,
+                where=os.fspath(path),
                 hint="upgrade knowgate or fit it anew",
             )
-        try:
-            return cls.model_validate_json(json.dumps(value), strict=True)
-        except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(map(str, first["loc"])) or "the probe"
-            raise InputError(
-                f"{field}: {first['msg']}", where=where, hint="fit the probe anew"
-            ) from None
+        hint = "write it with knowgate.calibration.fit_hidden_state_probe"
+        return check_model(cls, value, where=os.fspath(path), hint=hint)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the probe's JSON file atomically."""
@@ -123,8 +111,6 @@ class FittedProbe(BaseModel):
     @property
     def sha256(self) -> str:
         """Hexadecimal sha256 of everything the numbers depend on."""
-        import hashlib
-
         kept = self.model_dump(include=_COUNTS)
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
@@ -164,8 +150,6 @@ class HiddenStateProbe(StepwiseEstimator):
     Source: P(IK) of Kadavath et al. 2022; probes on hidden states as in Azaria and
     Mitchell 2023, The internal state of an LLM knows when it's lying.
     """
-
-    requirement: ClassVar[Requirement] = Requirement.WEIGHTS
 
     def __init__(
         self,

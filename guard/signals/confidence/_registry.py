@@ -8,6 +8,7 @@ from typing import Any
 
 from ...contracts import ConfidenceEstimator, LanguageModel
 from ...errors import InputError
+from ...registry import Registry
 from ._cascade import Cascade
 from ._consistency import SampledConsistency
 from ._entropy import SemanticEntropy
@@ -15,35 +16,20 @@ from ._hidden_state import HiddenStateProbe
 from ._self_reported import PTrue, Verbalized
 from ._token_probability import TokenProbability
 
-_ESTIMATORS: dict[str, Callable[..., ConfidenceEstimator]] = {
-    "cascade": Cascade,
-    "hidden_state_probe": HiddenStateProbe,
-    "p_true": PTrue,
-    "sampled_consistency": SampledConsistency,
-    "semantic_entropy": SemanticEntropy,
-    "token_probability": TokenProbability,
-    "verbalized": Verbalized,
-}
-
-
-def estimator_names() -> tuple[str, ...]:
-    """Names that `load_estimator` knows, sorted."""
-    return tuple(sorted(_ESTIMATORS))
-
-
-def register_estimator(name: str, factory: Callable[..., ConfidenceEstimator]) -> None:
-    """Make `load_estimator(name, model, …)` call `factory(model, …)`.
-
-    Args:
-        name: a new one.
-        factory: takes the language model first and each setting as a named argument.
-
-    Raises:
-        InputError: the name is taken.
-    """
-    if name in _ESTIMATORS:
-        raise InputError(f"an estimator named {name!r} exists already", hint="choose another name")
-    _ESTIMATORS[name] = factory
+_ESTIMATORS: Registry[Callable[..., ConfidenceEstimator]] = Registry(
+    "an estimator",
+    {
+        "cascade": Cascade,
+        "hidden_state_probe": HiddenStateProbe,
+        "p_true": PTrue,
+        "sampled_consistency": SampledConsistency,
+        "semantic_entropy": SemanticEntropy,
+        "token_probability": TokenProbability,
+        "verbalized": Verbalized,
+    },
+    group="knowgate.estimators",
+)
+register_estimator = _ESTIMATORS.register
 
 
 def load_estimator(
@@ -51,8 +37,12 @@ def load_estimator(
 ) -> ConfidenceEstimator:
     """The estimator called `name` over `language_model`.
 
+    Users add estimators with `register_estimator(NAME, FACTORY)` or as its decorator, installed
+    packages by the entry points `knowgate.estimators`; `python:module:attribute` names a factory,
+    which takes the language model first and each setting as a named argument.
+
     Args:
-        name: one of `estimator_names()`.
+        name: of an estimator.
         language_model: what it asks.
         settings: what its class takes by name, e.g. `statistic="mean"`.
 
@@ -64,11 +54,7 @@ def load_estimator(
         >>> load_estimator("token_probability", ScriptedLanguageModel()).fingerprint.kind
         'token_probability'
     """
-    if name not in _ESTIMATORS:
-        raise InputError(
-            f"unknown estimator {name!r}", hint=f"one of: {', '.join(estimator_names())}"
-        )
-    factory = _ESTIMATORS[name]
+    factory = _ESTIMATORS.find(name)
     _, *parameters = inspect.signature(factory).parameters.values()
     known = [parameter.name for parameter in parameters]
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):

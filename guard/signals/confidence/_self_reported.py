@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import ClassVar, Literal, get_args
+from collections.abc import Mapping
+from typing import Literal, get_args
 
 from ..._model_steps import Draw, Score, Steps
 from ..._yes_or_no import first_token_share, no_verdict, says_yes, share_of_yes, spellings
@@ -17,11 +18,9 @@ from ...contracts import (
     ScoringLanguageModel,
 )
 from ...errors import InputError, LanguageModelError
-from ...matching import is_refusal
-from ...policy import Fingerprint
+from ...language import section
 from ...prompts import Prompt
-from ._driver import StepwiseEstimator
-from ._requirement import Requirement
+from ._driver import ClosedBookEstimator
 from ._stopping import Sampling
 
 _NUMBER = r"\d+(?:\.\d+)?|\.\d+"
@@ -39,58 +38,10 @@ _NAMED = re.compile(
     rf"[^\d.]{{0,20}}({_NUMBER})(?![\w/]|[.,:]\d)"
 )
 
-_SURE = r"(?:sure|certain|confident)"
-# Shares that people mean by such words, rounded from the surveys of Kent 1964 and of Wallsten
-# et al. 1986. The first that is found counts, so what negates or strengthens stands first.
-_WORDS: tuple[tuple[float, str, str], ...] = (
-    (0.1, rf"not (?:at all|in the least) {_SURE}", "完全不确定|毫无把握|没有?把握"),
-    (
-        0.35,
-        rf"(?:not|n't) (?:very|too|so|really|entirely|fully|completely|100) {_SURE}",
-        "不(?:太|是很)(?:确定|肯定)|把握不大",
-    ),
-    (0.3, rf"(?:not|n't) {_SURE}|\b(?:unsure|uncertain)\b", "不确定|不肯定|不知道"),
-    (0.1, r"no idea|\bguess(?:ing|ed)?\b", "纯属猜测|瞎猜"),
-    (
-        0.05,
-        "(?:very|highly|extremely) (?:unlikely|improbable|doubtful)|almost no chance",
-        "[极很]不可能",
-    ),
-    (
-        0.2,
-        r"\b(?:unlikely|improbable|doubtful)\b|(?:low|little) confidence",
-        "不太可能|可能性不大",
-    ),
-    (0.02, r"\bimpossible\b|certainly (?:wrong|not)", "不可能|肯定不"),
-    (0.95, rf"(?:almost|nearly|virtually|practically) {_SURE}", "几乎(?:可以)?(?:确定|肯定)"),
-    (1.0, "100 (?:sure|certain)", "百分百"),
-    (
-        0.98,
-        rf"(?:absolutely|completely|totally|entirely|fully) {_SURE}|(?:without a|no) doubt",
-        "完全(?:确定|肯定)|毫无疑问|绝对",
-    ),
-    (
-        0.9,
-        r"(?:very|highly|extremely|quite) (?:sure|certain|confident|likely)|high confidence",
-        "(?:非常|十分|很)(?:确定|肯定|有把握|有信心)|很可能|极有可能",
-    ),
-    (
-        0.75,
-        "(?:fairly|pretty|reasonably|rather) (?:sure|certain|confident|likely)",
-        "(?:比较|相当)(?:确定|肯定|有把握)",
-    ),
-    (
-        0.6,
-        "(?:somewhat|moderately) (?:sure|certain|confident|likely)|medium confidence",
-        "有一?些把握",
-    ),
-    (0.5, "fifty[- ]fifty|toss[- ]?up|about even", "一半|五五开"),
-    (0.95, r"\b(?:certain|definite(?:ly)?)\b", "肯定|确定"),
-    (0.85, r"\b(?:sure|confident)\b", "有把握|有信心"),
-    (0.7, r"\b(?:likely|probabl[ey])\b", "大概|应该|可能"),
-    (0.5, r"\b(?:maybe|perhaps|possibly|possible)\b", "也许|或许"),
+_WORDS = tuple(
+    (re.compile(f"{one['english']}|{one['chinese']}"), float(one["share"]))
+    for one in section("confidence")
 )
-_COMPILED = tuple((re.compile(f"{english}|{chinese}"), value) for value, english, chinese in _WORDS)
 
 
 def spoken_confidence(text: str) -> float | None:
@@ -152,7 +103,7 @@ def _lone_number(text: str) -> float | None:
 
 
 def _words(text: str) -> float | None:
-    return next((value for pattern, value in _COMPILED if pattern.search(text)), None)
+    return next((value for pattern, value in _WORDS if pattern.search(text)), None)
 
 
 def _on_scale(number: str) -> float | None:
@@ -182,7 +133,7 @@ def _digit(character: str) -> int:
     return 2 if character == "两" else "一二三四五六七八九".index(character) + 1
 
 
-class Verbalized(StepwiseEstimator):
+class Verbalized(ClosedBookEstimator):
     """The number from 0 to 100 that the model gives for its own answer, as [0, 1].
 
     Weak: models say 80 to 100 whatever they know, the values cling to round numbers,
@@ -202,6 +153,8 @@ class Verbalized(StepwiseEstimator):
     et al. 2023, Just ask for calibration; its overconfidence: Xiong et al. 2024.
     """
 
+    kind = "verbalized"
+
     def __init__(
         self,
         language_model: LanguageModel,
@@ -209,8 +162,7 @@ class Verbalized(StepwiseEstimator):
         prompt: Prompt | None = None,
         asking: Prompt | None = None,
     ) -> None:
-        super().__init__(language_model)
-        self._prompt = prompt or Prompt.bundled("closed_book")
+        super().__init__(language_model, prompt)
         self._asking = asking or Prompt.bundled("verbalized")
 
     @property
@@ -218,24 +170,10 @@ class Verbalized(StepwiseEstimator):
         """One greedy answer and one number."""
         return Cost(greedy_calls=1, other_calls=1)
 
-    @property
-    def fingerprint(self) -> Fingerprint:
-        """What a policy calibrated on this estimator is bound to."""
-        return Fingerprint(
-            kind="verbalized",
-            backend="language_model",
-            settings={
-                "language_model": self._language_model.fingerprint,
-                "prompt_sha256": self._prompt.sha256,
-                "asking_sha256": self._asking.sha256,
-            },
-        )
+    def _settings(self) -> Mapping[str, str]:
+        return {"prompt_sha256": self._prompt.sha256, "asking_sha256": self._asking.sha256}
 
-    def _steps(self, question: str) -> Steps[Confidence]:
-        [greedy] = yield Draw(self._prompt.fill(question=question))
-        answer = greedy.text.strip()
-        if is_refusal(answer):
-            return Confidence(0.0, answer, calls=1)
+    def _after(self, question: str, answer: str, greedy: Generation) -> Steps[Confidence]:
         [reply] = yield Draw(self._asking.fill(question=question, answer=answer))
         value = spoken_confidence(reply.text)
         if value is None:
@@ -246,7 +184,7 @@ class Verbalized(StepwiseEstimator):
 Method = Literal["auto", "options", "reply", "samples"]
 
 
-class PTrue(StepwiseEstimator):
+class PTrue(ClosedBookEstimator):
     """P(yes) / (P(yes) + P(no)) that the model's own answer is right, in [0, 1].
 
     After the greedy closed-book answer the model is asked whether that answer is right.
@@ -281,7 +219,7 @@ class PTrue(StepwiseEstimator):
     Source: P(True) of Kadavath et al. 2022, Language models (mostly) know what they know.
     """
 
-    requirement: ClassVar[Requirement] = Requirement.TEXT
+    kind = "p_true"
 
     def __init__(
         self,
@@ -294,7 +232,7 @@ class PTrue(StepwiseEstimator):
         yes: str = "yes",
         no: str = "no",
     ) -> None:
-        super().__init__(language_model)
+        super().__init__(language_model, prompt)
         if method not in get_args(Method):
             raise InputError(
                 f"{method!r} is unknown",
@@ -312,11 +250,8 @@ class PTrue(StepwiseEstimator):
         self._method = ("options" if scores else "reply") if method == "auto" else method
         self._samples, self._temperature = sampling.n, sampling.temperature
         self._seed = sampling.seed
-        self._prompt = prompt or Prompt.bundled("closed_book")
         self._asking = asking or Prompt.bundled("p_true")
         self._words = yes, no
-        if self._method == "options":
-            self.requirement = Requirement.LOGPROBS  # type: ignore[misc]
 
     @property
     def cost(self) -> Cost:
@@ -325,28 +260,18 @@ class PTrue(StepwiseEstimator):
             return Cost(greedy_calls=1, forward_passes=1)
         return Cost(greedy_calls=1, other_calls=self._samples + (self._method == "reply"))
 
-    @property
-    def fingerprint(self) -> Fingerprint:
-        """What a policy calibrated on this estimator is bound to."""
-        return Fingerprint(
-            kind="p_true",
-            backend="language_model",
-            settings={
-                "language_model": self._language_model.fingerprint,
-                "method": self._method,
-                "samples": None if self._method == "options" else self._samples,
-                "temperature": None if self._method == "options" else self._temperature,
-                "words": "/".join(self._words) if self._method == "options" else None,
-                "prompt_sha256": self._prompt.sha256,
-                "asking_sha256": self._asking.sha256,
-            },
-        )
+    def _settings(self) -> Mapping[str, str | int | float | None]:
+        options = self._method == "options"
+        return {
+            "method": self._method,
+            "samples": None if options else self._samples,
+            "temperature": None if options else self._temperature,
+            "words": "/".join(self._words) if options else None,
+            "prompt_sha256": self._prompt.sha256,
+            "asking_sha256": self._asking.sha256,
+        }
 
-    def _steps(self, question: str) -> Steps[Confidence]:
-        [greedy] = yield Draw(self._prompt.fill(question=question))
-        answer = greedy.text.strip()
-        if is_refusal(answer):
-            return Confidence(0.0, answer, calls=1)
+    def _after(self, question: str, answer: str, greedy: Generation) -> Steps[Confidence]:
         asked = self._asking.fill(question=question, answer=answer)
         if self._method == "options":
             yes, no = (spellings(word) for word in self._words)

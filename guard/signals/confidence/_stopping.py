@@ -237,7 +237,7 @@ def _chance_known(needed: int, left: int, alpha: float, beta: float) -> float:
         return 1.0
     log_norm = _log_beta(alpha, beta)
     terms = (
-        math.exp(_log_choices(left, i) + _log_beta(alpha + i, beta + left - i) - log_norm)
+        math.exp(math.log(math.comb(left, i)) + _log_beta(alpha + i, beta + left - i) - log_norm)
         for i in range(needed, left + 1)
     )
     return min(1.0, math.fsum(terms))
@@ -245,7 +245,3 @@ def _chance_known(needed: int, left: int, alpha: float, beta: float) -> float:
 
 def _log_beta(alpha: float, beta: float) -> float:
     return math.lgamma(alpha) + math.lgamma(beta) - math.lgamma(alpha + beta)
-
-
-def _log_choices(n: int, k: int) -> float:
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

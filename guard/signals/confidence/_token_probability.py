@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
-from ..._model_steps import Draw, Steps
+from ..._model_steps import Steps
 from ...contracts import Confidence, Cost, Generation, LanguageModel
 from ...errors import InputError, LanguageModelError
-from ...matching import is_refusal
-from ...policy import Fingerprint
 from ...prompts import Prompt
-from ._driver import StepwiseEstimator
-from ._requirement import Requirement
+from ._driver import ClosedBookEstimator
 from ._stopping import matches_needed
 
 Statistic = Literal["sequence", "mean", "minimum"]
@@ -50,7 +47,7 @@ def token_probability(logprobs: Sequence[float], statistic: Statistic = "sequenc
     return math.exp(min(0.0, value))
 
 
-class TokenProbability(StepwiseEstimator):
+class TokenProbability(ClosedBookEstimator):
     """Probability that the model gives to its own greedy answer, in [0, 1].
 
     One greedy call and nothing else: the cheapest estimator there is, where the model
@@ -72,7 +69,7 @@ class TokenProbability(StepwiseEstimator):
     after Manakul et al. 2023 (SelfCheckGPT), who take the maximum of −log p.
     """
 
-    requirement: ClassVar[Requirement] = Requirement.LOGPROBS
+    kind = "token_probability"
 
     def __init__(
         self,
@@ -81,37 +78,23 @@ class TokenProbability(StepwiseEstimator):
         statistic: Statistic = "sequence",
         prompt: Prompt | None = None,
     ) -> None:
-        super().__init__(language_model)
+        super().__init__(language_model, prompt)
         if statistic not in get_args(Statistic):
             raise _unknown(statistic)
         self._statistic: Statistic = statistic
-        self._prompt = prompt or Prompt.bundled("closed_book")
 
     @property
     def cost(self) -> Cost:
         """One greedy answer."""
         return Cost(greedy_calls=1)
 
-    @property
-    def fingerprint(self) -> Fingerprint:
-        """What a policy calibrated on this estimator is bound to."""
-        return Fingerprint(
-            kind="token_probability",
-            backend="language_model",
-            settings={
-                "language_model": self._language_model.fingerprint,
-                "statistic": self._statistic,
-                "prompt_sha256": self._prompt.sha256,
-            },
-        )
+    def _settings(self) -> Mapping[str, str]:
+        return {"statistic": self._statistic, "prompt_sha256": self._prompt.sha256}
 
-    def _steps(self, question: str) -> Steps[Confidence]:
-        [greedy] = yield Draw(self._prompt.fill(question=question))
-        answer = greedy.text.strip()
-        if is_refusal(answer):
-            return Confidence(0.0, answer, calls=1)
+    def _after(self, question: str, answer: str, greedy: Generation) -> Steps[Confidence]:
         value = token_probability(required_logprobs(greedy), self._statistic)
         return Confidence(value, answer, calls=1)
+        yield  # asks for nothing more
 
 
 def required_logprobs(generation: Generation) -> tuple[float, ...]:
@@ -209,17 +192,9 @@ class GreedyShortcut:
 
 
 def _fewer(needed: int, n: int, p: float) -> float:
-    """P(X < needed) for n draws of probability p in (0, 1]."""
+    """P(X < needed) for n draws of probability p."""
     if p == 1.0:
         return 0.0
     log_p, log_q = math.log(p), math.log1p(-p)
-    return math.fsum(
-        math.exp(
-            math.lgamma(n + 1)
-            - math.lgamma(i + 1)
-            - math.lgamma(n - i + 1)
-            + i * log_p
-            + (n - i) * log_q
-        )
-        for i in range(needed)
-    )
+    logs = (math.log(math.comb(n, i)) + i * log_p + (n - i) * log_q for i in range(needed))
+    return math.fsum(map(math.exp, logs))

@@ -8,9 +8,8 @@ function of two: `same_answer`, `SameMeaning()`, or one's own.
 from __future__ import annotations
 
 from ._detectors import AnswerConflict, CrossEncoderEntailment, PassageConflict
-from ._meaning_rules import Rule
+from ._meaning_rules import Rule, read_answer
 from ._same_meaning import SameMeaning
-from ._vocabulary import read_answer
 
 __all__ = [
     "AnswerConflict",

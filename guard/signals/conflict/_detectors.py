@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from ..._model_files import WEIGHTS
 from ...contracts import (
     ConflictFinding,
     Generation,
@@ -17,19 +17,10 @@ from ...contracts import (
     View,
     checked_language_model,
 )
-from ...deadlines import check_deadline
-from ...engine import ModelFolder
-from ...errors import (
-    DeviceError,
-    InputError,
-    LanguageModelError,
-    ModelFolderError,
-    optional_import,
-)
-from ...files import file_sha256
+from ...engine import CrossEncoderScorer
+from ...errors import InputError, LanguageModelError, ModelFolderError
 from ...matching import is_refusal, same_answer
 from ...prompts import Prompt
-from ...text import clean_text
 
 # Two answers → whether they count as one.
 Sameness = Callable[[str, str], bool]
@@ -232,7 +223,8 @@ class CrossEncoderEntailment:
             labels must be called entailment (as in models trained on MNLI).
         device: `cpu`, `cuda`, `cuda:N`; None picks CUDA where there is one.
         threshold: probability in [0, 1] from which `entails` says yes.
-        max_length: tokens of both texts together; what lies beyond is cut.
+        max_length: tokens of both texts together; what lies beyond is cut. None for as many
+            as the model reads.
 
     Raises:
         ModelFolderError: no such folder, no safetensors weights, no such label, or a
@@ -248,25 +240,28 @@ class CrossEncoderEntailment:
         *,
         device: str | None = None,
         threshold: float = 0.5,
-        max_length: int = 512,
+        max_length: int | None = None,
     ) -> None:
         if not 0.0 <= threshold <= 1.0:
             raise InputError("must be a number from 0 to 1", where="threshold")
         path = Path(folder)
-        if not (path / WEIGHTS).is_file():
+        if not path.is_dir():
             raise ModelFolderError(
-                f"no {WEIGHTS} there", where=str(path), hint="name the folder of an NLI model"
+                "no such folder", where=str(path), hint="name the folder of an NLI model"
             )
-        checked = ModelFolder(path)
-        checked.require_sound([path / WEIGHTS])
-        self._torch: Any = optional_import("torch")
-        self._device = _device(self._torch, device)
-        self._tokenizer, self._model = _load(checked)
-        self._model.to(self._device)
-        self._label = _entailment_label(self._model.config.id2label, path)
+        self._scorer = CrossEncoderScorer(path, device=device or "auto", max_length=max_length)
+        output = self._scorer.output
+        if output.kind != "entailment":
+            raise ModelFolderError(
+                "no label is called entailment",
+                where=str(path),
+                hint="name a model trained on natural language inference",
+            )
+        self._swapped = output.passage_first
         self._threshold = threshold
-        self._max_length = max_length
-        parts = (file_sha256(path / WEIGHTS), checked.configuration_sha256(), str(max_length))
+        loaded = self._scorer.loaded
+        configuration = loaded.settings["configuration_sha256"]
+        parts = (loaded.weights_sha256, str(configuration), str(max_length or 512))
         self.fingerprint = f"cross_encoder:{hashlib.sha256(' '.join(parts).encode()).hexdigest()}"
 
     def entails(self, premise: str, hypothesis: str) -> bool:
@@ -275,49 +270,6 @@ class CrossEncoderEntailment:
 
     def probability(self, premise: str, hypothesis: str) -> float:
         """Probability in [0, 1] that `hypothesis` follows from `premise`."""
-        check_deadline()
-        inputs = self._tokenizer(
-            clean_text(premise),
-            clean_text(hypothesis),
-            truncation="longest_first",
-            max_length=self._max_length,
-            return_tensors="pt",
-        ).to(self._device)
-        with self._torch.inference_mode():
-            logits = self._model(**inputs).logits[0].float()
-        return float(logits.softmax(-1)[self._label])
-
-
-def _device(torch: Any, device: str | None) -> str:
-    there = torch.cuda.is_available()
-    if device is None:
-        return "cuda" if there else "cpu"
-    if device.startswith("cuda") and not there:
-        raise DeviceError(f"device {device!r} was asked for, but there is no CUDA device here")
-    return device
-
-
-def _load(folder: ModelFolder) -> tuple[Any, Any]:
-    library: Any = optional_import("transformers")
-    hint = "name the folder of an NLI model with its tokenizer"
-    safe = {"local_files_only": True, "trust_remote_code": False}
-    where = str(folder.path)
-    with folder.reading("cannot be loaded", hint):
-        tokenizer = library.AutoTokenizer.from_pretrained(where, **safe)
-        model, report = library.AutoModelForSequenceClassification.from_pretrained(
-            where, use_safetensors=True, output_loading_info=True, **safe
-        )
-    folder.require_all_tensors(report)
-    return tokenizer, model.eval()
-
-
-def _entailment_label(names: dict[int, str], folder: Path) -> int:
-    # Exactly so: a model of two classes calls the other one "not_entailment".
-    found = [index for index, name in names.items() if str(name).casefold() == "entailment"]
-    if len(found) != 1:
-        raise ModelFolderError(
-            f"no label is called entailment, only {', '.join(map(str, names.values()))}",
-            where=str(folder),
-            hint="name a model trained on natural language inference",
-        )
-    return int(found[0])
+        pair = (hypothesis, premise) if self._swapped else (premise, hypothesis)
+        [log_odds] = self._scorer.score_pairs([pair]).tolist()
+        return 0.5 * (1.0 + math.tanh(log_odds / 2.0))

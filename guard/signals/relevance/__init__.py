@@ -13,11 +13,11 @@ from ._export import export_scorer
 from ._judge import SufficiencyJudge
 from ._late_interaction import best_cosines, token_weights, word_piece_idf
 from ._lexical import LexicalScorer
-from ._match_model import MatchModel, ToldMix
+from ._match_model import EchoMix, MatchModel
 from ._passages import index_passages
-from ._presets import PRESETS
 from ._registry import (
     DEFAULT_SCORER,
+    PRESETS,
     load_scorer,
     register_scorer,
     scorer_name,
@@ -30,11 +30,11 @@ __all__ = [
     "DEFAULT_SCORER",
     "PRESETS",
     "CascadeScorer",
+    "EchoMix",
     "LexicalScorer",
     "MatchModel",
     "SufficiencyJudge",
     "SufficiencyScorer",
-    "ToldMix",
     "best_cosines",
     "default_aggregator",
     "default_calibrator",

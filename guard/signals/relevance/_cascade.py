@@ -55,7 +55,7 @@ class CascadeScorer:
     `threshold` up to, but not including, `threshold + reach`. Its verdict v in [0, 1] lowers the
     value by 2 · reach · (1 − v): below one half the question no longer passes. Other values stay
     the cheap scorer's. So one threshold decides, as for any other scorer, and
-    `knowgate calibrate --judge-run` certifies band and threshold together.
+    `knowgate calibrate --cascade` certifies band and threshold together.
 
     A costly scorer that raises, misses its deadline or gives no number never fails the question:
     it passes from the cheap value `fallback` on, or does not pass. `SetScore.stage`,

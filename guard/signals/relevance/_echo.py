@@ -28,8 +28,18 @@ from numpy.typing import NDArray
 
 from ..._byte_cache import ByteCache, content_key
 from ...text import clean_text
-from ._mentions import Segment, mentions, repeats, segments_of
-from ._question_words import ASIDE, AUXILIARY, PRONOUNS, WH, WORD, without_camel_case
+from ._mentions import (
+    ASIDE,
+    AUXILIARY,
+    PRONOUNS,
+    WH,
+    WORD,
+    Segment,
+    mentions,
+    repeats,
+    segments_of,
+    without_camel_case,
+)
 
 # Ends of sentences and lines: "period.By" is one, "1.5" and "e.g. this" are none.
 _SENTENCE_END = re.compile(
@@ -66,26 +76,26 @@ Places = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StatedText:
     """A passage without the text that asks.
 
     Attributes:
         kept: without lists of the question's words and mentions of its subject, which tell
             nothing.
-        told: without questions and copies of the question, too; empty where nothing is left.
+        stated: without questions and copies of the question, too; empty where nothing is left.
     """
 
     kept: str
-    told: str
+    stated: str
 
 
-def told_beside(question: str, passage: str) -> Told | None:
+def strip_echo(question: str, passage: str) -> StatedText | None:
     """What a passage tells beside text that asks; None where it has no such text.
 
     Example:
-        >>> told_beside("When do you open?", "When do you open? At nine.").told
+        >>> strip_echo("When do you open?", "When do you open? At nine.").stated
         'At nine.'
-        >>> told_beside("When do you open?", "We open at nine.") is None
+        >>> strip_echo("When do you open?", "We open at nine.") is None
         True
     """
     found = _passage(passage)
@@ -95,7 +105,7 @@ def told_beside(question: str, passage: str) -> Told | None:
     if not (found.asking or copies or lists):
         return None
     kept = _without(found.text, lists) if lists else passage
-    return Told(kept, _without(found.text, [*found.asking, *copies, *lists]))
+    return StatedText(kept, _without(found.text, [*found.asking, *copies, *lists]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from ..._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from ...contracts import RelevanceScorer
 from ...engine import BiEncoderScorer, CrossEncoderScorer, LoadedEncoder, export_encoder
 from ...errors import InputError, ModelFolderError
-from ._cross_sufficiency import KIND as CROSS
 from ._late_interaction import LateInteractionScorer
 from ._registry import load_scorer
+from ._sufficiency import KIND as CROSS
 from ._sufficiency import SUFFICIENCY_FILE, TUNED_ON_FILE, SufficiencyScorer
 
 # float32: the largest difference of a score, as a share of the scores' spread where that is

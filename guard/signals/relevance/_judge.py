@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Generator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +31,7 @@ from ...policy import Fingerprint
 from ...prompts import Prompt
 from ...text import clean_text
 from ..confidence import Sampling
-from ._echo import told_beside
+from ._echo import strip_echo
 
 # Its kind in fingerprints.
 JUDGE = "judge"
@@ -216,32 +215,27 @@ class SufficiencyJudge:
     # -- verdicts ---------------------------------------------------------------------
 
     def _judged(self, asked: Sequence[tuple[str, Sequence[str]]]) -> list[float]:
-        plan = self._plan(asked)
-        steps = next(plan)
-        return _finished(plan, run_steps(self._language_model, steps, _BATCH_SIZE, raising=False))
+        prompts, missing = self._prompts(asked)
+        steps = [self._steps(prompt) for prompt in missing]
+        fresh = run_steps(self._language_model, steps, _BATCH_SIZE, raising=False)
+        return _verdicts(prompts, missing, fresh)
 
     async def _ajudged(self, asked: Sequence[tuple[str, Sequence[str]]]) -> list[float]:
-        plan = self._plan(asked)
-        steps = next(plan)
-        return _finished(
-            plan, await arun_steps(self._language_model, steps, _BATCH_SIZE, raising=False)
-        )
+        prompts, missing = self._prompts(asked)
+        steps = [self._steps(prompt) for prompt in missing]
+        fresh = await arun_steps(self._language_model, steps, _BATCH_SIZE, raising=False)
+        return _verdicts(prompts, missing, fresh)
 
-    def _plan(
+    def _prompts(
         self, asked: Sequence[tuple[str, Sequence[str]]]
-    ) -> Generator[list[Steps[float]], list[Any], list[float]]:
-        """Yield what to ask the model; is sent the verdicts and errors; returns all verdicts."""
-        prompts = [self._filled(question, passages) for question, passages in asked]
-        keys = {prompt: content_key(prompt) for prompt in prompts if prompt is not None}
+    ) -> tuple[list[float | str], list[str]]:
+        """For each the verdict where it is known, or else the prompt; and the different prompts."""
+        filled = [self._filled(question, passages) for question, passages in asked]
+        keys = {prompt: content_key(prompt) for prompt in filled if prompt is not None}
         kept = self._verdicts.found(keys.values())
-        open_prompts = [prompt for prompt, key in keys.items() if key not in kept]
-        # Every prompt is asked and kept, although one that fails raises in the end.
-        fresh = yield [self._steps(prompt) for prompt in open_prompts]
-        for prompt, verdict in zip(open_prompts, fresh, strict=True):
-            if isinstance(verdict, Exception):
-                raise verdict
-            kept[keys[prompt]] = verdict
-        return [0.0 if prompt is None else kept[keys[prompt]] for prompt in prompts]
+        known = {prompt: kept[key] for prompt, key in keys.items() if key in kept}
+        found = [0.0 if prompt is None else known.get(prompt, prompt) for prompt in filled]
+        return found, [prompt for prompt in keys if prompt not in known]
 
     def _steps(self, prompt: str) -> Steps[float]:
         verdict = yield from self._verdict(prompt)
@@ -306,15 +300,16 @@ class SufficiencyJudge:
         return found
 
 
-def _finished(
-    plan: Generator[list[Steps[float]], list[Any], list[float]], fresh: list[Any]
+def _verdicts(
+    prompts: Sequence[float | str], missing: Sequence[str], fresh: Sequence[float | Exception]
 ) -> list[float]:
-    try:
-        plan.send(fresh)
-    except StopIteration as stop:
-        found: list[float] = stop.value
-        return found
-    raise AssertionError("the plan asks once")
+    """All verdicts; every prompt was asked and kept, although one that failed raises here."""
+    by_prompt: dict[str, float] = {}
+    for prompt, verdict in zip(missing, fresh, strict=True):
+        if isinstance(verdict, Exception):
+            raise verdict
+        by_prompt[prompt] = verdict
+    return [by_prompt[one] if isinstance(one, str) else one for one in prompts]
 
 
 def _checked_prompt(prompt: Prompt) -> Prompt:
@@ -330,8 +325,8 @@ def _checked_prompt(prompt: Prompt) -> Prompt:
 def _only_asks(question: str, text: str) -> bool:
     if not text.strip():
         return True
-    found = told_beside(question, text)
-    return found is not None and not found.told.strip()
+    found = strip_echo(question, text)
+    return found is not None and not found.stated.strip()
 
 
 def _mark(question: str, texts: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ inverse document frequency after Sparck Jones 1972.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...contracts import SetScore
-from ...engine import EncodedText, TokenEncoder, best_on_device
+from ...engine import EncodedText, TokenEncoder
 from ...errors import ModelFolderError, optional_import
 from ...files import file_sha256
 from ...policy import Fingerprint
@@ -115,10 +115,7 @@ Asked = tuple[QuestionTokens, Sequence[EncodedText]]
 
 
 def match_all(pairs: Sequence[Asked], stride: int) -> list[PassageMatch]:
-    """Match questions with passages, each given as its overlapping windows.
-
-    Vectors on a device are multiplied there, those of all pairs together.
-    """
+    """Match questions with passages, each given as its overlapping windows."""
     best = _best_products([(question.text, windows) for question, windows in pairs], _ALL)
     return [
         _match(question, windows, found, stride)
@@ -147,36 +144,15 @@ def _best_products(
     pairs: Sequence[tuple[EncodedText, Sequence[EncodedText]]], told: slice
 ) -> list[Floats]:
     """Per pair the best cosine of each question token with a token of the windows, at least -1."""
-    found = [np.full(len(question.ids) - 2, -1.0, dtype=np.float32) for question, _ in pairs]
-    jobs = [
-        (place, question, window)
-        for place, (question, windows) in enumerate(pairs)
-        for window in windows
-        if len(found[place]) and len(window.ids[told])
-    ]
-    texts = [text for _, question, window in jobs for text in (question, window)]
-    if jobs and all(text.on_device is not None for text in texts):
-        products = _on_device([job[1:] for job in jobs], told)
-    else:
-        products = (
-            best_products(question.vectors[1:-1], window.vectors[told])
-            for _, question, window in jobs
-        )
-    for (place, _, _), best in zip(jobs, products, strict=True):
-        np.maximum(found[place], best, out=found[place])
+    found = []
+    for question, windows in pairs:
+        best = np.full(len(question.ids) - 2, -1.0, dtype=np.float32)
+        for window in windows:
+            if len(best) and len(window.ids[told]):
+                products = best_products(question.vectors[1:-1], window.vectors[told])
+                np.maximum(best, products, out=best)
+        found.append(best)
     return found
-
-
-def _on_device(pairs: Sequence[tuple[EncodedText, EncodedText]], told: slice) -> Iterable[Floats]:
-    """`best_products` of all pairs in one product where their vectors are."""
-    questions = {id(question): question.on_device[1:-1] for question, _ in pairs}
-    windows = {id(window): window.on_device[told] for _, window in pairs}
-    places = [{key: place for place, key in enumerate(those)} for those in (questions, windows)]
-    return best_on_device(
-        list(questions.values()),
-        list(windows.values()),
-        [(places[0][id(question)], places[1][id(window)]) for question, window in pairs],
-    )
 
 
 def joined(matches: Sequence[PassageMatch]) -> PassageMatch:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...errors import optional_import
 from ...policy import Fingerprint
 from ...text import clean_text
-from ._echo import told_beside
+from ._echo import strip_echo
 
 _K1 = 1.2
 _ENOUGH_TOLD = 0.15
@@ -59,10 +59,10 @@ class LexicalScorer:
 
     def _score(self, question: str, passage: str) -> float:
         terms = set(self._terms(question))
-        found = told_beside(question, passage)
+        found = strip_echo(question, passage)
         if found is None:
             return self._coverage(terms, passage)
-        told, kept = self._coverage(terms, found.told), self._coverage(terms, found.kept)
+        told, kept = self._coverage(terms, found.stated), self._coverage(terms, found.kept)
         return told + min(1.0, told / _ENOUGH_TOLD) * (kept - told)
 
     def _coverage(self, terms: set[str], passage: str) -> float:

@@ -8,18 +8,18 @@ stands out; two half answers gain when they are joined.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 from ...errors import InputError, ModelFolderError
 from ...files import read_json, write_text
+from ...read_models import check_model
 
 
 def require_sets(questions: Sequence[str], passages: Sequence[Sequence[str]]) -> None:
@@ -77,7 +77,7 @@ TOLD_FEATURES = (
 )
 
 
-class ToldMix(_Artefact):
+class EchoMix(_Artefact):
     """Log-odds that what a passage tells beside a copy of the question answers it.
 
     `bias + Σ weights·value` over `TOLD_FEATURES`. Passages that repeat the question and
@@ -90,7 +90,7 @@ class ToldMix(_Artefact):
     weights: tuple[FiniteFloat, ...]
 
     @model_validator(mode="after")
-    def _fits(self) -> ToldMix:
+    def _fits(self) -> EchoMix:
         if len(self.weights) != len(TOLD_FEATURES):
             raise ValueError("as many weights as features are needed")
         return self
@@ -121,7 +121,7 @@ class MatchModel(_Artefact):
     length_penalty: Annotated[float, Field(ge=0, le=1)]
     single: SingleMix
     several: SeveralMix
-    told: ToldMix
+    told: EchoMix
     fitted_on: str = ""
 
     @model_validator(mode="after")
@@ -143,7 +143,7 @@ class MatchModel(_Artefact):
         *,
         features: Sequence[str],
         length_penalty: float,
-        told: ToldMix,
+        told: EchoMix,
         fitted_on: str = "",
     ) -> MatchModel:
         """A mix from flat weights: bias and `top`; bias, `top`, `margin` and `gain`."""
@@ -205,36 +205,53 @@ class MatchModel(_Artefact):
             ModelFolderError: a newer version wrote it, or a field is missing or wrong.
             InputError: the file is missing or not JSON.
         """
-        value: Any = read_json(path)
-        where = os.fspath(path)
+        value, where = read_json(path), os.fspath(path)
         version = value.get("schema_version") if isinstance(value, dict) else None
-        if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-            raise ModelFolderError(
-                "field 'schema_version' is missing or not a positive number",
-                where=where,
-                hint="write it with `knowgate tune relevance`",
-            )
-        if version > SCHEMA_VERSION:
+        if isinstance(version, int) and version > SCHEMA_VERSION:
             raise ModelFolderError(
                 f"schema {version} is newer than {SCHEMA_VERSION}, the newest known here",
                 where=where,
                 hint="upgrade knowgate or tune anew",
             )
         try:
-            # As JSON, where `strict` takes lists for tuples, but no text for a number.
-            return cls.model_validate_json(json.dumps(value), strict=True)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            field = ".".join(str(part) for part in first["loc"]) or "file"
+            return check_model(cls, value, where=where)
+        except InputError as error:
             raise ModelFolderError(
-                f"field '{field}': {first['msg']}",
-                where=where,
-                hint="write it with `knowgate tune relevance`",
+                error.what, where=where, hint="write it with `knowgate tune relevance`"
             ) from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON file atomically."""
         write_text(Path(path), self.model_dump_json(indent=1) + "\n")
+
+
+class CrossMix(_Artefact):
+    """Log-odds that passages suffice, from both models; no weight is below 0.
+
+    Attributes:
+        bias: of the sum.
+        embedded: weight of the trained scorer's joint log-odds.
+        best: weight of the cross-encoder's highest log-odds.
+        fitted_on: what the weights were fitted on, in words.
+    """
+
+    bias: FiniteFloat
+    embedded: Annotated[FiniteFloat, Field(ge=0)]
+    best: Annotated[FiniteFloat, Field(ge=0)]
+    fitted_on: str = ""
+
+    def joint(self, embedded: float, read: Sequence[float]) -> float:
+        """The log-odds of a question's passages.
+
+        Args:
+            embedded: joint log-odds of the trained scorer.
+            read: log-odds of the passages that the cross-encoder has read, at least one.
+
+        Example:
+            >>> CrossMix(bias=0.5, embedded=1.0, best=0.5).joint(1.0, [2.0, 0.0])
+            2.5
+        """
+        return self.bias + self.embedded * embedded + self.best * max(read)
 
 
 def set_features(

@@ -23,7 +23,30 @@ from pathlib import Path
 
 from ...errors import ModelFolderError
 from ...files import file_sha256
-from ._question_words import ASIDE, AUXILIARY, WH, WORD, listed
+from ...language import listed, word_list
+
+# "snake_case" is two words, as it is for the encoder; so are longer names in camel case.
+WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
+_CAMEL = re.compile(r"\b[^\W_]*(?:[a-z][A-Z][^\W_]*?){2,}\b")
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def without_camel_case(text: str) -> str:
+    """The text with names of three words and more in camel case as words.
+
+    Example:
+        >>> without_camel_case("RefundForPlans by PayPal")
+        'Refund For Plans by PayPal'
+    """
+    return _CAMEL.sub(lambda found: _HUMP.sub(" ", found.group()), text)
+
+
+PRONOUNS = {"i": "you", "we": "you", "one": "you", "my": "your", "our": "your", "me": "you"}
+
+
+WH, AUXILIARY = listed("questions", "asking"), listed("questions", "auxiliaries")
+ASIDE = WH | AUXILIARY | listed("questions", "aside")
+
 
 MENTIONS_FILE = Path(__file__).parent / "data" / "mentions.json"
 MENTIONS_SHA256 = "3c8a0962b7503bd6db4b4ef967fe364c619fe97773cf977b534f8b2bb0b16556"
@@ -48,11 +71,10 @@ _ASKS_NUMBER = re.compile(
     r"\b(?:year|date|time|day|age|number|percentage|rate|amount|limit)\b"
 )
 _NUMBER = re.compile(
-    r"\d.*|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|may|june|july"
-    r"|august|september|october|november|december|one|two|three|four|five|six|seven|eight|nine|ten"
-    r"|twelve|once|twice|daily|weekly|monthly|yearly|annually|immediately"
+    rf"\d.*|(?:{'|'.join(word_list('dates', 'weekdays'))})s?"
+    f"|{'|'.join(word_list('dates', 'months') + word_list('numbers', 'counts'))}"
 )
-_REFERENCES = listed("chapter page pages section part appendix annex table figure version no issue")
+_REFERENCES = listed("questions", "references")
 _MOST_SEGMENTS = 400
 # Share of the question's words from which on a sentence is judged, and from which on its other
 # words may be an answer.
@@ -62,7 +84,7 @@ _FILLING, _FILLS, _TOLD = 0.35, 0.1, 0.5
 # A number is likely to answer a question for one.
 _NUMBER_COUNTS = 2.0
 # "It does not support that" answers; two words of a question stand in many sentences.
-_DENIALS = listed("not no never cannot don't doesn't isn't aren't won't")
+_DENIALS = listed("negation", "denials")
 _DENIAL_COUNTS = 1.5
 _FEW, _FEW_COUNT = 2, 2.0
 # Questions about requests and pages are answered in the words of requests and pages.

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from types import MappingProxyType
 from typing import Unpack, cast, get_type_hints
 
 from ..._cascade_rule import CASCADE
@@ -20,13 +24,12 @@ from ...engine import (
 )
 from ...errors import InputError
 from ...policy import Fingerprint
-from ._cross_sufficiency import CrossSufficiencyScorer
+from ...registry import Registry
 from ._judge import JUDGE
 from ._late_interaction import LateInteractionScorer
 from ._lexical import LexicalScorer
 from ._passages import use_passages
-from ._presets import PRESETS
-from ._sufficiency import SUFFICIENCY_FILE, SufficiencyScorer
+from ._sufficiency import SUFFICIENCY_FILE, CrossSufficiencyScorer, SufficiencyScorer
 
 # The scorer wherever none is named.
 DEFAULT_SCORER = "sufficiency"
@@ -40,28 +43,47 @@ def _late_interaction(
     return LateInteractionScorer(TokenEncoder(folder, **options))
 
 
-# Scorers that can be exported, of encoders: made from a folder or none, and from options.
-_EXPORTABLE: dict[str, Callable[..., RelevanceScorer]] = {
+# Scorers with encoders: made from a folder or none, and from options.
+_ENCODER_SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
     "bi_encoder": BiEncoderScorer,
     "late_interaction": _late_interaction,
     "sufficiency": SufficiencyScorer,
 }
 # Scorers that an exported folder may hold.
-_EXPORTED: dict[str, Callable[..., RelevanceScorer]] = {
-    **_EXPORTABLE,
-    "cross_encoder": CrossEncoderScorer,
-}
-# Scorers with encoders: they take options.
-_ENCODER_SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
-    **_EXPORTABLE,
-    "sufficiency_cross": CrossSufficiencyScorer,
-}
-_SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
-    **_ENCODER_SCORERS,
-    "lexical": LexicalScorer,
-}
-# Scorers that are named by a prefix, and made from what follows it.
-_PREFIXES: dict[str, Callable[[str], RelevanceScorer]] = {}
+_EXPORTED = {**_ENCODER_SCORERS, "cross_encoder": CrossEncoderScorer}
+_ENCODER_SCORERS["sufficiency_cross"] = CrossSufficiencyScorer
+# Those whose names end in a colon are made from what follows it.
+_SCORERS: Registry[Callable[..., RelevanceScorer]] = Registry(
+    "a scorer", {**_ENCODER_SCORERS, "lexical": LexicalScorer}, group="knowgate.scorers"
+)
+register_scorer = _SCORERS.register
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerPreset:
+    """A model on the hub that is known to serve as a scorer, and what its number says.
+
+    Attributes:
+        hub_id: of the model.
+        millions: of parameters, as its maker states on the model's page.
+        licence: of the weights, likewise.
+        means: what a high number means.
+    """
+
+    hub_id: str
+    millions: int
+    licence: str
+    means: str
+
+
+PRESETS: Mapping[str, ScorerPreset] = MappingProxyType(
+    {
+        name: ScorerPreset(**fields)
+        for name, fields in json.loads(
+            resources.files(__package__).joinpath("data", "hub_models.json").read_text("utf-8")
+        ).items()
+    }
+)
 
 
 class _LoadOptions(ScorerOptions, total=False):
@@ -72,32 +94,18 @@ class _LoadOptions(ScorerOptions, total=False):
 
 def scorer_names() -> tuple[str, ...]:
     """Names that `load_scorer` knows, sorted."""
-    return tuple(sorted(_SCORERS))
-
-
-def register_scorer(name: str, factory: Callable[..., RelevanceScorer]) -> None:
-    """Make `load_scorer(name)` call `factory`.
-
-    Args:
-        name: a new one. One that ends in a colon is a prefix: `load_scorer("mine:REST")` then
-            calls `factory("REST")`.
-        factory: takes nothing, or what follows the prefix.
-
-    Raises:
-        InputError: the name is taken.
-    """
-    if name in _SCORERS or name in _PREFIXES:
-        raise InputError(f"a scorer named {name!r} exists already", hint="choose another name")
-    if name.endswith(":"):
-        _PREFIXES[name] = factory
-    else:
-        _SCORERS[name] = factory
+    return _SCORERS.names
 
 
 def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> RelevanceScorer:
     """The scorer called `name`, or the one in the folder `name`, or a Hugging Face model.
 
-    A folder that `knowgate export-onnx` wrote gives the scorer that was exported, in ONNX
+    Users add scorers with `register_scorer(NAME, FACTORY)` or as its decorator, installed packages
+    by the entry points `knowgate.scorers`; `python:module:attribute` names a factory. A name that
+    ends in a colon is a prefix: `load_scorer("mine:REST")` then calls the factory with "REST",
+    others are called with nothing.
+
+    A folder that `export_scorer` wrote gives the scorer that was exported, in ONNX
     Runtime and in its own dtype; one that `knowgate tune relevance` wrote a
     `SufficiencyScorer`; one of a model that reads question and passage together (reranker,
     natural language inference, extractive reader, instruct reranker) a cross-encoder; any
@@ -126,9 +134,9 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> Rel
         return _registered(name, options)
     if name not in _SCORERS and not os.path.isdir(name):
         prefix, colon, rest = name.partition(":")
-        if colon and prefix + colon in _PREFIXES:
+        if colon and prefix + colon in _SCORERS:
             _require_none(options, prefix + colon)
-            return _PREFIXES[prefix + colon](rest)
+            return _SCORERS[prefix + colon](rest)
         name, given = _parted(name)
         options = {**given, **options}
     passages = options.pop("passages", None)
@@ -139,20 +147,21 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> Rel
 
 
 def _loaded(name: str, options: ScorerOptions) -> RelevanceScorer:
-    if name in _SCORERS:
+    if _SCORERS.has(name):
         if name not in _ENCODER_SCORERS:
             _require_none(options, name)
-        return _SCORERS[name](**options)
+        return _SCORERS.find(name)(**options)
     if name.startswith(_MODEL):
         model = name.removeprefix(_MODEL)
         return _in_folder(PRESETS[model].hub_id if model in PRESETS else model, options)
     if os.path.isdir(name):
         return _in_folder(name, options)
+    prefixes = (f"{one}…" for one in _SCORERS if one.endswith(":"))
     raise InputError(
         f"unknown scorer {name!r}",
-        hint=f"one of: {', '.join([*scorer_names(), *(f'{one}…' for one in _PREFIXES)])}, a tuned, "
-        f"exported, sentence-transformers or cross-encoder folder, or {_MODEL}ID of a model on the "
-        "hub",
+        hint=f"one of: {', '.join([*scorer_names(), *prefixes])}, a "
+        "python:module:attribute, a tuned, exported, sentence-transformers or cross-encoder "
+        f"folder, or {_MODEL}ID of a model on the hub",
     )
 
 

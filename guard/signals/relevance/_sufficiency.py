@@ -1,8 +1,11 @@
-"""The trained scorer: late interaction learned for sufficiency.
+"""The trained scorer: late interaction learned for sufficiency; with or without a cross-encoder.
 
 What is promised: scores are log-odds that passages suffice; the score of a question and a
 passage depends on these two alone, up to the last bits; `score_sets`, `score_set`,
 `score_pairs` and `score` agree.
+
+`sufficiency` compares the vectors of single tokens. A cross-encoder reads question and passage
+as one text, and takes some ten times as long.
 """
 
 from __future__ import annotations
@@ -18,15 +21,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel
 
 from ..._byte_cache import CACHE_BYTES
-from ..._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, BUNDLED_SHA256
+from ..._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, BUNDLED_SHA256, CROSS_ENCODER_SHA256
 from ...contracts import SetScore
-from ...engine import BackendName, DtypeName, TokenEncoder, exported_as
+from ...engine import BackendName, CrossEncoderScorer, DtypeName, TokenEncoder, exported_as
 from ...errors import ModelFolderError
-from ...files import file_sha256, read_json, write_json
+from ...files import file_sha256, write_json
 from ...policy import Fingerprint
-from ._echo import told_beside
+from ...read_models import read_model
+from ._echo import strip_echo
 from ._late_interaction import (
     IDF_SHA256,
     PassageMatch,
@@ -36,7 +41,7 @@ from ._late_interaction import (
     match_values,
     word_piece_idf,
 )
-from ._match_model import TOLD_FEATURES, MatchModel, require_sets
+from ._match_model import TOLD_FEATURES, CrossMix, MatchModel, require_sets
 from ._mentions import MENTIONS_SHA256
 
 BUNDLED_FOLDER = Path(__file__).parent / "data" / "sufficiency"
@@ -60,8 +65,8 @@ class PassageParts:
     @classmethod
     def of(cls, question: str, passage: str) -> PassageParts:
         """Part a passage."""
-        found = told_beside(question, passage)
-        return cls(passage, None) if found is None else cls(found.kept, found.told)
+        found = strip_echo(question, passage)
+        return cls(passage, None) if found is None else cls(found.kept, found.stated)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -77,24 +82,8 @@ class PassageParts:
         return self.text if self.text_told and share >= _MOSTLY else self.text_told
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PartMatches:
-    """The matches of a passage and of what it tells."""
-
-    kept: PassageMatch
-    told: PassageMatch
-
-    @classmethod
-    def of(cls, parts: PassageParts, found: Sequence[PassageMatch], tokens: int) -> PartMatches:
-        """From the matches of `parts.texts`."""
-        if not found:
-            nothing = PassageMatch.nothing(tokens)
-            return cls(nothing, nothing)
-        return cls(found[0], found[-1])
-
-    def counted(self, share: float) -> PassageMatch:
-        """What the passage tells, and so much of the text that asks."""
-        return self.kept if self.told is self.kept else self.told.towards(self.kept, share)
+# The matches of a passage, and of what it tells.
+PartMatches = tuple[PassageMatch, PassageMatch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +138,13 @@ def beyond(values: Sequence[float], others: Sequence[Sequence[float]]) -> list[f
     return [*values[:-_BEYOND], *above]
 
 
+class _TunedOn(BaseModel):
+    """Hashes of the questions that a scorer was tuned on."""
+
+    schema_version: int = 1
+    questions: tuple[str, ...]
+
+
 class SufficiencyScorer:
     """Late interaction and cosine of an encoder trained to tell sufficient passages.
 
@@ -160,7 +156,7 @@ class SufficiencyScorer:
     Args:
         folder: adapter and mix, such as `knowgate tune relevance` writes; None for the
             bundled ones.
-        backend: `torch` or `onnx`; a folder that `knowgate export-onnx` wrote needs `onnx`.
+        backend: `torch` or `onnx`; a folder that `export_scorer` wrote needs `onnx`.
         device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
         dtype: `float32`, `bfloat16`, `float16` or `int8`, as the backend has it.
         cache_bytes: of the encoded texts that are kept in memory.
@@ -243,7 +239,7 @@ class SufficiencyScorer:
     def save_tuned_on(folder: Path, questions: Iterable[str]) -> None:
         """Store in a tuned folder, as hashes, which questions it was tuned on."""
         keys = sorted(map(_question_key, questions))
-        write_json(folder / TUNED_ON_FILE, {"schema_version": 1, "questions": keys})
+        write_json(folder / TUNED_ON_FILE, _TunedOn(questions=tuple(keys)).model_dump(mode="json"))
 
     @staticmethod
     def is_tuned(fingerprint: Fingerprint) -> bool:
@@ -261,15 +257,8 @@ class SufficiencyScorer:
         path = self._folder / TUNED_ON_FILE
         if not path.is_file():
             return frozenset()
-        value = read_json(path)
-        found = value.get("questions") if isinstance(value, dict) else None
-        if not isinstance(found, list) or not all(isinstance(key, str) for key in found):
-            raise ModelFolderError(
-                "does not list the questions that the scorer was tuned on",
-                where=str(path),
-                hint="tune it again with `knowgate tune relevance`",
-            )
-        return frozenset(found)
+        hint = "tune it again with `knowgate tune relevance`"
+        return frozenset(read_model(path, _TunedOn, hint=hint).questions)
 
     @property
     def checks_deadline(self) -> bool:
@@ -351,7 +340,7 @@ class SufficiencyScorer:
         # Only what they tell is needed.
         texts = [PassageParts(one.texts[-1], None) for one in parts if one.texts]
         [(tokens, matches)] = self._matched([question], [texts])
-        own, *rest = (told_values(tokens, one.told) for one in matches)
+        own, *rest = (told_values(tokens, told) for _, told in matches)
         return beyond(own, rest)
 
     def _judged(self, found: _SetFeatures) -> SetScore:
@@ -364,26 +353,24 @@ class SufficiencyScorer:
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
     ) -> list[_SetFeatures]:
         found: list[_SetFeatures] = []
-        start = 0
-        while start < len(questions):
+        rounds: list[list[int]] = []
+        texts = _TEXTS_PER_ROUND
+        for place, those in enumerate(passages):
             # In rounds, so that a long list of texts is not held encoded all at once.
-            end, texts = start, 0
-            while end < len(questions) and (end == start or texts < _TEXTS_PER_ROUND):
-                texts += len(passages[end])
-                end += 1
-            found += self._round(questions[start:end], passages[start:end])
-            start = end
+            if texts >= _TEXTS_PER_ROUND:
+                rounds.append([])
+                texts = 0
+            rounds[-1].append(place)
+            texts += len(those)
+        for places in rounds:
+            asked = [questions[place] for place in places]
+            parts = [
+                [PassageParts.of(questions[place], passage) for passage in passages[place]]
+                for place in places
+            ]
+            matched = self._matched(asked, parts)
+            found += [self._counted(those, *one) for those, one in zip(parts, matched, strict=True)]
         return found
-
-    def _round(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
-    ) -> list[_SetFeatures]:
-        parts = [
-            [PassageParts.of(question, passage) for passage in those]
-            for question, those in zip(questions, passages, strict=True)
-        ]
-        matched = self._matched(questions, parts)
-        return [self._counted(those, *found) for those, found in zip(parts, matched, strict=True)]
 
     def _counted(
         self, parts: Sequence[PassageParts], tokens: QuestionTokens, matches: list[PartMatches]
@@ -394,10 +381,10 @@ class SufficiencyScorer:
             return match_values(tokens, one, self._model.length_penalty)
 
         alone, among = self._shares(tokens, matches, parts)
-        counted = [one.counted(share) for one, share in zip(matches, among, strict=True)]
+        counted = list(map(_counted, matches, among))
         counted = [counted[place] for place, one in enumerate(parts) if one.texts] or counted[:1]
         return _SetFeatures(
-            each=[values(one.counted(share)) for one, share in zip(matches, alone, strict=True)],
+            each=[values(one) for one in map(_counted, matches, alone)],
             among=[values(one) for one in counted],
             together=values(joined(counted)),
             texts=[one.read(share) for one, share in zip(parts, among, strict=True)],
@@ -414,8 +401,8 @@ class SufficiencyScorer:
             return [1.0] * len(parts), [1.0] * len(parts)
         share = self._model.told.share
         values = {
-            part: told_values(tokens, one.told)
-            for part, one in zip(parts, matches, strict=True)
+            part: told_values(tokens, told)
+            for part, (_, told) in zip(parts, matches, strict=True)
             if part.texts
         }
         alone, among = [], []
@@ -441,16 +428,21 @@ class SufficiencyScorer:
             for _ in one.texts
         ]
         found = iter(match_all(pairs, encoder.stride))
+
+        def parted(one: PassageParts, count: int) -> PartMatches:
+            own = [next(found) for _ in one.texts] or [PassageMatch.nothing(count)]
+            return own[0], own[-1]
+
         return [
-            (
-                asked,
-                [
-                    PartMatches.of(one, [next(found) for _ in one.texts], len(asked.ids))
-                    for one in those
-                ],
-            )
+            (asked, [parted(one, len(asked.ids)) for one in those])
             for asked, those in zip(tokens, parts, strict=True)
         ]
+
+
+def _counted(matches: PartMatches, share: float) -> PassageMatch:
+    """What the passage tells, and so much of the text that asks."""
+    kept, told = matches
+    return kept if told is kept else told.towards(kept, share)
 
 
 def _sha256_of(parts: Iterable[str]) -> str:
@@ -479,3 +471,106 @@ def _question_key(question: str) -> str:
     """A hash of a question that case and white space do not change."""
     text = " ".join(question.casefold().split())
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+KIND = "sufficiency_cross"
+CROSS_FOLDER = Path(__file__).parent / "data" / "cross_encoder"
+MIX_FILE = "mix.json"
+# Passages of a question that the cross-encoder reads: the best ones by the trained scorer.
+MOST_READ = 3
+
+
+class CrossSufficiencyScorer(SufficiencyScorer):
+    """`sufficiency`, and a cross-encoder over the best three passages.
+
+    The cross-encoder is all-MiniLM-L6-v2 with changes of low rank and a head, trained on
+    pairs of a question and a passage. Of a passage that repeats the question it reads what the
+    passage tells, as `sufficiency` does. Scores of single passages are those of `sufficiency`;
+    only the joint value needs the cross-encoder.
+
+    Args:
+        backend: `torch`.
+        device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
+        dtype: `float32`, `bfloat16` or `float16`.
+        cache_bytes: of the encoded texts that are kept in memory.
+        cross_folder: adapter, head and mix of the cross-encoder; None for the bundled ones.
+
+    Raises:
+        InputError: the backend does not have the cross-encoder.
+        ModelFolderError: a file is missing, damaged or not the expected one.
+        DeviceError: the device is not there.
+    """
+
+    def __init__(
+        self,
+        *,
+        backend: BackendName = "torch",
+        device: str = "auto",
+        dtype: DtypeName = "float32",
+        cache_bytes: int = CACHE_BYTES,
+        cross_folder: str | os.PathLike[str] | None = None,
+    ) -> None:
+        where = CROSS_FOLDER if cross_folder is None else Path(cross_folder)
+        if cross_folder is None:
+            require_bundled(where, CROSS_ENCODER_SHA256)
+        self._reader = CrossEncoderScorer(
+            None, adapter=where, backend=backend, device=device, dtype=dtype
+        )
+        self._cross_mix = read_model(where / MIX_FILE, CrossMix, hint="use the bundled folder")
+        super().__init__(backend=backend, device=device, dtype=dtype, cache_bytes=cache_bytes)
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What a policy calibrated on this scorer is bound to: both models and both mixes."""
+        found, reader = super().fingerprint, self._reader.fingerprint
+        cross = {
+            f"cross_{name}": value
+            for name, value in {**reader.settings, "max_length": reader.max_length}.items()
+        }
+        mix = self._cross_mix.model_dump_json()
+        settings = {**found.settings, **cross, "cross_mix": mix, "cross_passages": MOST_READ}
+        return found.model_copy(update={"kind": KIND, "settings": settings})
+
+    def score_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """Log-odds of each passage alone, and of all together by both models.
+
+        Raises:
+            InputError: the lengths differ, or a question has no passage.
+        """
+        require_sets(questions, passages)
+        return [
+            SetScore(own.scores, self._cross_mix.joint(own.joint, read))
+            for own, read in self._both(questions, passages)
+        ]
+
+    def cross_features(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[tuple[float, list[float]]]:
+        """What `CrossMix.joint` is given for each question; a mix is fitted on it."""
+        return [(own.joint, read) for own, read in self._both(questions, passages)]
+
+    def _both(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[tuple[SetScore, list[float]]]:
+        """The scores of the trained scorer, and the log-odds of what the cross-encoder reads."""
+        found = self.read_sets(questions, passages)
+        chosen = [best_texts(one) for one in found]
+        pairs = [
+            (question, text)
+            for question, texts in zip(questions, chosen, strict=True)
+            for text in texts
+        ]
+        read = iter(self._reader.score_pairs(pairs).tolist())
+        return [
+            (one.score, [next(read) for _ in texts])
+            for one, texts in zip(found, chosen, strict=True)
+        ]
+
+
+def best_texts(found: ReadSet) -> list[str]:
+    """What the cross-encoder reads: the texts of the best passages, each once."""
+    order = sorted(range(len(found.texts)), key=lambda place: -found.score.scores[place])
+    texts = dict.fromkeys(found.texts[place] for place in order if found.texts[place])
+    return list(texts)[:MOST_READ] or [""]

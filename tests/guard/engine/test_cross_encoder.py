@@ -10,9 +10,8 @@ import pytest
 
 from knowgate.guard import FingerprintMismatchError, InputError, Policy
 from knowgate.guard.engine import CrossEncoderScorer, _onnx_export
-from knowgate.guard.errors import ModelFolderError
 from knowgate.guard.signals.relevance import load_scorer
-from tools.attack.tiny_models import change_json, tiny_cross_encoder
+from tools.attack.tiny_models import tiny_cross_encoder
 
 # `tiny_cross_encoder` exported in float32.
 EXPORTED = Path(__file__).parent / "data" / "exported_cross_encoder"
@@ -154,10 +153,3 @@ def test_questions_that_the_vocabulary_lacks_are_not_supported(
 def test_a_length_beyond_the_model_is_rejected(folder: Path) -> None:
     with pytest.raises(InputError, match="max_length: must be from 1 to 64"):
         CrossEncoderScorer(folder, device="cpu", max_length=65)
-
-
-def test_code_in_a_folder_is_never_loaded(tmp_path: Path) -> None:
-    folder = tiny_cross_encoder(tmp_path / "model")
-    change_json(folder / "config.json", auto_map={"AutoConfig": "code.Config"})
-    with pytest.raises(ModelFolderError, match="names code to load"):
-        load_scorer(str(folder))

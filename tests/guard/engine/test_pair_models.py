@@ -11,9 +11,8 @@ import pytest
 
 from knowgate.guard import InputError
 from knowgate.guard.engine import BiEncoderScorer, CrossEncoderScorer
-from knowgate.guard.engine._instruct_pairs import InstructPairs, RerankerTemplate
-from knowgate.guard.engine._pair_output import best_span
-from knowgate.guard.engine._tokenizing import free_tokenizer
+from knowgate.guard.engine._cross_encoder import best_span
+from knowgate.guard.engine._tokenizing import InstructPairs, RerankerTemplate, free_tokenizer
 from knowgate.guard.errors import ModelFolderError
 from knowgate.guard.signals.relevance import export_scorer, load_scorer
 from tests.support.pair_models import write_pair_model

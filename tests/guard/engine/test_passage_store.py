@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
+import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -21,7 +21,12 @@ from hypothesis import strategies as st
 from knowgate.guard import Fingerprint, InputError
 from knowgate.guard._byte_cache import content_key
 from knowgate.guard.engine import EncodedText
-from knowgate.guard.engine._passage_store import PassageStore, PassageWriter, from_float16
+from knowgate.guard.engine._passage_store import (
+    STORE_FILE,
+    PassageStore,
+    PassageWriter,
+    from_float16,
+)
 from knowgate.guard.errors import ModelFolderError
 
 ENCODER = Fingerprint(kind="encoder", weights_sha256="a" * 64, settings={"stride": 3})
@@ -72,8 +77,7 @@ def same(found: Sequence[EncodedText], expected: Sequence[EncodedText], within: 
 def test_any_texts_appended_in_any_parts_are_read_back_and_no_others(
     parts: list[list[str]], others: list[str], dtype: str
 ) -> None:
-    # Without waiting for the disk, which takes most of the time.
-    with TemporaryDirectory() as folder, mock.patch("os.fsync"):
+    with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         for part in parts:
             write(Path(folder), part, dtype=dtype)
         store = PassageStore(folder, ENCODER)
@@ -120,28 +124,15 @@ def _killed(work: Any) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("step", ["write", "data fsync", "table fsync", "index"])
 def test_a_writer_that_is_killed_leaves_the_old_state_and_can_be_started_again(
-    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     write(tmp_path, ["old"])
 
     def work() -> None:
-        def kill(*_: object) -> None:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-        calls = iter(range(10))
-        fsync = os.fsync
-        last = {"data fsync": 0, "table fsync": 1, "index": 99}.get(step, 99)
-        monkeypatch.setattr(os, "fsync", lambda fd: kill() if next(calls) == last else fsync(fd))
         with PassageWriter(tmp_path, ENCODER) as writer:
             writer.append(passages(["new", "newer"]))
-            if step == "write":
-                writer._data.flush()
-                kill()
-            if step == "index":
-                monkeypatch.setattr("knowgate.guard.engine._passage_store.write_text", kill)
-            writer.commit()
+            os.kill(os.getpid(), signal.SIGKILL)
 
     _killed(work)
 
@@ -211,52 +202,66 @@ def test_threads_and_forked_processes_read_the_same_store(tmp_path: Path) -> Non
 
 
 def _cut(path: Path) -> None:
-    os.truncate(path, path.stat().st_size - 3)
+    os.truncate(path, path.stat().st_size // 2)
 
 
-def _flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+def _overwrite(path: Path) -> None:
+    path.write_bytes(b"no database" * 1_000)
 
 
-def _change(**fields: Any) -> Any:
+def _run(*statements: str) -> Any:
     def change(path: Path) -> None:
-        path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+        with closing(sqlite3.connect(path)) as connection, connection:
+            for statement in statements:
+                connection.execute(statement)
 
     return change
 
 
+def _flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    start = content.index(np.array([4, 6], "<u4").tobytes())  # of a passage
+    content[start + 20] ^= 1
+    path.write_bytes(content)
+
+
+def _about(old: str, new: str) -> Any:
+    return _run(f"UPDATE about SET content = replace(content, '{old}', '{new}')")
+
+
 @pytest.mark.parametrize(
-    ("name", "damage", "message"),
+    ("damage", "message"),
     [
-        ("passages.data", _cut, r"passages.data: has \d+ bytes, \d+ were written"),
-        ("passages.data", _flip, "passages.data: the vectors of a passage are not as written"),
-        ("passages.data", os.remove, "passages.data: cannot be read"),
-        ("passages.table", _cut, r"passages.table: has \d+ bytes, \d+ were written"),
-        ("passages.table", _flip, "passages.table: is not as written"),
-        ("passages.table", os.remove, "passages.table: cannot be read"),
-        ("index.json", _cut, "index.json: broken JSON"),
-        ("index.json", _change(passages=1), "passages.table: is not as written"),
-        ("index.json", _change(passages="2"), "index.json: field 'passages'"),
-        ("index.json", _change(data_bytes=1), "passages.table: names places beyond the end"),
-        ("index.json", _change(dtype="float64"), "index.json: field 'dtype'"),
-        ("index.json", _change(more=1), "index.json: field 'more'"),
-        ("index.json", _change(schema_version=2), "schema 2 is newer than 1"),
-        ("index.json", os.remove, "is no store of passages"),
+        (_cut, "passages.sqlite: cannot be read"),
+        (_overwrite, "passages.sqlite: cannot be read"),
+        (_flip, "passages.sqlite: the vectors of a passage are not as written"),
+        (_run("UPDATE passages SET vectors = 7"), "the vectors of a passage are not as written"),
+        (_run("DELETE FROM about"), "passages.sqlite: Invalid JSON"),
+        (_run("CREATE VIEW more AS SELECT 1"), "passages.sqlite: is no database of passages"),
+        (_about("float16", "float64"), "passages.sqlite: field 'dtype'"),
+        (_about('"schema_version":2', '"schema_version":3'), "schema 3 is not 2"),
+        (_about('"schema_version"', '"more"'), "field 'more'"),
+        (os.remove, "is no store of passages"),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_damage_is_one_line_that_names_the_command(
-    name: str, damage: Any, message: str, tmp_path: Path
+    damage: Any, message: str, tmp_path: Path
 ) -> None:
     write(tmp_path, ["a passage"])
     write(tmp_path, ["another"])
-    damage(tmp_path / name)
+    damage(tmp_path / STORE_FILE)
     with pytest.raises(ModelFolderError, match=message) as raised:
         read(tmp_path, ["a passage", "another"])
     assert "knowgate index" in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_a_store_of_the_old_format_is_rejected_with_the_command(tmp_path: Path) -> None:
+    for name in ("index.json", "passages.table", "passages.data"):
+        (tmp_path / name).write_text("")
+    for use in (PassageStore, PassageWriter):
+        with pytest.raises(ModelFolderError, match=r"written by knowgate 0\.2.*knowgate index"):
+            use(tmp_path, ENCODER)
 
 
 def test_passages_of_another_encoder_are_rejected_when_read_and_written(tmp_path: Path) -> None:
@@ -301,18 +306,12 @@ def test_a_new_folder_takes_over_what_an_old_one_has(tmp_path: Path) -> None:
     assert same(found[content_key("kept")], encoded("kept"), 5e-4)
 
 
-def test_a_full_disk_is_one_line_and_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
     write(tmp_path, ["old"])
 
-    def full(_descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
     with PassageWriter(tmp_path, ENCODER) as writer:
-        writer.append(passages(["new"]))
-        monkeypatch.setattr(os, "fsync", full)
-        with pytest.raises(InputError, match=r"cannot be written \(No space left on device"):
-            writer.commit()
+        writer._connection.execute("PRAGMA max_page_count = 1")
+        with pytest.raises(InputError, match=r"cannot be written \(.*full"):
+            writer.append(passages([f"new {i}" for i in range(2_000)]))
 
-    assert set(read(tmp_path, ["old", "new"])) == {content_key("old")}
+    assert set(read(tmp_path, ["old", "new 1"])) == {content_key("old")}

@@ -13,10 +13,10 @@ from knowgate.calibration.training.sufficiency._cases import (
     fit_match_model,
     mix_examples,
 )
-from knowgate.guard.signals.relevance import MatchModel, SufficiencyScorer, ToldMix
+from knowgate.guard.signals.relevance import EchoMix, MatchModel, SufficiencyScorer
 
 TWO = ("cosine", "match")
-TOLD = ToldMix(bias=0.0, weights=(0.0,) * 8)
+TOLD = EchoMix(bias=0.0, weights=(0.0,) * 8)
 TRUE = np.asarray([6.0, 3.0])
 
 

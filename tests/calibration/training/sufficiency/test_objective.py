@@ -40,7 +40,7 @@ def _padded(encoder: TokenEncoder, texts: Sequence[str]) -> Encoded:
     vectors = torch.full((len(texts), width, 384), 7.0)
     ids = torch.zeros(len(texts), width, dtype=torch.long)
     mask = torch.zeros(len(texts), width, dtype=torch.bool)
-    outputs = encoder.encode_core([[one] for one in windows])()
+    outputs = encoder.encode_core([[one] for one in windows])
     for row, (pieces, (found, _)) in enumerate(zip(windows, outputs, strict=True)):
         vectors[row, : len(pieces)] = torch.tensor(found)
         ids[row, : len(pieces)] = torch.tensor(pieces)

@@ -10,7 +10,6 @@ import pytest
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.signals.confidence import SampledConsistency, Sampling
 from knowgate.guard.signals.confidence._cascade import Cascade
-from knowgate.guard.signals.confidence._requirement import Requirement
 from knowgate.guard.signals.confidence._self_reported import PTrue, Verbalized
 from knowgate.guard.signals.confidence._token_probability import TokenProbability
 from knowgate.guard.testing import ScriptedLanguageModel
@@ -74,12 +73,10 @@ def test_a_threshold_reaches_the_costly_estimator() -> None:
 def test_what_it_needs_and_costs_is_that_of_its_parts() -> None:
     lm = scripted()
     assert Cascade(lm).cost.most_calls == 11
-    assert Cascade(lm).requirement is Requirement.LOGPROBS
     spoken = Cascade(
         lm, cheap=Verbalized(lm), costly=PTrue(lm, method="samples", sampling=Sampling(n=3))
     )
     assert spoken.cost.most_calls == 1 + 1 + 3
-    assert spoken.requirement is Requirement.TEXT
 
 
 def test_a_costly_failure_is_the_questions_own() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,13 +19,12 @@ from knowgate.guard import (
     LanguageModelError,
 )
 from knowgate.guard._model_steps import Compute, Draw, HiddenState, Score, Steps
-from knowgate.guard.contracts import BatchConfidenceEstimator, Cost, PartialGenerationsError
+from knowgate.guard.contracts import Cost, PartialGenerationsError
 from knowgate.guard.errors import LanguageModelTimeoutError, PromptTooLongError
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import SampledConsistency, Sampling, StepwiseEstimator
 from knowgate.guard.signals.confidence._cascade import Cascade
 from knowgate.guard.signals.confidence._entropy import SemanticEntropy
-from knowgate.guard.signals.confidence._requirement import Requirement
 from knowgate.guard.signals.confidence._self_reported import PTrue, Verbalized
 from knowgate.guard.signals.confidence._token_probability import TokenProbability
 from knowgate.guard.testing import ScriptedLanguageModel
@@ -89,16 +87,6 @@ async def test_sync_async_and_many_agree(name: str) -> None:
     assert estimator.estimate_many(QUESTIONS, batch_size=1) == singly
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_every_bundled_estimator_declares_what_it_needs_and_costs(name: str) -> None:
-    estimator = ESTIMATORS[name](Recording())
-
-    assert isinstance(estimator, BatchConfidenceEstimator)
-    assert isinstance(estimator.requirement, Requirement)
-    most = max(found.calls for found in estimator.estimate_many(QUESTIONS))
-    assert 1 <= most <= estimator.cost.most_calls
-
-
 def test_equal_requests_go_into_one_call_of_bounded_size() -> None:
     model = Recording()
 
@@ -129,14 +117,6 @@ def test_without_a_seed_the_same_question_is_sampled_for_each() -> None:
 
     assert model.shapes[0] == (1, 1)
     assert model.shapes[1] == (2, 4)
-
-
-def test_no_questions_cost_nothing() -> None:
-    model = Recording()
-
-    assert SampledConsistency(model).estimate_many([]) == []
-    assert asyncio.run(SampledConsistency(model).aestimate_many([])) == []
-    assert model.calls == 0
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,7 @@ from knowgate.guard import Confidence
 from knowgate.guard.matching import same_answer
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import StepwiseEstimator, load_estimator
-from knowgate.guard.signals.confidence._registry import estimator_names
-from knowgate.guard.signals.confidence._requirement import Requirement
+from knowgate.guard.signals.confidence._registry import _ESTIMATORS
 from knowgate.offline_eval.testbed import Fact, World, default_world, microworld_model_path
 
 CLOSED_BOOK = Prompt("microworld_closed_book", World.prompt("closed_book"))
@@ -101,12 +100,11 @@ def test_a_probe_fitted_on_some_subjects_works_on_others(lm: HuggingFaceLM) -> N
     probe = loaded("hidden_state_probe", lm, probe=fit.probe)
     found = probe.estimate_many([QUESTIONS[at] for at in outside])
     assert auroc_of(found, [FACTS[at] for at in outside]) > 0.7
-    assert probe.requirement is Requirement.WEIGHTS
 
 
 @pytest.mark.slow
 def test_single_questions_get_what_batches_get(lm: HuggingFaceLM) -> None:
-    for name in set(estimator_names()) - {"hidden_state_probe", "verbalized"}:
+    for name in set(_ESTIMATORS.names) - {"hidden_state_probe", "verbalized"}:
         estimator = loaded(name, lm)
         for one, other in zip(
             estimator.estimate_many(QUESTIONS[:3]), map(estimator.estimate, QUESTIONS), strict=False

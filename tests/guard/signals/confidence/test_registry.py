@@ -6,13 +6,13 @@ import pytest
 
 from knowgate.guard import ConfidenceEstimator, InputError
 from knowgate.guard.signals.confidence import Sampling, StepwiseEstimator, load_estimator
-from knowgate.guard.signals.confidence._registry import estimator_names, register_estimator
+from knowgate.guard.signals.confidence._registry import _ESTIMATORS, register_estimator
 from knowgate.guard.testing import ScriptedLanguageModel
 
 
 def test_the_names_are_those_of_the_fingerprints() -> None:
     lm = ScriptedLanguageModel()
-    for name in set(estimator_names()) - {"hidden_state_probe"}:
+    for name in set(_ESTIMATORS.names) - {"hidden_state_probe"}:
         found = load_estimator(name, lm)
         assert isinstance(found, ConfidenceEstimator)
         assert isinstance(found, StepwiseEstimator)

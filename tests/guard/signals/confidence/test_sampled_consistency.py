@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 
 from knowgate.guard import (
     Confidence,
-    ConfidenceEstimator,
     Generation,
     InputError,
-    LanguageModel,
     LanguageModelError,
 )
 from knowgate.guard.contracts import PartialGenerationsError
@@ -95,16 +93,6 @@ def test_every_pattern_of_ten_outcomes_is_decided_as_by_all_ten() -> None:
         assert found.answer == ANSWER
 
 
-async def test_the_async_form_agrees_on_every_pattern() -> None:
-    for pattern in itertools.product((True, False), repeat=10):
-        first, second = Pattern(pattern), Pattern(pattern)
-        assert SampledConsistency(first).estimate("q") == await SampledConsistency(
-            second
-        ).aestimate("q")
-        assert first.waves == second.waves
-        assert first.seeds == second.seeds
-
-
 @given(st.integers(1, 12), st.data())
 @settings(max_examples=30, deadline=None)
 def test_any_n_and_threshold_stop_without_waste_or_another_decision(
@@ -127,12 +115,6 @@ def test_waves_do_not_repeat_each_others_seeds() -> None:
     assert model.seeds == [5 + 1 + drawn for drawn in drawn_before]
 
 
-def test_without_a_seed_none_is_passed_on() -> None:
-    model = Pattern([True] * 10)
-    SampledConsistency(model, sampling=Sampling(seed=None)).estimate("q")
-    assert set(model.seeds) == {None}
-
-
 @pytest.mark.parametrize("greedy", ["I don't know.", "", "  \n", "unknown", "不知道"])
 def test_a_refusal_is_no_confidence_and_costs_no_sample(greedy: str) -> None:
     model = Pattern([True] * 10, greedy=greedy)
@@ -144,21 +126,6 @@ def test_a_refusal_is_no_confidence_and_costs_no_sample(greedy: str) -> None:
 def test_an_answer_of_punctuation_alone_never_counts_as_repeated() -> None:
     model = ScriptedLanguageModel(default="...")
     assert SampledConsistency(model).estimate("q").value == 0.0
-
-
-async def test_an_error_of_the_language_model_comes_out_typed() -> None:
-    estimator = SampledConsistency(ScriptedLanguageModel(error=LanguageModelError("down")))
-    with pytest.raises(LanguageModelError, match="down"):
-        estimator.estimate("q")
-    with pytest.raises(LanguageModelError, match="down"):
-        await estimator.aestimate("q")
-
-
-async def test_too_few_generations_are_an_error_not_a_smaller_sample() -> None:
-    with pytest.raises(LanguageModelError, match="2 generations where 4"):
-        SampledConsistency(Pattern([True] * 2)).estimate("q")
-    with pytest.raises(LanguageModelError, match="2 generations where 4"):
-        await SampledConsistency(Pattern([True] * 2)).aestimate("q")
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan"), float("inf")])
@@ -181,19 +148,6 @@ def test_a_rule_that_makes_no_sense_is_refused(n: int, threshold: float) -> None
 )
 def test_the_matches_needed_are_exact(n: int, threshold: float, needed: int) -> None:
     assert CurtailedSampling(n, threshold).matches_needed == needed
-
-
-def test_the_parts_fulfil_their_contracts_and_the_fingerprint_names_the_settings() -> None:
-    estimator = SampledConsistency(
-        Pattern([]), sampling=Sampling(n=5, temperature=0.5), threshold=0.6
-    )
-    assert isinstance(estimator, ConfidenceEstimator)
-    assert isinstance(Pattern([]), LanguageModel)
-    names = {"language_model", "n", "threshold", "temperature", "prompt_sha256"}
-    assert names <= set(estimator.fingerprint.settings)
-    assert (
-        estimator.fingerprint != SampledConsistency(Pattern([]), sampling=Sampling(n=6)).fingerprint
-    )
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,14 @@ from scipy.stats import entropy
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import Sampling
-from knowgate.guard.signals.confidence._clusters import (
+from knowgate.guard.signals.confidence._entropy import (
     EmbeddedAnswers,
     EntailedAnswers,
     EqualAnswers,
     MatchedAnswers,
+    SemanticEntropy,
+    semantic_entropy,
 )
-from knowgate.guard.signals.confidence._entropy import SemanticEntropy, semantic_entropy
-from knowgate.guard.signals.confidence._requirement import Requirement
 from knowgate.guard.signals.conflict import SameMeaning
 from knowgate.guard.testing import ScriptedLanguageModel
 
@@ -145,8 +145,6 @@ def test_likelihoods_are_per_token_unless_asked_otherwise() -> None:
         [sorted(logs).index(text) for text in texts], [logs[text] for text in texts]
     ) / math.log(4)
     assert estimator.estimate("who?").value == pytest.approx(expected)
-    assert estimator.requirement is Requirement.LOGPROBS
-    assert SemanticEntropy(lm).requirement is Requirement.TEXT
 
 
 def test_the_largest_cluster_can_give_the_answer_and_spares_the_greedy_call() -> None:

@@ -27,13 +27,14 @@ from knowgate.guard.signals.relevance import (
     index_passages,
     load_scorer,
 )
-from knowgate.guard.signals.relevance._cross_sufficiency import (
+from knowgate.guard.signals.relevance._sufficiency import (
     CROSS_FOLDER,
     MIX_FILE,
     CrossSufficiencyScorer,
+    ReadSet,
     best_texts,
+    require_bundled,
 )
-from knowgate.guard.signals.relevance._sufficiency import ReadSet, require_bundled
 from tests.support.paths import ROOT
 
 # The folders of what is installed: all bundled weights are to be small together.
@@ -209,7 +210,7 @@ def test_the_bundled_files_are_those_that_were_measured(tmp_path: Path) -> None:
     ("file", "content", "message"),
     [
         (MIX_FILE, '{"bias": 0, "embedded": -1, "best": 0}', "field 'embedded'"),
-        (MIX_FILE, "[]", "field 'file'"),
+        (MIX_FILE, "[]", "Input should be"),
         (MIX_FILE, "{", "JSON"),
         ("head.safetensors", "broken", "cannot be read as safetensors"),
         ("adapter_model.safetensors", "broken", "cannot be read as safetensors"),

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard.signals.relevance import SufficiencyScorer
-from knowgate.guard.signals.relevance._echo import Told, told_beside
+from knowgate.guard.signals.relevance._echo import StatedText, strip_echo
 from knowgate.guard.signals.relevance._late_interaction import PassageMatch
-from knowgate.guard.signals.relevance._match_model import ToldMix
+from knowgate.guard.signals.relevance._match_model import EchoMix
 from knowgate.guard.signals.relevance._sufficiency import beyond
 
 QUESTION = "How long can I try the Team plan for free?"
@@ -19,8 +19,8 @@ LIST = "plan free long Team plan free long Team"
 
 
 def _told(question: str, passage: str) -> str | None:
-    found = told_beside(question, passage)
-    return None if found is None else found.told
+    found = strip_echo(question, passage)
+    return None if found is None else found.stated
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_text_that_asks_is_taken_out(passage: str, told: str) -> None:
     ],
 )
 def test_text_that_tells_is_left_as_it_is(question: str, passage: str) -> None:
-    assert told_beside(question, passage) is None
+    assert strip_echo(question, passage) is None
 
 
 def test_a_list_of_words_is_left_out_even_where_the_rest_answers() -> None:
-    found = told_beside(QUESTION, f"{QUESTION}\nFor 21 days.\n{LIST}")
-    assert found == Told(kept=f"{QUESTION}\nFor 21 days.", told="For 21 days.")
+    found = strip_echo(QUESTION, f"{QUESTION}\nFor 21 days.\n{LIST}")
+    assert found == StatedText(kept=f"{QUESTION}\nFor 21 days.", stated="For 21 days.")
 
 
 def test_circumstances_that_the_question_states_are_no_answer() -> None:
@@ -79,10 +79,10 @@ def test_circumstances_that_the_question_states_are_no_answer() -> None:
 @settings(max_examples=30, deadline=None)
 @given(question=st.text(max_size=80), passage=st.text(max_size=200))
 def test_any_text_is_accepted(question: str, passage: str) -> None:
-    found = told_beside(question, passage)
-    assert found is None or (isinstance(found.kept, str) and isinstance(found.told, str))
-    again = told_beside(question, f"{question}? {passage} {question}\n" * 3)
-    assert again == told_beside(question, f"{question}? {passage} {question}\n" * 3)
+    found = strip_echo(question, passage)
+    assert found is None or (isinstance(found.kept, str) and isinstance(found.stated, str))
+    again = strip_echo(question, f"{question}? {passage} {question}\n" * 3)
+    assert again == strip_echo(question, f"{question}? {passage} {question}\n" * 3)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_any_text_is_accepted(question: str, passage: str) -> None:
 )
 def test_long_texts_are_read_in_bounded_time(passage: str) -> None:
     # Quadratic work in any of these would take minutes.
-    told_beside(QUESTION, passage)
+    strip_echo(QUESTION, passage)
 
 
 def test_text_that_asks_counts_by_the_share_of_what_is_told() -> None:
@@ -103,7 +103,7 @@ def test_text_that_asks_counts_by_the_share_of_what_is_told() -> None:
     assert half.best.tolist() == [0.5, 0.25]
     assert half.exact.tolist() == [0.5, 0.5]
     assert told.towards(kept, 1.0).best.tolist() == kept.best.tolist()
-    mix = ToldMix(bias=-1.0, weights=(2.0, *[0.0] * 7))
+    mix = EchoMix(bias=-1.0, weights=(2.0, *[0.0] * 7))
     assert mix.share([0.5, *[9.0] * 7]) == 0.5
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowgate.guard.signals.relevance._echo import told_beside
+from knowgate.guard.signals.relevance._echo import strip_echo
 from knowgate.guard.signals.relevance._mentions import (
     MENTIONS_FILE,
     Segment,
@@ -39,26 +39,26 @@ ANSWERS = (
 
 @pytest.mark.parametrize("passage", EMPTY)
 def test_a_sentence_that_only_names_the_subject_tells_nothing(passage: str) -> None:
-    found = told_beside(QUESTION, passage)
+    found = strip_echo(QUESTION, passage)
     assert found is not None
-    assert "plan" not in found.told.lower()
+    assert "plan" not in found.stated.lower()
 
 
 @pytest.mark.parametrize("passage", ANSWERS)
 def test_a_sentence_that_answers_tells(passage: str) -> None:
-    found = told_beside(QUESTION, passage)
-    assert found is None or passage in found.told
+    found = strip_echo(QUESTION, passage)
+    assert found is None or passage in found.stated
 
 
 def test_what_stands_beside_a_mention_stays() -> None:
     heading = "Refund annual Team plan\n\nOur office is closed on Mondays."
-    found = told_beside(QUESTION, heading)
+    found = strip_echo(QUESTION, heading)
     assert found is not None
-    assert found.kept == found.told == "Our office is closed on Mondays."
+    assert found.kept == found.stated == "Our office is closed on Mondays."
 
 
 def test_the_question_above_its_answer_is_no_mention() -> None:
-    found = told_beside(QUESTION, f"{QUESTION}\nTen days.")
+    found = strip_echo(QUESTION, f"{QUESTION}\nTen days.")
     assert found is not None
     assert QUESTION in found.kept
 

@@ -71,7 +71,7 @@ def test_a_tuned_folder_that_lost_a_file_is_told_which(
 
 
 def test_a_prefix_makes_a_scorer_from_what_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_registry, "_PREFIXES", {})
+    monkeypatch.delitem(_registry._SCORERS, "mine:", raising=False)
     made: list[str] = []
 
     def factory(rest: str) -> LexicalScorer:

@@ -240,7 +240,7 @@ def test_a_tuned_scorer_knows_the_questions_that_it_was_tuned_on(
     assert "open" not in (copy / "tuned_on.json").read_text(encoding="utf-8")
 
     (copy / "tuned_on.json").write_text("[]", encoding="utf-8")
-    with pytest.raises(ModelFolderError, match="tuned on"):
+    with pytest.raises(InputError, match=r"tuned_on.json: .*knowgate tune relevance"):
         SufficiencyScorer(copy, encoder=trained).tuned_on("Who runs it?")
 
 

@@ -1,3 +1,0 @@
-"""Files that the relevance scorers carry."""
-
-from __future__ import annotations
