@@ -138,11 +138,12 @@ def _widths(sources: Iterable[str]) -> Iterator[int]:
 def _command_line() -> tuple[int, int]:
     """Count commands that do something, and their options without `--help`."""
     commands = options = 0
-    waiting: list[Any] = [get_command(app)]
+    root: Any = get_command(app)
+    waiting: list[Any] = [root]
     while waiting:
         command = waiting.pop()
         inner = getattr(command, "commands", None)
-        if inner is None or getattr(command, "invoke_without_command", False):
+        if inner is None or (command is not root and command.invoke_without_command):
             commands += 1
             options += sum(
                 one.param_type_name == "option" and one.name not in _OF_EVERY_COMMAND
