@@ -213,6 +213,8 @@ def test_modules_and_names_that_a_page_gives_exist(page: Path) -> None:
 
 
 def resolves(dotted: str) -> bool:
+    if dotted in ("knowgate.estimators", "knowgate.scorers"):  # groups of entry points
+        return True
     try:
         importlib.import_module(dotted)
     except ImportError:

@@ -56,7 +56,7 @@ def test_every_public_name_is_documented_once(site: Path) -> None:
 def test_the_options_page_has_every_option_of_every_command(site: Path) -> None:
     text = (site / "reference/options.html").read_text(encoding="utf-8")
     root = typer.main.get_command(app)
-    measure = root.get_command(typer.Context(root), "measure")  # type: ignore[attr-defined]
+    measure = root.get_command(typer.Context(root, **root.context_settings), "measure")  # type: ignore[attr-defined]
 
     for parameter in measure.params:
         assert f"<code>{parameter.opts[0]}" in text

@@ -53,7 +53,7 @@ RUNS = (
         "measure --questions {in}/questions.jsonl --scorer lexical --out {run}",
         (
             "calibrate --run {run} --risk 0.4 --delta 0.3 --write-anyway --out {at}/policy.json",
-            "recalibrate --policy {at}/policy.json --run {run} --out {at}/again.json",
+            "calibrate --like {at}/policy.json --run {run} --out {at}/again.json",
             "drift --policy {at}/policy.json --run {run}",
             _REPORT,
         ),

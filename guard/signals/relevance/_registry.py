@@ -132,7 +132,7 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> Rel
     """
     if isinstance(name, Fingerprint):
         return _registered(name, options)
-    if name not in _SCORERS and not os.path.isdir(name):
+    if name.endswith(":") or (name not in _SCORERS and not os.path.isdir(name)):
         prefix, colon, rest = name.partition(":")
         if colon and prefix + colon in _SCORERS:
             _require_none(options, prefix + colon)

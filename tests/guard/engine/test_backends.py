@@ -143,7 +143,7 @@ def test_a_policy_of_the_embedded_encoder_in_onnx_is_served_by_onnx_only() -> No
 
 
 def test_the_embedded_encoder_in_onnx_computes_in_float32() -> None:
-    with pytest.raises(InputError, match=r"float32, not int8 .*run `knowgate export-onnx"):
+    with pytest.raises(InputError, match=r"float32, not int8 .*run `export_scorer"):
         BiEncoderScorer(backend="onnx", dtype="int8")
 
 
@@ -233,7 +233,7 @@ def test_a_manifest_of_a_later_version_is_rejected(tmp_path: Path) -> None:
     folder = shutil.copytree(EXPORTED, tmp_path / "copy")
     path = folder / "exported.json"
     path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 2'))
-    with pytest.raises(ModelFolderError, match=r"'schema_version'.*knowgate export-onnx"):
+    with pytest.raises(ModelFolderError, match=r"'schema_version'.*export_scorer"):
         load_scorer(str(folder))
 
 

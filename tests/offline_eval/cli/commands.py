@@ -63,7 +63,7 @@ def refused(outcome: Outcome, *words: str) -> None:
 def every_command(command: Any = None, context: Any = None) -> Iterator[tuple[list[str], Any]]:
     """Yield each command that can be called, with the words that call it."""
     command = command or typer.main.get_command(app)
-    context = context or typer.Context(command, info_name="knowgate")
+    context = context or typer.Context(command, info_name="knowgate", **command.context_settings)
     if not hasattr(command, "list_commands"):
         yield context.command_path.split()[1:], command
         return
