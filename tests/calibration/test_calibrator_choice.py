@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -11,7 +9,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GroupKFold, cross_val_predict
 
 from knowgate.calibration import CalibratorChoice
-from knowgate.calibration._calibrators import clustered_standard_error, deal_to_folds
+from knowgate.calibration._calibrators import deal_to_folds
 from knowgate.guard.policy import (
     StepCalibrator,
     TemperatureCalibrator,
@@ -99,17 +97,6 @@ def test_a_group_never_lies_in_two_folds_and_folds_are_alike() -> None:
     assert all(len(set(fold[unit == group])) == 1 for group in range(60))
     assert np.ptp(np.bincount(fold)) <= 5
     assert np.ptp(np.bincount(fold, weights=outcomes)) <= 5
-
-
-def test_cases_of_one_group_are_no_further_evidence() -> None:
-    # Each group repeats its only case: a fourfold sample is no surer.
-    values = np.random.default_rng(6).normal(size=50)
-    once = clustered_standard_error(values, np.arange(50))
-
-    fourfold = clustered_standard_error(np.repeat(values, 4), np.repeat(np.arange(50), 4))
-
-    assert once == pytest.approx(values.std(ddof=1) / math.sqrt(50))
-    assert fourfold == pytest.approx(once)
 
 
 def test_variants_of_one_question_do_not_leak_into_its_own_judgement() -> None:

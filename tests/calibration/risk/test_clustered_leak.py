@@ -99,7 +99,7 @@ def test_counting_each_question_breaks_the_promise_too_often() -> None:
     assert certified(shares, 0.1).mean() <= LIMIT
 
 
-@settings(derandomize=True, deadline=None, max_examples=50)
+@settings(derandomize=True, deadline=None, max_examples=15)
 @given(st.lists(st.integers(1, 6), min_size=12, max_size=40), st.data())
 def test_a_higher_threshold_never_has_a_larger_p_value(
     sizes: list[int], data: st.DataObject
