@@ -72,6 +72,13 @@ def test_perfect_separation_is_as_sure_as_the_counts_allow(below: int, above: in
     )
 
 
+def test_a_score_that_falls_with_the_outcome_gives_the_share_everywhere() -> None:
+    found = fit_isotonic([0.1, 0.2, 0.8, 0.9], [True, True, True, False])
+
+    assert found == StepCalibrator(edges=(), values=(0.75,))
+    assert fit_isotonic([0.5] * 4, [True, False, False, False]).apply(7.0) == 0.25
+
+
 @settings(derandomize=True, deadline=None, max_examples=40)
 @given(_CASES, st.randoms(use_true_random=False))
 def test_any_finite_scores_give_a_table_blind_to_order(

@@ -64,6 +64,15 @@ def test_the_calibration_error_by_hand() -> None:
     assert found == pytest.approx((2 * 0.15 + 2 * 0.1) / 5)
 
 
+def test_probabilities_that_come_true_as_often_as_stated_have_no_error() -> None:
+    stated = [0.2] * 10 + [0.8] * 10
+    came_true = [True] * 2 + [False] * 8 + [True] * 8 + [False] * 2
+
+    for bins in (1, 2, 4, 10):
+        found = ReliabilityDiagram.expected_error(stated, came_true, bins=bins)
+        assert found == pytest.approx(0.0, abs=1e-12)
+
+
 def test_the_order_of_the_cases_does_not_change_the_calibration_error() -> None:
     rng = random.Random(0)
     cases = [(rng.choice([0.1, 0.5, 0.6]), rng.random() < 0.4) for _ in range(37)]
@@ -74,3 +83,8 @@ def test_the_order_of_the_cases_does_not_change_the_calibration_error() -> None:
 
     assert there is not None
     assert there == pytest.approx(again)
+
+
+def test_one_case_falls_into_one_bin_and_none_has_no_error() -> None:
+    assert ReliabilityDiagram.expected_error([0.7], [True]) == pytest.approx(0.3)
+    assert ReliabilityDiagram.expected_error([], []) is None

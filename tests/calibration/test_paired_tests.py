@@ -29,6 +29,12 @@ def test_mcnemar_is_exact_for_few_pairs_and_approximate_for_many() -> None:
     assert mcnemar_p_value(600, 500) == mcnemar_p_value(600, 500, exact=False)
 
 
+def test_no_pair_that_differs_shows_no_difference() -> None:
+    assert mcnemar_p_value(0, 0) == 1.0
+    assert mcnemar_p_value(25, 25) == 1.0
+    assert mcnemar_p_value(700, 700) == 1.0
+
+
 def test_holm_agrees_with_statsmodels() -> None:
     # statsmodels 0.15.0: multipletests(…, method="holm")
     found = holm_adjusted([0.01, 0.04, 0.03, 0.005, 0.2, 0.2, 0.9])
@@ -45,6 +51,16 @@ def test_the_paired_difference_is_that_of_the_means_and_its_interval_holds_it() 
     assert found.high is not None
     assert -1 <= found.low <= 0.2 <= found.high <= 1
     assert found.n == 5
+
+
+def test_pairs_of_one_group_count_once() -> None:
+    alone = Interval.paired_difference([1, 0] * 20, [0, 1] * 10 + [0, 0] * 10)
+    grouped = Interval.paired_difference(
+        [1, 0] * 20, [0, 1] * 10 + [0, 0] * 10, groups=[i // 4 for i in range(40)]
+    )
+
+    assert grouped.value == alone.value
+    assert grouped.n == 10
 
 
 def test_without_a_difference_the_interval_still_has_a_width() -> None:

@@ -54,12 +54,48 @@ def test_every_case_lies_in_one_bin_and_equal_probabilities_in_the_same(
     assert all(a.high < b.low for a, b in itertools.pairwise(found))
 
 
+@pytest.mark.parametrize(
+    ("bins", "digits", "peer"),
+    [
+        (5, 17, 0.1199119918716477),
+        (10, 17, 0.1164602406481516),
+        (15, 17, 0.10746394585135034),
+        (20, 17, 0.1071135343185247),
+        (3, 1, 0.12190367433608969),
+        (10, 1, 0.12992082617470516),
+        (15, 1, 0.12804687118786326),
+    ],
+)
+def test_the_debiased_error_agrees_with_the_peer(bins: int, digits: int, peer: float) -> None:
+    # uncertainty-calibration 0.1.4: lower_bound_scaling_ce(p, y, p=2, debias=True, num_bins=…);
+    # get_calibration_error(p, y, p=2, debias=True) is that of 15 bins.
+    stated = [round(p, digits) for p in _PEER_STATED]
+
+    found = ReliabilityDiagram.debiased_error(stated, _PEER_OUTCOMES, bins=bins)
+
+    assert found == pytest.approx(peer, rel=1e-9)
+
+
 def test_the_debiased_error_by_hand() -> None:
     # One bin: gap .5 - .75, less .75 × .25 / 3. Two: gaps .2 and .1, the shares being 1 and 0.
     assert ReliabilityDiagram.debiased_error([0.5] * 4, [True, True, True, False]) == 0.0
     assert ReliabilityDiagram.debiased_error(
         [0.1, 0.1, 0.8, 0.8], [False, False, True, True], bins=2
     ) == pytest.approx(math.sqrt((0.01 + 0.04) / 2))
+
+
+def test_the_debiased_error_of_right_probabilities_has_no_floor() -> None:
+    rng = np.random.default_rng(0)
+    squares, plain = [], []
+    for _ in range(200):
+        stated = rng.random(200)
+        outcomes = (rng.random(200) < stated).astype(np.float64)
+        squares.append(ReliabilityDiagram.debiased_error(stated, outcomes))
+        plain.append(ReliabilityDiagram.expected_error(stated, outcomes))
+
+    # About half of the draws lie at or below zero before the cut; the plain gap never does.
+    assert np.median([value for value in squares if value is not None]) < 0.03
+    assert min(value for value in plain if value is not None) > 0.02
 
 
 def test_the_brier_score_is_scikit_learns() -> None:
@@ -122,3 +158,13 @@ def test_a_ninety_percent_interval_holds_the_truth_about_that_often(
         held += found.low <= truth <= found.high
 
     assert least <= held / 60 <= 1.0
+
+
+def test_draws_without_spread_claim_no_certainty() -> None:
+    perfect = Interval.bootstrap(
+        ReliabilityDiagram.brier_score, [1.0] * 20, [True] * 20, resamples=50
+    )
+    beyond = Interval.bootstrap(lambda _p, _o: 7.0, [1.0] * 20, [True] * 20, resamples=50)
+
+    assert perfect == Interval.wilson(0, 20)
+    assert beyond == Interval(7.0, None, None, 20)

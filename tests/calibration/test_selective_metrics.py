@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.integrate import trapezoid
 from sklearn.metrics import roc_auc_score
 
 from knowgate.calibration import SelectiveCurve
@@ -20,6 +21,12 @@ _CASES = st.lists(
     min_size=1,
     max_size=40,
 )
+
+
+_PEER_CONFIDENCE = [0.5 + ((37 * i * i + 11 * i) % 499 + 0.5) / 1000 for i in range(60)]
+
+
+_PEER_WRONG = [(0.6180339887498949 * i) % 1 > c - 0.1 for i, c in enumerate(_PEER_CONFIDENCE)]
 
 
 def test_a_curve_by_hand_accepts_ties_together() -> None:
@@ -38,6 +45,14 @@ def test_areas_by_hand() -> None:
     assert SelectiveCurve.augrc(confidence, wrong) == pytest.approx((0 + 1 / 8 + 1 / 4 + 3 / 8) / 4)
 
 
+def test_costs_may_take_the_place_of_wrong_answers() -> None:
+    assert SelectiveCurve.aurc([0.9, 0.1], [0.5, 2.0]) == pytest.approx((0.5 + 1.25) / 2)
+    assert SelectiveCurve.excess_aurc([0.9, 0.1], [2.0, 0.5]) == pytest.approx((2.0 - 0.5) / 2)
+    assert SelectiveCurve.augrc([0.9, 0.1], [0.5, 2.0]) == pytest.approx(
+        (0.25 / 2 + (0.25 + 1.25) / 2) / 2
+    )
+
+
 def test_ties_count_as_the_mean_over_all_their_orders() -> None:
     confidence, wrong = [0.9, 0.5, 0.5, 0.5, 0.1], [False, True, False, False, True]
     orders = [
@@ -49,6 +64,34 @@ def test_ties_count_as_the_mean_over_all_their_orders() -> None:
         values = [measure(c, w) for c, w in orders]
         mean = sum(v for v in values if v is not None) / len(values)
         assert measure(confidence, wrong) == pytest.approx(mean)
+
+
+def test_the_curve_and_areas_agree_with_the_peer() -> None:
+    # torch-uncertainty 0.13.0: AURC, AUGRC and CovAtxRisk of risk_coverage.py. The peer takes
+    # trapezoids from a coverage of 1/n on and stretches them to a width of 1.
+    curve = SelectiveCurve.of(_PEER_CONFIDENCE, _PEER_WRONG)
+    coverages, risks = np.asarray(curve.coverages), np.asarray(curve.risks)
+    width = 1 - 1 / curve.n
+
+    assert trapezoid(risks, coverages) / width == pytest.approx(0.24927414861269495, rel=1e-6)
+    assert trapezoid(risks * coverages, coverages) / width == pytest.approx(
+        0.13389830548047787, rel=1e-6
+    )
+    found, general = (
+        SelectiveCurve.aurc(_PEER_CONFIDENCE, _PEER_WRONG),
+        SelectiveCurve.augrc(_PEER_CONFIDENCE, _PEER_WRONG),
+    )
+    assert found == pytest.approx(0.24927414861269495, abs=0.5 / curve.n)
+    assert general == pytest.approx(
+        0.13389830548047787 * width + risks[0] / curve.n**2 / 2, rel=1e-6
+    )
+    assert SelectiveCurve.coverage_at_risk(_PEER_CONFIDENCE, _PEER_WRONG, 0.1) is None
+    assert SelectiveCurve.coverage_at_risk(_PEER_CONFIDENCE, _PEER_WRONG, 0.25) == pytest.approx(
+        44 / 60
+    )
+    assert SelectiveCurve.coverage_at_risk(_PEER_CONFIDENCE, _PEER_WRONG, 0.3) == pytest.approx(
+        48 / 60
+    )
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)
@@ -94,3 +137,19 @@ def test_areas_stay_in_their_bounds_and_are_blind_to_order(
         assert measure([c for c, _ in shuffled], [w for _, w in shuffled]) == pytest.approx(
             value, abs=1e-12
         )
+
+
+@settings(derandomize=True, deadline=None, max_examples=30)
+@given(_CASES, st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0]))
+def test_coverage_at_risk_is_the_best_threshold_of_all(
+    cases: list[tuple[float, bool]], risk: float
+) -> None:
+    shares = []
+    for threshold, _ in cases:
+        accepted = [w for c, w in cases if c >= threshold]
+        if sum(accepted) / len(accepted) <= risk:
+            shares.append(len(accepted) / len(cases))
+
+    found = SelectiveCurve.coverage_at_risk([c for c, _ in cases], [w for _, w in cases], risk)
+
+    assert found == max(shares, default=None)

@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 
 from knowgate.calibration._calibrators import fit_temperature
 from knowgate.guard.policy import TemperatureCalibrator
@@ -40,6 +43,39 @@ def test_it_is_the_maximum_of_the_likelihood_with_platts_targets(true_temperatur
 
     assert isinstance(found, TemperatureCalibrator)
     assert found.temperature == pytest.approx(1 / reference.x, rel=1e-4)
+
+
+def test_with_many_cases_it_is_scikit_learns_temperature() -> None:
+    rng = np.random.default_rng(1)
+    raw = rng.normal(size=(5000, 1))
+    # A model fitted on clean labels is too sure of noisy ones.
+    model = LogisticRegression(C=1e3).fit(raw, rng.random(5000) < 1 / (1 + np.exp(-6 * raw[:, 0])))
+    outcomes = rng.random(5000) < 1 / (1 + np.exp(-2 * raw[:, 0]))
+    reference = CalibratedClassifierCV(FrozenEstimator(model), method="temperature")
+    reference.fit(raw, outcomes)
+    stated = model.predict_proba(raw)[:, 1]
+
+    found = fit_temperature(stated.tolist(), outcomes.tolist())
+
+    assert isinstance(found, TemperatureCalibrator)
+    assert found.temperature == pytest.approx(3.0, rel=0.15)
+    for row in range(0, 5000, 250):
+        expected = reference.predict_proba(raw[row : row + 1])[0, 1]
+        assert found.apply(float(stated[row])) == pytest.approx(expected, abs=2e-3)
+
+
+def test_one_stated_probability_becomes_the_smoothed_share() -> None:
+    # 8 of 10: the targets' mean is (8 × 9/10 + 2 × 1/4) / 10.
+    found = fit_temperature([0.99] * 10, [True] * 8 + [False] * 2)
+
+    assert found.apply(0.99) == pytest.approx(0.77, abs=1e-9)
+
+
+def test_perfect_separation_stays_finite() -> None:
+    found = fit_temperature([0.6] * 20 + [0.4] * 20, [True] * 20 + [False] * 20)
+
+    assert found.apply(0.6) == pytest.approx(21 / 22, abs=1e-9)
+    assert found.apply(0.4) == pytest.approx(1 / 22, abs=1e-9)
 
 
 @settings(derandomize=True, deadline=None, max_examples=30)

@@ -54,6 +54,31 @@ def test_it_is_the_definition_at_scores_between_them_and_beyond(seed: int) -> No
         )
 
 
+def test_it_agrees_with_the_peer() -> None:
+    # venn-abers 1.5.4, VennAbers().fit(cal, y).predict_proba(test)[0][:, 1].
+    scores = [(17 * i * i + 5 * i) % 101 / 100 for i in range(40)]
+    outcomes = [score + 7 * i % 10 / 10 > 0.95 for i, score in enumerate(scores)]
+    peer = {
+        0.0: 0.090909090909,
+        0.055: 0.111111111111,
+        0.13: 0.166666666667,
+        0.2: 0.333333333333,
+        0.333: 0.495412844037,
+        0.41: 0.545454545455,
+        0.5: 0.72,
+        0.58: 0.75,
+        0.66: 0.75,
+        0.75: 0.818181818182,
+        0.81: 0.833333333333,
+        0.905: 0.875,
+        1.0: 0.941176470588,
+    }
+
+    found = fit_venn_abers(scores, outcomes)
+
+    assert {score: found.apply(score) for score in peer} == pytest.approx(peer, abs=1e-11)
+
+
 def test_two_cases_by_hand() -> None:
     # Below 0: p0 = 0, p1 = 1/2. At 0: 0 and 1/2. Between: 0 and 1. At 1: 1/2 and 1. Above: too.
     found = fit_venn_abers([0.0, 1.0], [False, True])
@@ -61,6 +86,15 @@ def test_two_cases_by_hand() -> None:
     assert [found.apply(s) for s in (-1.0, 0.0, 0.5, 1.0, 2.0)] == pytest.approx(
         [1 / 3, 1 / 3, 1 / 2, 2 / 3, 2 / 3]
     )
+
+
+def test_one_score_only_gives_what_the_counts_allow() -> None:
+    # At the score p0 = 3/5 and p1 = 4/5, below it 0 and 4/5, above it 3/5 and 1.
+    found = fit_venn_abers([0.5] * 4, [True, True, True, False])
+
+    assert found.apply(0.5) == pytest.approx((4 / 5) / (2 / 5 + 4 / 5))
+    assert found.apply(0.4) == pytest.approx((4 / 5) / (1 + 4 / 5))
+    assert found.apply(0.6) == pytest.approx(1 / (2 / 5 + 1))
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)

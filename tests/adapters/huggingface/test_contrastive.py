@@ -81,6 +81,13 @@ def test_cad_equals_its_formula() -> None:
 
 
 @pytest.mark.parametrize("rule", [cad_scores, coiecd_scores])
+def test_equal_streams_leave_the_ranking_as_it_is(rule: Any) -> None:
+    logits, _ = pair()
+
+    torch.testing.assert_close(rule(logits, logits), logits.log_softmax(-1))
+
+
+@pytest.mark.parametrize("rule", [cad_scores, coiecd_scores])
 def test_impossible_tokens_stay_impossible_and_give_no_nan(rule: Any) -> None:
     with_context, without = pair()
     with_context[:, 3] = -math.inf

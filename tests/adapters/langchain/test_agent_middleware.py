@@ -405,6 +405,16 @@ async def test_questions_asked_at_once_are_not_mixed_up() -> None:
     assert decisions(setting) == len(questions)
 
 
+async def test_events_of_unseen_calls_are_tagged() -> None:
+    made, _ = agent(Setting())
+
+    events = [one async for one in made.astream_events(asking("direct"), version="v2")]
+    said = [one for one in events if one["event"] == "on_chat_model_stream"]
+
+    assert said
+    assert all("nostream" in one["tags"] for one in said)
+
+
 @BOTH
 @pytest.mark.parametrize(
     ("question", "answer"),

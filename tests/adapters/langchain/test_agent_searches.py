@@ -17,6 +17,7 @@ from langgraph.types import Command, interrupt
 from knowgate.guard import (
     InputLimits,
 )
+from knowgate.guard.contracts import View
 from tests.adapters.langchain.agents import (
     agent,
     asking,
@@ -220,3 +221,15 @@ async def test_text_beside_a_search_is_left_out(blocks: bool, asynchronous: bool
     assert "Paris" not in str(state["messages"])
     assert state["messages"][-1].text == "Sorry."
     assert await streamed(made(), asking("a question"), asynchronous) == ["Sorry."]
+
+
+@BOTH
+async def test_a_conflict_is_shown_with_all_views(asynchronous: bool) -> None:
+    views = {"a grounded one": (View("nine", (0,)), View("ten", (1,)))}
+    made, model = agent(Setting(views=views))
+
+    state = await run(made, asking("a grounded one"), asynchronous)
+
+    assert "According to passage 3: ten" in state["messages"][-1].text
+    assert state["guard_decision"]["reason"] == "conflict_shows_both"
+    assert len(model.said) == 1

@@ -18,6 +18,7 @@ from knowgate.adapters.langchain import ChatLimits, ChatModelLM
 from knowgate.adapters.langchain._calls import TokenUsage
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.contracts import PartialGenerationsError
+from knowgate.guard.errors import LanguageModelTimeoutError
 from knowgate.guard.signals.confidence import SampledConsistency
 from tests.adapters.langchain.fakes import TalkingModel
 
@@ -183,6 +184,18 @@ async def test_a_reply_that_does_not_tell_its_tokens_is_a_call_without_any() -> 
     assert text.usage == TokenUsage(calls=1)
 
 
+def test_failed_attempts_are_calls_too() -> None:
+    lm = ChatModelLM(
+        TalkingModel(speak=failing_from(1, lambda: StatusError(500))),
+        limits=ChatLimits(first_wait=0, max_attempts=3),
+    )
+
+    with pytest.raises(LanguageModelError):
+        lm.generate(["q"])
+
+    assert lm.usage == TokenUsage(calls=3)
+
+
 @pytest.fixture
 def cache() -> Iterator[None]:
     set_llm_cache(InMemoryCache())
@@ -297,6 +310,39 @@ async def test_a_provider_that_is_down_is_not_asked_for_every_prompt(asynchronou
 
     assert [len(row) for row in caught.value.generations] == [1, 1] + [0] * 38
     assert len(model.record.prompts) == 2 + 3 * 2
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_many_questions_keep_theirs_when_one_of_them_fails(asynchronous: bool) -> None:
+    def speak(prompt: str) -> str:
+        if "late" in prompt:
+            raise TimeoutError
+        return "Paris"
+
+    lm = ChatModelLM(TalkingModel(speak=speak), limits=ChatLimits(max_attempts=1))
+    estimator = SampledConsistency(lm)
+    questions = ["one", "the late one", "another"]
+
+    if asynchronous:
+        found = await estimator.aestimate_many(questions, on_error="return")
+    else:
+        found = estimator.estimate_many(questions, on_error="return")
+
+    assert found[0] == found[2] == estimator.estimate("one")
+    assert isinstance(found[1], LanguageModelTimeoutError)
+    assert lm.usage.calls == 2 * (1 + 7) + 1 + (1 + 7)
+
+
+def test_the_providers_log_probabilities_can_settle_a_question_without_samples() -> None:
+    tokens = [{"token": "Par", "logprob": -0.01}, {"token": "is", "logprob": -0.02}]
+    said = AIMessage("Paris", response_metadata={"logprobs": {"content": tokens}})
+    lm = ChatModelLM(TalkingModel(speak=lambda prompt: said))
+
+    found = SampledConsistency(lm).estimate("q")
+
+    assert found.samples_drawn == 0
+    assert found.value == pytest.approx(0.9704455)
+    assert lm.usage.calls == 1
 
 
 # -- log-probabilities -----------------------------------------------------------------

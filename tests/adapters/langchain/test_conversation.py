@@ -20,12 +20,13 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from knowgate.adapters.langchain import (
     Conversation,
     GuardedAnswer,
+    RetrievalError,
     SmallTalk,
 )
 from knowgate.adapters.langchain._conversation import history_text, small_talk_pattern
 from knowgate.guard import Decision, InputError, Reason, Route
 from knowgate.guard.prompts import Prompt
-from tests.adapters.langchain.fakes import WAYS, RunsHandler, Setting, collector
+from tests.adapters.langchain.fakes import CONTEXT_PROMPT, WAYS, RunsHandler, Setting, collector
 from tests.adapters.langchain.test_guarded_rag_ways import essence
 from tests.support.deadlines import awith_enough_time, with_enough_time
 
@@ -436,6 +437,21 @@ def test_small_talk_without_a_reply_or_model_is_rejected() -> None:
             conversation=Conversation(small_talk=SmallTalk()),
             with_context=RunnableLambda(lambda given: "x"),
         )
+
+
+def test_a_retriever_that_fails_on_a_rewritten_question_abstains() -> None:
+    def broken(question: str) -> Any:
+        raise RetrievalError("gone")
+
+    chain = Setting(
+        retriever=RunnableLambda(broken),
+        conversation=Conversation(rewriter()[1]),
+        with_context=CONTEXT_PROMPT | FakeListChatModel(responses=["x"]),
+    ).chain
+
+    answer = chain.invoke(FOLLOW_UP)
+
+    assert answer.decision.reason is Reason.RETRIEVAL_FAILED
 
 
 def test_a_graph_keeps_the_conversation_as_messages() -> None:

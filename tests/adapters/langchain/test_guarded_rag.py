@@ -9,7 +9,7 @@ from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableLambda
 
 from knowgate.adapters.langchain import AbstainedError, GuardedAnswer, GuardedRAG, Replies
-from knowgate.guard import InputError, Reason, Route
+from knowgate.guard import InputError, QuestionError, Reason, Route
 from tests.adapters.langchain.fakes import DOCUMENTS, Setting, collector
 
 
@@ -113,6 +113,11 @@ def test_an_unreadable_question_is_abstained_from_without_retrieval(question: An
 
     assert answer.decision.reason is inside.decision.reason is Reason.INVALID_INPUT
     assert setting.asked == []
+
+
+def test_an_unreadable_question_is_raised_where_the_guard_was_told_to_raise() -> None:
+    with pytest.raises(QuestionError):
+        Setting(on_error="raise").chain.invoke("")
 
 
 def test_lone_surrogates_reach_neither_retriever_nor_prompt() -> None:

@@ -41,6 +41,16 @@ def test_a_conflict_is_shown_with_all_views_and_nothing_is_generated() -> None:
     assert setting.counted("conflict_shows_both") == 1
 
 
+def test_in_shadow_mode_a_conflict_changes_nothing() -> None:
+    views = {"grounded": (View("nine", (0,)), View("ten", (1,)))}
+    setting = Setting(views=views, mode="shadow")
+
+    answer = setting.chain.invoke("grounded")
+
+    assert answer.decision.reason is Reason.CONFLICT_SHOWS_BOTH
+    assert answer.answer == "from context: grounded"
+
+
 def test_sources_are_named_by_title_then_source_then_number() -> None:
     passages = [
         Document("a", metadata={"source": "hours.pdf", "title": "Opening \n hours"}),

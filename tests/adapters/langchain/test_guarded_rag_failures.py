@@ -55,6 +55,15 @@ async def test_observers_are_told_of_a_failing_retriever_as_of_any_decision(mode
     assert setting.counted("retrieval_failed") == 3
 
 
+async def test_a_failing_retriever_can_be_raised() -> None:
+    setting = Setting(on_retriever_error="raise")
+
+    with pytest.raises(OSError, match="no route"):
+        await setting.chain.ainvoke("broken")
+    with pytest.raises(OSError, match="no route"):
+        setting.chain.invoke("broken")
+
+
 def test_a_failing_retriever_is_raised_in_shadow_mode_and_counted() -> None:
     setting = Setting(mode="shadow")
 
@@ -219,6 +228,21 @@ def test_a_question_that_is_too_long_is_not_looked_up() -> None:
     assert "shorter question" in answer.answer
     assert setting.asked == []
     assert setting.counted("input_too_large") == 1
+
+
+@pytest.mark.parametrize("way", ["invoke", "stream", "batch"])
+def test_a_scorer_that_returns_nan_is_abstained_from(way: str) -> None:
+    setting = Setting(default_score=float("nan"))
+
+    if way == "invoke":
+        answer = setting.chain.invoke("who knows")
+    elif way == "stream":
+        [answer] = setting.chain.stream("who knows")
+    else:
+        [answer] = setting.chain.batch(["who knows"])
+
+    assert answer.decision.reason is Reason.RELEVANCE_FAILED
+    assert answer.abstained
 
 
 async def test_many_threads_and_tasks_share_one_chain() -> None:

@@ -19,7 +19,8 @@ from pydantic import BaseModel
 from knowgate.adapters.langchain import GuardedAnswer
 from knowgate.guard import Decision, Reason, Route
 from knowgate.guard.contracts import Answerability, Premise, View
-from tests.adapters.langchain.fakes import WAYS, Setting
+from tests.adapters.langchain.fakes import CONTEXT_PROMPT, WAYS, Setting, TalkingModel
+from tests.adapters.langchain.test_guarded_rag_ways import essence
 
 DECISION = Decision(
     route=Route.FOLLOW_CONTEXT,
@@ -72,6 +73,26 @@ async def test_an_output_is_passed_through_unchanged(way: Any, output: Any, text
     assert answer.output == output
     assert type(answer.output) is type(output)
     assert answer.answer == text
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+async def test_usage_and_tool_calls_of_a_chat_model_arrive(way: Any) -> None:
+    model = TalkingModel(
+        speak=lambda prompt: AIMessage("One two", usage_metadata=USAGE, tool_calls=[CALL])
+    )
+    [answer] = await way(Setting(with_context=CONTEXT_PROMPT | model).chain, ("grounded",))
+
+    assert isinstance(answer.output, AIMessage)
+    assert (answer.output.usage_metadata, answer.output.tool_calls) == (USAGE, [CALL])
+    assert answer.answer == answer.output.text == "One two"
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+async def test_an_abstention_has_no_output(way: Any) -> None:
+    [answer] = await way(Setting().chain, ("who knows",))
+
+    assert answer.abstained
+    assert answer.output is None
 
 
 def test_a_replaced_abstention_of_the_model_has_no_output() -> None:
@@ -200,3 +221,24 @@ def test_a_pydantic_output_keeps_its_type_in_a_checkpoint() -> None:
     answer = GuardedAnswer("x", DECISION, output=PARIS)
 
     assert serializer.loads_typed(serializer.dumps_typed(answer)).output == PARIS
+
+
+def test_a_graph_checkpoints_answers_of_the_chain(caplog: pytest.LogCaptureFixture) -> None:
+    graph = pytest.importorskip("langgraph.graph")
+    memory = pytest.importorskip("langgraph.checkpoint.memory")
+    jsonplus = pytest.importorskip("langgraph.checkpoint.serde.jsonplus")
+    chain = Setting().chain
+    builder = graph.StateGraph(dict)
+    builder.add_node("ask", lambda state: {"answer": chain.invoke(state["question"])})
+    builder.add_edge(graph.START, "ask")
+    serializer = jsonplus.JsonPlusSerializer(allowed_msgpack_modules=[GuardedAnswer, Decision])
+    app = builder.compile(checkpointer=memory.InMemorySaver(serde=serializer))
+    config = {"configurable": {"thread_id": "1"}}
+
+    with caplog.at_level(logging.WARNING):
+        said = app.invoke({"question": "grounded"}, config)["answer"]
+        kept = app.get_state(config).values["answer"]
+
+    assert caplog.text == ""
+    assert essence(kept) == essence(said)
+    assert kept.decision.route is Route.FOLLOW_CONTEXT

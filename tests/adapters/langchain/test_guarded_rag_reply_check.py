@@ -87,6 +87,16 @@ async def test_a_refusal_gives_way_to_the_configured_reply_where_that_is_asked_f
     assert {answer.decision.reason for answer in answers} == {Reason.SUFFICIENT_CONTEXT}
 
 
+async def test_in_shadow_mode_a_refusal_is_flagged_and_stays() -> None:
+    setting = Setting(
+        with_context=REFUSES, check_reply=declines, replace_abstentions=True, mode="shadow"
+    )
+
+    answers = await _in_every_unstreamed_way(setting.chain, "grounded")
+
+    assert {(a.answer, a.reply_abstained) for a in answers} == {("I do not know that.", True)}
+
+
 async def test_a_refusal_raises_where_abstentions_do_and_refusals_are_replaced() -> None:
     chain = Setting(
         with_context=REFUSES, check_reply=declines, replace_abstentions=True, raise_on_abstain=True

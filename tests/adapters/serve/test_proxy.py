@@ -389,6 +389,19 @@ async def test_the_models_are_those_that_the_upstream_lists() -> None:
     assert len(model.bodies) == 1
 
 
+@FAULTS
+async def test_failures_of_the_upstream_are_typed_where_it_lists_its_models(
+    monkeypatch: pytest.MonkeyPatch, fault: Any, status: int, code: str, attempts: int
+) -> None:
+    monkeypatch.setattr("knowgate.adapters.serve._upstream._FIRST_WAIT", lambda state: 0)
+    model = Model()
+    model.fault = fault
+    found = await models_of(make_app(model=model, upstream_retries=1))
+    assert (found.status_code, found.json()["error"]["code"]) == (status, code)
+    assert len(model.bodies) == attempts
+    assert "user" not in found.text
+
+
 async def test_an_upstream_that_hangs_is_given_up() -> None:
     async def hanging(request: httpx.Request) -> httpx.Response:
         await asyncio.sleep(60)
@@ -548,6 +561,14 @@ async def test_a_stream_without_json_passes_unchanged(pieces: list[bytes]) -> No
 
     found = [piece async for piece in marked(source(), {"a": 1})]
     assert b"".join(found) == b"".join(pieces)
+
+
+async def test_lines_of_windows_end_events_too() -> None:
+    async def source() -> AsyncIterator[bytes]:
+        yield b'data: {"b": 2}\r\n\r\ndata: rest'
+
+    found = b"".join([piece async for piece in marked(source(), {"a": 1})])
+    assert found == b'data: {"b":2,"knowgate":{"a":1}}\n\ndata: rest'
 
 
 async def test_an_own_prompt_takes_the_place_of_the_bundled_one() -> None:

@@ -24,6 +24,7 @@ from tests.calibration.monitoring.populations import (
     Question,
     asked,
     calibrated_policy,
+    histogram,
     questions,
 )
 from tests.support.guards import guard_with, policy_with
@@ -74,6 +75,17 @@ async def test_a_guard_tells_it_every_decision_in_all_four_forms() -> None:
     assert (report.abstention.rate.value, report.abstention.rate.n) == (0.6, 5)
     assert report.drift.signals[0].n == 5
     assert "too few" in report.words
+
+
+def test_traffic_like_the_calibration_questions_raises_no_alarm() -> None:
+    policy = calibrated_policy()
+    report = told(monitored(policy), decisions(policy, 1, 1300)).report()
+
+    assert (report.decisions, report.complete, report.alarms) == (1300, True, ())
+    assert report.drift.decisions == 400
+    assert report.abstention.baseline is not None
+    assert "no drift seen" in report.words
+    assert "no change seen" in report.words
 
 
 def test_drift_and_a_changed_abstention_rate_are_told() -> None:
@@ -190,6 +202,28 @@ def test_a_late_rise_of_the_risk_is_seen_though_the_beginning_was_good() -> None
     assert not report.risks["all"].alarm
     monitor.reset()
     assert monitor.report().risk_rise is None
+
+
+def test_feedback_at_differing_rates() -> None:
+    monitor = monitored(least_rate=0.5)
+    monitor.feedback("answer", False, rate=0.5)
+    monitor.feedback("answer", None, rate=0.5)
+    state = monitor.report().risks["answer"]
+    assert (state.estimate.value, state.estimate.n, state.labels) == (1.0, 2, 1)
+
+
+def test_a_guarantee_of_leave_one_out_pass_rates_is_not_held_against_replies() -> None:
+    policy = calibrated_policy()
+    left_out = {"relevance.in_kb": histogram([0.5]), "relevance.left_out": histogram([0.5])}
+    policy = policy.model_copy(update={"histograms": left_out})
+
+    monitor = monitored(policy)
+
+    assert monitor.report().risks == {}
+    with pytest.raises(InputError, match="no risk is watched"):
+        monitor.feedback("answer", True)
+    assert monitored(policy, risk=0.2).report().risks["all"].risk == 0.2
+    assert monitored(policy_with()).report().risks == {}
 
 
 def test_reset_begins_anew() -> None:

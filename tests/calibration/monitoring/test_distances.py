@@ -139,6 +139,23 @@ def test_a_mixture_of_both_calibration_kinds_is_no_drift_and_its_share_is_found(
     assert covered / draws >= 0.9
 
 
+def test_what_no_mixture_explains_is_drift() -> None:
+    rng = np.random.default_rng(0)
+    first, second = histogram(rng.beta(5, 2, 300)), histogram(rng.beta(2, 4, 300))
+
+    found = compare_with_mixture(first, second, histogram(rng.beta(30, 30, 500)).counts)
+
+    assert found.psi.p_value == found.ks.p_value == pytest.approx(1 / 500)
+
+
+@pytest.mark.parametrize(("live", "share"), [((30, 10), 1.0), ((10, 30), 0.0), ((20, 20), 0.5)])
+def test_the_share_of_two_bins_by_hand(live: tuple[int, int], share: float) -> None:
+    # Two bins determine the mixture: .75 x + .25 (1 - x) is the first bin's live share.
+    found = compare_with_mixture(two_bins(300, 100), two_bins(100, 300), live, draws=99)
+
+    assert found.share.value == pytest.approx(share, abs=0.01)
+
+
 def test_the_interval_of_the_share_by_hand() -> None:
     found = compare_with_mixture(two_bins(300, 100), two_bins(100, 300), (200, 200), draws=9)
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.monitoring import DecisionMonitor, DriftReport, calibration_histograms
+from knowgate.calibration.monitoring._distance import _replayed, bin_of
 from knowgate.calibration.monitoring._drift import DriftVerdict
-from knowgate.guard import InputError, Policy
+from knowgate.guard import Fingerprint, InputError, Policy, Route
 from knowgate.guard.policy import Histogram
+from knowgate.guard.routing import Signals, decide_route
 from tests.calibration.monitoring.populations import (
+    EDGES,
     Question,
     asked,
     calibrated_policy,
@@ -23,6 +30,14 @@ from tests.support.guards import policy_with
 
 def verdicts(policy: Policy, live: list[Question]) -> list[DriftVerdict]:
     return [signal.verdict for signal in DriftReport.of(policy, live).signals]
+
+
+def test_a_value_falls_into_the_bin_that_numpy_puts_it_in() -> None:
+    values = [0.0, 0.05, 0.1, 0.15, 0.3, 0.7, 0.95, 1.0, *np.random.default_rng(0).random(500)]
+    counts = np.zeros(20)
+    for value in values:
+        counts[bin_of(EDGES, value)] += 1
+    assert counts.tolist() == np.histogram(values, EDGES)[0].tolist()
 
 
 def test_the_histograms_of_a_policy_by_hand() -> None:
@@ -67,6 +82,16 @@ def test_histograms_by_hand_that_cannot_be_used_are_refused_before_any_traffic(
         DriftReport.of(policy, [])
     with pytest.raises(InputError, match=words):
         DecisionMonitor(policy, metrics=False)
+
+
+@pytest.mark.parametrize("names", [("relevance",), ("relevance.in_kb", "relevance.left_out")])
+def test_the_smallest_level_can_still_be_reached(names: tuple[str, ...]) -> None:
+    one = Histogram(edges=(0.0, 0.5, 1.0), counts=(10, 300))
+    policy = policy_with(histograms=dict.fromkeys(names, one))
+
+    report = DriftReport.of(policy, [Question(0.1, 0.1)] * 200, alpha=0.001)
+
+    assert report.signals[0].verdict is DriftVerdict.DRIFTED
 
 
 def test_confidence_is_compared_with_the_questions_it_is_asked_for() -> None:
@@ -149,3 +174,30 @@ def test_equal_input_gives_an_equal_report_that_json_holds() -> None:
     first, second = (DriftReport.of(policy, live) for _ in range(2))
     assert first == second
     assert json.loads(json.dumps(first.to_dict(), allow_nan=False)) == first.to_dict()
+
+
+@given(
+    st.none() | st.floats(0, 1),
+    st.none() | st.floats(0, 1),
+    st.none() | st.sampled_from([0.0, 0.3, 0.7, 1.0, math.nan]),
+    st.none() | st.sampled_from([0.0, 0.3, 0.7, 1.0, math.nan]),
+    st.booleans(),
+)
+def test_the_quick_replay_of_the_common_case_is_the_replay(
+    follow_from: float | None,
+    answer_from: float | None,
+    relevance: float | None,
+    confidence: float | None,
+    may_answer: bool,
+) -> None:
+    routes = tuple(Route) if may_answer else (Route.FOLLOW_CONTEXT, Route.ABSTAIN)
+    policy = Policy(
+        scorer=Fingerprint(kind="lexical"),
+        relevance_threshold=follow_from,
+        confidence_threshold=answer_from,
+        allowed_routes=routes,
+    )
+    record = CalibrationRecord("q", relevance, confidence, None, None)
+    signals = Signals.replay(policy, relevance, confidence)
+    expected = (signals.confidence, decide_route(policy, signals).route is Route.ABSTAIN)
+    assert _replayed(policy, record) == expected

@@ -120,6 +120,14 @@ def test_the_interval_of_a_baseline_by_hand() -> None:
     assert found.high == 1.0
 
 
+def test_a_baseline_without_events_never_alarms_by_standing_still() -> None:
+    detector = RateChangeDetector.from_counts(0, 1000, run_length=50)
+    for _ in range(500):
+        detector.observe(False)
+    assert detector.alarm is None
+    assert detector.log_evidence("down") == 0.0
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.booleans(), max_size=80), st.integers(0, 20))
 def test_a_saved_detector_goes_on_as_if_nothing_had_happened(

@@ -147,6 +147,25 @@ def test_labels_picked_at_known_rates_give_the_risk_of_all_replies() -> None:
     assert covered >= 36
 
 
+def test_weighted_evidence_at_the_bound_keeps_delta() -> None:
+    delta, rate, risk, alarms = 0.1, 0.25, 0.1, 0
+    values = np.array([0.0, 1 / rate])
+    for seed in range(6):
+        evidence = log_evidence_above(values, streams(seed, risk * rate, 50, 2000), risk)
+        alarms += int((evidence.max(axis=1) >= -math.log(delta)).sum())
+    assert alarms / 300 <= delta + 2 * math.sqrt(delta * (1 - delta) / 300)
+
+
+def test_an_alarm_stays_whatever_comes_after() -> None:
+    monitor = RiskMonitor(0.1, 0.1)
+    for wrong in [True] * 10 + [False] * 500:
+        monitor.observe(wrong)
+    assert monitor.alarm
+    assert monitor.alarmed_at is not None
+    assert monitor.alarmed_at <= 10
+    assert monitor.log_evidence < 0
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from([0.25, 0.5, 1.0])), max_size=60))
 def test_a_saved_monitor_goes_on_as_if_nothing_had_happened(
@@ -161,6 +180,25 @@ def test_a_saved_monitor_goes_on_as_if_nothing_had_happened(
     assert saved.log_evidence == kept.log_evidence
     assert saved.estimate == kept.estimate
     assert saved.alarmed_at == kept.alarmed_at
+
+
+def test_labels_and_rates_that_cannot_be_are_refused_and_leave_no_trace() -> None:
+    monitor = RiskMonitor(0.1, 0.1, least_rate=0.5)
+    before = monitor.to_dict()
+    for wrong, rate in ((1, 1.0), (True, 0.4), (True, 1.1), (True, math.nan), (False, True)):
+        with pytest.raises(InputError):
+            monitor.observe(wrong, rate=rate)  # type: ignore[arg-type]
+    assert monitor.to_dict() == before
+
+
+def test_ever_new_rates_are_refused_so_memory_stays_bounded() -> None:
+    monitor = RiskMonitor(0.1, 0.1, least_rate=0.1)
+    for i in range(64):
+        monitor.observe(True, rate=1 - i / 100)
+    with pytest.raises(InputError, match="64 different sampling rates"):
+        monitor.observe(True, rate=0.123)
+    monitor.observe(True, rate=1.0)
+    assert monitor.labels == 65
 
 
 @pytest.mark.parametrize(
@@ -180,3 +218,18 @@ def test_a_broken_state_is_refused(change: dict[str, Any]) -> None:
     monitor.observe(True)
     with pytest.raises(InputError):
         RiskMonitor.from_dict({**monitor.to_dict(), **change})
+
+
+def test_a_reply_that_was_certain_to_be_picked_is_not_taken_for_right() -> None:
+    monitor = RiskMonitor(0.1, least_rate=0.5)
+    with pytest.raises(InputError, match="certain to be picked"):
+        monitor.skip(rate=1.0)
+    assert monitor.replies == 0
+
+
+def test_an_alarm_at_a_reply_that_was_never_reported_is_refused() -> None:
+    monitor = RiskMonitor(0.1)
+    monitor.observe(True)
+    for place in (0, 2):
+        with pytest.raises(InputError, match="alarmed_at"):
+            RiskMonitor.from_dict({**monitor.to_dict(), "alarmed_at": place})

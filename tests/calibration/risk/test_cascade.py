@@ -100,6 +100,20 @@ def fit(records: list[CalibrationRecord]) -> Fit:
     return fitted(records, on_failure="cheap")
 
 
+def test_the_policy_decides_by_one_threshold(fit: Fit, records: list[CalibrationRecord]) -> None:
+    band, policy = fit.cascade, fit.policy
+    assert band is not None
+    assert band.rule is not None
+    assert band.fallback is not None
+    assert policy.scorer == band.rule.fingerprint(CHEAP, COSTLY)
+    assert (policy.scorer.kind, policy.aggregator) == ("cascade", "joint")
+    assert 0.05 < band.asked < 0.95
+    for served in band.applied(records):
+        relevance = policy.relevance_calibrator.apply(served.relevance or 0.0)
+        passes = (served.relevance or 0.0) >= band.rule.threshold
+        assert (policy.route(relevance, None) is Route.FOLLOW_CONTEXT) is passes
+
+
 def test_it_lets_more_answers_through_than_the_cheap_scorer_alone(
     fit: Fit, records: list[CalibrationRecord]
 ) -> None:

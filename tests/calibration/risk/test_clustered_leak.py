@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
@@ -95,6 +97,21 @@ def test_counting_each_question_breaks_the_promise_too_often() -> None:
 
     assert (binom.cdf(errors, 160, 0.1) <= DELTA).mean() > LIMIT
     assert certified(shares, 0.1).mean() <= LIMIT
+
+
+@settings(derandomize=True, deadline=None, max_examples=15)
+@given(st.lists(st.integers(1, 6), min_size=12, max_size=40), st.data())
+def test_a_higher_threshold_never_has_a_larger_p_value(
+    sizes: list[int], data: st.DataObject
+) -> None:
+    rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
+    scores = [rng.normal(rng.normal(), 1.0, size) for size in sizes]
+    thresholds = np.sort(np.concatenate(scores))[::-1]
+    shares = np.asarray([[(row >= t).mean() for row in scores] for t in thresholds])
+
+    p_values = leak_p_values(np.asarray(sizes, dtype=np.float64), 0.2, DELTA)(shares)
+
+    assert (np.diff(p_values) >= 0.0).all()
 
 
 def test_many_passages_are_tested_by_their_mean_share() -> None:

@@ -75,6 +75,20 @@ def test_the_cheapest_threshold_by_hand(leak: float, abstention: float, passing:
     assert [raw for raw in range(7) if _passes(policy, raw)] == passing
 
 
+def test_a_larger_share_of_missing_answers_weighs_leaks_more() -> None:
+    records = _records([2, 4, 5, 6], [0, 1, 2, 3])
+    many = _fitted(records, Costs(1, 3, missing_share=0.9)).policy
+
+    assert not _passes(many, 3)
+    assert "0.9 of the questions without an answer" in many.note
+
+
+def test_where_everything_leaks_it_is_cheapest_to_let_nothing_pass() -> None:
+    policy = _fitted(_records([0.0, 1.0], [2.0, 3.0]), Costs(9)).policy
+
+    assert policy.relevance_threshold is None
+
+
 @settings(max_examples=150, deadline=None)
 @given(_SCORES, _SCORES, st.floats(0.05, 20), st.floats(0.05, 0.95))
 def test_no_other_threshold_costs_less_on_the_same_questions(

@@ -21,7 +21,8 @@ from knowgate.calibration.risk import (
     fit_policy,
 )
 from knowgate.calibration.risk._certificate import GroupCounts, hoeffding_bentkus_p_value
-from knowgate.guard import Guarantee, Policy
+from knowgate.guard import Guarantee, Policy, PolicyError
+from knowgate.offline_eval.policies import CalibrationSet, calibrate_records
 
 DELTA = 0.1
 PATH = (PathPoint(0.5, None),)
@@ -81,6 +82,14 @@ def test_the_p_value_by_hand() -> None:
     )
 
 
+def test_questions_of_one_group_are_no_evidence_of_each_other() -> None:
+    wrong = np.zeros((10, 50), dtype=bool)
+
+    assert _guarantee(_records(wrong, grouped=False), 0.1).certified
+    assert not _guarantee(_records(wrong), 0.1).certified
+    assert not _guarantee(_records(wrong), 0.1, path=PATH).certified
+
+
 def test_the_larger_one_of_the_tests_by_question_and_by_group_decides() -> None:
     # Forty small groups that go well, and a large one of which half goes wrong.
     records = _records(np.zeros((40, 1), dtype=bool))
@@ -112,6 +121,27 @@ def test_whatever_the_correlation_a_broken_bound_is_rarely_certified(
     assert false <= draws * DELTA + 2 * math.sqrt(draws * DELTA * (1 - DELTA))
 
 
+def test_the_public_path_promises_the_same() -> None:
+    draws, false = 15, 0
+    for seed in range(draws):
+        records = tuple(_records(_alike(30, 20, 0.1001, 1.0, seed)))
+        found = calibrate_records(CalibrationSet(records, "drawn"), 0.1, delta=DELTA)
+        assert found.policy.guarantee is not None
+        false += found.policy.guarantee.certified
+
+    assert false <= draws * DELTA + 2 * math.sqrt(draws * DELTA * (1 - DELTA))
+
+
+def test_without_groups_the_test_is_the_binomial_tail() -> None:
+    wrong = np.zeros((100, 1), dtype=bool)
+    wrong[:3] = True
+
+    for grouped in (False, True):  # a group of one question is a question
+        [risk] = _guarantee(_records(wrong, grouped=grouped), 0.1, path=PATH).risks
+        assert risk.p_value == pytest.approx(binomial_p_value(3, 100, 0.1))
+        assert risk.groups == ()
+
+
 @pytest.mark.parametrize(
     "risk",
     [
@@ -131,6 +161,15 @@ def test_a_stored_guarantee_bears_out_its_groups(risk: Risk) -> None:
     assert Policy.parse(json.loads(policy.to_json()), where="policy.json") == policy
 
 
+def test_groups_that_were_changed_are_rejected() -> None:
+    policy = fit_policy(_records(_alike(60, 3, 0.05, 0.5, 0)), 0.3, delta=DELTA).policy
+    for place in range(3):
+        stored = json.loads(policy.to_json())
+        stored["guarantee"]["risks"][0]["groups"][0][place] += 1
+        with pytest.raises(PolicyError):
+            Policy.parse(stored, where="policy.json")
+
+
 def test_the_bound_of_a_coverage_is_the_smallest_that_both_tests_bear_out() -> None:
     guarantee = _guarantee(_records(_alike(60, 3, 0.1, 0.5, 1)), Coverage(0.5))
 
@@ -142,3 +181,11 @@ def test_the_bound_of_a_coverage_is_the_smallest_that_both_tests_bear_out() -> N
     assert hoeffding_bentkus_p_value(total, groups, risk.bound) <= level
     assert hoeffding_bentkus_p_value(total, groups, risk.bound - 0.001) > level
     assert binomial_p_value(int(risk.loss), risk.n, risk.bound) <= level
+
+
+def test_how_many_more_questions_help_counts_groups() -> None:
+    guarantee = _guarantee(_records(np.zeros((10, 50), dtype=bool)), 0.1)
+
+    # Ten groups of fifty are far from the 22 that an error-free run takes.
+    assert guarantee.more_questions is not None
+    assert guarantee.more_questions >= 12 * 50

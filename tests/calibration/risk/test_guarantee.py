@@ -20,6 +20,7 @@ from knowgate.calibration.risk import (
     learn_path,
 )
 from knowgate.calibration.risk._certificate import binomial_p_values, let_through_wrongly
+from knowgate.calibration.risk._learned_path import _corrected
 from knowgate.calibration.risk._risks import LEARN_PATH
 from tests.calibration.risk.populations import (
     Draw,
@@ -103,6 +104,29 @@ def test_the_bound_holds_whatever_the_signals_are_worth(population: Population) 
 @pytest.mark.parametrize("n", [300, 1000])
 def test_the_bound_holds_where_the_highest_scores_are_wrong(n: int) -> None:
     assert _share_broken(highest_wrong, n, 0.1, draws=1000) <= _allowed(1000)
+
+
+@pytest.mark.slow
+def test_where_the_highest_scores_are_wrong_the_path_begins_at_laxer_points() -> None:
+    truth, coverages = _truth(highest_wrong), []
+    for draw in range(20):
+        records = highest_wrong(1000, np.random.default_rng((draw, 1000))).records()
+        coverages.append(truth.outcome_of(fit_policy(records, risk=0.1, delta=DELTA).policy)[0])
+
+    # .11 where the path began at its strictest point; the best threshold has .58.
+    assert float(np.mean(coverages)) >= 0.25
+
+
+def test_a_forecast_gives_way_to_what_contradicts_it() -> None:
+    risk, counted = np.asarray([0.1, 0.1]), np.asarray([100.0, 400.0])
+
+    # 16 wrong of 100 are (16 − 10)² / (100 · .1 · .9) = 4 squared standard errors: by chance.
+    by_chance = _corrected(risk, np.asarray([16.0, 40.0]), counted)
+    # 22 are 16: the model counts for 100 / 16 and 400 / 16 questions.
+    contradicted = _corrected(risk, np.asarray([22.0, 40.0]), counted)
+
+    assert by_chance == pytest.approx([(16 + 4) / (100 + 40), 0.1])
+    assert contradicted == pytest.approx([(22 + 0.625) / (100 + 6.25), 0.1])
 
 
 def test_a_given_path_is_tested_on_all_questions_and_keeps_the_bound() -> None:

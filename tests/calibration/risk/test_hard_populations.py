@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import Evidence, PathPoint, RiskTarget, certify, fit_policy
 from knowgate.guard import Policy, Route
+from tests.calibration.risk.populations import diagonal_path
 
 Floats = NDArray[np.float64]
 # Relevance, confidence, P(context right), P(memory right), conflict (NaN: not measured).
@@ -128,6 +129,17 @@ def test_per_route_no_route_breaks_the_bound(population: Population) -> None:
             records, risk=RiskTarget.of_errors(RISK, per_route=True), delta=DELTA
         ).policy
         broken += max(_risks(policy, truth)) > RISK
+    assert broken / draws <= _allowed(draws)
+
+
+@pytest.mark.parametrize("population", [all_alike, zero_or_one])
+def test_points_passed_over_on_a_given_path_break_no_bound(population: Population) -> None:
+    truth = population(20_000, np.random.default_rng(1))
+    draws, broken = 40, 0
+    for draw in range(draws):
+        records = _records(population, 60, np.random.default_rng((draw, 5)))
+        policy = fit_policy(records, risk=RISK, delta=DELTA, path=diagonal_path()).policy
+        broken += _risks(policy, truth)[0] > RISK
     assert broken / draws <= _allowed(draws)
 
 

@@ -17,8 +17,8 @@ from scipy.stats import norm
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration._statistics import errors_allowed, questions_needed
 from knowgate.calibration.risk import Fit, Leak, PolicyBinding, fit_policy
-from knowgate.guard import Fingerprint, Policy, Route
-from knowgate.guard.policy import Guarantee
+from knowgate.guard import Fingerprint, Policy, PolicyError, Route
+from knowgate.guard.policy import Guarantee, IdentityCalibrator
 
 _SCORER = Fingerprint(kind="fake")
 _FLOATS = st.one_of(
@@ -87,6 +87,23 @@ def test_too_few_questions_give_a_policy_that_always_abstains_and_says_so() -> N
     assert _fit([0.9] * needed, [0.1] * needed, risk=0.1).relevance_threshold is not None
 
 
+def test_failed_questions_are_no_evidence() -> None:
+    measured, failed = _numbers(60, 0.3, 2), [None] * 100
+    in_kb = _numbers(160, 0.8, 3)
+
+    policy = _fit(in_kb, [*measured, *failed])
+
+    assert policy.guarantee is not None
+    assert policy.guarantee.n == 60
+
+
+def test_a_retrieval_miss_still_counts_as_a_question_that_must_not_pass() -> None:
+    policy = _fit([None] * 40, _numbers(40, 0.3, 4))
+
+    assert policy.guarantee is not None
+    assert policy.guarantee.n == 40
+
+
 def test_all_questions_of_a_passage_count_and_the_passage_is_the_unit() -> None:
     scores = _numbers(200, 0.3, 5)
 
@@ -98,6 +115,38 @@ def test_all_questions_of_a_passage_count_and_the_passage_is_the_unit() -> None:
     assert "each passage's share of questions" in policy.guarantee.method
     # What cannot be certified from the passages is not certified from their questions.
     assert _fit(scores, scores, group_size=20, risk=0.1).relevance_threshold is None
+
+
+def test_questions_that_all_go_alike_count_as_one_of_them() -> None:
+    scores = _numbers(60, 0.3, 9)
+    alike = [score for score in scores for _ in range(4)]
+
+    one_each = _fit([None] * 60, scores).guarantee
+    policy = _fit([None] * 240, alike, group_size=4).guarantee
+
+    assert one_each is not None
+    assert policy is not None
+    # Exactly as many as where each passage has one question.
+    assert (one_each.errors, policy.errors) == (7, 4 * 7)
+
+
+def test_the_hash_knows_every_field_but_not_the_order() -> None:
+    a, b = (
+        list(CalibrationRecord.leave_one_out_pair(q, 0.5, left, group="g"))
+        for q, left in (("1", None), ("2", 0.25))
+    )
+
+    def sha256(records: list[CalibrationRecord]) -> str | None:
+        return _fitted(records, risk=0.2).policy.calibration_set_sha256
+
+    assert sha256(a + b) == sha256(b + a)
+    for other in (
+        CalibrationRecord.leave_one_out_pair("1x", 0.5, None, group="g"),
+        CalibrationRecord.leave_one_out_pair("1", 0.5, None, group="h"),
+        CalibrationRecord.leave_one_out_pair("1", 0.6, None, group="g"),
+        CalibrationRecord.leave_one_out_pair("1", 0.5, 0.0, group="g"),
+    ):
+        assert sha256([*other, *b]) != sha256(a + b)
 
 
 def test_the_certificate_tells_the_test_of_every_threshold() -> None:
@@ -116,6 +165,12 @@ def test_the_certificate_tells_the_test_of_every_threshold() -> None:
     assert fit.certificate.points[chosen].wrong == fit.policy.guarantee.errors
     assert [point.point for point in fit.certificate.points] == list(fit.path)
     assert fit.certificate.points[chosen + 1].p_value > 0.1
+
+
+def test_relevance_that_is_nan_counts_as_failed() -> None:
+    nan_is_none = _fit([0.9] * 30, [math.nan] * 5 + [0.1] * 25)
+
+    assert nan_is_none == _fit([0.9] * 30, [None] * 5 + [0.1] * 25)
 
 
 @pytest.mark.slow
@@ -178,6 +233,12 @@ def test_degenerate_scores_never_certify_wrongly(
     assert reread == policy
 
 
+def test_a_scorer_that_prefers_the_wrong_side_keeps_its_order() -> None:
+    policy = _fit(_numbers(80, 0.3, 12), _numbers(80, 0.6, 13))
+
+    assert policy.relevance_calibrator == IdentityCalibrator()
+
+
 def _with_unanswerable(
     rng: np.random.Generator, answerable: int, unanswerable: int, *, easier: float
 ) -> list[CalibrationRecord]:
@@ -238,6 +299,22 @@ def test_a_promise_about_both_takes_the_stricter_threshold_and_stores_both_count
     path = tmp_path / "policy.json"
     both.policy.save(path)
     assert Policy.load(path) == both.policy
+
+
+@pytest.mark.parametrize(("field", "value"), [("loss", 1.0), ("n", 50), ("p_value", 0.001)])
+def test_edited_counts_of_unanswerable_questions_are_found(
+    tmp_path: Path, field: str, value: float
+) -> None:
+    records = _with_unanswerable(np.random.default_rng(3), 60, 40, easier=1.0)
+    policy = _fitted(records, risk=0.2).policy
+    stored = json.loads(policy.to_json())
+    stored["guarantee"]["risks"][1][field] = value
+    del stored["digest"]
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps(stored), encoding="utf-8")
+
+    with pytest.raises(PolicyError):
+        Policy.load(path)
 
 
 def test_topics_of_unanswerable_questions_are_the_unit() -> None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration._statistics import binomial_p_value, errors_allowed
+from knowgate.calibration._statistics import binomial_p_value, errors_allowed, questions_needed
 from knowgate.calibration.risk import RiskTarget
 from knowgate.calibration.risk._certificate import binomial_p_values
 from knowgate.calibration.risk._leak import LeftOut, certify_leak, thresholds_between
@@ -59,6 +59,16 @@ def choose_threshold(
     return _Choice(threshold, point.wrong, point.p_value)
 
 
+def test_it_lies_in_the_middle_of_the_free_gap() -> None:
+    scores = [0.1] * 21 + [0.5]
+
+    assert choose_threshold(scores, risk=0.1, delta=0.1, may_pass=[0.9]).threshold == 0.7
+    assert choose_threshold(scores, risk=0.1, delta=0.1, may_pass=[0.2, 0.6]).threshold == (
+        pytest.approx(0.55)
+    )
+    assert choose_threshold(scores, risk=0.1, delta=0.1).threshold == math.nextafter(0.5, 1)
+
+
 @settings(derandomize=True, deadline=None)
 @given(st.one_of(_TIED, _SOME), st.one_of(_TIED, _SOME))
 def test_it_never_lets_more_pass_than_the_test_allows(
@@ -93,6 +103,59 @@ def test_scores_that_may_pass_cannot_move_it_to_where_the_promise_fails(
     # They move it within the gap, never down to the score that must not pass.
     assert sorted(scores, reverse=True)[allowed] < with_others.threshold <= alone.threshold + 1
     assert with_others.errors == alone.errors <= allowed
+
+
+@settings(derandomize=True, deadline=None)
+@given(_SOME)
+def test_no_laxer_threshold_would_be_certified(scores: list[float]) -> None:
+    choice = choose_threshold(scores, risk=0.3, delta=0.2)
+    assume(choice.threshold is not None)
+    assert choice.threshold is not None
+
+    laxer = [s for s in scores if s < choice.threshold]
+
+    for threshold in laxer:
+        passed = sum(score >= threshold for score in scores)
+        assert binomial_p_value(passed, len(scores), 0.3) > 0.2
+
+
+@pytest.mark.parametrize(("risk", "delta"), [(0.05, 0.1), (0.1, 0.1), (0.2, 0.1), (0.1, 0.01)])
+def test_there_is_none_below_the_questions_needed(risk: float, delta: float) -> None:
+    enough = questions_needed(risk, delta)
+
+    assert choose_threshold([0.1] * enough, risk=risk, delta=delta).threshold is not None
+    few = choose_threshold([0.1] * (enough - 1), risk=risk, delta=delta)
+    assert few.threshold is None
+    assert few.p_value > delta
+    assert choose_threshold([], risk=risk, delta=delta).p_value == 1.0
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [0.3] * 40,
+        [1e300] * 40,
+        [-1e300] * 20 + [1e300] * 20,
+        [5e-324] * 40,
+        [0.0] * 40,
+        [1.7e308] * 39 + [-1.7e308],
+        list(np.geomspace(5e-324, 1e300, 40)),
+    ],
+    ids=["equal", "huge", "huge both ways", "denormal", "zero", "near the end", "all sizes"],
+)
+def test_extreme_scores_keep_their_order(scores: list[float]) -> None:
+    allowed = errors_allowed(len(scores), 0.2, 0.1)
+
+    choice = choose_threshold(scores, risk=0.2, delta=0.1, may_pass=scores)
+
+    assert allowed is not None
+    assert choice.threshold is not None
+    assert math.isfinite(choice.threshold)
+    assert sum(score >= choice.threshold for score in scores) <= allowed
+
+
+def test_nothing_is_certified_where_no_float_lies_above() -> None:
+    assert choose_threshold([1.7976931348623157e308] * 40, risk=0.2, delta=0.1).threshold is None
 
 
 _DRAWS, _DELTA = 2000, 0.1

@@ -40,9 +40,28 @@ def test_hoeffding_bentkus_equals_mapie(n: int, risk: float) -> None:
         assert ours == pytest.approx(min(1.0, float(np.ravel(theirs)[0])), rel=1e-9)
 
 
+@given(st.integers(1, 300), st.floats(0.001, 0.999), st.data())
+def test_for_errors_the_exact_tail_is_never_larger(
+    n: int, risk: float, data: st.DataObject
+) -> None:
+    errors = data.draw(st.integers(0, n))
+    assert binomial_p_value(errors, n, risk) <= hoeffding_bentkus_p_value(errors, n, risk) + 1e-12
+
+
+def test_a_sum_of_costs_with_rounding_error_costs_no_whole_question() -> None:
+    assert 0.1 + 0.2 > 0.3
+    assert hoeffding_bentkus_p_value(10 * (0.1 + 0.2), 40, 0.2) == pytest.approx(
+        hoeffding_bentkus_p_value(3.0, 40, 0.2)
+    )
+
+
 @given(p_value_lists, st.floats(0.001, 0.5))
 def test_the_sequence_stops_at_the_first_that_holds(p_values: list[float], delta: float) -> None:
     found = fixed_sequence(p_values, delta)
     assert found == list(range(len(found)))
     assert all(p_values[i] <= delta for i in found)
     assert len(found) == len(p_values) or p_values[len(found)] > delta
+
+
+def test_a_p_value_that_is_no_number_rejects_nothing() -> None:
+    assert fixed_sequence([math.nan, 0.0], 0.1) == []

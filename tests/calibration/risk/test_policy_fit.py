@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from knowgate.calibration import CalibrationRecord
+from knowgate.calibration._statistics import binomial_p_value
 from knowgate.calibration.risk import (
     Coverage,
     LossTable,
@@ -58,6 +59,25 @@ def test_when_nothing_qualifies_the_policy_abstains_and_says_how_far_off_it_is()
     assert guarantee.more_questions is None or guarantee.more_questions > 0
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 5])
+def test_hardly_any_records_give_a_policy_that_abstains(count: int) -> None:
+    policy = fit_policy(_sample(5)[:count], risk=0.1, delta=0.1).policy
+    assert not _guarantee(policy).certified
+    assert policy.route(1.0, 1.0) is Route.ABSTAIN
+
+
+def test_signals_that_failed_are_abstained_from() -> None:
+    records = [
+        CalibrationRecord(r.question_id, math.nan if i % 3 == 0 else r.relevance, None, True, None)
+        for i, r in enumerate(_sample())
+    ]
+    policy = fit_policy(records, risk=0.2, delta=0.1).policy
+    assert _guarantee(policy).certified
+    assert policy.route(None, None) is Route.ABSTAIN
+    # A third is never let through, whatever the thresholds.
+    assert _guarantee(policy).n <= 0.72 * (_guarantee(policy).questions or 0)
+
+
 def test_per_route_each_route_keeps_the_bound() -> None:
     policy = fit_policy(
         _sample(2000), risk=RiskTarget.of_errors(0.25, per_route=True), delta=0.1
@@ -78,6 +98,14 @@ def test_a_route_that_only_goes_wrong_stays_closed_when_each_must_keep_the_bound
     assert _guarantee(policy).certified
     assert policy.confidence_threshold is None
     assert policy.route(0.0, 1.0) is Route.ABSTAIN
+
+
+def test_several_risks_hold_together() -> None:
+    targets = [RiskTarget("selective", 0.3), RiskTarget("false_abstention", 0.6)]
+    guarantee = _guarantee(fit_policy(_sample(2000), risk=targets, delta=0.1).policy)
+    assert guarantee.certified
+    assert [risk.kind for risk in guarantee.risks] == ["selective", "false_abstention"]
+    assert all(risk.p_value <= 0.1 for risk in guarantee.risks)
 
 
 def test_bounded_costs_are_certified_by_hoeffding_and_bentkus() -> None:
@@ -111,6 +139,18 @@ def test_a_conflict_that_means_trouble_is_abstained_from() -> None:
     assert policy.check_conflict
     assert policy.route(1.0, None, False) is Route.FOLLOW_CONTEXT
     assert policy.route(1.0, None, True) is Route.ABSTAIN
+
+
+def test_the_empty_cell_at_the_strict_end_of_a_given_path_is_passed_over() -> None:
+    path = [(1.0, 1.0), (0.999, 0.999), *[(t / 100, t / 100) for t in range(95, 0, -1)]]
+    assert _guarantee(fit_policy(_sample(), risk=0.2, delta=0.1, path=path).policy).certified
+
+
+def test_a_point_that_fails_ends_the_sequence_even_if_a_later_one_would_pass() -> None:
+    records = [CalibrationRecord(f"a{i}", 0.9, None, False, None) for i in range(60)]
+    records += [CalibrationRecord(f"b{i}", 0.5, None, True, None) for i in range(3000)]
+    path = [PathPoint(0.8, None), PathPoint(0.4, None)]
+    assert not _guarantee(fit_policy(records, risk=0.1, delta=0.1, path=path).policy).certified
 
 
 def test_weights_change_whom_the_promise_speaks_of() -> None:
@@ -201,3 +241,12 @@ def test_a_coverage_target_is_reached_and_its_risk_is_bounded() -> None:
         missed += _guarantee(policy).certified and coverage < 0.6
         broken += risk > _guarantee(policy).risk
     assert missed + broken <= 16  # δ of 100 draws, and two standard errors
+
+
+def test_costs_of_all_or_nothing_have_the_exact_tail() -> None:
+    records = [CalibrationRecord(str(i), 0.9, None, i > 1, None) for i in range(63)]
+    target = RiskTarget("cost", 0.1, LossTable())
+    [risk] = _guarantee(
+        fit_policy(records, risk=[target], delta=0.1, path=[PathPoint(0.5, None)]).policy
+    ).risks
+    assert risk.p_value == pytest.approx(binomial_p_value(2, 63, 0.1))

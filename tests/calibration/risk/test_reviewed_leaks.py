@@ -52,6 +52,13 @@ def test_a_reviewed_case_is_no_leak_and_a_reviewer_is_told_what_that_means() -> 
     assert before.calibration_set_sha256 == after.calibration_set_sha256
 
 
+def test_reviews_of_everything_certify_nothing() -> None:
+    scores = np.linspace(-2.0, 2.0, 40)
+    guarantee = fitted(scores, np.ones(40, dtype=bool)).guarantee
+    assert guarantee is not None
+    assert not guarantee.certified
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_no_review_certifies_more_than_a_review_of_everything_would(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -68,3 +75,12 @@ def test_no_review_certifies_more_than_a_review_of_everything_would(seed: int) -
     whole = fitted(scores, answered & passes)
 
     assert not (passes & ~passing(whole, scores)).any()
+
+
+def test_questions_of_one_passage_may_be_reviewed_apart() -> None:
+    scores = np.tile(np.linspace(-2.0, 2.0, 30), 4)
+    reviewed = (scores > 1.5) & (np.arange(120) % 4 == 0)
+    guarantee = fitted(scores, reviewed, per_passage=4).guarantee
+    assert guarantee is not None
+    assert guarantee.certified
+    assert guarantee.n == 120 - reviewed.sum()

@@ -60,3 +60,21 @@ def test_the_split_is_the_same_for_the_same_seed_and_whatever_the_order() -> Non
 
     assert {r.question_id for r in first} == {r.question_id for r in turned}
     assert first != _split(records, seed=5)[0]
+
+
+def test_the_split_is_blind_to_the_scores() -> None:
+    records = _records([str(i // 2) for i in range(40)])
+    others = [_record(r.question_id, r.group, -1.0) for r in records]
+
+    ids = [[r.question_id for r in _split(x)[0]] for x in (records, others)]
+
+    assert ids[0] == ids[1]
+
+
+def test_variants_of_a_question_do_not_count_for_the_share() -> None:
+    records = [r for r in _records([str(i) for i in range(9)]) for _ in range(1 + int(r.group) % 3)]
+
+    first, second = _split(records, share=4 / 9)
+
+    assert len({r.question_id for r in first}) == 4
+    assert not {r.question_id for r in first} & {r.question_id for r in second}

@@ -37,6 +37,13 @@ def test_an_ookb_run_gives_two_cases_per_question(run: Path) -> None:
             assert case.context_right is not row.retrieval_miss
 
 
+def test_questions_on_one_passage_share_a_group(run: Path) -> None:
+    questions = MeasuredRun.read(run).questions
+
+    for case in CalibrationSet.of_run(run).records:
+        assert case.group == questions[case.question_id].own_passage
+
+
 @pytest.fixture
 def uniknow(tmp_path: Path) -> Path:
     """What `uniknow_signals` reads of a run: its manifest, its plan, and what was measured."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.guard import Policy, Route
+from knowgate.guard import InputError, Policy, Route
 from knowgate.guard.policy import PlattCalibrator
 from knowgate.offline_eval.policies import Calibrated, calibrate_records
 from knowgate.offline_eval.policies._rates import outcomes_under, rates_of
@@ -124,6 +124,18 @@ def test_a_policy_that_nothing_certifies_is_reported_too(tmp_path: Path) -> None
     text = _text(write_calibration_report(found, tmp_path / "page.html").html)
 
     assert "Nothing could be certified, so this policy always abstains." in text
+
+
+@pytest.mark.slow
+def test_a_place_that_cannot_be_written_leaves_nothing(
+    calibrated: Calibrated, tmp_path: Path
+) -> None:
+    (tmp_path / "page.json").mkdir()
+
+    with pytest.raises(InputError, match=r"page\.json: cannot be written"):
+        write_calibration_report(calibrated, tmp_path / "page.html")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["page.json"]
 
 
 def test_other_thresholds_give_the_rates_of_the_policy_that_has_them() -> None:

@@ -69,6 +69,15 @@ def test_an_answered_case_becomes_answerable_and_others_stay_leaks(run: Path) ->
     assert "of 12 left-out questions, 1 was found by review" in found.population
 
 
+def test_reviews_change_neither_the_seed_nor_which_questions_they_are(run: Path) -> None:
+    before = CalibrationSet.of_run(run)
+    say(run, q1=Review.Verdict.ANSWERED)
+    after = CalibrationSet.of_run(run)
+
+    assert (after.seed, after.sha256) == (before.seed, before.sha256)
+    assert "review" not in before.population
+
+
 def test_a_calibration_after_further_reviews_is_no_new_attempt(run: Path) -> None:
     for _ in range(2):
         calibrate_records(CalibrationSet.of_run(run), Leak(0.3), delta=0.1, counted=True)
@@ -119,6 +128,11 @@ def drawn(
 def leaks(reviews: dict[str, Review.Verdict]) -> Calibrated:
     scores = np.linspace(0.0, 6.0, 60).round(2).tolist()
     return calibrate_records(drawn(scores, reviews), Leak(0.2), delta=0.1)
+
+
+def lines_of(found: Calibrated) -> list[str]:
+    outlook = found.reviews
+    return [] if outlook is None else outlook.lines(found.measured.source)
 
 
 def passing(found: Calibrated) -> int:

@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from knowgate.calibration.training.scenarios import (
     check_training,
     train_scenarios,
 )
+from knowgate.calibration.training.scenarios import _training as training_module
 from knowgate.calibration.training.scenarios._settings import (
     ScenarioTrainingReport,
     TrainingDivergedError,
@@ -137,6 +139,15 @@ def test_a_finished_training_is_not_repeated(base: Path, trained: ScenarioTraini
     assert (trained.folder / "training.json").stat().st_mtime_ns == before
 
 
+def test_a_folder_with_another_training_is_left_as_it_is(
+    base: Path, trained: ScenarioTrainingReport
+) -> None:
+    with pytest.raises(InputError, match="not an empty folder"):
+        train_scenarios(base, EXAMPLES[:2], trained.folder, settings=FAST)
+
+    assert file_sha256(trained.folder / "adapter_model.safetensors") == trained.adapter_sha256
+
+
 def test_a_loss_that_is_no_number_ends_the_training_with_nothing_written(
     base: Path, tmp_path: Path
 ) -> None:
@@ -144,6 +155,21 @@ def test_a_loss_that_is_no_number_ends_the_training_with_nothing_written(
         train_scenarios(
             base, EXAMPLES, tmp_path / "out", settings=replace(FAST, learning_rate=1e30)
         )
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_training_that_is_interrupted_writes_nothing(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_model: Any, folder: Path) -> str:
+        (folder / "adapter_model.safetensors").write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training_module, "write_adapter", interrupt)
+
+    with pytest.raises(KeyboardInterrupt):
+        train_scenarios(base, EXAMPLES, tmp_path / "out", settings=replace(FAST, epochs=1))
 
     assert list(tmp_path.iterdir()) == []
 

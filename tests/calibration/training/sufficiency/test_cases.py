@@ -39,11 +39,25 @@ def test_rivals_are_the_nearest_first() -> None:
     assert nearest_insufficient(QUESTION, pool, turned, 9) == ["near", "middle", "far"]
 
 
+def test_a_passage_like_the_own_one_is_no_rival() -> None:
+    assert nearest_insufficient(QUESTION, ["twin", "far"], turned, 5) == ["far"]
+
+
 def test_a_passage_with_the_answer_is_no_rival() -> None:
     asked = replace(QUESTION, answer="Nine!")
     pool = ["it says nine", "middle"]
     assert nearest_insufficient(asked, pool, turned, 5) == ["middle"]
     assert nearest_insufficient(replace(asked, answer="ni"), pool, turned, 5) == pool
+
+
+def test_a_known_negative_is_a_rival_whatever_it_holds() -> None:
+    asked = replace(QUESTION, answer="nine", negatives=("answer nine", "twin"))
+    assert nearest_insufficient(asked, ["far"], turned, 5) == ["twin", "answer nine", "far"]
+
+
+def test_a_further_sufficient_passage_is_no_rival() -> None:
+    asked = replace(QUESTION, others=("near",))
+    assert nearest_insufficient(asked, ["near", "far"], turned, 5) == ["far"]
 
 
 def test_each_question_gives_a_set_with_its_passage_and_one_without() -> None:
@@ -70,6 +84,16 @@ def test_two_questions_in_one_need_both_passages() -> None:
     assert half == SetCase(
         "q", "question question", ("own", "near", "middle", "far", "farther"), False, "s", True
     )
+
+
+def test_questions_with_one_passage_are_never_joined() -> None:
+    pool = ["own", "near", "middle", "far", "farther", "farthest"]
+    for other in (
+        TrainingQuestion("o", "question", "own", "t"),
+        TrainingQuestion("o", "question", "near", "t", others=("own",)),
+    ):
+        found = retrieval_cases([QUESTION, other], {"t": pool}, turned, compound_share=1.0)
+        assert not any(case.compound for case in found)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -94,12 +94,27 @@ def test_the_fit_is_scikit_learns_where_no_bound_holds(ridge: float) -> None:
     assert found.bias == pytest.approx(bias, abs=1e-3)
 
 
+PRIOR = MatchModel.of(
+    [-1.0, 1.5, 0.5],
+    [-2.0, 1.0, 2.0, 0.25, 0.75, 3.0, 4.0],
+    features=TWO,
+    length_penalty=0.06,
+    told=TOLD,
+)
+
+
 def test_a_set_of_two_halves_says_nothing_of_a_passage_alone() -> None:
     whole = _examples(200)
     halves = [MixExample(((0.0, 0.0), (0.0, 0.0)), (1.0, 1.0), True, whole=False)] * 100
     with_halves, without = _fit(whole + halves), _fit(whole)
     assert with_halves.single == without.single
     assert with_halves.several.gain > without.several.gain
+
+
+def test_a_heavier_example_counts_like_several() -> None:
+    examples = _examples(200)
+    twice = [MixExample(e.vectors, e.joined, e.sufficient, weight=2.0) for e in examples]
+    assert _fit(twice).single.top == pytest.approx(_fit(examples * 2).single.top, abs=1e-4)
 
 
 def test_examples_hold_the_scorers_features_and_even_out_the_sources(

@@ -11,8 +11,12 @@ import torch
 from numpy.typing import NDArray
 
 from knowgate.calibration.training.sufficiency._encoder import (
+    MAX_PASSAGE_PIECES,
+    MAX_QUESTION_PIECES,
     Encoded,
     SetObjective,
+    TrainableEncoder,
+    learning_rate,
     similarities,
 )
 from knowgate.guard.engine import TokenEncoder
@@ -62,6 +66,21 @@ def test_the_same_vectors_give_the_features_that_serving_computes(
     assert found.numpy() == pytest.approx(_serving(scorer), abs=1e-4)
 
 
+def test_the_trained_encoder_gives_nearly_the_features_that_serving_computes(
+    encoder: TrainableEncoder, scorer: SufficiencyScorer, trained: TokenEncoder
+) -> None:
+    idf = word_piece_idf(trained)
+    assert idf is not None
+    with torch.no_grad():
+        found = similarities(
+            encoder.encode(QUESTIONS, MAX_QUESTION_PIECES),
+            encoder.encode(PASSAGES, MAX_PASSAGE_PIECES),
+            torch.tensor(idf),
+            0.06,
+        )
+    assert found.numpy() == pytest.approx(_serving(scorer), abs=1e-3)
+
+
 def test_padding_does_not_show(trained: TokenEncoder) -> None:
     idf = torch.tensor(word_piece_idf(trained))
     together = similarities(_padded(trained, QUESTIONS), _padded(trained, PASSAGES), idf, 0.06)
@@ -100,3 +119,19 @@ def test_what_is_unusable_takes_no_part() -> None:
     similarity[0, 3] = 0.9
     assert objective.loss(similarity, unusable).item() == before.item()
     assert objective.loss(similarity, torch.zeros_like(unusable)).item() > before.item()
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (0, 0.25),
+        (1, 0.5 * 0.5 * (1 + math.cos(math.pi / 10))),
+        (3, 0.5 * (1 + math.cos(0.3 * math.pi))),
+        (5, 0.5),
+        (9, 0.5 * (1 + math.cos(0.9 * math.pi))),
+        (10, 0.02),
+        (12, 0.5 * (1 + math.cos(1.2 * math.pi))),
+    ],
+)
+def test_the_rate_rises_and_falls_along_half_a_cosine(step: int, expected: float) -> None:
+    assert learning_rate(step, 10, 4) == pytest.approx(expected)

@@ -93,6 +93,22 @@ def test_the_same_seed_draws_the_same_batches(questions: list[TrainingQuestion],
     assert all(_same(first, second) for first, second in again)
 
 
+def test_answers_count_as_whole_words() -> None:
+    questions = [
+        TrainingQuestion("a", "a?", "It opens at nine.", "t", answer="nine"),
+        TrainingQuestion("b", "b?", "Ninety tickets are left over today.", "t"),
+        TrainingQuestion("c", "c?", "Nobody comes before Nine, says the porter.", "t"),
+    ]
+    [batch] = _draws(questions, 0, 1)
+    row = batch.questions.index("a?")
+    unusable = dict(zip(batch.passages, batch.unusable[row], strict=True))
+    assert unusable == {
+        "It opens at nine.": False,
+        "Ninety tickets are left over today.": False,
+        "Nobody comes before Nine, says the porter.": True,
+    }
+
+
 def test_known_negatives_fill_the_batch_and_stay_usable_whatever_they_hold() -> None:
     questions = [
         replace(question, answer="every", negatives=(f"It opens every year. {question.id}",))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from knowgate.calibration.training.sufficiency import TuningReport, TuningSettings, tune_relevance
-from knowgate.calibration.training.sufficiency._tuning import _gain
+from knowgate.calibration.training.sufficiency._tuning import _gain, _log_loss
 from knowgate.guard import InputError
 from knowgate.guard.signals.relevance import MatchModel, SufficiencyScorer, load_scorer
 from tests.calibration.training.sufficiency.knowledge import made_up_questions
@@ -122,3 +122,8 @@ def test_the_gain_is_paired_by_question() -> None:
     assert 0.2 < found.low < 0.5 < found.high < 0.8
     same = _gain(before, before, seed=0)
     assert (same.value, same.low, same.high, same.n) == (0.0, 0.0, 0.0, 20)
+
+
+def test_the_log_loss_is_that_of_both_sets() -> None:
+    assert _log_loss([(0.0, 0.0)]) == pytest.approx(2 * 0.6931471805599453)
+    assert _log_loss([(50.0, -50.0), (0.0, 0.0)]) == pytest.approx(0.6931471805599453)

@@ -165,6 +165,20 @@ def test_a_broken_calibration_is_fixed_by_calibrating_again(toy: Path) -> None:
         assert MeasuredRun.read(toy / "run").calibration is not None
 
 
+def test_a_run_of_another_suite_or_a_newer_schema_is_refused(toy: Path) -> None:
+    path = toy / "run" / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    for change, words in (
+        ({"suite": "uniknow"}, "is of suite 'uniknow', not 'ookb'"),
+        ({"schema_version": 2}, "run schema 2 is newer than 1"),
+        ({"settings": None}, "field 'settings'"),
+        ({"settings": {**manifest["settings"], "scorer": {}}}, "field 'settings"),
+    ):
+        path.write_text(json.dumps({**manifest, **change}), encoding="utf-8")
+        with pytest.raises(InputError, match=words):
+            MeasuredRun.read(toy / "run")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

@@ -16,8 +16,9 @@ from knowgate.offline_eval.policies import calibrate_run
 from knowgate.offline_eval.run import (
     MeasuredRun,
 )
+from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb._signals_summary import read_signals
-from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
+from tests.offline_eval.suites.ookb.toy import ToyEncoder, run_toy, write_toy_questions
 from tests.support.commands import Program
 
 _FILES = ("manifest.json", "questions.jsonl", "rows.jsonl")
@@ -119,11 +120,26 @@ def test_a_finished_run_is_left_as_it_is(toy: Path) -> None:
     assert {path.name: path.stat().st_mtime_ns for path in (toy / "run").iterdir()} == before
 
 
+def test_two_runs_are_byte_for_byte_the_same(toy: Path) -> None:
+    run_toy(toy / "kb.jsonl", toy / "again")
+
+    assert _contents(toy / "again") == _contents(toy / "run")
+
+
 def test_a_run_with_other_settings_is_refused_and_left_as_it_is(toy: Path) -> None:
     before = _contents(toy / "run")
 
     with pytest.raises(InputError, match=r"another run \(its settings\.top_k differs\)"):
         run_toy(toy / "kb.jsonl", toy / "run", top_k=4)
+
+    assert _contents(toy / "run") == before
+
+
+def test_a_run_with_another_retriever_is_refused_and_left_as_it_is(toy: Path) -> None:
+    before = _contents(toy / "run")
+
+    with pytest.raises(InputError, match=r"another run \(its settings\.retriever differs\)"):
+        run_toy(toy / "kb.jsonl", toy / "run", encoder=ToyEncoder(kind="another"))
 
     assert _contents(toy / "run") == before
 
@@ -165,6 +181,22 @@ def test_an_unfinished_run_is_not_reported_on_and_says_how_to_go_on(toy: Path, c
         calibrate_run(toy / "run", toy / "policy.json", Leak(0.1), delta=0.1)
 
     assert not (toy / "policy.json").exists()
+
+
+@pytest.mark.parametrize("cut", ["no file", "no row", "within a row", "within a letter"])
+def test_a_report_of_a_killed_run_says_how_to_go_on(toy: Path, cut: str) -> None:
+    rows = toy / "run" / "rows.jsonl"
+    content = rows.read_bytes()
+    if cut == "no file":
+        rows.unlink()
+    else:
+        end = {"no row": 0, "within a row": -20, "within a letter": content.rindex(b"\xbc")}[cut]
+        rows.write_bytes(content[:end])
+
+    with pytest.raises(InputError, match=r"is not finished \(\d+ of 120 cases\) — start the same"):
+        write_report(toy / "run")
+
+    assert not (toy / "run" / "report.html").exists()
 
 
 @pytest.mark.parametrize("rows", [1, 2, 77])

@@ -92,6 +92,17 @@ def test_a_guard_before_a_log_keeps_or_replaces_what_was_logged(tmp_path: Path) 
     }
 
 
+def test_logs_without_labels_get_none(tmp_path: Path) -> None:
+    guard = calibrated_run(tmp_path)
+    log = write_log(tmp_path / "log.jsonl", [{"id": "0-ü", "response": "Hm.", "contexts": []}])
+
+    run(tmp_path / "kb.jsonl", tmp_path / "out", Comparison(replay=(log,), guards=(guard,)))
+
+    found = RepliesRun.read(tmp_path / "out")
+    assert [row.route for row in found.replies.values()] == [Route.ABSTAIN]
+    assert not found.judgements
+
+
 def test_models_and_logs_stand_in_one_run(tmp_path: Path) -> None:
     guard = calibrated_run(tmp_path)
     log = write_log(tmp_path / "m_runs" / "kb_BASIC_RAG_basic.jsonl", LEFT_OUT)

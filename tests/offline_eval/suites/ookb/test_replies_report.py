@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,6 +19,7 @@ from tests.offline_eval.suites.ookb.replies_run import (
     write_replies_run,
     write_rows,
 )
+from tests.support.bound_rows import bind
 from tests.support.report_page import Page
 
 ALL = ("html", "md", "json", "csv", "junit")
@@ -109,6 +111,24 @@ def test_text_of_others_cannot_become_markup(tmp_path: Path) -> None:
         rows = list(csv.reader(stream))
     assert len({len(row) for row in rows}) == 1
     assert len(rows) == 7
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("whole_plots")
+def test_the_same_run_gives_the_same_bytes_wherever_it_lies(tmp_path: Path) -> None:
+    run = mixed(tmp_path / "run")
+    moved = shutil.copytree(run, tmp_path / "elsewhere" / "run")
+    # Replies finish in any order.
+    lines = (moved / "replies.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (moved / "replies.jsonl").write_text("".join(reversed(lines)), encoding="utf-8")
+    bind(moved, "replies")
+
+    first = write_report(run, formats=ALL)
+    second = write_report(moved, formats=ALL, out_dir=tmp_path / "out")
+
+    for one, other in zip(first.written, second.written, strict=True):
+        assert one.read_bytes() == other.read_bytes(), one
+    assert second.csv == tmp_path / "out" / "replies.csv"
 
 
 def test_every_reply_is_a_line_of_the_table(tmp_path: Path) -> None:

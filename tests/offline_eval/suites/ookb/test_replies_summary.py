@@ -242,6 +242,23 @@ def test_runs_of_one_system_each_belong_together_whatever_their_names(tmp_path: 
     assert (difference["base"], difference["other"]) == ("z", "s")
 
 
+def test_failure_kinds_are_counted_among_answers(tmp_path: Path) -> None:
+    run = write_replies_run(
+        tmp_path / "run",
+        toys("33y"),
+        failures={
+            "s/q0/left_out": "fabrication",
+            "s/q1/left_out": "contradiction",
+            "s/q2/left_out": "none",
+        },
+    )
+
+    (criterion,) = values(run)["criteria"]
+
+    assert (criterion["criterion"], criterion["judge"]) == ("failure", "given")
+    assert criterion["systems"] == {"s": {"contradiction": 1, "fabrication": 1}}
+
+
 @pytest.mark.slow
 def test_the_logged_replies_give_the_published_counts(shared_data: Path, tmp_path: Path) -> None:
     folder = shared_data / "policybench"

@@ -123,6 +123,12 @@ def test_a_question_on_both_sides_of_the_split_is_refused(write_run: WriteRun) -
     assert "at once" in error_of(run).what
 
 
+def test_a_test_question_from_another_run_is_refused(write_run: WriteRun) -> None:
+    run = write_run(pairs([0.9], [0.1]), test_questions=["stranger"])
+
+    assert "stranger" in error_of(run).what
+
+
 def test_a_broken_run_leaves_no_report(write_run: WriteRun, tmp_path: Path) -> None:
     run = write_run([missed(0, 0.2), failed(1, "in_kb")])
     (run / "rows.jsonl").write_text("{", encoding="utf-8")

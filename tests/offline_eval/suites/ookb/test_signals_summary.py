@@ -175,6 +175,17 @@ def test_a_policy_that_checks_conflict_is_judged_by_its_relevance(write_run: Wri
     assert summary.policy.memory_threshold is None
 
 
+def test_a_policy_that_answers_from_memory_is_judged_by_its_relevance(write_run: WriteRun) -> None:
+    wide = policy(confidence_threshold=0.7, allowed_routes=("follow_context", "answer", "abstain"))
+    run = write_run(pairs([0.9], [0.1]), test_questions=["q0"], calibration={"policy": wide})
+
+    summary = read_signals(run)
+
+    assert (summary.in_kb.abstained, summary.left_out.abstained) == (0, 1)
+    assert summary.policy is not None
+    assert (summary.policy.memory_threshold, summary.policy.measures_more) == (0.7, True)
+
+
 def test_questions_that_share_a_passage_are_told_of(write_run: WriteRun) -> None:
     run = write_run(pairs([0.9, 0.8, 0.7], [0.1, 0.2, 0.3]))
     path = run / "questions.jsonl"
