@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
-from weakref import WeakSet
 
+from ._process import after_fork
 from .errors import InputError
 from .files import write_text
 
@@ -101,7 +101,7 @@ class DecisionLog:
         self._policies: dict[str, str] = {}
         self._file: int | None = None
         self.begin()
-        _LOGS.add(self)
+        after_fork(self)
 
     def begin(self) -> None:
         """Begin with a file of this process and counts of zero; called after a fork."""
@@ -272,16 +272,3 @@ def _texts(decision: Decision, request: Request | None) -> dict[str, Any]:
         "closed_book_answer": (decision.closed_book_answer or "")[:_LONGEST_TEXT] or None,
         "views": [view.answer[:_LONGEST_TEXT] for view in decision.views],
     }
-
-
-_LOGS: WeakSet[DecisionLog] = WeakSet()
-
-
-def _forget_files() -> None:
-    """Make the logs of a forked process write files of their own."""
-    for log in tuple(_LOGS):
-        log.begin()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_files)

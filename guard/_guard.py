@@ -13,13 +13,12 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from ._metrics import GuardMetrics, MetricsOfGuard
-from ._observers import Observer, Observers
+from ._observers import Observer, Observers, RetrievalWatch
 from ._options import GuardOptions
-from ._patience import BatchPatience
-from ._retrieval_watch import RetrievalWatch
 from ._routing_signals import RelevanceSignal, routing_signals
 from ._signal import Request, Veto
 from ._signal_runner import SignalRunner
+from ._turns import BatchPatience
 from ._vetoes import bound_vetoes
 from .contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
 from .deadlines import AllWorkersBusyError, DeadlineRunner

@@ -27,8 +27,7 @@ from ._artefacts import (
     VetoBinding,
     require_fingerprint,
 )
-from ._fingerprint import Fingerprint
-from ._scorer_defaults import JOINT, misfit
+from ._fingerprint import JOINT, Fingerprint, misfit
 from .contracts import ConflictBetween
 from .decision import Route
 from .errors import InputError, PolicyError

@@ -8,10 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from ._cascade_rule import RelevanceStage
-from ._fingerprint import Fingerprint
+from ._fingerprint import JOINT, Fingerprint, RelevanceStage, output_scale
 from ._policy_fields import IdentityCalibrator, PolicyFields, aggregator, finite_or_none
-from ._scorer_defaults import JOINT, output_scale
 from ._signal import Measured, Request, Signal, plain
 from ._turns import cpu_count
 from .contracts import (

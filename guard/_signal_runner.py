@@ -15,25 +15,22 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from ._deadline_errors import (
-    AllWorkersBusyError,
-    DeadlineExceededError,
-    NoTurnError,
-    TaskBrokeOffError,
-)
 from ._metrics import MetricsOfGuard
-from ._patience import BatchPatience, Budget, Patience
 from ._signal import Request, Signal
-from ._turns import Turns
+from ._turns import BatchPatience, Budget, Patience, Turns
 from .contracts import Confidence
 from .deadlines import DeadlineRunner, asked_to_stop, call_here, within
 from .errors import (
+    AllWorkersBusyError,
+    DeadlineExceededError,
     KnowgateError,
+    NoTurnError,
     SignalError,
     SignalOverloadError,
     SignalTimeoutError,
     SignalValueError,
     SignalWaitError,
+    TaskBrokeOffError,
     UnsupportedLanguageError,
 )
 from .routing import Failure, Need, Outcome

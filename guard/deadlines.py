@@ -23,14 +23,8 @@ from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from ._deadline_errors import (
-    AllWorkersBusyError,
-    DeadlineExceededError,
-    QueueFullError,
-    TaskBrokeOffError,
-)
-from ._exit import end_at_exit
-from ._process_counts import change_queue
+from ._process import change_queue, end_at_exit
+from .errors import AllWorkersBusyError, DeadlineExceededError, QueueFullError, TaskBrokeOffError
 
 __all__ = [
     "AllWorkersBusyError",

@@ -17,7 +17,7 @@ from pydantic import (
     model_serializer,
 )
 
-from ._cascade_rule import RelevanceStage
+from ._fingerprint import RelevanceStage
 from .contracts import Answerability, View
 from .text import passage_name
 

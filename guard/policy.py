@@ -22,9 +22,14 @@ from ._artefacts import (
     VetoBinding,
     require_schema_version,
 )
-from ._cascade_rule import CascadeRule
-from ._evidence import measured_by
-from ._fingerprint import Fingerprint
+from ._fingerprint import (
+    CascadeRule,
+    Content,
+    Fingerprint,
+    bundled_default,
+    default_aggregator,
+    output_scale,
+)
 from ._model_files import EMBEDDED_SHA256
 from ._policy_fields import (
     AGGREGATOR_NAMES,
@@ -38,13 +43,7 @@ from ._policy_fields import (
     aggregator,
     kept_reference,
 )
-from ._policy_file import checked, policy_text
-from ._scorer_defaults import (
-    Content,
-    bundled_default,
-    default_aggregator,
-    output_scale,
-)
+from ._policy_file import checked, measured_by, policy_text
 from .contracts import RelevanceScorer
 from .decision import Route
 from .errors import PolicyError

@@ -27,16 +27,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
-from .. import _device_events
-from .._deadline_errors import (
-    AllWorkersBusyError,
-    DeadlineExceededError,
-    QueueFullError,
-    TaskBrokeOffError,
-)
-from .._exit import end_at_exit
-from .._process_counts import change_queue
+from .. import _process
+from .._process import change_queue, end_at_exit
 from ..deadlines import check_deadline, seconds_left, when_abandoned
+from ..errors import AllWorkersBusyError, DeadlineExceededError, QueueFullError, TaskBrokeOffError
 from ._backends import Backend, RowOutputs, WrappedBackend, begin_rows, run_rows
 from ._device_batches import TOKENS_PER_BATCH, Ids
 
@@ -167,7 +161,7 @@ class _Queue(Generic[Row, Result]):
             if self._is_full(request):
                 self._drop_ended()
             if self._is_full(request):
-                _device_events.count("queue_full")
+                _process.count("queue_full")
                 raise QueueFullError
             self._require_thread()
             self._requests.append(request)
@@ -248,7 +242,7 @@ class _Queue(Generic[Row, Result]):
         while self._requests and not (parts and self._requests[0].alone):
             request = self._requests[0]
             if not request.still_awaited():
-                _device_events.count("dropped")
+                _process.count("dropped")
                 self._waiting -= len(self._requests.popleft().rows) - request.begun
                 continue
             start = stop = request.begun
@@ -273,8 +267,8 @@ class _Queue(Generic[Row, Result]):
     def _run(self) -> None:
         parts = self._under_way
         given = [row for request in parts for row in request.under_way]
-        _device_events.count("batch")
-        _device_events.count("row", len(given))
+        _process.count("batch")
+        _process.count("row", len(given))
         try:
             found = self._compute(given)
             if len(found) != len(given):
@@ -297,7 +291,7 @@ class _Queue(Generic[Row, Result]):
             parts[0].fail(error)
             return
         if parts:
-            _device_events.count("retried_apart")
+            _process.count("retried_apart")
         with self._changed:
             others = (request for request in self._requests if request not in parts)
             self._requests = deque([*parts, *others])
@@ -306,7 +300,7 @@ class _Queue(Generic[Row, Result]):
                 request.begun, request.alone = request.done, True
 
     def _replace_thread(self, error: BaseException) -> None:
-        _device_events.count("worker_restarted")
+        _process.count("worker_restarted")
         _logger.error("the thread that batches requests ended with %s", type(error).__name__)
         broken_off = TaskBrokeOffError(type(error).__name__)
         broken_off.__cause__ = error

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _device_events
+from .. import _process
 from ..errors import optional_import
 
 LENGTHS = (16, 32, 48, 64, 96, 128, 160, 192, 256, 384, 512)
@@ -279,7 +279,7 @@ def best_on_device(
         except torch.OutOfMemoryError:
             if len(part) == 1:
                 raise
-        _device_events.count("out_of_memory")
+        _process.count("out_of_memory")
         middle = len(part) // 2
         return [*best_of(part[:middle]), *best_of(part[middle:])]
 

@@ -7,7 +7,7 @@
 - **A lost device**: after any other failure one short row is tried. If that fails as well, the
   CPU computes everything until the process ends; if not, the batch is halved as above.
 
-All of it is counted, see `_device_events`.
+All of it is counted, see `_process`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _device_events
-from .._deadline_errors import AllWorkersBusyError, DeadlineExceededError
+from .. import _process
 from ..deadlines import check_deadline
-from ..errors import KnowgateError, SignalValueError
+from ..errors import AllWorkersBusyError, DeadlineExceededError, KnowgateError, SignalValueError
 from ._backends import (
     INPUT_IDS,
     Backend,
@@ -173,11 +172,11 @@ class FallbackBackend(WrappedBackend):
             return self._only_finite(batch, found)
         _free_memory()
         if found.out_of_memory:
-            _device_events.count("out_of_memory")
+            _process.count("out_of_memory")
             if len(batch.lengths) > 1:
                 self._most_size = min(self._most_size, max(1, batch.size // 2))
         else:
-            _device_events.count("failed")
+            _process.count("failed")
             if not self._answers(batch):
                 self._give_up(found)
         if self._lost or len(batch.lengths) == 1:
@@ -189,7 +188,7 @@ class FallbackBackend(WrappedBackend):
         bad = _not_finite(found)
         if not bad:
             return found
-        _device_events.count("not_finite", len(bad))
+        _process.count("not_finite", len(bad))
         found = list(found)
         for rows in _halved(bad):
             part = batch.only(rows)
@@ -204,7 +203,7 @@ class FallbackBackend(WrappedBackend):
         return found
 
     def _cpu_rows(self, batch: _Batch) -> list[RowOutputs]:
-        _device_events.count("cpu_row", len(batch.lengths))
+        _process.count("cpu_row", len(batch.lengths))
         backend = self._on_cpu()
         found: list[RowOutputs] = []
         for row, length in enumerate(batch.lengths):
@@ -233,7 +232,7 @@ class FallbackBackend(WrappedBackend):
         with self._lock:
             first, self._lost = not self._lost, True
         if first:
-            _device_events.count("device_lost")
+            _process.count("device_lost")
             _logger.error(
                 "device %s was lost (%s): the CPU computes until the process is restarted",
                 self._backend.device,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
-from .._exit import keep_exit_code
+from .._process import keep_exit_code
 from .._turns import cpu_count
 from ..errors import (
     DeviceError,

@@ -16,9 +16,8 @@ from scipy.stats import binom
 
 from knowgate.calibration.risk import Coverage, Leak, LossTable, Risk, RiskTarget, fit_policy
 from knowgate.guard import Guard, GuardMetrics, InputError, Policy, PolicyError
-from knowgate.guard._evidence import fault_of
-from knowgate.guard._policy_file import _digest
-from knowgate.guard._tails import binomial_tail, hoeffding_bentkus
+from knowgate.guard._leak_test import binomial_tail, hoeffding_bentkus
+from knowgate.guard._policy_file import _digest, fault_of
 from knowgate.guard.testing import FakeEstimator, FakeScorer
 from tests.support.fitted import fitted_records
 

@@ -24,8 +24,8 @@ from knowgate.guard import (
     Reason,
     Route,
 )
-from knowgate.guard._device_events import DEVICE_EVENTS
 from knowgate.guard._metrics import ERROR_KINDS, error_kind
+from knowgate.guard._process import DEVICE_EVENTS
 from knowgate.guard.errors import LanguageModelTimeoutError, SignalValueError
 from knowgate.guard.testing import FailingScorer, FakeEstimator, FakeScorer
 from tests.support.guards import guard_with, policy_with

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry
 
 from knowgate.guard import Decision, Guard, InputError, Reason, Route
-from knowgate.guard._deadline_errors import NoTurnError
 from knowgate.guard._turns import Turns
 from knowgate.guard.deadlines import check_deadline
-from knowgate.guard.errors import SignalWaitError
+from knowgate.guard.errors import NoTurnError, SignalWaitError
 from knowgate.guard.testing import FakeScorer
 from tests.support.deadlines import auntil, awith_enough_time, with_enough_time
 from tests.support.guards import guard_with

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Unpack, cast, get_type_hints
 
-from ..._cascade_rule import CASCADE
+from ..._fingerprint import CASCADE
 from ..._model_files import ADAPTER_CONFIG
 from ...contracts import RelevanceScorer
 from ...engine import (

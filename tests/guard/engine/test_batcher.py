@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard import _device_events
+from knowgate.guard import _process
 from knowgate.guard.deadlines import (
     AllWorkersBusyError,
     DeadlineExceededError,
@@ -67,7 +67,7 @@ def batcher_of(device: Device, **options: Any) -> Batcher[int, int]:
 
 
 def counted(event: str) -> int:
-    return _device_events.counts()[event]
+    return _process.counts()[event]
 
 
 class Waiting:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from knowgate.guard import _device_events
+from knowgate.guard import _process
 from knowgate.guard.engine._backends import begin_rows, run_rows
 from knowgate.guard.engine._batcher import SharedBackend
 from knowgate.guard.engine._fallback import FallbackBackend
@@ -68,10 +68,10 @@ class Counted:
     """What was counted since it was made."""
 
     def __init__(self) -> None:
-        self._before = _device_events.counts()
+        self._before = _process.counts()
 
     def __call__(self) -> dict[str, int]:
-        now = _device_events.counts()
+        now = _process.counts()
         return {name: n - self._before[name] for name, n in now.items() if n > self._before[name]}
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry
 
-from knowgate.guard import Guard, GuardMetrics, GuardOptions, Policy, Reason, Route, _device_events
+from knowgate.guard import Guard, GuardMetrics, GuardOptions, Policy, Reason, Route, _process
 from knowgate.guard.engine import BiEncoderScorer, CrossEncoderScorer, TokenEncoder
 from knowgate.guard.engine._backends import Backend, WrappedBackend, begin_rows, run_rows
 from knowgate.guard.engine._batcher import SharedBackend
@@ -122,7 +122,7 @@ def test_threads_that_ask_at_the_same_time_share_batches(reranker: Path) -> None
     device = Device(plain._loaded.backend)
     scorer = on(device, CrossEncoderScorer(reranker, device="cpu"))
     questions = [" ".join(WORDS[n : n + 4]) for n in range(10)]
-    before = _device_events.counts()["batch"]
+    before = _process.counts()["batch"]
     with ThreadPoolExecutor(16) as threads:
         first = threads.submit(scorer.score, "is the library open ?", PASSAGES)
         assert device.busy.wait(PATIENCE)
@@ -139,7 +139,7 @@ def test_threads_that_ask_at_the_same_time_share_batches(reranker: Path) -> None
             np.testing.assert_allclose(
                 one.result(PATIENCE), plain.score(question, PASSAGES), rtol=0, atol=1e-5
             )
-    assert _device_events.counts()["batch"] - before == 2
+    assert _process.counts()["batch"] - before == 2
 
 
 def guard_on(scorer: CrossEncoderScorer, registry: CollectorRegistry | None = None) -> Guard:
@@ -155,7 +155,7 @@ async def test_decisions_of_one_event_loop_share_batches(reranker: Path) -> None
     plain = CrossEncoderScorer(reranker, device="cpu")
     device = Device(plain._loaded.backend)
     guard = guard_on(on(device, CrossEncoderScorer(reranker, device="cpu")))
-    before = _device_events.counts()
+    before = _process.counts()
     device.open.set()
     found = await asyncio.gather(
         *(guard.adecide(" ".join(WORDS[n : n + 4]), PASSAGES) for n in range(12))
@@ -165,7 +165,7 @@ async def test_decisions_of_one_event_loop_share_batches(reranker: Path) -> None
         alone = expected.decide(" ".join(WORDS[n : n + 4]), PASSAGES)
         assert (decision.route, decision.reason) == (alone.route, alone.reason)
         assert decision.relevance == pytest.approx(alone.relevance, abs=1e-5)
-    assert _device_events.counts()["row"] - before["row"] == 12 * len(PASSAGES)
+    assert _process.counts()["row"] - before["row"] == 12 * len(PASSAGES)
 
 
 async def test_a_full_queue_ends_in_the_configured_route(reranker: Path) -> None:
