@@ -1,8 +1,12 @@
-"""Fingerprints: what the numbers of a signal depend on.
+"""Fingerprints: what the numbers of a signal depend on, and what fits the bundled scorers.
 
 Hashes of files say that nothing was changed on the disk. A probe says that what computes with
 them still gives the same scores: another version of a library, another device, or a scorer
 whose files were not all hashed.
+
+A raw score is a probability only where the scorer says so. Log-odds that are clipped to
+[0, 1] look like probabilities and make a policy that abstains from most good questions, so
+a policy whose calibrator or aggregator does not fit its scorer's output is rejected.
 """
 
 from __future__ import annotations

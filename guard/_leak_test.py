@@ -63,7 +63,7 @@ def hoeffding_bentkus(loss: float, n: int, risk: float) -> float:
 
 
 # Shares above 0 that are told apart at most, and parts that a whole passage is counted in.
-_MOST_LEVELS, _WHOLE = 20, 48
+_MAX_LEVELS, _WHOLE = 20, 48
 # The stake λ that weights come from, times √(passages · α (1 − α)), and its largest part of what
 # would lose everything. Chosen by simulation: hardly a loss where the questions of a passage all
 # go alike, most of the gain where they do not (`benchmarks/leak_certificate.py`).
@@ -133,15 +133,15 @@ class LeakTest:
             >>> LeakTest.of_groups(27, 2, 0.2) == LeakTest.of([2] * 27, 0.2)
             True
         """
-        return cls._of_parts(groups, range(1, min(largest, _MOST_LEVELS + 1) + 1), bound)
+        return cls._of_parts(groups, range(1, min(largest, _MAX_LEVELS + 1) + 1), bound)
 
     @classmethod
     def _of_parts(cls, passages: int, parts: Iterable[int], bound: float) -> LeakTest:
         # One passage of more questions than that alone has too many shares.
-        sizes = {max(1, min(size, _MOST_LEVELS + 1)) for size in parts}
+        sizes = {max(1, min(size, _MAX_LEVELS + 1)) for size in parts}
         levels = sorted({part / size for size in sizes for part in range(size + 1)})
-        if len(levels) > _MOST_LEVELS + 1:
-            levels = [part / _MOST_LEVELS for part in range(_MOST_LEVELS + 1)]
+        if len(levels) > _MAX_LEVELS + 1:
+            levels = [part / _MAX_LEVELS for part in range(_MAX_LEVELS + 1)]
         spread = math.sqrt(bound * (1.0 - bound) * max(1, passages))
         stake = min(_STAKE / spread, _LARGEST_STAKE / (1.0 - bound))
         losses = [math.log1p(stake * bound) - math.log1p(stake * (bound - s)) for s in levels]

@@ -31,9 +31,9 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
-    from ._policy_fields import PolicyState
     from .contracts import Confidence
     from .policy import Policy
+    from .routing import PolicyState
 
 _PROBABILITY_BUCKETS = tuple(i / 20 for i in range(1, 21))
 _SECONDS_BUCKETS = (
@@ -165,10 +165,10 @@ _Family = TypeVar("_Family", bound=Metric)
 
 
 # Values of one registry beyond those of the package itself.
-_MOST_GUARDS = 32
-_MOST_STAGES = 64
-_MOST_OF_VETOES = 64
-_MOST_POLICIES = 64
+_MAX_GUARDS = 32
+_MAX_STAGES = 64
+_MAX_OF_VETOES = 64
+_MAX_POLICIES = 64
 _FURTHER = "other"
 # Hexadecimal digits of a policy's digest that tell policies apart in a label.
 _FINGERPRINT_LENGTH = 12
@@ -226,12 +226,12 @@ class GuardMetrics(MetricFamilies):
         self._logged: set[type[Exception]] = set()
         # Not the lock below, which is held while metrics are made, when counting may fail.
         self._logging = threading.Lock()
-        self._guards = _LabelValues(_MOST_GUARDS)
-        self._policies = _LabelValues(_MOST_POLICIES)
+        self._guards = _LabelValues(_MAX_GUARDS)
+        self._policies = _LabelValues(_MAX_POLICIES)
         self._shown: dict[str, tuple[str, ...]] = {}
-        self.stages = _LabelValues(_MOST_STAGES)
-        self.reasons = _LabelValues(_MOST_OF_VETOES, Reason)
-        self.signals = _LabelValues(_MOST_OF_VETOES, SignalName)
+        self.stages = _LabelValues(_MAX_STAGES)
+        self.reasons = _LabelValues(_MAX_OF_VETOES, Reason)
+        self.signals = _LabelValues(_MAX_OF_VETOES, SignalName)
         self._register(registry)
         self._begin_process_counts()
 

@@ -126,10 +126,10 @@ class Found(BaseModel):
         over, and a page that was retrieved in several passages is named once.
         """
         names = filter(None, map(passage_name, self.documents))
-        return tuple(dict.fromkeys(names))[:_MOST_SUGGESTIONS]
+        return tuple(dict.fromkeys(names))[:_MAX_SUGGESTIONS]
 
 
-_MOST_SUGGESTIONS = 3
+_MAX_SUGGESTIONS = 3
 
 
 class Decision(BaseModel):

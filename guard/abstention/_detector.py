@@ -1,4 +1,4 @@
-"""The bundled detector of abstentions."""
+"""The bundled detector of abstentions, and published word lists for reproduction."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Literal, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..errors import InputError
-from ..files import read_json
 from ..policy import Fingerprint
+from ..read_models import read_model
 from ._reading import (
     Citation,
     JudgedClause,
@@ -190,24 +190,9 @@ class AbstentionModel(BaseModel):
             InputError: the file cannot be read or is no such model.
         """
         where = Path(str(resources.files(__package__))) / "weights.json" if path is None else path
-        content = read_json(where)
-        version = content.get("schema_version") if isinstance(content, dict) else None
-        if isinstance(version, int) and version > 1:
-            raise InputError(
-                f"schema version {version} is newer than 1",
-                where=str(where),
-                hint="update knowgate",
-            )
-        try:
-            return cls.model_validate(content)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            place = ".".join(map(str, first["loc"]))
-            raise InputError(
-                f"no abstention model ({place + ': ' if place else ''}{first['msg']})",
-                where=str(where),
-                hint="fit it again with benchmarks/abstention.py --fit",
-            ) from None
+        return read_model(
+            where, cls, hint="fit it again with benchmarks/abstention.py --fit, or update knowgate"
+        )
 
     def probability(self, features: Mapping[str, float]) -> float:
         """Calibrated probability, in [0, 1], that a reply with these features abstains."""

@@ -16,8 +16,7 @@ from typing import Any, Literal, Protocol, TypedDict, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from .._turns import cpu_count
-from ..deadlines import check_deadline
+from ..deadlines import check_deadline, cpu_count
 from ..errors import InputError
 from ..policy import Fingerprint
 from ._device_batches import Ids, mask_of, padded, plan_batches, unpadded_batches

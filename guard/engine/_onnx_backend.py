@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from .._process import keep_exit_code
-from .._turns import cpu_count
+from ..deadlines import cpu_count
 from ..errors import (
     DeviceError,
     InputError,

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..._signal import Request, Veto, plain
+from ..._signal import Veto, plain
 from ...contracts import Answerability, Premise, PremiseFault
 from ...deadlines import call_on_thread
 from ...decision import Reason
 from ...errors import SignalValueError
+from ...text import Request
 
 
 class AnswerabilityVeto(Veto[Answerability]):

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, get_args
 
-from ..._model_steps import Compute, Draw, Steps
-from ..._yes_or_no import log_sum_exp
+from ..._model_steps import Compute, Draw, Steps, log_sum_exp
 from ...contracts import Confidence, Cost, Generation, LanguageModel, PartialGenerationsError
 from ...errors import InputError, LanguageModelError
 from ...matching import is_refusal
