@@ -187,10 +187,12 @@ class _WorkerCall(_Call):
         """The value, or the failure raised."""
         value, failure = self.arrived.result()
         if failure is not None:
+            # Or the traceback would keep itself alive; what arrives after this is dropped, too.
+            self.arrived = Future()
             try:
                 raise failure
             finally:
-                del failure, self.arrived  # or the traceback would keep itself alive
+                del failure
         return value
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 
-from ._reading import Language, Strength, compiled
+from ._language import Language, Strength, compiled
 
 _SOURCE = (
     r"(?:上下文|语境|文中|文本|文章|文档|文件|资料|材料|信息|内文|内容|段落|背景|知识库|原文|文献|片段"

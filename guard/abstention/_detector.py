@@ -18,12 +18,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ..errors import InputError
 from ..policy import Fingerprint
 from ..read_models import read_model
+from ._language import Strength
 from ._reading import (
     Citation,
     JudgedClause,
     Reply,
     Role,
-    Strength,
     is_whole_abstention,
     judge_clauses,
     opens_with_yes_or_no,

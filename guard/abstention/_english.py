@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from ._reading import Language, Strength, compiled
+from ._language import Language, Strength, compiled
 
 # What an answer could have been taken from: these nouns mean nothing else in a reply …
 _CONTEXT = (
