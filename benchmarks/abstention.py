@@ -28,9 +28,8 @@ from sklearn.metrics import cohen_kappa_score
 from sklearn.model_selection import GroupKFold
 
 from knowgate.guard.abstention import AbstentionDetector, Citation, load_rule
-from knowgate.guard.abstention._citation import read_citation
 from knowgate.guard.abstention._detector import FEATURE_NAMES, AbstentionModel, features
-from knowgate.guard.abstention._reading import read_reply
+from knowgate.guard.abstention._reading import read_citation, read_reply
 from knowgate.guard.files import write_json
 
 QUICK = re.compile(

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
-from ..guard.read_models import first_fault
+from ..guard.errors import first_fault
 
 MISSING_CASES = ("left_out", "unanswerable")
 """Cases that must not pass: the source was left out, or a user's question has no answer."""

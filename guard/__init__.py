@@ -14,11 +14,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._decision_log import DecisionLog
     from ._guard import Guard
     from ._metrics import GuardMetrics
+    from ._observers import DecisionLog
     from ._options import GuardOptions
-    from ._signal import Request, Signal, Veto
+    from ._signal import Signal, Veto
     from .contracts import (
         Confidence,
         ConfidenceEstimator,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         SignalTimeoutError,
     )
     from .policy import Fingerprint, Guarantee, Policy
-    from .text import InputLimits
+    from .text import InputLimits, Request
 
 __all__ = [
     "Confidence",
@@ -79,47 +79,28 @@ __all__ = [
 
 # Imported on first use: the command line and the adapters need a part of them only.
 _MODULES = {
-    **dict.fromkeys(("DecisionLog",), "_decision_log"),
-    **dict.fromkeys(("Guard",), "_guard"),
-    **dict.fromkeys(("GuardMetrics",), "_metrics"),
-    **dict.fromkeys(("GuardOptions",), "_options"),
-    **dict.fromkeys(("Request", "Signal", "Veto"), "_signal"),
-    **dict.fromkeys(
-        (
-            "Confidence",
-            "ConfidenceEstimator",
-            "ConflictDetector",
-            "Generation",
-            "LanguageModel",
-            "RelevanceScorer",
-        ),
-        "contracts",
-    ),
-    **dict.fromkeys(("Decision", "Mode", "OnError", "Reason", "Route", "Scenario"), "decision"),
-    **dict.fromkeys(
-        (
-            "FingerprintMismatchError",
-            "InputError",
-            "KnowgateError",
-            "LanguageModelError",
-            "MissingDependencyError",
-            "PolicyError",
-            "QuestionError",
-            "SignalError",
-            "SignalTimeoutError",
-        ),
-        "errors",
-    ),
-    **dict.fromkeys(("InputLimits",), "text"),
-    **dict.fromkeys(("Fingerprint", "Guarantee", "Policy"), "policy"),
+    name: module
+    for module, names in {
+        "_observers": "DecisionLog",
+        "_guard": "Guard",
+        "_metrics": "GuardMetrics",
+        "_options": "GuardOptions",
+        "_signal": "Signal Veto",
+        "contracts": "Confidence ConfidenceEstimator ConflictDetector Generation LanguageModel "
+        "RelevanceScorer",
+        "decision": "Decision Mode OnError Reason Route Scenario",
+        "policy": "Fingerprint Guarantee Policy",
+        "text": "InputLimits Request",
+    }.items()
+    for name in names.split()
 }
 
 
 def __getattr__(name: str) -> Any:
     """Import the module that holds `name` (PEP 562)."""
-    if name not in _MODULES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'errors')}"), name)
 
 
 def __dir__() -> list[str]:

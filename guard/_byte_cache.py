@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from sys import getsizeof
-from typing import Any, Generic, TypeVar
-from weakref import WeakSet
+from typing import Generic, TypeVar
 
-from ._process_counts import count_lookups
+from ._process import add, after_fork
 from .errors import InputError
 
 Key = TypeVar("Key", bound=Hashable)
@@ -50,7 +48,7 @@ class ByteCache(Generic[Key, Value]):
         self._values: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
-        _CACHES.add(self)
+        after_fork(self)
 
     def __len__(self) -> int:
         return len(self._values)
@@ -80,8 +78,9 @@ class ByteCache(Generic[Key, Value]):
                     hits += 1
                 else:
                     misses += 1
-        if self._name:
-            count_lookups(self._name, hits, misses)
+        for result, count in (("hit", hits), ("miss", misses)):
+            if self._name and count:
+                add("caches", (self._name, result), count)
         return values
 
     def keep(self, fresh: Mapping[Key, Value]) -> None:
@@ -101,23 +100,14 @@ class ByteCache(Generic[Key, Value]):
                 self._bytes -= dropped
 
     def forget(self) -> None:
-        """Drop all values, even if another thread was at them when this process was forked."""
+        """Drop all values."""
         self._lock = threading.Lock()
         self._values, self._bytes = OrderedDict(), 0
 
-
-_CACHES: WeakSet[ByteCache[Any, Any]] = WeakSet()
-
-
-def _forget_in_child() -> None:
-    # What another thread was changing at that moment may be half done, and its lock stays shut.
-    for cache in list(_CACHES):
-        if cache._lock.locked():
-            cache.forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_in_child)
+    def begin(self) -> None:
+        """Drop what another thread was at when this process was forked."""
+        if self._lock.locked():
+            self.forget()
 
 
 def content_key(text: str, kind: int = 0) -> bytes:

@@ -1,14 +1,19 @@
-"""Fingerprints: what the numbers of a signal depend on.
+"""Fingerprints: what the numbers of a signal depend on, and what fits the bundled scorers.
 
 Hashes of files say that nothing was changed on the disk. A probe says that what computes with
 them still gives the same scores: another version of a library, another device, or a scorer
 whose files were not all hashed.
+
+A raw score is a probability only where the scorer says so. Log-odds that are clipped to
+[0, 1] look like probabilities and make a policy that abstains from most good questions, so
+a policy whose calibrator or aggregator does not fit its scorer's output is rejected.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -150,3 +155,182 @@ def _flat(fingerprint: Fingerprint, *, settings: bool) -> dict[str, Any]:
     found: dict[str, Any] = fingerprint.model_dump(exclude={"settings", "probe", "stages"})
     named = fingerprint.settings if settings else {}
     return found | {f"settings.{name}": value for name, value in named.items()}
+
+
+# Which stage a value rests on: `fallback` where the costly scorer was asked and failed.
+RelevanceStage = Literal["cheap", "costly", "fallback"]
+CASCADE = "cascade"
+
+
+class CascadeRule(BaseModel):
+    """How two scorers make one value.
+
+    The costly scorer is asked about a cheap value in the band from `threshold` up to, but not
+    including, `threshold + reach`. Its verdict v in [0, 1] lowers the value by
+    2 · reach · (1 − v), so that below one half no question of the band stays at the threshold.
+    All other values stay as they are: below the band nothing can pass, above it everything does.
+    For a fixed reach, lowering the threshold never makes a question fail that passed.
+
+    Attributes:
+        threshold: lower edge of the band, on the cheap scorer's scale; a value passes from here on.
+        reach: width of the band; 0 asks about nothing.
+        fallback: where the costly scorer failed, the cheap value from which on a question passes;
+            None: it does not pass.
+
+    Example:
+        >>> rule = CascadeRule(threshold=0.5, reach=0.25)
+        >>> [rule.asks(value) for value in (0.4, 0.5, 0.75)]
+        [False, True, False]
+        >>> rule.value(0.7, 1.0), rule.value(0.7, 0.5), rule.value(0.4, None)
+        (0.7, 0.44999999999999996, 0.4)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    threshold: FiniteFloat
+    reach: Annotated[FiniteFloat, Field(ge=0)]
+    fallback: FiniteFloat | None = None
+
+    def asks(self, cheap: float) -> bool:
+        """Whether the costly scorer is asked about a question with this cheap value."""
+        return self.threshold <= cheap < self.threshold + self.reach
+
+    def stage(self, cheap: float, verdict: float | None) -> RelevanceStage:
+        """Which stage decides."""
+        if not self.asks(cheap):
+            return "cheap"
+        return "fallback" if verdict is None else "costly"
+
+    def value(self, cheap: float, verdict: float | None) -> float:
+        """The value of both stages; it passes from `threshold` on.
+
+        Args:
+            cheap: the cheap scorer's value.
+            verdict: of the costly scorer, in [0, 1]; None where it was not asked or failed.
+        """
+        if not self.asks(cheap):
+            return cheap
+        if verdict is None:
+            if self.fallback is not None:
+                return self.threshold + (cheap - self.fallback)
+            verdict = 0.0
+        return cheap - 2.0 * self.reach * (1.0 - verdict)
+
+    def fingerprint(
+        self, cheap: Fingerprint, costly: Fingerprint, calibrator: BaseModel | None = None
+    ) -> Fingerprint:
+        """Return the fingerprint of a cascade by this rule.
+
+        Args:
+            cheap: of the cheap scorer.
+            costly: of the costly scorer.
+            calibrator: that makes verdicts of its values; None for the one bundled with it.
+        """
+        settings: dict[str, Any] = self.model_dump()
+        if calibrator is not None:
+            settings["calibrator"] = calibrator.model_dump_json()
+        return Fingerprint(kind=CASCADE, settings=settings, stages=(cheap, costly))
+
+    @staticmethod
+    def strictest(cheap: float, verdict: float, reach: float) -> float:
+        """The highest threshold at which a question passes, if the band has this width.
+
+        Example:
+            >>> CascadeRule.strictest(0.7, 1.0, 0.25), CascadeRule.strictest(0.75, 0.0, 0.25)
+            (0.7, 0.5)
+        """
+        return cheap - reach * min(1.0, 2.0 * (1.0 - verdict))
+
+
+JOINT = "joint"
+
+# `share` is within [0, 1], `cosine` within [-1, 1], `log_odds` any finite number.
+Scale = Literal["share", "cosine", "log_odds"]
+_SCALES: dict[str, Scale] = {
+    "bi_encoder": "cosine",
+    "cross_encoder": "log_odds",
+    "judge": "share",
+    "late_interaction": "cosine",
+    "lexical": "share",
+    "sufficiency": "log_odds",
+    "sufficiency_cross": "log_odds",
+}
+# Scorers whose joint value is meant to be used; the best passage counts for the others.
+_JOINT_KINDS = frozenset({CASCADE, "judge", "sufficiency", "sufficiency_cross"})
+_WITHOUT_JOINT = frozenset({"bi_encoder", "cross_encoder", "lexical"})
+
+
+def output_scale(fingerprint: Fingerprint) -> Scale | None:
+    """The scale of a bundled scorer's raw scores; None for any other scorer."""
+    if fingerprint.kind == CASCADE and fingerprint.stages:
+        # What a verdict takes away may lead below 0.
+        return "log_odds" if output_scale(fingerprint.stages[0]) == "log_odds" else "cosine"
+    return _SCALES.get(fingerprint.kind)
+
+
+def default_aggregator(kind: str) -> str:
+    """The aggregator to use with a scorer of this kind where none is named.
+
+    Args:
+        kind: a scorer's name, or the kind in its fingerprint.
+
+    Example:
+        >>> default_aggregator("sufficiency"), default_aggregator("lexical")
+        ('joint', 'max')
+    """
+    return JOINT if kind in _JOINT_KINDS else "max"
+
+
+# What passages hold: chunks of documents, or short answers such as those of FAQs.
+Content = Literal["documents", "answers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """A calibrator and a threshold until calibration on one's own data gives better ones.
+
+    Attributes:
+        a: slope of the logistic curve over the scorer's raw values.
+        b: its intercept.
+        threshold: on the curve's scale.
+    """
+
+    a: float
+    b: float
+    threshold: float
+
+
+def bundled_default(fingerprint: Fingerprint, content: Content) -> Default | None:
+    """Return what `Guard.default()` decides by; None for a scorer without a bundled default.
+
+    Chosen by `benchmarks/default_threshold.py`; rates on other data are in the page on
+    `Guard.default()` of the documentation.
+    """
+    return _DEFAULTS.get((fingerprint.kind, content))
+
+
+_DEFAULTS: dict[tuple[str, Content], Default] = {
+    # From where the context more likely than not suffices, on chunks of documentation.
+    ("sufficiency", "documents"): Default(a=0.75, b=0.25, threshold=0.5),
+    ("sufficiency", "answers"): Default(a=1.0, b=0.0, threshold=0.57),
+}
+
+
+def misfit(fingerprint: Fingerprint, aggregator: str, calibrator: str) -> str:
+    """Why aggregator or calibrator cannot take the scorer's raw scores; empty where they can.
+
+    Example:
+        >>> misfit(Fingerprint(kind="lexical"), "max", "identity")
+        ''
+    """
+    kind, scale = fingerprint.kind, output_scale(fingerprint)
+    if aggregator == JOINT and kind in _WITHOUT_JOINT:
+        return f"aggregator 'joint' does not fit the scorer {kind!r}, which has no joint value"
+    if kind == CASCADE and aggregator != JOINT:
+        return f"aggregator {aggregator!r} does not fit a cascade, which judges passages together"
+    if scale != "log_odds":
+        return ""
+    about = f"does not fit the scorer {kind!r}, whose scores are log-odds, not probabilities"
+    if calibrator in ("identity", "temperature"):
+        return f"relevance_calibrator {calibrator!r} {about}"
+    return f"aggregator 'noisy_or' {about}" if aggregator == "noisy_or" else ""

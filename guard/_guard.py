@@ -12,36 +12,32 @@ from functools import cache, cached_property
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+from ._flow import (
+    Flow,
+    FlowSettings,
+    Measure,
+    Outcome,
+    bound_vetoes,
+    decision_flow,
+)
 from ._metrics import GuardMetrics, MetricsOfGuard
-from ._observers import Observer, Observers
+from ._observers import Observer, Observers, RetrievalWatch
 from ._options import GuardOptions
-from ._patience import BatchPatience
-from ._retrieval_watch import RetrievalWatch
 from ._routing_signals import RelevanceSignal, routing_signals
-from ._signal import Request, Veto
-from ._signal_runner import SignalRunner
-from ._vetoes import bound_vetoes
+from ._signal import Veto
+from ._signal_runner import Patience, SignalRunner
 from .contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
 from .deadlines import AllWorkersBusyError, DeadlineRunner
 from .decision import Decision, Mode, OnError, SignalName
 from .errors import InputError, KnowgateError, QuestionError
 from .policy import Content, Policy
-from .routing import (
-    Flow,
-    FlowSettings,
-    Need,
-    Outcome,
-    decision_flow,
-    read_request,
-    read_requests,
-)
-from .text import InputLimits
+from .text import InputLimits, Request, read_request, read_requests
 
 if TYPE_CHECKING:
     from ._tracing import BatchSpan, DecisionSpan, GuardSpans
 
 _logger = logging.getLogger("knowgate.guard")
-_MOST_READERS = 16
+_MAX_READERS = 16
 _UNNAMED = "default"
 
 
@@ -110,7 +106,7 @@ class Guard:
         self._limits = options.limits
         name = options.name or _UNNAMED
         self._name, self._traces_text = name, options.trace_text
-        self._readers = DeadlineRunner(_MOST_READERS)
+        self._readers = DeadlineRunner(_MAX_READERS)
         shared = GuardMetrics.on() if metrics is True else metrics or None
         self._metrics = None
         if shared is not None:
@@ -350,7 +346,7 @@ class Guard:
         self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
     ) -> list[Decision | KnowgateError]:
         """As `decide_batch`, with the error in place of a decision under `on_error="raise"`."""
-        started, patience = time.perf_counter(), BatchPatience()
+        started, patience = time.perf_counter(), dict[str, Patience]()
         with self._batch_span() as batch:
             requests = read_requests(questions, passages, self._limits)
             spans = _NO_SPANS if batch is None else batch.decisions(len(requests))
@@ -366,7 +362,7 @@ class Guard:
         self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
     ) -> list[Decision | KnowgateError]:
         """As `decide_each`, without blocking the event loop."""
-        started, patience = time.perf_counter(), BatchPatience()
+        started, patience = time.perf_counter(), dict[str, Patience]()
         with self._batch_span() as batch:
             requests = await self._aread_batch(questions, passages)
             spans = _NO_SPANS if batch is None else batch.decisions(len(requests))
@@ -430,13 +426,13 @@ class Guard:
 
     def _flows(
         self, requests: Sequence[Request | QuestionError], spans: Iterable[DecisionSpan | None]
-    ) -> Generator[list[Need], list[Outcome], list[Decision | KnowgateError]]:
+    ) -> Generator[list[Measure], list[Outcome], list[Decision | KnowgateError]]:
         """Run the flows of a batch in step: yield the needs of all, receive their outcomes."""
         flows = [self._flow(*one) for one in zip(requests, spans, strict=False)]
         decided: dict[int, Decision | KnowgateError] = {}
         outcomes: dict[int, Outcome | None] = dict.fromkeys(range(len(flows)))
         while outcomes:
-            needs: dict[int, Need] = {}
+            needs: dict[int, Measure] = {}
             for index, outcome in outcomes.items():
                 try:
                     # Sending None starts a flow.

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ._tails import hoeffding_bentkus
-
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -19,8 +17,53 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Counts = NDArray[np.int64]
 
+
+def whole(loss: float) -> int:
+    """Round a loss up to whole questions; sums such as .1 + .2 do not cost a whole one."""
+    return math.ceil(loss - 1e-9)
+
+
+def binomial_tail(errors: int, n: int, risk: float) -> float:
+    """P(Bin(n, risk) ≤ errors): the exact p-value of so many errors; 1.0 where `n` is 0.
+
+    Example:
+        >>> round(binomial_tail(5, 100, 0.1), 4)
+        0.0576
+    """
+    import numpy as np
+
+    if not n or errors >= n:
+        return 1.0
+    k = np.arange(errors, dtype=np.float64)
+    # Logarithms of the chances of 0, 1, … errors, so that no term is lost.
+    steps = np.log((n - k) / (k + 1.0)) + (math.log(risk) - math.log1p(-risk))
+    terms = n * math.log1p(-risk) + np.append(0.0, np.cumsum(steps))
+    return min(1.0, float(np.exp(terms).sum()))
+
+
+def hoeffding_bentkus(loss: float, n: int, risk: float) -> float:
+    """P-value of the mean of losses in [0, 1]; 1.0 where `n` is 0.
+
+    Source: Bates et al. 2021, Distribution-free, risk-controlling prediction sets.
+
+    Example:
+        >>> round(hoeffding_bentkus(2.0, 100, 0.1), 4)
+        0.0053
+    """
+    if not n:
+        return 1.0
+    mean = min(loss / n, risk)
+    entropy = sum(
+        seen * math.log(seen / bound)
+        for seen, bound in ((mean, risk), (1.0 - mean, 1.0 - risk))
+        if seen > 0.0
+    )
+    bentkus = math.e * binomial_tail(min(n, whole(loss)), n, risk)
+    return min(1.0, bentkus, math.exp(-n * max(0.0, entropy)))
+
+
 # Shares above 0 that are told apart at most, and parts that a whole passage is counted in.
-_MOST_LEVELS, _WHOLE = 20, 48
+_MAX_LEVELS, _WHOLE = 20, 48
 # The stake λ that weights come from, times √(passages · α (1 − α)), and its largest part of what
 # would lose everything. Chosen by simulation: hardly a loss where the questions of a passage all
 # go alike, most of the gain where they do not (`benchmarks/leak_certificate.py`).
@@ -90,15 +133,15 @@ class LeakTest:
             >>> LeakTest.of_groups(27, 2, 0.2) == LeakTest.of([2] * 27, 0.2)
             True
         """
-        return cls._of_parts(groups, range(1, min(largest, _MOST_LEVELS + 1) + 1), bound)
+        return cls._of_parts(groups, range(1, min(largest, _MAX_LEVELS + 1) + 1), bound)
 
     @classmethod
     def _of_parts(cls, passages: int, parts: Iterable[int], bound: float) -> LeakTest:
         # One passage of more questions than that alone has too many shares.
-        sizes = {max(1, min(size, _MOST_LEVELS + 1)) for size in parts}
+        sizes = {max(1, min(size, _MAX_LEVELS + 1)) for size in parts}
         levels = sorted({part / size for size in sizes for part in range(size + 1)})
-        if len(levels) > _MOST_LEVELS + 1:
-            levels = [part / _MOST_LEVELS for part in range(_MOST_LEVELS + 1)]
+        if len(levels) > _MAX_LEVELS + 1:
+            levels = [part / _MAX_LEVELS for part in range(_MAX_LEVELS + 1)]
         spread = math.sqrt(bound * (1.0 - bound) * max(1, passages))
         stake = min(_STAKE / spread, _LARGEST_STAKE / (1.0 - bound))
         losses = [math.log1p(stake * bound) - math.log1p(stake * (bound - s)) for s in levels]

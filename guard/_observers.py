@@ -1,21 +1,32 @@
-"""Callbacks that see every decision and have no say in it."""
+"""What sees every decision and has no say in it: observers, the log, a watch on passages."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import inspect
+import json
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from uuid import uuid4
 
+from ._artefacts import Retrieval
+from ._process import after_fork
 from .errors import InputError
+from .files import write_text
+from .text import Request
 
 if TYPE_CHECKING:
     from ._metrics import MetricsOfGuard
-    from ._signal import Request
     from .decision import Decision
     from .policy import Policy
+    from .text import Request
 
 _logger = logging.getLogger("knowgate.guard")
 
@@ -115,3 +126,315 @@ class Observers:
 
 def _told(observer: Callable[[Decision], object], decision: Decision, _: Request | None) -> None:
     observer(decision)
+
+
+# Chunks of one size differ by less; whole documents in place of answers by more.
+_MUCH_LONGER = 2
+_NOT_COVERED = "the policy's promise does not cover that: calibrate as it is served"
+
+
+class RetrievalWatch:
+    """Notices questions whose passages are not like those of the calibration, or not read whole.
+
+    It warns once per kind, counts each question, and changes no decision. Fewer
+    passages than in calibration are ordinary: not every question has so many.
+
+    Args:
+        expected: what the policy was calibrated on; None where that is not known.
+        metrics: of the guard, None for none.
+        name: of the guard.
+    """
+
+    def __init__(
+        self, expected: Retrieval | None, metrics: MetricsOfGuard | None, name: str
+    ) -> None:
+        self._expected, self._metrics, self._name = expected, metrics, name
+        self._warned: set[str] = set()
+
+    def look(self, request: Request) -> None:
+        """Compare the passages of one question."""
+        expected = self._expected
+        if expected is None:
+            return
+        if expected.k is not None and request.given > expected.k:
+            seen = f"{request.given} passages to a question, {expected.k} in calibration"
+            self._note("k", f"{seen}; {_NOT_COVERED}")
+        if expected.longest is not None:
+            longest = max(map(len, request.passages), default=0)
+            if longest > _MUCH_LONGER * expected.longest:
+                self._note(
+                    "format",
+                    f"a passage of {longest} characters, at most {expected.longest} in calibration"
+                    f" (passages held: {expected.passage or 'not known'}); {_NOT_COVERED}",
+                )
+
+    def note_unread(self, passage: str) -> None:
+        """Note a passage whose end the scorer does not read."""
+        self._note(
+            "unread",
+            f"the end of a passage of {len(passage)} characters is not read, as it is longer than "
+            "the scorer reads: cut documents into shorter chunks",
+        )
+
+    def _note(self, what: Literal["k", "format", "unread"], seen: str) -> None:
+        if self._metrics is not None:
+            self._metrics.count_mismatch(what)
+        if what not in self._warned:
+            self._warned.add(what)
+            _logger.warning(
+                "guard %s: %s. It is counted from now on, and logged once",
+                self._name,
+                seen,
+            )
+
+
+_PATTERN = "decisions-*.jsonl"
+_LONGEST_TEXT = 4_000
+_ID_BYTES = 12
+# As many as the metric `knowgate_policy_info` shows.
+_POLICY_DIGITS = 12
+
+
+class DecisionLog:
+    """Writes each decision of a guard to a folder, as one line of JSON.
+
+    An observer: `Guard.load("policy.json", observers=[DecisionLog("decisions")])`. The lines are
+    read by `knowgate shadow-report` and `knowgate drift`. Threads share a file, each process
+    writes files of its own, and each line is written by one call. A file that is full is
+    followed by another one. The policy that decides is stored beside them, as
+    `policy-<id>.json`.
+
+    Neither question nor passages nor answers are written unless `text` asks for it: a line
+    holds the id of the question, so that whoever has the question finds its decision.
+
+    A disk that fails never costs a decision: what cannot be written is counted in `lost`, in
+    `knowgate_observer_errors_total`, and in the next line that can be written. Lines survive
+    the end of the process, not that of the machine: nothing waits for the disk.
+
+    Args:
+        folder: made where missing; on a local disk, because a decision waits for each write.
+        text: also write question, passages (the first 4,000 characters of each),
+            closed-book answer and views.
+        max_bytes: of one file; it ends with the first line beyond.
+        max_files: in the folder; the oldest are removed.
+        key: secret that the ids of questions are made with. Without one, whoever guesses a
+            question can find out whether it was asked.
+        identify: makes the id of a question in place of the hash, e.g. from the id of the
+            request that is served.
+
+    Raises:
+        InputError: the folder cannot be made, or a limit is below 1.
+
+    Example:
+        >>> import tempfile
+        >>> from knowgate.guard import Guard, Policy
+        >>> from knowgate.guard.testing import FakeScorer
+        >>> scorer = FakeScorer(default=0.9)
+        >>> log = DecisionLog(tempfile.mkdtemp())
+        >>> policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.5)
+        >>> guard = Guard(policy, scorer=scorer, metrics=False, observers=[log])
+        >>> guard.decide("When does the library open?", ["At nine."]).route.value
+        'follow_context'
+        >>> (log.written, log.lost, log.question_id("When does the library open?"))
+        (1, 0, '23bea73b2ca697d23f52313a')
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        text: bool = False,
+        max_bytes: int = 16 * 2**20,
+        max_files: int = 64,
+        key: bytes = b"",
+        identify: Callable[[Request], str] | None = None,
+    ) -> None:
+        if max_bytes < 1 or max_files < 1:
+            raise InputError("must be at least 1", where="max_bytes, max_files")
+        self._folder = Path(folder).absolute()
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"cannot be made ({error.strerror})",
+                where=str(folder),
+                hint="name a folder on a local disk",
+            ) from None
+        self._text, self._max_bytes, self._max_files = text, max_bytes, max_files
+        # BLAKE2 takes keys of at most 64 bytes.
+        self._key = hashlib.blake2b(key).digest() if key else b""
+        self._identify = identify
+        self._policies: dict[str, str] = {}
+        self._file: int | None = None
+        self.begin()
+        after_fork(self)
+
+    def begin(self) -> None:
+        """Begin with a file of this process and counts of zero; called after a fork."""
+        self._lock = threading.Lock()
+        self._close()
+        self._bytes = self._written = self._lost = self._lost_before = 0
+
+    @property
+    def folder(self) -> Path:
+        """Where the files are."""
+        return self._folder
+
+    @property
+    def written(self) -> int:
+        """Number of decisions that this process has written."""
+        return self._written
+
+    @property
+    def lost(self) -> int:
+        """Number of decisions that this process could not write."""
+        return self._lost
+
+    def question_id(self, question: str) -> str:
+        """Return the id of a question in the log, e.g. to store a user's feedback under it.
+
+        It is that of the clean text that the guard reads, and not what `identify` makes.
+        """
+        return _hash(question, self._key)
+
+    @staticmethod
+    def plain_question_id(question: str) -> str:
+        """Return the id that logs without a key have for a question."""
+        return _hash(question, b"")
+
+    def for_guard(self, policy: Policy, name: str) -> Callable[[Decision, Request | None], None]:
+        """Return what is called with each decision of one guard, and what it decided on.
+
+        Args:
+            policy: of the guard.
+            name: of the guard.
+        """
+        policy_id = policy.sha256[:_POLICY_DIGITS]
+        with self._lock:
+            self._policies[policy_id] = policy.to_json()
+            self._store_policies()
+
+        def write(decision: Decision, request: Request | None) -> None:
+            self._write(decision, request, {"guard": name, "policy": policy_id})
+
+        return write
+
+    def close(self) -> None:
+        """Close the file; a further decision opens another one."""
+        with self._lock:
+            self._close()
+
+    def _write(self, decision: Decision, request: Request | None, made_by: dict[str, str]) -> None:
+        """Write one line; what cannot be written is counted, and raised for the guard to log."""
+        try:
+            question_id = None
+            if request is not None:
+                make = self._identify
+                question_id = self.question_id(request.question) if make is None else make(request)
+            fields = {
+                "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "question_id": question_id,
+                **made_by,
+                **_fields(decision),
+                "passages": None if request is None else request.given,
+            }
+            if self._text:
+                fields["text"] = _texts(decision, request)
+            with self._lock:
+                if self._lost > self._lost_before:
+                    fields["lost"] = self._lost - self._lost_before
+                lost = self._lost
+                self._append(json.dumps(fields, allow_nan=False, separators=(",", ":")) + "\n")
+                self._written += 1
+                self._lost_before = lost
+        except BaseException:
+            with self._lock:
+                self._lost += 1
+            raise
+
+    def _append(self, line: str) -> None:
+        """Write a line to the end of the file, or to a new one."""
+        raw = line.encode("utf-8", "backslashreplace")
+        try:
+            # A file that somebody removed takes lines that nobody will read.
+            if self._file is not None and not os.fstat(self._file).st_nlink:
+                self._close()
+            if self._file is None:
+                self._open()
+            assert self._file is not None
+            if os.write(self._file, raw) < len(raw):
+                raise OSError("no space for a whole line")
+            self._bytes += len(raw)
+            if self._bytes >= self._max_bytes:
+                self._close()
+        except OSError:
+            # What was cut off ends its file.
+            self._close()
+            raise
+
+    def _open(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        began = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
+        path = self._folder / f"decisions-{began}-{os.getpid()}-{uuid4().hex[:6]}.jsonl"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+        self._file, self._bytes = os.open(path, flags, 0o640), 0
+        self._store_policies()
+        self._remove_oldest()
+
+    def _close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            with contextlib.suppress(OSError):
+                os.close(file)
+
+    def _store_policies(self) -> None:
+        """Store the policies that are not there; without one the lines are there all the same."""
+        for policy_id, text in self._policies.items():
+            path = self._folder / f"policy-{policy_id}.json"
+            with contextlib.suppress(OSError, InputError):
+                if not path.exists():
+                    write_text(path, text)
+
+    def _remove_oldest(self) -> None:
+        # By when they were written last: a quiet process may have begun its file long ago.
+        with contextlib.suppress(OSError):
+            found = sorted(self._folder.glob(_PATTERN), key=lambda path: path.stat().st_mtime_ns)
+            for path in found[: -self._max_files]:
+                path.unlink(missing_ok=True)
+
+
+def _hash(question: str, key: bytes) -> str:
+    text = question.encode("utf-8", "replace")
+    return hashlib.blake2b(text, digest_size=_ID_BYTES, key=key).hexdigest()
+
+
+def _fields(decision: Decision) -> dict[str, Any]:
+    """Return what a line says of a decision, without text of users."""
+    found, stage = decision.answerability, decision.relevance_stage
+    return {
+        **({} if stage is None else {"relevance_stage": stage}),
+        "mode": decision.mode.value,
+        "route": decision.route.value,
+        "reason": str(decision.reason),
+        "scenario": None if decision.scenario is None else decision.scenario.value,
+        "relevance": decision.relevance,
+        "raw_relevance": decision.raw_relevance,
+        "confidence": decision.confidence,
+        "conflict": decision.conflict,
+        "premise": None if found is None else found.premise.value,
+        "vetoes": decision.vetoes,
+        "kept": decision.kept,
+        "scores": decision.scores,
+        "failed_signals": decision.failed_signals,
+        "seconds": decision.timings.get("total"),
+    }
+
+
+def _texts(decision: Decision, request: Request | None) -> dict[str, Any]:
+    """Return the text of users and models, each piece cut at the most that a line holds."""
+    return {
+        "question": None if request is None else request.question[:_LONGEST_TEXT],
+        "passages": [] if request is None else [one[:_LONGEST_TEXT] for one in request.passages],
+        "closed_book_answer": (decision.closed_book_answer or "")[:_LONGEST_TEXT] or None,
+        "views": [view.answer[:_LONGEST_TEXT] for view in decision.views],
+    }

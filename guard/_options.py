@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
+from pydantic.dataclasses import dataclass
 
 from ._signal import Signal
-from ._turns import Turns
+from .deadlines import Turns
 from .decision import Mode, OnError
-from .errors import InputError
+from .errors import InputError, in_one_line
 from .text import InputLimits
 
-_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 # What can fail besides signals: reading the input, and a question in an unknown language.
 _OTHER_FAILURES = ("input", "language")
-_Choice = TypeVar("_Choice", Mode, OnError)
+_Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Count = Annotated[int, Field(ge=1)]
 
 
-@dataclass(frozen=True, slots=True)
+def _actions(given: Any) -> OnError | dict[str, OnError]:
+    if isinstance(given, str):
+        return OnError(given)
+    return {name: OnError(action) for name, action in given.items()}
+
+
+@dataclass(frozen=True, config=ConfigDict(strict=True))
 class GuardOptions:
     """How a guard acts, how long it waits and what failures lead to.
 
@@ -54,55 +62,23 @@ class GuardOptions:
         InputError: an option has a value that it cannot have.
     """
 
-    mode: Mode | str = Mode.ENFORCE
-    on_error: OnError | str | Mapping[str, OnError | str] = OnError.ABSTAIN
-    deadlines: Mapping[str, float | None] = field(default_factory=dict)
+    mode: Annotated[Mode | str, AfterValidator(Mode)] = Mode.ENFORCE
+    on_error: Annotated[OnError | str | Mapping[str, OnError | str], AfterValidator(_actions)] = (
+        OnError.ABSTAIN
+    )
+    deadlines: Mapping[str, _Seconds | None] = field(default_factory=dict)
     limits: InputLimits = field(default_factory=InputLimits)
-    at_once: Mapping[str, int] = field(default_factory=dict)
-    max_wait: float | None = 120.0
-    max_concurrency: int = 8
-    name: str | None = None
+    at_once: Mapping[str, _Count] = field(default_factory=dict)
+    max_wait: _Seconds | None = 120.0
+    max_concurrency: _Count = 8
+    # It becomes a metric label, whose values must be few and plain.
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")] | None = None
     trace_text: bool = False
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "mode", _choice(Mode, self.mode, "mode"))
-        if isinstance(self.on_error, str):
-            object.__setattr__(self, "on_error", _choice(OnError, self.on_error, "on_error"))
-        elif isinstance(self.on_error, Mapping):
-            actions = {
-                name: _choice(OnError, action, "on_error") for name, action in self.on_error.items()
-            }
-            object.__setattr__(self, "on_error", actions)
-        else:
-            raise InputError("on_error is neither an action nor a mapping from signal to action")
-        self._check_times()
-        if self.name is not None and not (
-            isinstance(self.name, str) and _NAME.fullmatch(self.name)
-        ):
-            raise InputError(
-                "the name of a guard becomes a metric label",
-                where="name",
-                hint="use at most 40 lower-case letters, digits, hyphens and underscores",
-            )
-        if not isinstance(self.limits, InputLimits):
-            raise InputError("limits are no InputLimits", where="limits")
-        if not isinstance(self.trace_text, bool):
-            raise InputError("is neither True nor False", where="trace_text")
-        if not _is_count(self.max_concurrency):
-            raise InputError("max_concurrency must be a whole number, at least 1")
-
-    def _check_times(self) -> None:
-        """Check deadlines, and what is said of waiting."""
-        if not isinstance(self.deadlines, Mapping):
-            raise InputError("deadlines are not a mapping from signal to seconds")
-        for name, seconds in self.deadlines.items():
-            if seconds is not None and not _is_time(seconds):
-                raise InputError(f"the deadline of {name} must be positive seconds or None")
-        if self.max_wait is not None and not _is_time(self.max_wait):
-            raise InputError("must be positive seconds or None", where="max_wait")
-        if not isinstance(self.at_once, Mapping) or not all(map(_is_count, self.at_once.values())):
-            hint = "give a mapping from signal to a whole number, at least 1"
-            raise InputError("is no number of questions by signal", where="at_once", hint=hint)
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_one_line(cls, given: Any, validate: ModelWrapValidatorHandler[GuardOptions]) -> Any:
+        return in_one_line(given, validate)
 
     def named_after(self, policy: str | os.PathLike[str]) -> GuardOptions:
         """These options with the name of a policy's file, unless they have a name.
@@ -164,15 +140,6 @@ class GuardOptions:
         return max(64, 2 * self.max_concurrency)
 
 
-def _is_time(seconds: Any) -> bool:
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    return is_number and 0 < seconds < math.inf
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-
 def _known(given: Any, names: list[str], what: str) -> Mapping[str, Any]:
     unknown = set(given) - set(names)
     if unknown:
@@ -182,12 +149,3 @@ def _known(given: Any, names: list[str], what: str) -> Mapping[str, Any]:
         )
     found: Mapping[str, Any] = given
     return found
-
-
-def _choice(kind: type[_Choice], value: str, what: str) -> _Choice:
-    try:
-        return kind(value)
-    except ValueError:
-        raise InputError(
-            f"{what} {value!r} is unknown", hint=f"one of: {', '.join(kind)}"
-        ) from None

@@ -8,12 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from ._cascade_rule import RelevanceStage
-from ._fingerprint import Fingerprint
-from ._policy_fields import IdentityCalibrator, PolicyFields, aggregator, finite_or_none
-from ._scorer_defaults import JOINT, output_scale
-from ._signal import Measured, Request, Signal, plain
-from ._turns import cpu_count
+from ._fingerprint import JOINT, Fingerprint, RelevanceStage, output_scale
+from ._signal import Measured, Signal, plain
 from .contracts import (
     BatchConfidenceEstimator,
     Confidence,
@@ -22,13 +18,14 @@ from .contracts import (
     ConflictExaminer,
     ConflictFinding,
     RelevanceScorer,
-    SetRelevanceScorer,
     SetScore,
     View,
 )
+from .deadlines import cpu_count
 from .decision import SignalName
 from .errors import KnowgateError, PolicyError, SignalValueError, UnsupportedLanguageError
-from .text import clean_text
+from .routing import IdentityCalibrator, PolicyFields, aggregator
+from .text import Request, clean_text
 
 
 class RoutingSignal(Signal[Measured]):
@@ -141,33 +138,22 @@ class RelevanceSignal(RoutingSignal[Relevance]):
         Raises:
             UnsupportedLanguageError: the scorer does not know the question's language.
         """
-        if (unsupported := self._unsupported(request)) is not None:
-            raise unsupported
-        self._tell_unread(request)
-        score = self._set_scorer.score_set if self._joint else self._scorer.score
-        return score(request.question, request.passages)
+        self._prepare(request)
+        return self._form("score", "score_set")(request.question, request.passages)
 
     async def ameasure(self, request: Request) -> Any:
         """As `measure`, without blocking the event loop."""
         if not self._awaited:
             return await super().ameasure(request)
-        if (unsupported := self._unsupported(request)) is not None:
-            raise unsupported
-        self._tell_unread(request)
-        scorer: Any = self._scorer
-        score = scorer.ascore_set if self._joint else scorer.ascore
-        return await score(request.question, request.passages)
+        self._prepare(request)
+        return await self._form("ascore", "ascore_set")(request.question, request.passages)
 
     def measure_many(self, requests: Sequence[Request]) -> list[Any]:
         """The scores of several questions, in one call of the scorer."""
         refused, asked = self._supported(requests)
         if not asked:
             return list(refused)
-        found: Any
-        if self._joint:
-            found = self._set_scorer.score_sets(*_texts(asked))
-        else:
-            found = self._scorer.score_pairs(_pairs(asked))
+        found = self._form("score_pairs", "score_sets")(*self._asked(asked))
         return self._parted(found, refused, asked)
 
     async def ameasure_many(self, requests: Sequence[Request]) -> Sequence[Any]:
@@ -177,12 +163,23 @@ class RelevanceSignal(RoutingSignal[Relevance]):
         refused, asked = self._supported(requests)
         if not asked:
             return list(refused)
-        scorer: Any = self._scorer
-        if self._joint:
-            found = await scorer.ascore_sets(*_texts(asked))
-        else:
-            found = await scorer.ascore_pairs(_pairs(asked))
+        found = await self._form("ascore_pairs", "ascore_sets")(*self._asked(asked))
         return self._parted(found, refused, asked)
+
+    def _form(self, single: str, joint: str) -> Any:
+        """The scorer's method of one of these names: for passages one by one, or together."""
+        return getattr(self._scorer, joint if self._joint else single)
+
+    def _asked(self, requests: Sequence[Request]) -> tuple[Sequence[Any], ...]:
+        """What the scorer's form for several questions takes."""
+        if self._joint:
+            return [one.question for one in requests], [one.passages for one in requests]
+        return ([(one.question, passage) for one in requests for passage in one.passages],)
+
+    def _prepare(self, request: Request) -> None:
+        if (unsupported := self._unsupported(request)) is not None:
+            raise unsupported
+        self._tell_unread(request)
 
     def _supported(
         self, requests: Sequence[Request]
@@ -238,12 +235,11 @@ class RelevanceSignal(RoutingSignal[Relevance]):
         scores: list[float | None] = [None] * request.given
         for position, score in zip(request.positions, value.scores, strict=True):
             scores[position] = score
-        found = {"raw_relevance": finite_or_none(value.raw), "scores": tuple(scores)}
+        found = {
+            "raw_relevance": value.raw if math.isfinite(value.raw) else None,
+            "scores": tuple(scores),
+        }
         return found if value.stage is None else {**found, "relevance_stage": value.stage}
-
-    @property
-    def _set_scorer(self) -> SetRelevanceScorer:
-        return cast("SetRelevanceScorer", self._scorer)
 
     def _tell_unread(self, request: Request) -> None:
         reads_whole = getattr(self._scorer, "reads_whole", None)
@@ -281,14 +277,6 @@ class RelevanceSignal(RoutingSignal[Relevance]):
 
     def _wrong(self, detail: str) -> SignalValueError:
         return SignalValueError(self.name, detail)
-
-
-def _texts(requests: Sequence[Request]) -> tuple[list[str], list[Sequence[str]]]:
-    return [one.question for one in requests], [one.passages for one in requests]
-
-
-def _pairs(requests: Sequence[Request]) -> list[tuple[str, str]]:
-    return [(one.question, passage) for one in requests for passage in one.passages]
 
 
 def _checks_deadline(part: object) -> bool:

@@ -29,40 +29,18 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ._fingerprint import Fingerprint
 from .deadlines import call_on_thread
 from .decision import OnError
 from .errors import KnowgateError, SignalValueError
+from .text import Request
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 Measured = TypeVar("Measured")
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What a signal is measured on: one question with its passages that have text.
-
-    Attributes:
-        question: clean text, never empty.
-        passages: the texts, in the order given; empty when nothing was retrieved.
-        documents: the same passages as they were given, e.g. with metadata.
-        positions: the index of each among all passages given.
-        given: how many passages were given, those without text included.
-        closed_book_answer: the model's own answer, where it was asked for one and its
-            confidence passed the policy's threshold; only conflict needs it.
-    """
-
-    question: str
-    passages: tuple[str, ...] = ()
-    documents: tuple[object, ...] = ()
-    positions: tuple[int, ...] = ()
-    given: int = 0
-    closed_book_answer: str = ""
 
 
 class Signal(ABC, Generic[Measured]):

@@ -15,35 +15,83 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from ._deadline_errors import (
+from ._flow import Failure, Measure, Outcome
+from ._metrics import MetricsOfGuard
+from ._signal import Signal
+from .contracts import Confidence
+from .deadlines import Budget, DeadlineRunner, Turns, asked_to_stop, call_here, within
+from .errors import (
     AllWorkersBusyError,
     DeadlineExceededError,
-    NoTurnError,
-    TaskBrokeOffError,
-)
-from ._metrics import MetricsOfGuard
-from ._patience import BatchPatience, Budget, Patience
-from ._signal import Request, Signal
-from ._turns import Turns
-from .contracts import Confidence
-from .deadlines import DeadlineRunner, asked_to_stop, call_here, within
-from .errors import (
     KnowgateError,
+    NoTurnError,
     SignalError,
     SignalOverloadError,
     SignalTimeoutError,
     SignalValueError,
     SignalWaitError,
+    TaskBrokeOffError,
     UnsupportedLanguageError,
 )
-from .routing import Failure, Need, Outcome
+from .text import Request
 
 _logger = logging.getLogger("knowgate.guard")
-_MOST_LOGGED = 300
+_QUESTIONS_PER_CALL = 32
+# The share of its time that a joint call is meant to take: others may compute at the same time.
+_JOINT_CALL_TAKES = 0.25
+# Deadlines that one batch may spend on one signal.
+_DEADLINES_PER_BATCH = 2
+# Calls of one signal that may miss their deadline in one batch.
+_MAX_MISSED = 3
+_MAX_LOGGED = 300
 # Comparing more with a message would block an event loop.
-_MOST_COMPARED = 64 * 2**10
+_MAX_COMPARED = 64 * 2**10
 # Shorter words tell nothing, and stand in most messages.
 _WORD = re.compile(r"\w{4,}")
+
+
+class Patience:
+    """What one batch may still spend on one signal.
+
+    Args:
+        deadline: of one question, in seconds; None for no limit.
+        longest_wait: for the turns of its calls together, in seconds.
+        first: questions of the first joint call.
+
+    Attributes:
+        measuring: two deadlines, whatever the size of the batch.
+        waiting: seconds for turns.
+        missed: calls that missed their deadline.
+        joined: questions of the next joint call.
+        logged: whether it was logged that the signal is not asked any more.
+    """
+
+    def __init__(self, deadline: float | None, longest_wait: float, first: int) -> None:
+        self._deadline = math.inf if deadline is None else deadline
+        self.measuring = Budget(_DEADLINES_PER_BATCH * self._deadline)
+        self.waiting = Budget(longest_wait)
+        self.missed, self.logged = 0, False
+        self.joined = _QUESTIONS_PER_CALL if deadline is None else first
+
+    @property
+    def seconds(self) -> float:
+        """What the next call has: its deadline, as far as the batch has so much left.
+
+        Once a deadline was missed it is half of what is left, so that one question that hangs
+        leaves time for the others.
+        """
+        left = self.measuring.left
+        return min(self._deadline, left / 2 if self.missed else left)
+
+    @property
+    def over(self) -> bool:
+        """Whether the signal is not asked about further questions."""
+        return self.missed >= _MAX_MISSED or not (self.measuring.left and self.waiting.left)
+
+    def plan(self, seconds_each: float) -> None:
+        """Let the next joint call be one that ends well within its deadline."""
+        fitting = _JOINT_CALL_TAKES * self.seconds
+        self.joined = int(max(1, min(_QUESTIONS_PER_CALL, fitting / max(seconds_each, 1e-9))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +145,7 @@ class _Call:
 class _Several:
     """Needs to be measured singly, so many at once."""
 
-    jobs: Sequence[tuple[Need, Patience]]
+    jobs: Sequence[tuple[Measure, Patience]]
     width: int
 
 
@@ -137,19 +185,21 @@ class SignalRunner:
         self._deadlines, self._turns = deadlines, turns
         self._max_concurrency, self._pool, self._metrics = max_concurrency, pool, metrics
 
-    def measure(self, need: Need) -> Outcome:
+    def measure(self, need: Measure) -> Outcome:
         """The outcome of one need."""
         return self._run(self._single(need))
 
-    async def ameasure(self, need: Need) -> Outcome:
+    async def ameasure(self, need: Measure) -> Outcome:
         """As `measure`, without blocking the event loop."""
         return await self._arun(self._single(need))
 
-    def measure_batch(self, needs: Sequence[Need], batch: BatchPatience) -> list[Outcome]:
+    def measure_batch(self, needs: Sequence[Measure], batch: dict[str, Patience]) -> list[Outcome]:
         """The outcomes of many needs, in order; those of one signal together where it can."""
         return self._run(self._batch(needs, batch))
 
-    async def ameasure_batch(self, needs: Sequence[Need], batch: BatchPatience) -> list[Outcome]:
+    async def ameasure_batch(
+        self, needs: Sequence[Measure], batch: dict[str, Patience]
+    ) -> list[Outcome]:
         """As `measure_batch`, without blocking the event loop."""
         return await self._arun(self._batch(needs, batch))
 
@@ -199,10 +249,11 @@ class SignalRunner:
     def _call(self, step: _Call) -> Any:
         by = call_here if step.here else self._pool.call
 
-        def call() -> Any:
+        def timed() -> Any:
             with step.time() as seconds:
                 return by(step.task, seconds)
 
+        call = timed if step.patience is not None else partial(by, step.task, step.seconds)
         if step.turns is None:
             return call()
         return step.turns.call(call, step.seconds_of_one, step.waiting)
@@ -230,7 +281,7 @@ class SignalRunner:
     async def _aside_by_side(self, several: _Several) -> list[Outcome]:
         room = asyncio.Semaphore(several.width)
 
-        async def bounded(job: tuple[Need, Patience]) -> Outcome:
+        async def bounded(job: tuple[Measure, Patience]) -> Outcome:
             async with room:
                 return await self._arun(self._single(*job))
 
@@ -238,18 +289,18 @@ class SignalRunner:
 
     # -- one need ---------------------------------------------------------------------
 
-    def _single(self, need: Need, patience: Patience | None = None) -> _Steps[Outcome]:
+    def _single(self, need: Measure, patience: Patience | None = None) -> _Steps[Outcome]:
         untraced = self._untraced(need, patience)
         return untraced if need.span is None else self._traced(need, untraced)
 
-    def _traced(self, need: Need, untraced: _Steps[Outcome]) -> _Steps[Outcome]:
+    def _traced(self, need: Measure, untraced: _Steps[Outcome]) -> _Steps[Outcome]:
         assert need.span is not None
         with need.span.signal(need.signal) as span:
             outcome = yield from untraced
             span.measured(outcome[0])
             return outcome
 
-    def _untraced(self, need: Need, patience: Patience | None) -> _Steps[Outcome]:
+    def _untraced(self, need: Measure, patience: Patience | None) -> _Steps[Outcome]:
         signal, request = need.signal, need.request
         if patience is not None and patience.over:
             return self._not_asked(signal, patience), 0.0
@@ -277,7 +328,7 @@ class SignalRunner:
 
     # -- many needs -------------------------------------------------------------------
 
-    def _batch(self, needs: Sequence[Need], batch: BatchPatience) -> _Steps[list[Outcome]]:
+    def _batch(self, needs: Sequence[Measure], batch: dict[str, Patience]) -> _Steps[list[Outcome]]:
         side_by_side: list[tuple[int, Patience]] = []
         outcomes: dict[int, Outcome] = {}
         for indices in _by_signal(needs):
@@ -295,7 +346,7 @@ class SignalRunner:
             outcomes |= yield from self._singly(needs, side_by_side, self._max_concurrency)
         return [outcomes[index] for index in range(len(needs))]
 
-    def _patience(self, signal: Signal[Any], batch: BatchPatience) -> Patience:
+    def _patience(self, signal: Signal[Any], batch: dict[str, Patience]) -> Patience:
         if signal.name not in batch:
             turns = self._turns.get(signal.name)
             wait = math.inf if turns is None else turns.longest
@@ -304,7 +355,7 @@ class SignalRunner:
         return batch[signal.name]
 
     def _jointly(
-        self, needs: Sequence[Need], indices: Sequence[int], patience: Patience
+        self, needs: Sequence[Measure], indices: Sequence[int], patience: Patience
     ) -> _Steps[_Measured]:
         """Measure the needs of one signal in joint calls that end well within one deadline each.
 
@@ -332,13 +383,13 @@ class SignalRunner:
         return measured
 
     def _singly(
-        self, needs: Sequence[Need], jobs: Sequence[tuple[int, Patience]], width: int
+        self, needs: Sequence[Measure], jobs: Sequence[tuple[int, Patience]], width: int
     ) -> _Steps[dict[int, Outcome]]:
         found = yield _Several([(needs[index], patience) for index, patience in jobs], width)
         return dict(zip((index for index, _ in jobs), found, strict=True))
 
     def _together(
-        self, signal: Signal[Any], needs: Sequence[Need], patience: Patience
+        self, signal: Signal[Any], needs: Sequence[Measure], patience: Patience
     ) -> _Steps[list[Outcome] | None]:
         """Outcomes of one joint call; None where each need is to be measured singly.
 
@@ -446,7 +497,7 @@ class SignalRunner:
         return Failure(error)
 
 
-def _by_signal(needs: Sequence[Need]) -> list[list[int]]:
+def _by_signal(needs: Sequence[Measure]) -> list[list[int]]:
     indices: dict[str, list[int]] = {}
     for index, need in enumerate(needs):
         indices.setdefault(need.signal.name, []).append(index)
@@ -481,9 +532,9 @@ def _told(error: KnowgateError, request: Request) -> str:
     message = error.detail if isinstance(error, SignalError) else str(error)
     texts = (request.question, request.closed_book_answer, *request.passages)
     name = type(error).__name__
-    if sum(map(len, texts)) > _MOST_COMPARED:
+    if sum(map(len, texts)) > _MAX_COMPARED:
         return name
     given = " ".join(texts)
     if set(_WORD.findall(message.casefold())) & set(_WORD.findall(given.casefold())):
         return name
-    return f"{name}: {' '.join(message.split())[:_MOST_LOGGED]}"
+    return f"{name}: {' '.join(message.split())[:_MAX_LOGGED]}"

@@ -23,11 +23,12 @@ from opentelemetry import trace
 from opentelemetry.trace import Span, Status, StatusCode
 
 from .._version import __version__
+from ._flow import Failure
 from ._metrics import error_kind
-from ._signal import Request, Signal
+from ._signal import Signal
 from .contracts import Confidence
 from .errors import KnowgateError
-from .routing import Failure
+from .text import Request
 
 if TYPE_CHECKING:
     from .decision import Decision
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("knowgate.guard")
 
 # Of one text and of all passages that a span may hold.
-_MOST_CHARACTERS = 2_000
-_MOST_PASSAGES = 20
+_MAX_CHARACTERS = 2_000
+_MAX_PASSAGES = 20
 
 
 class GuardSpans:
@@ -159,12 +160,12 @@ class DecisionSpan:
             "knowgate.failed_signals": decision.failed_signals or None,
         }
         if self._with_text and request is not None:
-            passages = [text[:_MOST_CHARACTERS] for text in request.passages[:_MOST_PASSAGES]]
+            passages = [text[:_MAX_CHARACTERS] for text in request.passages[:_MAX_PASSAGES]]
             documents = [{"content": text} for text in passages]
-            found["gen_ai.retrieval.query.text"] = request.question[:_MOST_CHARACTERS]
+            found["gen_ai.retrieval.query.text"] = request.question[:_MAX_CHARACTERS]
             found["gen_ai.retrieval.documents"] = json.dumps(documents, ensure_ascii=False)
             if decision.closed_book_answer is not None:
-                answer = decision.closed_book_answer[:_MOST_CHARACTERS]
+                answer = decision.closed_book_answer[:_MAX_CHARACTERS]
                 found["knowgate.closed_book_answer"] = answer
         span.set_attributes({name: value for name, value in found.items() if value is not None})
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-from ._cascade_rule import RelevanceStage
+from ._fingerprint import RelevanceStage
 from .errors import InputError, LanguageModelError
 
 if TYPE_CHECKING:

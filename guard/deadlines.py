@@ -6,31 +6,37 @@ the bundled encoders and language models do before every forward pass. What neve
 keeps a daemon thread. The number of threads is bounded. A call that finds all of them busy
 waits for one within its own deadline; when all of them are stuck, further calls are rejected
 immediately. At exit calls are told to end and are waited for, at most a second.
+
+What computes on this machine takes longer for each call, the more calls there are at once: in a
+burst every one of them would miss its deadline. So a question waits for its turn, first come,
+first served, and its deadline begins with its turn. The wait has a bound of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
 import math
 import os
 import threading
 import time
 import weakref
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future, InvalidStateError, wait
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from ._deadline_errors import (
+from ._process import after_fork, change_queue, end_at_exit
+from .errors import (
     AllWorkersBusyError,
     DeadlineExceededError,
+    NoTurnError,
     QueueFullError,
     TaskBrokeOffError,
 )
-from ._exit import end_at_exit
-from ._process_counts import change_queue
 
 __all__ = [
     "AllWorkersBusyError",
@@ -44,8 +50,6 @@ __all__ = [
     "when_abandoned",
     "within",
 ]
-
-_logger = logging.getLogger("knowgate.guard")
 
 T = TypeVar("T")
 
@@ -143,61 +147,52 @@ class _Call:
 class _WorkerCall(_Call):
     """One call handed to a worker thread.
 
-    Its outcome is a pair (value, failure), never an exception that is raised on the worker:
-    asyncio cannot carry every exception.
+    Attributes:
+        arrived: its outcome, a pair (value, failure) and never an exception, since asyncio cannot
+            carry every one. The first outcome counts.
+        queued: whether it was behind other calls when it was handed over.
+        overdue: whether it is running, although nobody waits for it.
     """
 
-    __slots__ = (
-        "_arrived", "_first", "begun", "finished", "on_arrival", "outcome", "overdue", "queued",
-        "task",
-    )  # fmt: skip
+    __slots__ = ("arrived", "begun", "overdue", "queued", "task")
 
     def __init__(self, task: Callable[[], Any], seconds: float | None, most: float | None) -> None:
         super().__init__(seconds, most)
         self.task = task
-        self.outcome: tuple[Any, Exception | None] = (None, None)
-        self.on_arrival: Callable[[], object] | None = None
-        self.queued = False  # behind other calls, when it was handed over
-        self.begun = self.finished = False
-        self.overdue = False  # running, although nobody waits for it
-        self._first, self._arrived = threading.Lock(), threading.Lock()
-        self._arrived.acquire()
+        self.arrived: Future[tuple[Any, Exception | None]] = Future()
+        self.queued = self.begun = self.overdue = False
 
     def arrive(self, value: Any, failure: Exception | None) -> None:
         """Take the first outcome; what comes after it, or after the deadline, is dropped."""
-        if not self._first.acquire(blocking=False):
-            return
-        late = failure is None and time.monotonic() > self.ends
-        self.outcome = (None, DeadlineExceededError()) if late else (value, failure)
-        self._arrived.release()
-        if self.on_arrival is not None:
-            self.on_arrival()
+        if failure is None and time.monotonic() > self.ends:
+            value, failure = None, DeadlineExceededError()
+        with suppress(InvalidStateError):
+            self.arrived.set_result((value, failure))
 
     def abandon(self) -> None:
         """Also wake whoever still waits for it."""
         super().abandon()
         self.arrive(None, DeadlineExceededError())
 
-    def wait_until(self, ends: float) -> None:
-        """Wait for the outcome until then, whatever its deadline."""
-        if self._arrived.acquire(timeout=max(0.0, ends - time.monotonic())):
-            self._arrived.release()
-
     def wait(self) -> bool:
         """Wait for the outcome; False at the deadline."""
-        while not self._arrived.acquire(timeout=min(self.remaining, threading.TIMEOUT_MAX)):
-            if not self.remaining:
+        while not self.arrived.done():
+            if not (left := self.remaining):
                 return False
+            with suppress(TimeoutError):
+                self.arrived.result(min(left, threading.TIMEOUT_MAX))
         return True
 
     def result(self) -> Any:
         """The value, or the failure raised."""
-        value, failure = self.outcome
+        value, failure = self.arrived.result()
         if failure is not None:
+            # Or the traceback would keep itself alive; what arrives after this is dropped, too.
+            self.arrived = Future()
             try:
                 raise failure
             finally:
-                del failure, self.outcome  # or the traceback would keep itself alive
+                del failure
         return value
 
 
@@ -209,11 +204,10 @@ class _Pool:
     """
 
     def __init__(self, max_workers: int) -> None:
-        self._max_workers, self._pid = max_workers, os.getpid()
+        self._max_workers = max_workers
         self._lock = threading.Lock()
         self._calls: SimpleQueue[_WorkerCall | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._waiting: dict[_WorkerCall, None] = {}  # handed over, taken by no thread yet
         self._running: set[_WorkerCall] = set()
         self.unattended: set[_WorkerCall] = set()  # that nobody waits for
         self._free = 0  # idle threads less waiting calls
@@ -233,7 +227,6 @@ class _Pool:
             if self._free <= 0 and len(self._threads) < self._max_workers:
                 self._add_thread()
             self._free -= 1
-            self._waiting[call] = None
             call.queued = self._free < 0
         if call.queued:
             change_queue("calls", 1)
@@ -243,7 +236,7 @@ class _Pool:
         """Let `call` end, for nobody waits any more; it is not begun if it was not yet."""
         call.abandon()
         with self._lock:
-            if call.begun and not call.finished and not call.overdue:
+            if call in self._running and not call.overdue:
                 call.overdue = True
                 self._overdue += 1
                 change_queue("overdue_calls", 1)
@@ -255,14 +248,10 @@ class _Pool:
 
     def finish(self, seconds: float) -> None:
         """Wait for the calls that nobody else waits for, at most so long."""
-        ends = time.monotonic() + seconds
-        for call in list(self.unattended):
-            call.wait_until(ends)
+        wait([call.arrived for call in list(self.unattended)], seconds)
 
     def end_at_exit(self) -> list[threading.Thread]:
         """Reject further calls, let those under way end, and return the threads."""
-        if self._pid != os.getpid():  # forked: the threads are the parent's
-            return []
         with self._lock:
             self._ended = True
             running = list(self._running)
@@ -283,46 +272,12 @@ class _Pool:
         self._free += 1
 
     def _work(self) -> None:
-        call: _WorkerCall | None = None
-        try:
-            while (call := self._calls.get()) is not None:
-                self._perform(call)
-                call = None  # an idle thread must not keep the last question alive
-        except BaseException as error:  # noqa: BLE001 - killed from outside; nobody would see it
-            self._go_on_without(call, error)
-
-    def _go_on_without(self, call: _WorkerCall | None, error: BaseException) -> None:
-        """Fail the call that this dying thread was at, and leave those that wait to others."""
-        _logger.error("a thread that measures signals died of %s", type(error).__name__)
-        with self._lock:
-            self._threads.remove(threading.current_thread())
-            at_work = call is not None and call not in self._waiting and not call.finished
-            if call is not None and at_work:
-                self._end_call(call)
-            else:
-                self._free -= 1
-            # What it had just taken is among them. A call that is there twice is begun once.
-            waiting = [] if self._ended else list(self._waiting)
-            if waiting and len(self._threads) < self._max_workers:
-                with suppress(AllWorkersBusyError):
-                    self._add_thread()
-        for one in waiting:
-            self._calls.put(one)
-        if call is not None and at_work:
-            call.arrive(None, TaskBrokeOffError(type(error).__name__))
-
-    def _end_call(self, call: _WorkerCall) -> None:
-        self._running.discard(call)
-        call.finished = True
-        if call.overdue:
-            self._overdue -= 1
-            change_queue("overdue_calls", -1)
+        while (call := self._calls.get()) is not None:
+            self._perform(call)
+            del call  # an idle thread must not keep the last question alive
 
     def _perform(self, call: _WorkerCall) -> None:
         with self._lock:
-            if call not in self._waiting:
-                return
-            del self._waiting[call]
             call.begun = not call.abandoned and not self._ended
             if call.begun:
                 self._running.add(call)
@@ -332,14 +287,19 @@ class _Pool:
         # Free before the caller wakes up, so that it finds this thread again.
         with self._lock:
             self._free += 1
-            self._end_call(call)
+            self._running.discard(call)
+            if call.overdue:
+                self._overdue -= 1
+                change_queue("overdue_calls", -1)
         call.arrive(*outcome)
 
 
 class DeadlineRunner:
     """A bounded pool of daemon threads for calls with deadlines.
 
-    Threads are started when they are needed, used again, and end with the runner.
+    Threads are started when they are needed, used again, and end with the runner. At the end of
+    the process, daemon threads are waited for a second and no longer; those of
+    `concurrent.futures.ThreadPoolExecutor` would be waited for until they end.
 
     Args:
         max_workers: most calls under way at once, stuck ones included.
@@ -347,33 +307,18 @@ class DeadlineRunner:
 
     def __init__(self, max_workers: int = 64) -> None:
         self._max_workers = max_workers
-        self._begin()
+        self.begin()
+        after_fork(self)
 
     def __reduce__(self) -> tuple[type[DeadlineRunner], tuple[int]]:
         """Copy or pickle as a runner of as many threads, none of them started."""
         return DeadlineRunner, (self._max_workers,)
 
-    def _begin(self) -> None:
-        self._pid = os.getpid()
+    def begin(self) -> None:
+        """Begin without threads; a forked process inherits the counts, but none of them."""
         self._pool = _Pool(self._max_workers)
         weakref.finalize(self, self._pool.end).atexit = False
         end_at_exit(self._pool)
-
-    def _start(
-        self,
-        task: Callable[[], Any],
-        seconds: float | None,
-        most: float | None,
-        on_arrival: Callable[[], object] | None = None,
-    ) -> tuple[_Pool, _WorkerCall]:
-        if self._pid != os.getpid():
-            self._begin()  # a forked process inherits the counts, but none of the threads
-        context = contextvars.copy_context()
-        call = _WorkerCall(lambda: context.run(task), seconds, most)
-        call.on_arrival = on_arrival
-        context.run(_current.set, call)
-        self._pool.start(call)
-        return self._pool, call
 
     def start(self, task: Callable[[], object], *, most_waiting: int) -> None:
         """Begin `task` on a thread and return; at exit it is given a second to finish.
@@ -385,14 +330,12 @@ class DeadlineRunner:
         Raises:
             AllWorkersBusyError: more are waiting, or no thread can be started.
         """
-        if self._pid != os.getpid():
-            self._begin()
         pool, context = self._pool, contextvars.copy_context()
         # Part of no call around it, whose deadline is not this one's.
         context.run(_current.set, None)
         call = context.run(_WorkerCall, lambda: context.run(task), None, None)
         context.run(_current.set, call)
-        call.on_arrival = lambda: pool.unattended.discard(call)
+        call.arrived.add_done_callback(lambda _: pool.unattended.discard(call))
         pool.unattended.add(call)
         try:
             pool.start(call, most_waiting)
@@ -417,16 +360,11 @@ class DeadlineRunner:
         """
         if seconds is None:
             return task()
-        pool, call = self._start(task, seconds, most)
-        try:
+        with self._started(task, seconds, most) as call:
             with when_abandoned(call.abandon):
                 in_time = call.wait()
-        except BaseException:
-            pool.abandon(call)
-            raise
-        if not in_time:
-            pool.abandon(call)
-            raise _late(call)
+            if not in_time:
+                raise _late(call)
         result: T = call.result()
         return result
 
@@ -441,23 +379,34 @@ class DeadlineRunner:
             if not arrived.done():
                 arrived.set_result(None)
 
-        def wake() -> None:
+        def wake(_: object) -> None:
             with suppress(RuntimeError):  # the loop is closed: nobody waits
                 loop.call_soon_threadsafe(arrive)
 
-        pool, call = self._start(task, seconds, most, wake)
-        try:
+        with self._started(task, seconds, most) as call:
+            call.arrived.add_done_callback(wake)
             while not arrived.done():
                 left = None if math.isinf(call.ends) else call.remaining
                 await asyncio.wait({arrived}, timeout=left)
                 if not arrived.done() and not call.remaining:
-                    pool.abandon(call)
                     raise _late(call)
-        except BaseException:  # cancelled, or late
-            pool.abandon(call)
-            raise
         result: T = call.result()
         return result
+
+    @contextmanager
+    def _started(
+        self, task: Callable[[], Any], seconds: float | None, most: float | None
+    ) -> Iterator[_WorkerCall]:
+        """Hand `task` to a thread; it is abandoned where the block raises."""
+        pool, context = self._pool, contextvars.copy_context()
+        call = _WorkerCall(lambda: context.run(task), seconds, most)
+        context.run(_current.set, call)
+        pool.start(call)
+        try:
+            yield call
+        except BaseException:  # late, cancelled or interrupted
+            pool.abandon(call)
+            raise
 
 
 def call_here(task: Callable[[], T], seconds: float | None, *, most: float | None = None) -> T:
@@ -553,3 +502,243 @@ def _cancellations() -> int:
 def asked_to_stop() -> bool:
     """Return whether the current task was asked to cancel, rather than a call inside it."""
     return asyncio.current_task() is None or _cancellations() > 0
+
+
+# -- turns ---------------------------------------------------------------------------------------
+
+# So that one slow question does not hold up all others.
+_FIRST_WIDTH = 2
+# Shares of its deadline that a measurement takes.
+_WELL_WITHIN = 0.25
+_CLOSE_TO = 0.5
+
+
+class Budget:
+    """Seconds that may be spent in blocks of `with`; those that overlap are counted once.
+
+    Args:
+        seconds: in all; infinity for no limit.
+
+    Example:
+        >>> budget = Budget(60.0)
+        >>> with budget:
+        ...     pass
+        >>> 0 <= budget.spent < 60, 0 < budget.left <= 60
+        (True, True)
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._before = seconds, 0.0
+        self._lock, self._blocks, self._since = threading.Lock(), 0, 0.0
+
+    @property
+    def spent(self) -> float:
+        """Seconds so far."""
+        with self._lock:
+            return self._before + (time.monotonic() - self._since if self._blocks else 0.0)
+
+    @property
+    def left(self) -> float:
+        """Seconds to go, at least 0."""
+        return max(0.0, self._seconds - self.spent)
+
+    def __enter__(self) -> Budget:
+        """Begin to spend."""
+        with self._lock:
+            if not self._blocks:
+                self._since = time.monotonic()
+            self._blocks += 1
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Spend no more."""
+        with self._lock:
+            self._blocks -= 1
+            if not self._blocks:
+                self._before += time.monotonic() - self._since
+
+
+def cpu_count() -> int:
+    """How many CPUs this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@dataclass(eq=False, slots=True)
+class _Waiter:
+    """One question that waits; `wake` is called when its turn has come."""
+
+    wake: Callable[[], object]
+    admitted: bool = False
+
+
+class Turns:
+    """The turns of one signal, shared by threads and event loops.
+
+    How many are measured at once follows from how long they take: one more after each
+    measurement that ended well within its deadline while others waited, one fewer after each
+    that came close to it. So they end in time even where only one at a time is computed.
+
+    Args:
+        most: at once.
+        longest: seconds that a question waits; None for no limit.
+        fixed: whether `most` are measured at once however long they take.
+
+    Attributes:
+        longest: as given; infinity for no limit.
+    """
+
+    def __init__(self, most: int, longest: float | None, *, fixed: bool = False) -> None:
+        self._most, self._fixed = most, fixed
+        self.longest = math.inf if longest is None else longest
+        self.begin()
+        after_fork(self)
+
+    def begin(self) -> None:
+        """Begin with nobody's turn; what a forked process inherits are its parent's turns."""
+        self._lock = threading.Lock()
+        self._width = self._most if self._fixed else min(_FIRST_WIDTH, self._most)
+        self._begun = 0
+        self._waiting: OrderedDict[_Waiter, None] = OrderedDict()
+
+    @property
+    def width(self) -> int:
+        """How many are measured at once, as of now."""
+        return self._width
+
+    @property
+    def begun(self) -> int:
+        """How many are measured now."""
+        return self._begun
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    def call(
+        self, run: Callable[[], T], deadline: float | None, waiting: Budget | None = None
+    ) -> T:
+        """What `run` returns, once its turn has come.
+
+        Args:
+            run: measures; no longer than its deadline.
+            deadline: seconds for one question; None where it tells nothing.
+            waiting: what may be waited, where several calls have it together.
+
+        Raises:
+            NoTurnError: its turn did not come in time.
+        """
+        self.take(waiting)
+        with self._turn(deadline):
+            return run()
+
+    async def acall(
+        self,
+        run: Callable[[], Awaitable[T]],
+        deadline: float | None,
+        waiting: Budget | None = None,
+    ) -> T:
+        """As `call`, without blocking the event loop."""
+        await self.atake(waiting)
+        with self._turn(deadline):
+            return await run()
+
+    def take(self, waiting: Budget | None = None) -> None:
+        """Wait for a turn; `waiting` as for `call`.
+
+        Raises:
+            NoTurnError: it did not come in time.
+        """
+        if self._took_free():
+            return
+        come, waiting = threading.Event(), waiting or Budget(self.longest)
+        with self._waiter(come.set) as waiter, waiting, when_abandoned(come.set):
+            if not waiter.admitted:
+                come.wait(min(waiting.left, seconds_left(), threading.TIMEOUT_MAX))
+
+    async def atake(self, waiting: Budget | None = None) -> None:
+        """As `take`, without blocking the event loop."""
+        if self._took_free():
+            return
+        loop, waiting = asyncio.get_running_loop(), waiting or Budget(self.longest)
+        come: asyncio.Future[None] = loop.create_future()
+
+        def arrive() -> None:
+            if not come.done():
+                come.set_result(None)
+
+        with self._waiter(lambda: loop.call_soon_threadsafe(arrive)) as waiter, waiting:
+            if not waiter.admitted:
+                await asyncio.wait({come}, timeout=min(waiting.left, threading.TIMEOUT_MAX))
+
+    def end(self, share: float | None = None) -> None:
+        """End a turn, and let those that wait have theirs.
+
+        Args:
+            share: of its deadline that the measurement took; None where that tells nothing, as
+                of what failed or was cancelled.
+        """
+        with self._lock:
+            self._begun = max(0, self._begun - 1)
+            if share is not None and not self._fixed:
+                if share > _CLOSE_TO:
+                    self._width = max(1, self._width - 1)
+                elif share < _WELL_WITHIN and self._waiting:
+                    self._width = min(self._most, self._width + 1)
+            self._admit()
+
+    @contextmanager
+    def _turn(self, deadline: float | None) -> Iterator[None]:
+        """End the turn after the block, which measures, by how much of its deadline it took."""
+        started, tells = time.perf_counter(), False
+        try:
+            yield
+            tells = True
+        except DeadlineExceededError:
+            tells = True
+            raise
+        finally:
+            took = time.perf_counter() - started
+            self.end(took / deadline if tells and deadline is not None else None)
+
+    def _took_free(self) -> bool:
+        """Begin a turn, if one is free."""
+        with self._lock:
+            free = not self._waiting and self._begun < self._width
+            self._begun += free
+            return free
+
+    @contextmanager
+    def _waiter(self, wake: Callable[[], object]) -> Iterator[_Waiter]:
+        """Wait in line within the block; after it the turn must have come."""
+        waiter = _Waiter(wake)
+        change_queue("turns", 1)
+        try:
+            with self._lock:
+                self._waiting[waiter] = None
+                self._admit()
+            yield waiter
+        except BaseException:
+            if not self._left(waiter):
+                self.end()
+            raise
+        finally:
+            change_queue("turns", -1)
+        if self._left(waiter):
+            raise NoTurnError
+
+    def _left(self, waiter: _Waiter) -> bool:
+        """Leave the line; False where the turn has come."""
+        with self._lock:
+            self._waiting.pop(waiter, None)
+            return not waiter.admitted
+
+    def _admit(self) -> None:
+        while self._waiting and self._begun < self._width:
+            waiter, _ = self._waiting.popitem(last=False)
+            # An event loop that was closed takes no turn.
+            with suppress(RuntimeError):
+                waiter.wake()
+                waiter.admitted = True
+                self._begun += 1

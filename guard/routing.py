@@ -4,39 +4,385 @@
                          └─ < τ_r ─► confidence ─┬─ ≥ τ_p and allowed ─► answer, no context
                                                  └─ otherwise ─► abstain
 
-`next_signal` and `decide_route` are pure functions of policy and signals: the first names
-the signal that the decision still depends on, so that no costlier one is measured than
-needed; the second decides once there is none. `decision_flow` is a generator around them
-without any input or output: it yields each measurement it needs and is sent the outcome.
-The sync, async and batch forms of the guard only differ in how they measure, so they
-cannot disagree on the decision.
+`next_signal` and `decide_route` are pure functions of a policy's fields and signals: the first
+names the signal that the decision still depends on, so that no costlier one is measured than
+needed; the second decides once there is none.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from ._language import in_other_language
-from ._policy_fields import PolicyFields, finite_or_none
-from ._signal import Request, Signal, SignalSpans
-from .decision import Decision, Found, Mode, OnError, Reason, Route, Scenario, SignalName
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+
+from ._artefacts import (
+    Artefact,
+    Guarantee,
+    Histogram,
+    Probability,
+    Retrieval,
+    VetoBinding,
+    require_fingerprint,
+)
+from ._fingerprint import JOINT, Fingerprint, misfit
+from .contracts import ConflictBetween
+from .decision import Reason, Route, Scenario, SignalName
 from .errors import (
     InputError,
-    InputTooLargeError,
-    KnowgateError,
-    PassageError,
-    QuestionError,
-    UnsupportedLanguageError,
+    PolicyError,
 )
-from .text import InputLimits
 
 if TYPE_CHECKING:
-    from ._routing_signals import RoutingSignal
-    from ._vetoes import BoundVeto
+    pass
+
+SCHEMA_VERSION = 1
+# Of the questions of a calibration, the largest share that programs may have made without the
+# policy being called `generated`.
+MOST_GENERATED = 0.1
+PolicyState = Literal["true", "false", "changed", "costs", "generated"]
+
+
+class _Calibrator(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class IdentityCalibrator(_Calibrator):
+    """The score itself, clipped to [0, 1]."""
+
+    kind: Literal["identity"] = "identity"
+
+    def apply(self, score: float) -> float:
+        """Probability in [0, 1] for a finite `score`."""
+        return min(1.0, max(0.0, score))
+
+
+class PlattCalibrator(_Calibrator):
+    """Logistic curve `1 / (1 + exp(-(a·score + b)))`.
+
+    Source: Platt 1999, Probabilistic outputs for support vector machines.
+
+    Example:
+        >>> PlattCalibrator(a=2.0, b=-1.0).apply(0.5)
+        0.5
+    """
+
+    kind: Literal["platt"] = "platt"
+    a: FiniteFloat = Field(gt=0)
+    b: FiniteFloat
+
+    def apply(self, score: float) -> float:
+        """Probability in [0, 1] for a finite `score`."""
+        return _sigmoid(self.a * score + self.b)
+
+
+class TemperatureCalibrator(_Calibrator):
+    """A probability whose log-odds are divided by a temperature.
+
+    Source: Guo et al. 2017, On calibration of modern neural networks.
+    """
+
+    kind: Literal["temperature"] = "temperature"
+    temperature: FiniteFloat = Field(gt=0)
+
+    def apply(self, score: float) -> float:
+        """Probability in [0, 1] for a `score` that is a probability itself."""
+        p = min(1.0, max(0.0, score))
+        if p in (0.0, 1.0):
+            return p
+        return _sigmoid(math.log(p / (1.0 - p)) / self.temperature)
+
+
+class StepCalibrator(_Calibrator):
+    """A non-decreasing step table, as isotonic regression and Venn–Abers give.
+
+    Attributes:
+        edges: strictly increasing scores at which the next value begins.
+        values: probabilities, one more than `edges`.
+
+    Example:
+        >>> StepCalibrator(edges=(0.5,), values=(0.1, 0.8)).apply(0.5)
+        0.8
+    """
+
+    kind: Literal["step"] = "step"
+    edges: tuple[FiniteFloat, ...]
+    values: tuple[Annotated[float, Field(ge=0, le=1)], ...]
+
+    @model_validator(mode="after")
+    def _monotone(self) -> StepCalibrator:
+        if len(self.values) != len(self.edges) + 1:
+            raise ValueError("values must be one longer than edges")
+        if any(b <= a for a, b in zip(self.edges, self.edges[1:], strict=False)):
+            raise ValueError("edges must increase")
+        if any(b < a for a, b in zip(self.values, self.values[1:], strict=False)):
+            raise ValueError("values must not decrease")
+        return self
+
+    def apply(self, score: float) -> float:
+        """Probability in [0, 1] for a finite `score`."""
+        return self.values[bisect_right(self.edges, score)]
+
+
+Calibrator = Annotated[
+    IdentityCalibrator | PlattCalibrator | TemperatureCalibrator | StepCalibrator,
+    Field(discriminator="kind"),
+]
+
+
+def _sigmoid(x: float) -> float:
+    # One formula nearly everywhere: it is non-decreasing to the last bit, which e / (1 + e) is
+    # not. Far out, where exp(-x) would overflow, the 1 is lost in it anyway.
+    return 1.0 / (1.0 + math.exp(-x)) if x > -700.0 else math.exp(x)
+
+
+Aggregator = Callable[[Sequence[float]], float]
+
+
+def aggregate_noisy_or(scores: Sequence[float]) -> float:
+    """Probability that at least one passage suffices, were they independent.
+
+    Scores are clipped to [0, 1] first, so this fits scores that are probabilities.
+
+    Example:
+        >>> aggregate_noisy_or([0.5, 0.5])
+        0.75
+    """
+    none_suffices = 1.0
+    for score in scores:
+        none_suffices *= 1.0 - min(1.0, max(0.0, score))
+    return 1.0 - none_suffices
+
+
+def aggregate_top3_mean(scores: Sequence[float]) -> float:
+    """Mean of the three best scores (of all, where there are fewer).
+
+    Example:
+        >>> aggregate_top3_mean([3.0, 0.0, 1.0, 2.0])
+        2.0
+    """
+    best = sorted(scores, reverse=True)[:3]
+    return sum(best) / len(best)
+
+
+def aggregate_joint(scores: Sequence[float]) -> float:
+    """The scorer's own value for all passages together, which cannot be had from `scores`.
+
+    Raises:
+        InputError: always; a guard under this aggregator asks the scorer's `score_set`.
+    """
+    raise InputError(
+        "the joint value is the scorer's own and does not follow from passage scores",
+        hint="use a scorer with score_set and score_sets",
+    )
+
+
+# Those that follow from passage scores alone; a policy may name these or `joint`. `max`: one
+# sufficient passage is enough.
+AGGREGATORS: Mapping[str, Aggregator] = MappingProxyType(
+    {"max": max, "noisy_or": aggregate_noisy_or, "top3_mean": aggregate_top3_mean}
+)
+AGGREGATOR_NAMES = (*AGGREGATORS, JOINT)
+
+
+def aggregator(name: str) -> Aggregator:
+    """The aggregator called `name`; it is never given an empty sequence.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    if name == JOINT:
+        return aggregate_joint
+    try:
+        return AGGREGATORS[name]
+    except KeyError:
+        raise InputError(
+            f"unknown aggregator {name!r}", hint=f"one of: {', '.join(AGGREGATOR_NAMES)}"
+        ) from None
+
+
+class PolicyFields(Artefact):
+    """The fields of a policy; see `Policy`."""
+
+    schema_version: int = SCHEMA_VERSION
+    created_by: str = ""
+    scorer: Fingerprint
+    estimator: Fingerprint | None = None
+    aggregator: str = "max"
+    relevance_calibrator: Calibrator = Field(default_factory=IdentityCalibrator)
+    confidence_calibrator: Calibrator = Field(default_factory=IdentityCalibrator)
+    relevance_threshold: Probability | None
+    confidence_threshold: Probability | None = None
+    allowed_routes: tuple[Route, ...] = (Route.FOLLOW_CONTEXT, Route.ABSTAIN)
+    check_conflict: bool = False
+    conflict_between: ConflictBetween = "memory"
+    on_conflict: Literal["follow_context", "show_both", "abstain"] = "follow_context"
+    guarantee: Guarantee | None = None
+    calibration_set_sha256: str | None = None
+    histograms: dict[str, Histogram] = Field(default_factory=dict)
+    vetoes: tuple[VetoBinding, ...] = ()
+    note: str = ""
+    changed: bool = False
+    kept_margin: Annotated[FiniteFloat, Field(ge=0)] | None = None
+    retrieval: Retrieval | None = None
+    generated: Probability = 0.0
+
+    @model_serializer(mode="wrap")
+    def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # An older knowgate rejects fields it does not know, so those that say nothing stay out.
+        fields: dict[str, Any] = handler(self)
+        for name in ("changed", "generated"):
+            if not fields[name]:
+                del fields[name]
+        for name in ("vetoes", "note", "kept_margin", "retrieval"):
+            if fields[name] in ((), [], "", None):
+                del fields[name]
+        return fields
+
+    @model_validator(mode="after")
+    def _consistent(self) -> PolicyFields:
+        if len({veto.name for veto in self.vetoes}) < len(self.vetoes):
+            raise ValueError("two vetoes have the same name")
+        if self.conflict_with_memory and self.confidence_threshold is None:
+            raise ValueError(
+                "check_conflict needs a confidence_threshold: a conflict is one only where "
+                'the model itself is confident (or conflict_between "passages")'
+            )
+        if self.may_follow and (
+            why := misfit(self.scorer, self.aggregator, self.relevance_calibrator.kind)
+        ):
+            raise PolicyError(why, hint="write it with Policy.for_scorer, or calibrate one")
+        if self.guarantee is not None and not self.guarantee.certified and self.may_follow:
+            raise ValueError(
+                "the guarantee says that no threshold was certified, so relevance_threshold "
+                "must be null (or the guarantee, for a policy of your own)"
+            )
+        return self
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether it was fitted on a calibration set, rather than written by hand."""
+        return self.guarantee is not None or self.calibration_set_sha256 is not None
+
+    @property
+    def rests_on_generated(self) -> bool:
+        """Whether programs made more than a tenth of the questions it was calibrated on."""
+        return self.generated > MOST_GENERATED
+
+    @property
+    def state(self) -> PolicyState:
+        """Value of the metric label `calibrated`; `costs`: fitted, and nothing is guaranteed."""
+        if self.changed:
+            return "changed"
+        if not self.calibrated:
+            return "false"
+        if self.rests_on_generated:
+            return "generated"
+        return "costs" if self.guarantee is None else "true"
+
+    @property
+    def may_follow(self) -> bool:
+        """Whether any context can be followed under this policy."""
+        return self.relevance_threshold is not None and Route.FOLLOW_CONTEXT in self.allowed_routes
+
+    @property
+    def may_answer(self) -> bool:
+        """Whether the model may ever answer from its own knowledge."""
+        return self.confidence_threshold is not None and Route.ANSWER in self.allowed_routes
+
+    @property
+    def needs_estimator(self) -> bool:
+        """Whether serving this policy can ask for confidence."""
+        return self.may_answer or (self.conflict_with_memory and self.may_follow)
+
+    @property
+    def conflict_with_memory(self) -> bool:
+        """Whether the model's own answer takes part in the look for a conflict."""
+        return self.check_conflict and self.conflict_between != "passages"
+
+    def require_scorer(self, fingerprint: Fingerprint) -> None:
+        """Reject a scorer other than the one this policy was calibrated on.
+
+        Raises:
+            FingerprintMismatchError: naming the fields that differ.
+        """
+        what = "scorer it was calibrated on (one in a folder by its path: `--scorer DIR`, "
+        what += "`scorer=load_scorer(DIR)`)"
+        hint = f"use the {what}, or calibrate this one with `knowgate calibrate`"
+        require_fingerprint(self.scorer, fingerprint, "scorer", hint)
+
+    def require_estimator(self, fingerprint: Fingerprint) -> None:
+        """Reject an estimator other than the one this policy was calibrated on.
+
+        Raises:
+            FingerprintMismatchError: naming the fields that differ.
+        """
+        if self.estimator is not None:
+            what = "confidence estimator"
+            hint = f"use the {what} it was calibrated on, or run `knowgate calibrate` with this one"
+            require_fingerprint(self.estimator, fingerprint, what, hint)
+
+    def kept(self, scores: Sequence[float | None]) -> list[int]:
+        """Indices of the passages that bear on the question by their own raw scores.
+
+        Args:
+            scores: of the passages; None for one that was not scored, which is left out
+                where others were scored.
+
+        Returns:
+            All indices where the policy has no `kept_margin`, or nothing was scored. A passage
+            that would be followed if it were the only one is always kept; and what lies far
+            below the best is held against the second best where there are three or more, so
+            that one passage alone, whoever wrote it, pushes no other out of the prompt.
+        """
+        known = [score for score in scores if score is not None]
+        if self.kept_margin is None or not known:
+            return list(range(len(scores)))
+        least, margin = kept_reference(known), self.kept_margin
+        # As `Policy.kept_margin_of` computes it, to the last bit.
+        return [
+            i
+            for i, score in enumerate(scores)
+            if score is not None and (least - score <= margin or self._alone_passes(score))
+        ]
+
+    def _alone_passes(self, score: float) -> bool:
+        threshold = self.relevance_threshold
+        return threshold is not None and self.relevance_calibrator.apply(score) >= threshold
+
+
+def kept_reference(scores: Sequence[float]) -> float:
+    """The score that others are held against: the second best of three or more, or the best.
+
+    Equal scores count once: a text that was retrieved twice is one.
+
+    Example:
+        >>> kept_reference([3.0, 1.0, 0.5]), kept_reference([3.0, 3.0, 1.0])
+        (1.0, 3.0)
+    """
+    different = sorted(set(scores))
+    return different[-2] if len(different) > 2 else different[-1]
+
+
+def finite_or_none(value: float | None) -> float | None:
+    """`value`, or None where it is missing, NaN, infinite or no float can hold it."""
+    try:
+        return value if value is not None and math.isfinite(value) else None
+    except OverflowError:  # an integer with hundreds of digits
+        return None
+
 
 __all__ = [
     "Signals",
@@ -104,7 +450,7 @@ class Signals:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RouteChoice:
     """Where a question goes, and why."""
 
     route: Route
@@ -126,27 +472,27 @@ def next_signal(policy: PolicyFields, signals: Signals) -> SignalName | None:
     if policy.conflict_with_memory and signals.confidence is None:
         return SignalName.CONFIDENCE
     # Passages can contradict each other whatever the model itself knows.
-    wanted = policy.conflict_between != "memory" or _confident(policy, signals)
+    wanted = policy.conflict_between != "memory" or is_confident(policy, signals)
     return SignalName.CONFLICT if wanted and signals.conflict is None else None
 
 
-def decide_route(policy: PolicyFields, signals: Signals) -> Verdict:
+def decide_route(policy: PolicyFields, signals: Signals) -> RouteChoice:
     """The verdict for `signals` for which `next_signal` is None."""
     if not (policy.may_follow or policy.may_answer):
-        return Verdict(Route.ABSTAIN, Reason.NO_THRESHOLD, None)
+        return RouteChoice(Route.ABSTAIN, Reason.NO_THRESHOLD, None)
     for name, reason in _FAILURES.items():
         if name in signals.failed:
-            return Verdict(Route.ABSTAIN, reason, None)
+            return RouteChoice(Route.ABSTAIN, reason, None)
     if _sufficient(policy, signals):
         return _with_context(policy, signals)
-    if policy.may_answer and _confident(policy, signals):
-        return Verdict(Route.ANSWER, Reason.CONFIDENT_MEMORY, Scenario.PARAMETRIC_ONLY)
+    if policy.may_answer and is_confident(policy, signals):
+        return RouteChoice(Route.ANSWER, Reason.CONFIDENT_MEMORY, Scenario.PARAMETRIC_ONLY)
     scenario = None if signals.confidence is None else Scenario.UNKNOWN
     if signals.nothing_retrieved:
-        return Verdict(Route.ABSTAIN, Reason.NOTHING_RETRIEVED, scenario)
+        return RouteChoice(Route.ABSTAIN, Reason.NOTHING_RETRIEVED, scenario)
     if policy.may_answer:
-        return Verdict(Route.ABSTAIN, Reason.NEITHER_KNOWS, scenario)
-    return Verdict(Route.ABSTAIN, Reason.INSUFFICIENT_CONTEXT, scenario)
+        return RouteChoice(Route.ABSTAIN, Reason.NEITHER_KNOWS, scenario)
+    return RouteChoice(Route.ABSTAIN, Reason.INSUFFICIENT_CONTEXT, scenario)
 
 
 _FAILURES = {
@@ -156,22 +502,22 @@ _FAILURES = {
 }
 
 
-def _with_context(policy: PolicyFields, signals: Signals) -> Verdict:
+def _with_context(policy: PolicyFields, signals: Signals) -> RouteChoice:
     scenario = _scenario_with_context(policy, signals)
     if not signals.conflict:
-        return Verdict(Route.FOLLOW_CONTEXT, Reason.SUFFICIENT_CONTEXT, scenario)
+        return RouteChoice(Route.FOLLOW_CONTEXT, Reason.SUFFICIENT_CONTEXT, scenario)
     if policy.on_conflict == "abstain":
-        return Verdict(Route.ABSTAIN, Reason.CONFLICT, scenario)
+        return RouteChoice(Route.ABSTAIN, Reason.CONFLICT, scenario)
     if policy.on_conflict == "show_both":
-        return Verdict(Route.FOLLOW_CONTEXT, Reason.CONFLICT_SHOWS_BOTH, scenario)
-    return Verdict(Route.FOLLOW_CONTEXT, Reason.CONFLICT_FOLLOWS_CONTEXT, scenario)
+        return RouteChoice(Route.FOLLOW_CONTEXT, Reason.CONFLICT_SHOWS_BOTH, scenario)
+    return RouteChoice(Route.FOLLOW_CONTEXT, Reason.CONFLICT_FOLLOWS_CONTEXT, scenario)
 
 
 def _scenario_with_context(policy: PolicyFields, signals: Signals) -> Scenario | None:
     if signals.confidence is None or policy.confidence_threshold is None:
         # Whether the model knows it too was not asked: three scenarios are possible.
         return None
-    if not _confident(policy, signals):
+    if not is_confident(policy, signals):
         return Scenario.EXTERNAL_ONLY
     if signals.conflict is None:
         return None
@@ -190,281 +536,8 @@ def _sufficient(policy: PolicyFields, signals: Signals) -> bool:
     )
 
 
-def _confident(policy: PolicyFields, signals: Signals) -> bool:
+def is_confident(policy: PolicyFields, signals: Signals) -> bool:
     threshold = policy.confidence_threshold
     return (
         threshold is not None and signals.confidence is not None and signals.confidence >= threshold
     )
-
-
-# -- the flow of one question ---------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """A signal to be measured for one question.
-
-    Attributes:
-        span: of the decision, under which that of the signal begins; None without tracing.
-    """
-
-    signal: Signal[Any]
-    request: Request
-    span: SignalSpans | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """The outcome of a measurement that failed."""
-
-    error: KnowgateError
-
-
-# A checked value or a `Failure`, and the seconds that it took.
-Outcome = tuple[Any, float]
-Flow = Generator[Need, Outcome, Decision]
-
-
-@dataclass(frozen=True, slots=True)
-class FlowSettings:
-    """What all flows of one guard share.
-
-    Attributes:
-        signals: those that decide the route.
-        vetoes: with their thresholds, in the order in which they are measured.
-        on_error: signal name → action; also for `input` and `language`.
-    """
-
-    policy: PolicyFields
-    signals: Mapping[SignalName, RoutingSignal[Any]]
-    vetoes: tuple[BoundVeto, ...]
-    on_error: Mapping[str, OnError]
-    mode: Mode
-
-
-@dataclass(slots=True)
-class _Flow:
-    """What was measured for one question; lives in the generator's locals only."""
-
-    settings: FlowSettings
-    request: Request
-    signals: Signals = field(default_factory=Signals)
-    fields: dict[str, Any] = field(default_factory=dict)
-    failed_vetoes: set[str] = field(default_factory=set)
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    def apply_veto(self, bound: BoundVeto, outcome: Outcome) -> Verdict | None:
-        """The verdict that a veto leads to; None where the other signals decide."""
-        veto = bound.veto
-        value, self.seconds[veto.name] = outcome
-        if isinstance(value, Failure):
-            action = self.settings.on_error[veto.name]
-            if action is OnError.RAISE:
-                raise value.error
-            self.failed_vetoes.add(veto.name)
-            follows = action is OnError.FOLLOW_CONTEXT
-            return None if follows else Verdict(Route.ABSTAIN, bound.failure_reason, None)
-        for name, found in veto.decision_fields(value, self.request).items():
-            # Several vetoes add to one mapping.
-            both = isinstance(found, dict) and name in self.fields
-            self.fields[name] = self.fields[name] | found if both else found
-        if veto.strength(value) < bound.threshold:
-            return None
-        return Verdict(Route.ABSTAIN, bound.reason, None)
-
-    def apply_signal(self, name: SignalName, outcome: Outcome) -> Verdict | None:
-        """Record a routing signal; return the verdict if its failure decides."""
-        settings, policy = self.settings, self.settings.policy
-        value, self.seconds[name.value] = outcome
-        if not isinstance(value, Failure):
-            signal = settings.signals[name]
-            self.fields.update(signal.decision_fields(value, self.request))
-            self.signals = self.signals.with_value(name, signal.level(value))
-            return None
-        # In an unknown language no signal failed: the scorer works, and has its own action.
-        unsupported = isinstance(value.error, UnsupportedLanguageError)
-        action = settings.on_error["language" if unsupported else name.value]
-        if action is OnError.RAISE:
-            raise value.error
-        if not unsupported:
-            self.signals = self.signals.with_value(name, None)
-        follows = action is OnError.FOLLOW_CONTEXT and policy.may_follow and self.request.passages
-        if unsupported:
-            route = Route.FOLLOW_CONTEXT if follows else Route.ABSTAIN
-            return Verdict(route, Reason.UNSUPPORTED_LANGUAGE, None)
-        reason = Reason.SIGNAL_FAILED_FOLLOWS_CONTEXT
-        return Verdict(Route.FOLLOW_CONTEXT, reason, None) if follows else None
-
-    def request_for(self, name: SignalName) -> Request:
-        """The request with the closed-book answer, for conflict."""
-        answer = self.fields.get("closed_book_answer")
-        # An answer that the model is not confident of contradicts nothing.
-        if (
-            name is SignalName.CONFLICT
-            and answer
-            and _confident(self.settings.policy, self.signals)
-        ):
-            return replace(self.request, closed_book_answer=answer)
-        return self.request
-
-    def explained(self, verdict: Verdict) -> Verdict:
-        """The same route, with the reason that it is another language where it is."""
-        if verdict.reason is not Reason.INSUFFICIENT_CONTEXT:
-            return verdict
-        asked = self.request
-        other = in_other_language(asked.question, asked.passages)
-        return replace(verdict, reason=Reason.OTHER_LANGUAGE) if other else verdict
-
-    def decision(self, verdict: Verdict) -> Decision:
-        """The decision under `verdict`."""
-        follows = verdict.route is Route.FOLLOW_CONTEXT
-        failed = {name.value for name in self.signals.failed} | self.failed_vetoes
-        return Decision(
-            route=verdict.route,
-            reason=verdict.reason,
-            scenario=verdict.scenario,
-            relevance=self.signals.relevance,
-            confidence=self.signals.confidence,
-            conflict=self.signals.conflict,
-            kept=self._kept() if follows else (),
-            found=self._found() if verdict.route is Route.ABSTAIN else None,
-            failed_signals=tuple(sorted(failed)),
-            mode=self.settings.mode,
-            timings=self.seconds,
-            **({"scores": (None,) * self.request.given} | self.fields),
-        )
-
-    def _kept(self) -> tuple[int, ...]:
-        """Positions of the passages that belong into the prompt."""
-        positions = self.request.positions
-        policy = self.settings.policy
-        if policy.kept_margin is None or self.signals.conflict:
-            return positions  # the views of a conflict speak of all of them
-        return tuple(positions[i] for i in policy.kept(self._scores()))
-
-    def _found(self) -> Found | None:
-        """The passages of a question that is not answered, nearest first."""
-        documents, scores = self.request.documents, self._scores()
-        if not documents:
-            return None
-        # Ties, and passages that were not scored, stay in the order given.
-        ranks = [-math.inf if score is None else score for score in scores]
-        order = sorted(range(len(documents)), key=lambda i: -ranks[i])
-        return Found(
-            documents=tuple(documents[i] for i in order), scores=tuple(scores[i] for i in order)
-        )
-
-    def _scores(self) -> list[float | None]:
-        """The raw score of each passage that has text; None where it was not measured."""
-        scores = self.fields.get("scores")
-        return [None if scores is None else scores[i] for i in self.request.positions]
-
-
-def unread_reason(error: QuestionError) -> Reason:
-    """The reason of an abstention because the input could not be read."""
-    if isinstance(error, InputTooLargeError):
-        return Reason.INPUT_TOO_LARGE
-    return Reason.INVALID_PASSAGES if isinstance(error, PassageError) else Reason.INVALID_INPUT
-
-
-def decision_flow(
-    settings: FlowSettings, request: Request | QuestionError, span: SignalSpans | None = None
-) -> Flow:
-    """Decide one question: yield measurements, receive outcomes, return the decision.
-
-    Args:
-        settings: of the guard.
-        request: what was asked, or why it could not be read.
-        span: of the decision, handed on with each need.
-
-    Raises:
-        KnowgateError: a signal failed, or the input is unreadable, and the guard
-            was told to raise then.
-    """
-    policy = settings.policy
-    if isinstance(request, QuestionError):
-        if settings.on_error["input"] is OnError.RAISE:
-            raise request
-        unread = _Flow(settings, Request(""))
-        return unread.decision(Verdict(Route.ABSTAIN, unread_reason(request), None))
-    flow = _Flow(settings, request)
-    if not request.passages:
-        flow.signals = Signals(relevance=0.0, nothing_retrieved=True)
-    # A policy that can only abstain needs no veto.
-    vetoes = settings.vetoes if settings.vetoes and next_signal(policy, flow.signals) else ()
-    for bound in vetoes:
-        if request.passages or not bound.veto.needs_passages:
-            verdict = flow.apply_veto(bound, (yield Need(bound.veto, request, span)))
-            if verdict is not None:
-                return flow.decision(verdict)
-    while (name := next_signal(policy, flow.signals)) is not None:
-        outcome = yield Need(settings.signals[name], flow.request_for(name), span)
-        verdict = flow.apply_signal(name, outcome)
-        if verdict is not None:
-            return flow.decision(verdict)
-    return flow.decision(flow.explained(decide_route(policy, flow.signals)))
-
-
-# -- reading --------------------------------------------------------------------------
-
-
-def read_request(
-    question: object, passages: object, limits: InputLimits
-) -> Request | QuestionError:
-    """The request, or why there is none; nothing that a caller passes raises here."""
-    try:
-        text = limits.read_question(question)
-        given, texts = limits.read_passages(passages)
-    except QuestionError as error:
-        return error
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001 - a caller's object may raise anything when read
-        return QuestionError(f"reading the input raised {type(error).__name__}")
-    kept = tuple(index for index, found in enumerate(texts) if found and not found.isspace())
-    return Request(
-        question=text,
-        passages=tuple(texts[index] for index in kept),
-        documents=tuple(given[index] for index in kept),
-        positions=kept,
-        given=len(given),
-    )
-
-
-def read_requests(
-    questions: Iterable[object], passages: Iterable[object], limits: InputLimits
-) -> list[Request | QuestionError]:
-    """As `read_request`, for many questions with one collection of passages each.
-
-    Raises:
-        InputError: one of the two is no collection, they differ in length, or there are more
-            questions than `limits` allow.
-    """
-    asked = _listed(questions, "questions", limits)
-    found = _listed(passages, "passages", limits)
-    if len(asked) != len(found):
-        raise InputError(
-            f"{len(asked)} questions but {len(found)} collections of passages",
-            hint="give one collection of passages per question",
-        )
-    return [read_request(one, its, limits) for one, its in zip(asked, found, strict=True)]
-
-
-def _listed(values: Any, what: str, limits: InputLimits) -> Sequence[Any]:
-    if isinstance(values, str | bytes):
-        raise InputError(f"the {what} are one text", hint="give a list, one item per question")
-    if isinstance(values, Mapping) or not isinstance(values, Iterable):
-        raise InputError(
-            f"the {what} are a {type(values).__name__}", hint="give a list, one item per question"
-        )
-    found: Sequence[Any]
-    if isinstance(values, list | tuple):
-        found = values
-    else:
-        found = list(islice(values, limits.questions + 1))
-    if len(found) > limits.questions:
-        raise InputError(
-            f"more than {limits.questions} questions in one batch",
-            hint="see questions in knowgate.guard.InputLimits",
-        )
-    return found

@@ -1,12 +1,25 @@
-"""Read questions and passages of any kind as clean text, within limits."""
+"""Read questions and passages of any kind as clean text, within limits, and tell their language.
+
+The script tells Chinese, Arabic or Russian from English. Four languages in Latin script are told
+by their function words: of a short text, or one that mixes languages, nothing is said. What a model
+knows is asked of scripts alone: it may know French or Malay.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
 from typing import Any
 
-from .errors import InputError, InputTooLargeError, PassageError, QuestionError
+from pydantic import ConfigDict, ModelWrapValidatorHandler, PositiveInt, model_validator
+from pydantic.dataclasses import dataclass as checked_dataclass
+
+from .errors import InputError, InputTooLargeError, PassageError, QuestionError, in_one_line
 
 # Further names of this module are listed by the package.
 __all__ = [
@@ -82,7 +95,7 @@ def passage_name(passage: object) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, config=ConfigDict(strict=True))
 class InputLimits:
     """The most that a guard reads; bytes are those of UTF-8.
 
@@ -100,17 +113,16 @@ class InputLimits:
         InputError: a limit is not a positive whole number.
     """
 
-    question_bytes: int = 64 * 2**10
-    passages: int = 1_000
-    passage_bytes: int = 2**20
-    total_bytes: int = 2 * 2**20
-    questions: int = 100_000
+    question_bytes: PositiveInt = 64 * 2**10
+    passages: PositiveInt = 1_000
+    passage_bytes: PositiveInt = 2**20
+    total_bytes: PositiveInt = 2 * 2**20
+    questions: PositiveInt = 100_000
 
-    def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError("must be a whole number, at least 1", where=one.name)
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_one_line(cls, given: Any, validate: ModelWrapValidatorHandler[InputLimits]) -> Any:
+        return in_one_line(given, validate)
 
     def read_question(self, question: object) -> str:
         """The question as clean text.
@@ -185,6 +197,90 @@ class InputLimits:
         return room >= 0
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a signal is measured on: one question with its passages that have text.
+
+    Attributes:
+        question: clean text, never empty.
+        passages: the texts, in the order given; empty when nothing was retrieved.
+        documents: the same passages as they were given, e.g. with metadata.
+        positions: the index of each among all passages given.
+        given: how many passages were given, those without text included.
+        closed_book_answer: the model's own answer, where it was asked for one and its
+            confidence passed the policy's threshold; only conflict needs it.
+    """
+
+    question: str
+    passages: tuple[str, ...] = ()
+    documents: tuple[object, ...] = ()
+    positions: tuple[int, ...] = ()
+    given: int = 0
+    closed_book_answer: str = ""
+
+
+def read_request(
+    question: object, passages: object, limits: InputLimits
+) -> Request | QuestionError:
+    """The request, or why there is none; nothing that a caller passes raises here."""
+    try:
+        text = limits.read_question(question)
+        given, texts = limits.read_passages(passages)
+    except QuestionError as error:
+        return error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a caller's object may raise anything when read
+        return QuestionError(f"reading the input raised {type(error).__name__}")
+    kept = tuple(index for index, found in enumerate(texts) if found and not found.isspace())
+    return Request(
+        question=text,
+        passages=tuple(texts[index] for index in kept),
+        documents=tuple(given[index] for index in kept),
+        positions=kept,
+        given=len(given),
+    )
+
+
+def read_requests(
+    questions: Iterable[object], passages: Iterable[object], limits: InputLimits
+) -> list[Request | QuestionError]:
+    """As `read_request`, for many questions with one collection of passages each.
+
+    Raises:
+        InputError: one of the two is no collection, they differ in length, or there are more
+            questions than `limits` allow.
+    """
+    asked = _listed(questions, "questions", limits)
+    found = _listed(passages, "passages", limits)
+    if len(asked) != len(found):
+        raise InputError(
+            f"{len(asked)} questions but {len(found)} collections of passages",
+            hint="give one collection of passages per question",
+        )
+    return [read_request(one, its, limits) for one, its in zip(asked, found, strict=True)]
+
+
+def _listed(values: Any, what: str, limits: InputLimits) -> Sequence[Any]:
+    if isinstance(values, str | bytes):
+        raise InputError(f"the {what} are one text", hint="give a list, one item per question")
+    if isinstance(values, Mapping) or not isinstance(values, Iterable):
+        raise InputError(
+            f"the {what} are a {type(values).__name__}", hint="give a list, one item per question"
+        )
+    found: Sequence[Any]
+    if isinstance(values, list | tuple):
+        found = values
+    else:
+        found = list(islice(values, limits.questions + 1))
+    if len(found) > limits.questions:
+        raise InputError(
+            f"more than {limits.questions} questions in one batch",
+            hint="see questions in knowgate.guard.InputLimits",
+        )
+    return found
+
+
 def _length(question: object) -> int:
     return len(question) if type(question) in (str, bytes) else 0  # type: ignore[arg-type]
 
@@ -239,3 +335,164 @@ def _cleaned(raw: str | bytes, most: int, what: str, limit: str) -> tuple[str, i
 
 def _too_large(what: str, limit: str) -> InputTooLargeError:
     return InputTooLargeError(what, hint=f"see {limit} in knowgate.guard.InputLimits")
+
+
+# More than a model reads of a question; a megabyte need not be looked at letter by letter.
+_MAX_CHARACTERS = 4000
+_LEAST_LATIN = 0.5
+_MAX_UNKNOWN = 0.5
+_LETTERS = frozenset({"Lu", "Ll", "Lt", "Lo"})
+
+# How much of a text is read to tell its language.
+_CHARACTERS_READ = 500
+_MAX_PASSAGES = 20
+# Of Latin letters in names, a text in another script has some.
+_MOSTLY = 0.75
+# Letters below which a text is short; a Chinese character stands for a word or half of one.
+_FEWEST_LETTERS = {"CJK": 5}
+_FEWEST_OTHER_LETTERS = 12
+_SCRIPTS = {"HIRAGANA": "CJK", "KATAKANA": "CJK"}
+_FEWEST_WORDS = 3
+# Function words of another language that a text may have, as a share of those of its own.
+_MAX_FOREIGN = 0.25
+_WORD = re.compile(r"[^\W\d_]+|¿")
+# Words that two of these languages have stand at both, and tell nothing between them.
+_FUNCTION_WORDS = {
+    "english": "the of and is are what who which how when where why does did do was were to for "
+    "with from by that this it at on has have had been be can could would should not or if "
+    "many much first used they their there you your my i we as into than about after "
+    "before between during in an so am die man war hat will over under near no me",
+    "german": "der das und ist sind nicht wie wer wo welche welcher welches welchen welchem wann "
+    "warum wofür womit woher wohin wieviel viele von zu mit für auf wurde wurden wird "
+    "werden ein eine einen einem einer eines dem den im vom zum zur beim durch nach bei "
+    "als auch aus über sich zwischen ich wir sie kann muss haben hatte waren sein seine "
+    "ihre unter gab gibt laut in was an so am die man war hat will wen wem wessen gegen",
+    "french": "les des du est une dans qui quel quelle quels quelles combien où quand comment "
+    "pourquoi pour sur par avec été était étaient sont ont cette ces aux et au ne pas "
+    "leur leurs quoi je nous vous ils elle elles fait selon qu il la le de en un se que "
+    "es on d l",
+    "spanish": "el los las del qué cuál cuáles cuándo cuánto cuántos cuántas cuanto quién quiénes "
+    "dónde cómo por para con una fue fueron son y al su sus más cuando hay está tiene "
+    "según puedo entre era cual durante desde como la le de en un se que es lo no me ha "
+    "han",
+}
+_MARKS = {"¿": "spanish", "ß": "german"}
+_LANGUAGES_OF_WORD: dict[str, set[str]] = {mark: {name} for mark, name in _MARKS.items()}
+for _language, _words in _FUNCTION_WORDS.items():
+    for _word in _words.split():
+        _LANGUAGES_OF_WORD.setdefault(_word, set()).add(_language)
+
+
+def latin_share(text: str) -> float | None:
+    """Share of Latin letters among all letters, in [0, 1]; None for a text without letters.
+
+    Only the first 4,000 characters count. Accented letters are Latin; signs that modify
+    letters, digits and symbols are no letters.
+
+    Example:
+        >>> latin_share("Où?"), latin_share("图书馆"), latin_share("1 + 1 = ?")
+        (1.0, 0.0, None)
+    """
+    text = clean_text(text[:_MAX_CHARACTERS])
+    found = [kind for kind in map(_is_latin, text) if kind is not None]
+    return sum(found) / len(found) if found else None
+
+
+def is_readable(text: str, pieces: Sequence[int], unknown: int | None, *, latin_only: bool) -> bool:
+    """Whether a model can make something of a text.
+
+    Args:
+        text: the question.
+        pieces: ids of its word pieces, without [CLS] and [SEP].
+        unknown: the id of word pieces that the vocabulary lacks; None where it has all.
+        latin_only: whether the model knows no other script than the Latin one.
+
+    Returns:
+        False when there are no word pieces, when more than half of them are unknown,
+        or, with `latin_only`, when less than half of the letters are Latin.
+    """
+    if not pieces:
+        return False
+    if unknown is not None and list(pieces).count(unknown) > _MAX_UNKNOWN * len(pieces):
+        return False
+    share = latin_share(text) if latin_only else None
+    return share is None or share >= _LEAST_LATIN
+
+
+def in_other_language(question: str, passages: Iterable[str]) -> bool:
+    """Whether a question is clearly in another language than its passages.
+
+    False wherever that is not clear: for short questions, for questions and passages that mix
+    languages, and for languages that are not told apart.
+
+    Example:
+        >>> passages = ["The library is open from nine to five, and closed on the first of May."]
+        >>> in_other_language("Wann ist die Bibliothek von Montag bis Freitag offen?", passages)
+        True
+        >>> in_other_language("When is the Deutsche Bibliothek der Stadt open?", passages)
+        False
+    """
+    asked = language_of(question)
+    if asked is None:
+        return False
+    told: list[str | None] = []
+    for text in islice(passages, _MAX_PASSAGES):
+        told.append(language_of(text))
+        if told[-1] == asked:
+            return False
+    known = [one for one in told if one is not None]
+    return 2 * len(known) >= len(told) and len(set(known)) == 1
+
+
+def language_of(text: str) -> str | None:
+    """The language or script that a text is clearly in; None where it is not clear.
+
+    Example:
+        >>> language_of("Who was the first president of the society?")
+        'english'
+        >>> language_of("图书馆几点开门？"), language_of("Der Spiegel")
+        ('CJK', None)
+    """
+    text = clean_text(text[:_CHARACTERS_READ])
+    if text.isascii():
+        scripts = Counter(LATIN=sum(map(str.isalpha, text)))
+    else:
+        scripts = Counter(script for script in map(_script, text) if script is not None)
+    if not scripts.total():
+        return None
+    [(script, letters)] = scripts.most_common(1)
+    if letters < _FEWEST_LETTERS.get(script, _FEWEST_OTHER_LETTERS):
+        return None
+    if letters < _MOSTLY * scripts.total():
+        return None
+    return _latin_language(text) if script == "LATIN" else script
+
+
+def _latin_language(text: str) -> str | None:
+    found = [
+        _LANGUAGES_OF_WORD[word]
+        for word in _WORD.findall(text.lower())
+        if word in _LANGUAGES_OF_WORD
+    ]
+    counts = Counter(language for languages in found for language in languages)
+    [(best, count), (_, second), *_] = [*counts.most_common(), ("", 0), ("", 0)]
+    foreign = sum(best not in languages for languages in found)
+    clear = count >= _FEWEST_WORDS and count > second and foreign <= _MAX_FOREIGN * count
+    return best if clear else None
+
+
+@lru_cache(maxsize=4096)
+def _script(character: str) -> str | None:
+    """The script of a letter; None for what is no letter."""
+    if unicodedata.category(character) not in _LETTERS:
+        return None
+    name = unicodedata.name(character, "").partition(" ")[0]
+    return _SCRIPTS.get(name, name)
+
+
+@lru_cache(maxsize=4096)
+def _is_latin(character: str) -> bool | None:
+    """Whether a letter is a Latin one; None for what is no letter."""
+    if unicodedata.category(character) not in _LETTERS:
+        return None
+    return "LATIN" in unicodedata.name(character, "").split()

@@ -8,9 +8,8 @@ add a language as a `Language` of patterns beside `_english.py` and `_chinese.py
 
 from __future__ import annotations
 
-from ._citation import Citation
-from ._detector import AbstentionDetector
-from ._rules import load_rule
+from ._detector import AbstentionDetector, load_rule
+from ._reading import Citation
 
 __all__ = [
     "AbstentionDetector",

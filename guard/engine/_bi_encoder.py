@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._byte_cache import ByteCache, content_key
-from .._language import is_readable
 from .._model_files import EMBEDDED_SHA256
 from ..policy import Fingerprint
+from ..text import is_readable
 from ._backends import BackendName, DtypeName, LoadedEncoder, Runtime, run_rows
 from ._load_encoder import load_encoder
 from ._tokenizing import free_tokenizer, piece_ids, shortened, token_rows

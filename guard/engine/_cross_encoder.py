@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._byte_cache import CACHE_BYTES
-from .._language import is_readable
 from ..errors import InputError, ModelFolderError
 from ..policy import Fingerprint
+from ..text import is_readable
 from ._backends import BackendName, DtypeName, LoadedEncoder, Runtime, Settings, run_rows
 from ._load_encoder import load_cross_encoder
 from ._model_folder import INSTRUCT, READER, pair_model

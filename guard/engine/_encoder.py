@@ -27,12 +27,11 @@ from typing import Any
 import numpy as np
 
 from .._byte_cache import CACHE_BYTES, ByteCache, content_key
-from .._language import is_readable
 from .._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, EMBEDDED_SHA256
 from ..errors import ModelFolderError
 from ..files import file_sha256
 from ..policy import Fingerprint
-from ..text import clean_text
+from ..text import clean_text, is_readable
 from ._backends import BackendName, DtypeName, LoadedEncoder, RowOutputs, Runtime, run_rows
 from ._load_encoder import load_encoder
 from ._passage_store import EncodedText, PassageStore, PassageWriter

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
-from .._exit import keep_exit_code
-from .._turns import cpu_count
+from .._process import keep_exit_code
+from ..deadlines import cpu_count
 from ..errors import (
     DeviceError,
     InputError,

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from knowgate.guard import InputError
-from knowgate.guard._policy_fields import AGGREGATORS
 from knowgate.guard.policy import (
     Calibrator,
     IdentityCalibrator,
@@ -20,6 +19,7 @@ from knowgate.guard.policy import (
     TemperatureCalibrator,
     aggregator,
 )
+from knowgate.guard.routing import AGGREGATORS
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False)

@@ -16,9 +16,8 @@ from scipy.stats import binom
 
 from knowgate.calibration.risk import Coverage, Leak, LossTable, Risk, RiskTarget, fit_policy
 from knowgate.guard import Guard, GuardMetrics, InputError, Policy, PolicyError
-from knowgate.guard._evidence import fault_of
-from knowgate.guard._policy_file import _digest
-from knowgate.guard._tails import binomial_tail, hoeffding_bentkus
+from knowgate.guard._leak_test import binomial_tail, hoeffding_bentkus
+from knowgate.guard.policy import _digest, fault_of
 from knowgate.guard.testing import FakeEstimator, FakeScorer
 from tests.support.fitted import fitted_records
 
@@ -250,18 +249,6 @@ def test_a_guard_with_a_changed_policy_says_so_in_its_log(
     with caplog.at_level("WARNING", "knowgate.guard"):
         Guard(policy, scorer=FakeScorer(), metrics=False)
     assert "changed after its calibration" in caplog.text
-
-
-def test_a_policy_of_the_former_test_of_the_leak_asks_for_a_new_calibration() -> None:
-    fields = json.loads(certified("leak of passages").to_json())
-    fields["guarantee"]["method"] = (
-        "exact test of one question per passage, averaged over all ways of drawing them"
-    )
-
-    with pytest.raises(PolicyError, match="a test that is no longer used") as caught:
-        Policy.parse(resigned(fields), where="policy.json")
-
-    assert str(caught.value.hint).startswith("calibrate again")
 
 
 def test_a_guard_whose_threshold_was_chosen_for_costs_says_so(

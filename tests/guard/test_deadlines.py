@@ -25,9 +25,8 @@ from knowgate.guard import (
     Route,
     SignalTimeoutError,
 )
-from knowgate.guard._deadline_errors import TaskBrokeOffError
 from knowgate.guard.deadlines import AllWorkersBusyError, DeadlineExceededError, DeadlineRunner
-from knowgate.guard.errors import SignalOverloadError
+from knowgate.guard.errors import SignalOverloadError, TaskBrokeOffError
 from knowgate.guard.testing import FakeEstimator, FakeScorer, SlowScorer
 from tests.support.deadlines import awith_enough_time
 from tests.support.guards import guard_with, policy_with
@@ -378,7 +377,7 @@ async def test_the_callers_context_reaches_every_signal() -> None:
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), True, "10", []])
 def test_a_deadline_that_is_no_positive_number_is_refused(seconds: Any) -> None:
-    with pytest.raises(InputError, match="deadline of relevance"):
+    with pytest.raises(InputError, match="deadlines"):
         guard_with(deadlines={"relevance": seconds})
 
 

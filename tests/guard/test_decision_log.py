@@ -177,7 +177,7 @@ def test_a_disk_that_fails_costs_no_decision_and_is_counted(
     with monkeypatch.context() as broken:
         name = "open" if fault == "open" else "write"
         fake: Any = half_write(os.write) if fault == "half" else broken_write
-        broken.setattr(f"knowgate.guard._decision_log.os.{name}", fake)
+        broken.setattr(f"knowgate.guard._observers.os.{name}", fake)
         during = [guard.decide(f"q {number}", ["good"]) for number in range(3)]
     guard.decide("after", ["good"])
     guard.decide("last", ["good"])

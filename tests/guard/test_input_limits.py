@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry
 
 from knowgate.guard import Decision, GuardOptions, InputError, InputLimits, QuestionError, Reason
 from knowgate.guard.errors import InputTooLargeError, PassageError
-from knowgate.guard.routing import read_requests
 from knowgate.guard.testing import FakeScorer
+from knowgate.guard.text import read_requests
 from tests.support.guards import guard_with
 from tests.support.hostile import Changing
 
@@ -132,7 +132,7 @@ def test_a_batch_without_an_end_is_an_error_of_the_call() -> None:
 def test_limits_are_positive_whole_numbers(value: Any) -> None:
     with pytest.raises(InputError, match="passages"):
         InputLimits(passages=value)
-    with pytest.raises(InputError, match="limits"):
+    with pytest.raises(InputError, match="InputLimits"):
         GuardOptions(limits=value)
 
 

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import Decision, Guard, InputError, Policy, Reason, Route
-from knowgate.guard._language import in_other_language, is_readable, language_of, latin_share
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.errors import UnsupportedLanguageError
 from knowgate.guard.signals.relevance import LexicalScorer, load_scorer
 from knowgate.guard.testing import FakeEstimator, FakeSetScorer
+from knowgate.guard.text import in_other_language, is_readable, language_of, latin_share
 from tests.support.guards import guard_with, policy_with
 
 CHINESE = "图书馆几点开门？"

@@ -20,7 +20,7 @@ from knowgate.guard import (
     Policy,
     PolicyError,
 )
-from knowgate.guard._tails import binomial_tail
+from knowgate.guard._leak_test import binomial_tail
 from knowgate.guard.errors import PolicyVersionError
 from knowgate.guard.policy import (
     GuaranteedRisk,

@@ -1,13 +1,11 @@
-"""Faults of the process around a guard: threads that die, forks, files, clocks."""
+"""Faults of the process around a guard: forks, files, clocks."""
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,82 +15,12 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
 from knowgate.guard import Guard, InputError, Policy, Reason, Route
-from knowgate.guard.deadlines import DeadlineRunner, TaskBrokeOffError
 from knowgate.guard.testing import FakeScorer, SlowScorer
 from tests.guard.forked_workers import decide_with, fork_after_load
 from tests.support.commands import Program
 from tests.support.guards import guard_with, policy_with
 
 PATIENCE = 60.0
-
-
-@pytest.fixture
-def gate() -> Iterator[threading.Event]:
-    """What calls wait for; opened at the end, so that no thread stays behind."""
-    event = threading.Event()
-    yield event
-    event.set()
-
-
-# -- threads that die -----------------------------------------------------------------------------
-
-
-def kill(thread: threading.Thread) -> None:
-    """End a thread from outside, at its next instruction."""
-    raised = ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
-    )
-    assert raised == 1
-
-
-def thread_of(runner: DeadlineRunner) -> threading.Thread:
-    return runner.call(threading.current_thread, PATIENCE)
-
-
-async def test_a_thread_that_was_killed_while_idle_loses_no_call() -> None:
-    runner = DeadlineRunner(max_workers=1)
-    for _ in range(3):
-        thread = thread_of(runner)
-        kill(thread)
-        # It dies when it wakes up, with the call that it has just been handed.
-        assert runner.call(lambda: 1, PATIENCE) == 1
-        assert await runner.acall(lambda: 2, PATIENCE) == 2
-        thread.join(PATIENCE)
-        assert not thread.is_alive()
-    assert thread_of(runner) is thread_of(runner)
-
-
-def test_a_guard_whose_threads_were_killed_goes_on() -> None:
-    guard = guard_with(scorer=FakeScorer(default=0.9))
-    before = {one for one in threading.enumerate() if one.name == "knowgate-signal"}
-    guard.decide("q", ["p"])
-    for thread in set(threading.enumerate()) - before:
-        if thread.name == "knowgate-signal":
-            kill(thread)
-    decisions = [guard.decide("q", ["p"]), *guard.decide_batch(["q"] * 3, [["p"]] * 3)]
-    assert {one.route for one in decisions} == {Route.FOLLOW_CONTEXT}
-
-
-def test_a_call_whose_thread_is_killed_fails_and_the_next_is_served(gate: threading.Event) -> None:
-    runner, begun = DeadlineRunner(max_workers=1), threading.Event()
-    found: list[threading.Thread] = []
-
-    def spins() -> None:
-        found.append(threading.current_thread())
-        begun.set()
-        while not gate.is_set():
-            pass
-
-    def killer() -> None:
-        begun.wait(PATIENCE)
-        kill(found[0])
-
-    other = threading.Thread(target=killer)
-    other.start()
-    with pytest.raises(TaskBrokeOffError, match="SystemExit"):
-        runner.call(spins, PATIENCE)
-    other.join(PATIENCE)
-    assert runner.call(lambda: 1, PATIENCE) == 1
 
 
 # -- other processes ------------------------------------------------------------------------------

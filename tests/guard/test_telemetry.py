@@ -24,8 +24,8 @@ from knowgate.guard import (
     Reason,
     Route,
 )
-from knowgate.guard._device_events import DEVICE_EVENTS
 from knowgate.guard._metrics import ERROR_KINDS, error_kind
+from knowgate.guard._process import DEVICE_EVENTS
 from knowgate.guard.errors import LanguageModelTimeoutError, SignalValueError
 from knowgate.guard.testing import FailingScorer, FakeEstimator, FakeScorer
 from tests.support.guards import guard_with, policy_with
@@ -129,7 +129,7 @@ def test_a_guard_is_named_after_the_file_of_its_policy_unless_it_has_a_name(
 
 @pytest.mark.parametrize("name", ["", "Default", "a b", "x" * 41, 7, "ä"])
 def test_a_name_that_cannot_be_a_label_is_rejected(name: Any) -> None:
-    with pytest.raises(InputError, match="metric label"):
+    with pytest.raises(InputError, match="name"):
         GuardOptions(name=name)
 
 

@@ -17,10 +17,8 @@ from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry
 
 from knowgate.guard import Decision, Guard, InputError, Reason, Route
-from knowgate.guard._deadline_errors import NoTurnError
-from knowgate.guard._turns import Turns
-from knowgate.guard.deadlines import check_deadline
-from knowgate.guard.errors import SignalWaitError
+from knowgate.guard.deadlines import Turns, check_deadline
+from knowgate.guard.errors import NoTurnError, SignalWaitError
 from knowgate.guard.testing import FakeScorer
 from tests.support.deadlines import auntil, awith_enough_time, with_enough_time
 from tests.support.guards import guard_with
@@ -266,14 +264,16 @@ def test_a_fixed_number_is_measured_at_once_however_long_it_takes() -> None:
     assert turns.width == 3
 
 
-def test_a_forked_process_has_turns_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_has_turns_of_its_own() -> None:
     turns = Turns(1, SOON)
     turns.take()
     with pytest.raises(NoTurnError):
         turns.take()
-    parent = os.getpid()
-    monkeypatch.setattr(os, "getpid", lambda: parent + 1)
-    turns.take()
+    if (child := os.fork()) == 0:
+        os._exit(0 if turns._took_free() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_an_event_loop_that_was_closed_takes_no_turn() -> None:

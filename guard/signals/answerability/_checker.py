@@ -8,13 +8,13 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from ..._signal import Request, Veto, plain
+from ..._signal import Veto, plain
 from ...contracts import Answerability, Premise, PremiseFault
 from ...deadlines import call_on_thread
 from ...decision import Reason
 from ...errors import SignalValueError
 from ...policy import Fingerprint
-from ...text import clean_text
+from ...text import Request, clean_text
 from ._phrases import read_phrase
 from ._questions import check_halves, check_options
 from ._statements import Statement, plain_text, read_statements

@@ -11,8 +11,7 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
-from ..._model_steps import Compute, Draw, Steps
-from ..._yes_or_no import log_sum_exp
+from ..._model_steps import Compute, Draw, Steps, log_sum_exp
 from ...contracts import (
     Confidence,
     Cost,

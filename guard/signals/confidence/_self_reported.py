@@ -7,8 +7,16 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Literal, get_args
 
-from ..._model_steps import Draw, Score, Steps
-from ..._yes_or_no import first_token_share, no_verdict, says_yes, share_of_yes, spellings
+from ..._model_steps import (
+    Draw,
+    Score,
+    Steps,
+    first_token_share,
+    no_verdict,
+    says_yes,
+    share_of_yes,
+    spellings,
+)
 from ...contracts import (
     Confidence,
     Cost,

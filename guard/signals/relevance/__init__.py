@@ -6,7 +6,7 @@ Add a scorer by matching the `RelevanceScorer` protocol and calling
 
 from __future__ import annotations
 
-from ..._scorer_defaults import default_aggregator
+from ..._fingerprint import default_aggregator
 from ...policy import default_calibrator
 from ._cascade import CascadeScorer
 from ._export import export_scorer

@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from ..._cascade_rule import CASCADE
+from ..._fingerprint import CASCADE, JOINT, default_aggregator
 from ..._routing_signals import as_score
-from ..._scorer_defaults import JOINT, default_aggregator
 from ...contracts import RelevanceScorer, SetScore
 from ...deadlines import (
     DeadlineExceededError,

@@ -16,8 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._byte_cache import ByteCache, content_key
-from ..._model_steps import Draw, Score, Steps, arun_steps, run_steps
-from ..._yes_or_no import first_token_share, no_verdict, says_yes, share_of_yes, spellings
+from ..._model_steps import (
+    Draw,
+    Score,
+    Steps,
+    arun_steps,
+    first_token_share,
+    no_verdict,
+    run_steps,
+    says_yes,
+    share_of_yes,
+    spellings,
+)
 from ...contracts import (
     Generation,
     LanguageModel,

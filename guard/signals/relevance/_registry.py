@@ -10,7 +10,7 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Unpack, cast, get_type_hints
 
-from ..._cascade_rule import CASCADE
+from ..._fingerprint import CASCADE
 from ..._model_files import ADAPTER_CONFIG
 from ...contracts import RelevanceScorer
 from ...engine import (

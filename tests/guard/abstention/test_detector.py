@@ -130,7 +130,7 @@ def test_weights_from_a_file_are_used_and_change_the_fingerprint(tmp_path: Path)
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"schema_version": 2}, "newer"),
+        ({"schema_version": 2}, "schema_version"),
         ({"weights": {}}, "do not fit the features"),
         ({"slope": -1.0}, "slope"),
         ({"bogus": 1}, "bogus"),

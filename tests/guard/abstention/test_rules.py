@@ -8,8 +8,8 @@ import pytest
 
 from knowgate.guard import InputError
 from knowgate.guard.abstention import AbstentionDetector, Citation, load_rule
-from knowgate.guard.abstention._citation import read_citation
-from knowgate.guard.abstention._rules import rule_names
+from knowgate.guard.abstention._detector import rule_names
+from knowgate.guard.abstention._reading import read_citation
 
 _UNIKNOW_WORDS = (
     "unanswerable", "unknown", "no known", "not known", "do not know", "uncertain", "unclear",

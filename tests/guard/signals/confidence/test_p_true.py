@@ -7,7 +7,7 @@ import math
 import pytest
 
 from knowgate.guard import InputError, LanguageModelError
-from knowgate.guard._yes_or_no import says_yes, share_of_yes
+from knowgate.guard._model_steps import says_yes, share_of_yes
 from knowgate.guard.signals.confidence import Sampling
 from knowgate.guard.signals.confidence._self_reported import PTrue
 from knowgate.guard.testing import ScriptedLanguageModel

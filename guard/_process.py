@@ -1,0 +1,227 @@
+"""What belongs to the process: its counts, its forks, and how its threads end.
+
+Devices, caches and queues do not know which guards use them, so that every registry shows their
+numbers; metrics that are made later begin with what has happened before. A forked process begins
+at nothing: locks that another thread held, threads and open files are its parent's.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Literal, Protocol
+
+Family = Literal["devices", "caches", "queues"]
+Labels = tuple[str, ...]
+# What waits goes up and down; the other numbers only grow.
+_LEVELS = frozenset({"queues"})
+# Values of the label `queue`, and what is in them.
+QUEUES: Mapping[str, str] = MappingProxyType(
+    {
+        "rows": "rows that wait for a device",
+        "turns": "questions that wait for their turn to be measured",
+        "calls": "calls that wait for a free thread",
+        "overdue_calls": "calls that still hold a thread, although nobody waits for them",
+    }
+)
+# Values of the label `event`, and what they count.
+DEVICE_EVENTS: Mapping[str, str] = MappingProxyType(
+    {
+        "batch": "batches that the queue handed to a device",
+        "row": "rows in these batches",
+        "dropped": "requests that nobody waited for any more, dropped before they were computed",
+        "queue_full": "requests rejected by a full queue",
+        "retried_apart": "joint batches that failed and were computed request by request",
+        "worker_restarted": "threads of the queue that died",
+        "out_of_memory": "batches that did not fit into the memory of a device",
+        "not_finite": "rows that came back with NaN or infinity",
+        "failed": "batches that failed on a device for another reason",
+        "device_lost": "devices given up; the CPU computes from then on",
+        "cpu_row": "rows that the CPU computed in place of a device",
+    }
+)
+# Calls that check their deadline end within one forward pass.
+_GRACE_SECONDS = 1.0
+
+
+# -- forks ----------------------------------------------------------------------------------------
+
+
+class Forkable(Protocol):
+    """Something that a forked process has to begin anew."""
+
+    def begin(self) -> None:
+        """Begin anew."""
+
+
+_forkable: weakref.WeakSet[Forkable] = weakref.WeakSet()
+
+
+def after_fork(thing: Forkable) -> None:
+    """Let `thing` begin anew in every process that is forked from this one."""
+    _forkable.add(thing)
+
+
+def _begin_in_child() -> None:
+    _registered.clear()  # their threads are the parent's
+    _totals.begin()
+    for thing in list(_forkable):
+        thing.begin()
+
+
+@cache
+def keep_torch_usable() -> None:
+    """Let torch compute on one thread in every process that is forked from this one.
+
+    The threads of torch's pool stay behind in the parent, and a forked process would wait for them
+    for ever at its first operation that is split. That is how the workers of torch's own data
+    loaders compute. Called once it is known that torch computes on the CPU here.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_compute_on_one_thread)
+
+
+def _compute_on_one_thread() -> None:
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)
+
+
+# -- counts ---------------------------------------------------------------------------------------
+
+
+class Follower(Protocol):
+    """Something that shows the numbers."""
+
+    def show_process_count(self, family: Family, labels: Labels, amount: int) -> None:
+        """Add to a count, or set a level; never raises."""
+
+
+class _Totals:
+    def __init__(self) -> None:
+        self.followers: weakref.WeakSet[Follower] = weakref.WeakSet()
+        self.begin()
+
+    def begin(self) -> None:
+        # Reentrant: the garbage collector may end a queue on a thread that holds it.
+        self.lock = threading.RLock()
+        self.of: dict[tuple[Family, Labels], int] = {}
+
+
+_totals = _Totals()
+
+
+def add(family: Family, labels: Labels, amount: int) -> None:
+    """Add to one number, in every registry."""
+    with _totals.lock:
+        total = _totals.of.get((family, labels), 0) + amount
+        _totals.of[family, labels] = total
+        shown = total if family in _LEVELS else amount
+        for follower in _totals.followers:
+            follower.show_process_count(family, labels, shown)
+
+
+def totals(family: Family) -> dict[Labels, int]:
+    """The numbers of one family so far."""
+    with _totals.lock:
+        return {labels: n for (name, labels), n in _totals.of.items() if name == family}
+
+
+def follow(follower: Follower) -> None:
+    """Give a follower the numbers so far, and all later ones."""
+    with _totals.lock:
+        for (family, labels), total in _totals.of.items():
+            follower.show_process_count(family, labels, total)
+        _totals.followers.add(follower)
+
+
+def change_queue(queue: str, amount: int) -> None:
+    """Add to what is in queues of one kind, one of `QUEUES`, or take away from it."""
+    if amount:
+        add("queues", (queue,), amount)
+
+
+def count(event: str, amount: int = 1) -> None:
+    """Count an event, one of `DEVICE_EVENTS`, in every registry."""
+    add("devices", (event,), amount)
+
+
+def counts() -> dict[str, int]:
+    """The events of devices in this process so far."""
+    found = totals("devices")
+    return {event: found.get((event,), 0) for event in DEVICE_EVENTS}
+
+
+# -- the end --------------------------------------------------------------------------------------
+
+
+class Endable(Protocol):
+    """Something with threads."""
+
+    def finish(self, seconds: float) -> None:
+        """Wait for what nobody else waits for, at most so long."""
+
+    def end_at_exit(self) -> list[threading.Thread]:
+        """Let the threads end, and return them."""
+
+
+_registered: weakref.WeakSet[Endable] = weakref.WeakSet()
+_processes: set[int] = set()
+
+
+def end_at_exit(threads: Endable) -> None:
+    """End `threads` when the process exits.
+
+    Calls that nobody waits for have a second to finish, all others a second to end.
+    """
+    keep_exit_code()
+    _registered.add(threads)
+
+
+def keep_exit_code() -> None:
+    """Let the process end with the code it wants, whichever daemon thread is still in C++."""
+    if os.getpid() not in _processes:  # processes forked by multiprocessing forget it
+        _processes.add(os.getpid())
+        atexit.register(_end)
+
+
+def _end() -> None:
+    ends = time.monotonic() + _GRACE_SECONDS
+    for one in list(_registered):
+        one.finish(max(0.0, ends - time.monotonic()))
+    threads = [thread for one in list(_registered) for thread in one.end_at_exit()]
+    ends = time.monotonic() + _GRACE_SECONDS
+    for thread in threads:
+        thread.join(max(0.0, ends - time.monotonic()))
+    # Daemon threads of the application may be scoring, too.
+    if any(thread is not threading.current_thread() for thread in threading.enumerate()):
+        _let_threads_hang()
+
+
+def _let_threads_hang() -> None:
+    """Make what C++ would abort the process for wait for the end of the process instead.
+
+    Before 3.14, Python ends a thread that comes back to it at this time by unwinding its
+    stack. C++ code such as torch's has functions that nothing may unwind through: there the
+    whole process would be aborted. From 3.14 on Python itself lets such threads hang.
+    """
+    if sys.version_info >= (3, 14) or not sys.platform.startswith("linux"):
+        return
+    try:
+        # Only if something has loaded it already.
+        cpp = ctypes.CDLL("libstdc++.so.6", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+        cpp._ZSt13set_terminatePFvvE(ctypes.cast(ctypes.CDLL(None).pause, ctypes.c_void_p))
+    except (OSError, AttributeError):
+        return
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_in_child)
