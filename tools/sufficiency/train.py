@@ -3,7 +3,7 @@
     python -m tools.sufficiency.train --pack DIR --out DIR
 
 DIR of `--pack` holds `train-*.jsonl.xz` of the sufficiency pack (see the model card in
-`docs/reference/sufficiency-adapter.md` for its sources and licences). Two CPU cores take about
+`docs/reference/scorers.md` for its sources and licences). Two CPU cores take about
 half an hour. `--cache FILE` keeps the passages' embeddings between runs.
 """
 
