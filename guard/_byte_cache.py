@@ -9,8 +9,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from sys import getsizeof
 from typing import Generic, TypeVar
 
-from ._process import add, after_fork
 from .errors import InputError
+from .process import add, after_fork
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")

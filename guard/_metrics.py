@@ -15,8 +15,7 @@ from weakref import WeakKeyDictionary
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
-from . import _process
-from ._process import DEVICE_EVENTS
+from . import process
 from .decision import Decision, Reason, Route, SignalName
 from .errors import (
     InputError,
@@ -29,6 +28,7 @@ from .errors import (
     SignalValueError,
     SignalWaitError,
 )
+from .process import DEVICE_EVENTS
 
 if TYPE_CHECKING:
     from .contracts import Confidence
@@ -265,12 +265,12 @@ class GuardMetrics(MetricFamilies):
     def _begin_process_counts(self) -> None:
         for event in DEVICE_EVENTS:
             self.show_process_count("devices", (event,), 0)
-        for queue in _process.QUEUES:
+        for queue in process.QUEUES:
             self.show_process_count("queues", (queue,), 0)
-        _process.follow(self)
+        process.follow(self)
 
     def show_process_count(
-        self, family: _process.Family, labels: tuple[str, ...], amount: int
+        self, family: process.Family, labels: tuple[str, ...], amount: int
     ) -> None:
         """Show a number that is the same for all guards: add to a counter, or set a gauge."""
         try:

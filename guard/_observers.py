@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from uuid import uuid4
 
 from ._artefacts import Retrieval
-from ._process import after_fork
 from .errors import InputError
 from .files import write_text
+from .process import after_fork
 from .text import Request
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from ._fingerprint import JOINT, Fingerprint, RelevanceStage, output_scale
 from ._signal import Measured, Signal, plain
+from ._turns import cpu_count
 from .contracts import (
     BatchConfidenceEstimator,
     Confidence,
@@ -21,7 +22,6 @@ from .contracts import (
     SetScore,
     View,
 )
-from .deadlines import cpu_count
 from .decision import SignalName
 from .errors import KnowgateError, PolicyError, SignalValueError, UnsupportedLanguageError
 from .routing import IdentityCalibrator, PolicyFields, aggregator

@@ -18,8 +18,9 @@ from typing import Any, TypeVar, cast
 from ._flow import Failure, Measure, Outcome
 from ._metrics import MetricsOfGuard
 from ._signal import Signal
+from ._turns import Budget, Turns
 from .contracts import Confidence
-from .deadlines import Budget, DeadlineRunner, Turns, asked_to_stop, call_here, within
+from .deadlines import DeadlineRunner, asked_to_stop, call_here, within
 from .errors import (
     AllWorkersBusyError,
     DeadlineExceededError,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ...guard._process import keep_torch_usable
 from ...guard.contracts import Generation
 from ...guard.errors import InputError, PromptTooLongError
+from ...guard.process import keep_torch_usable
 from ._engine import Answer, Engine, Settings, at_least_one, check_stop
 from ._gguf import PACKAGED_MODELS, model_folder
 from ._loading import ModelIdentity, context_window, end_ids, open_model

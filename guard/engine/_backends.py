@@ -15,7 +15,8 @@ from typing import Any, Literal, Protocol, TypedDict, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ..deadlines import check_deadline, cpu_count
+from .._turns import cpu_count
+from ..deadlines import check_deadline
 from ..errors import InputError
 from ..policy import Fingerprint
 from ._tokenizing import RerankerTemplate

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
-from .._process import keep_exit_code
-from ..deadlines import cpu_count
+from .._turns import cpu_count
 from ..errors import (
     DeviceError,
     InputError,
@@ -23,6 +22,7 @@ from ..errors import (
     optional_import,
 )
 from ..files import read_bytes, write_text
+from ..process import keep_exit_code
 from ..read_models import read_model
 from ._backends import (
     GRAPH_SHA256,

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, EMBEDDED_SHA256, HEAD_WEIGHTS, WEIGHTS
-from .._process import keep_exit_code, keep_torch_usable
 from ..deadlines import check_deadline
 from ..errors import DeviceError, ModelFolderError, optional_import
 from ..files import file_sha256, read_json
+from ..process import keep_exit_code, keep_torch_usable
 from ._backends import ATTENTION_MASK, Ids, LoadedEncoder, RowOutputs, Runtime, Settings
 from ._loading import embedded_model_path, merge_adapter, read_tensors, weights_file
 from ._minilm import BertClassifier, MiniLM, PlainBert

@@ -9,7 +9,7 @@ import sys
 import threading
 from contextlib import suppress
 
-from knowgate.guard import _process
+from knowgate.guard import process
 from knowgate.guard.deadlines import DeadlineExceededError, DeadlineRunner
 from knowgate.guard.testing import FakeScorer
 from tests.support.guards import guard_with
@@ -24,7 +24,7 @@ def main(decisions: int, waiting: int) -> None:
     for _ in range(waiting - 1):
         runner.start(stop.wait, most_waiting=0)
     # A call that its thread has not begun yet is no thread's burden.
-    while not _process.totals("queues").get(("overdue_calls",)):
+    while not process.totals("queues").get(("overdue_calls",)):
         with suppress(DeadlineExceededError):
             runner.call(stop.wait, 0.01)
     for _ in range(waiting):

@@ -25,8 +25,8 @@ from knowgate.guard import (
     Route,
 )
 from knowgate.guard._metrics import ERROR_KINDS, error_kind
-from knowgate.guard._process import DEVICE_EVENTS
 from knowgate.guard.errors import LanguageModelTimeoutError, SignalValueError
+from knowgate.guard.process import DEVICE_EVENTS
 from knowgate.guard.testing import FailingScorer, FakeEstimator, FakeScorer
 from tests.support.guards import guard_with, policy_with
 from tests.support.hostile import hostile_inputs
