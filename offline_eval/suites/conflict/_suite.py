@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
+from pydantic import Field, field_validator
+
 from ....adapters.huggingface import HuggingFaceLM
 from ....guard.contracts import EntailmentModel, LanguageModel, ScoringLanguageModel
 from ....guard.errors import InputError, KnowgateError
@@ -20,18 +22,22 @@ from ...run import (
     TableSpec,
 )
 from ...systems import LoggedReplies, choose_reply, load_language_model, local_model
-from .._parts import MODEL_SYSTEM, DryRun, ModelChoice, System, Work, check_replies
+from .._parts import MODEL_SYSTEM, DryRun, ModelChoice, SuiteSettings, System, Work, check_replies
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
-from ._answering import Answerer, ModelAnswerer, ReplayAnswerer, TaskPrompter, failed_row
+from ._answering import (
+    Answerer,
+    ModelAnswerer,
+    ReplayAnswerer,
+    TaskPrompter,
+    failed_row,
+    make_instances,
+    read_replies,
+)
 from ._beliefs import BeliefCollector, conflict_prompts
-from ._evidence import Believed, EvidenceMaker
-from ._instances import make_instances
-from ._items import ConflictItem, ConflictSet, Task
-from ._plan import Planned, batches, planned
-from ._replay import read_replies
-from ._report import conflict_document
-from ._report_summary import ConflictSummary, summarise_conflict
+from ._evidence import Believed, EvidenceMaker, PassageJudge, Validator
+from ._items import MICROWORLD, ConflictItem, ConflictSet, EvidenceKind, Task
+from ._report import ConflictSummary, conflict_document, summarise_conflict
 from ._rows import (
     BELIEFS,
     EVIDENCE,
@@ -44,11 +50,78 @@ from ._rows import (
     ConflictManifest,
     ConflictRow,
     Instance,
+    Planned,
+    batches,
+    planned,
     row_id,
 )
-from ._run_reading import conflict_run
-from ._settings import ConflictSettings
-from ._validation import PassageJudge, Validator
+from ._scoring import conflict_run
+
+
+class ConflictSettings(SuiteSettings):
+    """What decides the rows of a run.
+
+    Raises:
+        ValueError: a value is out of range, or no kind of evidence contradicts.
+    """
+
+    data: str = Field(
+        MICROWORLD,
+        description="microworld, or a file or folder: ConflictQA, WikiContradict, or JSON lines "
+        "with question and answers.",
+    )
+    replies: Path | None = Field(
+        None, description="With --model replay: logged replies, JSON lines."
+    )
+    beliefs: BeliefSource | None = Field(
+        None,
+        description="given with the data, asked (yes or no for each answer), or closed_book; by "
+        "default given where the data have them, asked otherwise",
+    )
+    tasks: tuple[Task, ...] = Field(tuple(Task), description="Tasks, with commas between them")
+    kinds: tuple[EvidenceKind, ...] = Field(
+        tuple(EvidenceKind),
+        description="Kinds of evidence, with commas between them",
+        json_schema_extra={"option": "--evidence"},
+    )
+    answers: AnswerForm | None = Field(
+        None,
+        description="How answers are taken; by default likelihood for a model that scores options "
+        "and has no chat template, letters otherwise",
+    )
+    editor: str | None = Field(
+        None, description="A model that writes evidence that the data do not have."
+    )
+    judges: tuple[str, ...] = Field(
+        (),
+        description="A model that checks passages; name two. The first reads free answers.",
+        json_schema_extra={"option": "--judge"},
+    )
+    nli: Path | None = Field(
+        None, description="Folder of an entailment model that checks passages."
+    )
+    limit: int | None = Field(None, ge=1, description="At most that many questions.")
+    seed: int = Field(0, description="Random seed of the options' places.")
+    prompts: Path | None = Field(
+        None, description="Folder with prompts of your own; see the guide."
+    )
+
+    @field_validator("tasks")
+    @classmethod
+    def _some_task(cls, tasks: Sequence[Task]) -> tuple[Task, ...]:
+        if not tasks:
+            raise ValueError(f"no task was named — {', '.join(Task)}")
+        return tuple(task for task in Task if task in tasks)
+
+    @field_validator("kinds")
+    @classmethod
+    def _some_conflict(cls, kinds: Sequence[EvidenceKind]) -> tuple[EvidenceKind, ...]:
+        if EvidenceKind.NC not in kinds or len(set(kinds)) < 2:
+            raise ValueError(
+                f"NC and a kind that contradicts are needed — {', '.join(EvidenceKind)}"
+            )
+        return tuple(kind for kind in EvidenceKind if kind in kinds)
+
 
 # Questions put at one time, and those with all their tasks: what a kill can cost.
 _AT_ONCE = 64

@@ -16,25 +16,31 @@ from ...run import InputFile, Manifest, RowError
 from ...systems import EMBEDDED, LoggedReplies, choose_reply
 from .._parts import MODEL_SYSTEM, DryRun, SuiteSettings, System, Work, check_replies
 from ..base import Suite, SuiteRun
-from ._answering import Answerer, FactRetriever, ModelAnswerer, ReplayAnswerer
-from ._plan import (
+from ._asking import (
+    NO_ANSWER,
     QUESTIONS,
     SUITE,
     TASK3_FORMS,
+    Answerer,
+    FactRetriever,
     Form,
+    ModelAnswerer,
     Planned,
+    Prompter,
+    Prompts,
+    ReplayAnswerer,
     UaqManifest,
     UaqRow,
     batches,
+    clue_facts,
+    embedded_prompts,
     limited,
     planned,
+    read_replies,
     row_id,
 )
-from ._prompting import NO_ANSWER, Prompter, Prompts, clue_facts, embedded_prompts
-from ._replay import read_replies
-from ._report import uaqfact_document
-from ._report_summary import UaqSummary, summarise_uaqfact
-from ._run_reading import checked_run
+from ._report import UaqSummary, summarise_uaqfact, uaqfact_document
+from ._scoring import checked_run
 
 # Questions asked at one time: what a kill can cost.
 _AT_ONCE = 64

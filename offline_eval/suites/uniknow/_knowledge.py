@@ -23,8 +23,7 @@ from ...run import (
     Stored,
     generate_each,
 )
-from ._cases import Knowledge, SuiteQuestion
-from ._datasets import PromptSet
+from ._cases import Knowledge, KnowledgeEstimate, PromptSet, SuiteQuestion
 from ._matching import is_right
 
 # Prompts per call of the model: what a kill can cost, and what one failure can affect.
@@ -93,23 +92,6 @@ class Sampling:
         if not right:
             waves.append(self.n - drawn)
         return min(waves)
-
-
-@dataclass(frozen=True, slots=True)
-class KnowledgeEstimate:
-    """What sampled answers say about one question.
-
-    Attributes:
-        knowledge: known, unknown or undefined.
-        right: right answers among those drawn.
-        drawn: answers drawn until that was settled.
-        error: type and message of the model's failure; None if it answered.
-    """
-
-    knowledge: Knowledge
-    right: int
-    drawn: int
-    error: str | None = None
 
 
 class EstimateRow(Stored):

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,9 +22,83 @@ from numpy.typing import NDArray
 
 from ....calibration import Interval, QuestionResamples
 from ....guard.decision import Scenario
-from ._cases import PAPER_KINDS
-from ._outcomes import ERROR_TYPES, Outcome, outcome_of
-from ._rows import QuestionKey, UniKnowRow
+from ....guard.matching import normalise_answer
+from ._cases import BEYOND_KINDS, PAPER_KINDS, ContextKind, Knowledge, QuestionKey, UniKnowRow
+from ._matching import stands_in
+
+_HOLDING_SCENARIOS = (Scenario.CONFLICT, Scenario.AGREEMENT, Scenario.EXTERNAL_ONLY)
+_HOLDING_KINDS = (
+    ContextKind.ORIGINAL,
+    ContextKind.CONFLICTING,
+    ContextKind.ONE_OF_K,
+    ContextKind.TWO_IN_CONFLICT,
+)
+
+
+class Outcome(StrEnum):
+    """The outcome of a case that did not fail; every case has exactly one.
+
+    The four errors are the paper's classes, defined so that a program can tell them apart:
+
+    - `RIGHT`: the answer that was wanted; by luck also in the scenario `unknown`, as Acc
+      counts it.
+    - `RIGHT_ABSTENTION`: abstained, and the context does not hold the answer and the model
+      does not know it, or only sometimes does.
+    - `FALSE_ABSTENTION`: abstained although the context holds the answer or the model
+      knows it.
+    - `CONTEXTUAL`: the context was used wrongly: a wrong answer although it held the
+      right one, or a wrong answer that occurs in a context without the right one.
+    - `PARAMETRIC`: memory was used wrongly: the gold answer although the context says
+      another, or, with a context that holds no answer, a wrong answer that does not
+      occur in it, to a question of which the model knows something.
+    - `OTHER`: the rest: an invented answer that neither context nor memory holds, an empty
+      reply, or an untrue answer that was believed.
+    """
+
+    RIGHT = "right"
+    RIGHT_ABSTENTION = "right_abstention"
+    FALSE_ABSTENTION = "false_abstention"
+    CONTEXTUAL = "contextual"
+    PARAMETRIC = "parametric"
+    OTHER = "other"
+
+
+ERROR_TYPES = (
+    Outcome.CONTEXTUAL,
+    Outcome.PARAMETRIC,
+    Outcome.FALSE_ABSTENTION,
+    Outcome.OTHER,
+)
+
+
+def outcome_of(row: UniKnowRow, context: str | None = None) -> Outcome:
+    """Return the outcome of one case.
+
+    Args:
+        row: without an error.
+        context: text of its context; without it, no wrong answer counts as taken from a
+            context that does not hold the right one.
+    """
+    holds = context_holds_answer(row)
+    if row.abstained:
+        must_answer = holds or row.knowledge is Knowledge.KNOWN
+        return Outcome.FALSE_ABSTENTION if must_answer else Outcome.RIGHT_ABSTENTION
+    if row.right:
+        return Outcome.RIGHT
+    if row.misled or not normalise_answer(row.answer):
+        return Outcome.OTHER
+    if row.parametric:
+        return Outcome.PARAMETRIC
+    if holds or (context is not None and stands_in(row.answer, context)):
+        return Outcome.CONTEXTUAL
+    return Outcome.OTHER if row.knowledge is Knowledge.UNKNOWN else Outcome.PARAMETRIC
+
+
+def context_holds_answer(row: UniKnowRow) -> bool:
+    """Return whether the row's context states what counts as the right answer."""
+    if row.scenario is None:
+        return row.context_kind in _HOLDING_KINDS
+    return row.scenario in _HOLDING_SCENARIOS
 
 
 def question_keys(rows: Sequence[UniKnowRow]) -> list[QuestionKey]:
@@ -332,3 +408,192 @@ def _shares(counts: Counts) -> Shares:
 
 def _with_em(shares: Shares, em: Interval) -> ScenarioMetrics:
     return ScenarioMetrics(**{one.name: getattr(shares, one.name) for one in fields(shares)}, em=em)
+
+
+_CORRECT, _DECLINED, _MISLED, _NEITHER = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class BeyondRates:
+    """Rates of one method on contexts of one kind; the first three exclude each other.
+
+    Attributes:
+        right: gave an answer that counts as right.
+        abstained: abstained.
+        misled: gave an answer that only an untrue passage gives.
+        wanted: abstained in the scenario `unknown`, answered right in the others; without
+            cases of undefined knowledge.
+        questions: number of different ones.
+        cases: number of them without an error.
+    """
+
+    right: Interval
+    abstained: Interval
+    misled: Interval
+    wanted: Interval
+    questions: int
+    cases: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return each as value, low, high and n."""
+        names = ("right", "abstained", "misled", "wanted")
+        found = {name: getattr(self, name).to_dict() for name in names}
+        return {**found, "questions": self.questions, "cases": self.cases}
+
+
+def beyond_rates(
+    rows: Sequence[UniKnowRow], *, bootstrap: int = 1000, seed: int = 0
+) -> dict[ContextKind, dict[str, BeyondRates]]:
+    """Compute the rates by kind and method; kinds without rows are left out.
+
+    Args:
+        rows: of a run, in any order.
+        bootstrap: number of draws over questions.
+        seed: of the draws.
+    """
+    resamples = QuestionResamples(question_keys(rows), resamples=bootstrap, seed=seed)
+    found: dict[ContextKind, dict[str, BeyondRates]] = {}
+    for kind in BEYOND_KINDS:
+        methods = by_method([row for row in rows if row.context_kind is kind])
+        if methods:
+            found[kind] = {
+                method: _rates(measured(own), resamples) for method, own in methods.items()
+            }
+    return found
+
+
+def _rates(rows: Sequence[UniKnowRow], resamples: QuestionResamples) -> BeyondRates:
+    counts = count_rows(rows, resamples, _beyond_column, 4)
+    sorted_rows = [row for row in rows if row.scenario is not None]
+    wanted = count_rows(sorted_rows, resamples, lambda row: int(_as_wanted(row)), 2)
+    return BeyondRates(
+        right=QuestionResamples.share_interval(*counts.share(_CORRECT), counts.questions),
+        abstained=QuestionResamples.share_interval(*counts.share(_DECLINED), counts.questions),
+        misled=QuestionResamples.share_interval(*counts.share(_MISLED), counts.questions),
+        wanted=QuestionResamples.share_interval(*wanted.share(1), wanted.questions),
+        questions=counts.questions,
+        cases=counts.cases,
+    )
+
+
+def _beyond_column(row: UniKnowRow) -> int:
+    if row.abstained:
+        return _DECLINED
+    if row.right:
+        return _CORRECT
+    return _MISLED if row.misled else _NEITHER
+
+
+def _as_wanted(row: UniKnowRow) -> bool:
+    if row.scenario == Scenario.UNKNOWN:
+        return row.abstained
+    return row.right
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRow:
+    """A method's exact match averaged over the paper's seven data sets.
+
+    Attributes:
+        method: by its name in this suite.
+        em: per scenario and `all`, in [0, 1]; `all` is the mean of the four.
+        rely_nq: Rely on NaturalQuestions; None if not published.
+    """
+
+    method: str
+    em: Mapping[str, float]
+    rely_nq: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedAblation:
+    """Rely on TriviaQA of the full training, and with kinds of contexts left out of it."""
+
+    without: tuple[str, ...]
+    rely: float
+
+
+PUBLISHED_MODEL = "Llama3-8B"
+
+_COLUMNS = ("all", "conflict", "parametric_only", "external_only", "unknown")
+
+
+def _row(method: str, *em: float, rely_nq: float | None = None) -> PublishedRow:
+    return PublishedRow(
+        method, MappingProxyType(dict(zip(_COLUMNS, em, strict=True))), rely_nq=rely_nq
+    )
+
+
+PUBLISHED_ROWS = (
+    _row("naive", 0.543, 0.591, 0.852, 0.662, 0.067, rely_nq=0.444),
+    _row("prompting", 0.573, 0.506, 0.730, 0.594, 0.461, rely_nq=0.635),
+    _row("coiecd", 0.560, 0.725, 0.738, 0.708, 0.069),
+    _row("coiecd_prompt", 0.588, 0.698, 0.605, 0.685, 0.364, rely_nq=0.632),
+    _row("retrobust", 0.506, 0.363, 0.908, 0.613, 0.140),
+    _row("kaft", 0.657, 0.856, 0.879, 0.766, 0.125, rely_nq=0.614),
+    _row("lm_uniknow", 0.767, 0.878, 0.671, 0.774, 0.746, rely_nq=0.740),
+)
+
+PUBLISHED_ABLATION = (
+    PublishedAblation((), 0.842),
+    PublishedAblation(("conflicting",), 0.703),
+    PublishedAblation(("retrieved",), 0.733),
+    PublishedAblation(("conflicting", "retrieved"), 0.708),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PairedDifference:
+    """How far one method is above another.
+
+    Attributes:
+        method: the first method.
+        base: the method that is subtracted.
+        cases: number of cases that both answered without an error.
+        metrics: by name (`acc`, `truth`, `ans`, `rely`, `em_all`, `em_<scenario>`) the
+            difference with its interval.
+    """
+
+    method: str
+    base: str
+    cases: int
+    metrics: dict[str, Interval]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the differences for JSON, without NaN."""
+        found = {name: interval.to_dict() for name, interval in self.metrics.items()}
+        return {"cases": self.cases, **found}
+
+
+def paired_difference(
+    rows: Sequence[UniKnowRow], method: str, base: str, *, bootstrap: int = 1000, seed: int = 0
+) -> PairedDifference:
+    """Compute the difference method − base, with bootstrap intervals over questions.
+
+    Both use the same draws, so that the difficulty of a question cancels out.
+
+    Args:
+        rows: of a run; rows of other methods and rows with errors are ignored.
+        method: see `PairedDifference`.
+        base: likewise.
+        bootstrap: number of draws over questions.
+        seed: of the draws.
+    """
+    usable = measured(rows)
+    first = {row.case_key: row for row in usable if row.method == method}
+    second = {row.case_key: row for row in usable if row.method == base}
+    shared = sorted(first.keys() & second.keys())
+    ours, theirs = [first[key] for key in shared], [second[key] for key in shared]
+    resamples = QuestionResamples(question_keys(ours), resamples=bootstrap, seed=seed)
+    above, below = headline_shares(ours, resamples), headline_shares(theirs, resamples)
+    return PairedDifference(
+        method=method,
+        base=base,
+        cases=len(shared),
+        metrics={
+            name: QuestionResamples.difference_interval(
+                value - below[name][0][0], draws - below[name][0][1], n
+            )
+            for name, ((value, draws), n) in above.items()
+        },
+    )

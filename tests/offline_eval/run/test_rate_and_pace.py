@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from knowgate.offline_eval.run import CallLimits
-from knowgate.offline_eval.run._limits import RateLimit
-from knowgate.offline_eval.run._progress import Tally
+from knowgate.offline_eval.run._calls import RateLimit, Tally
 
 
 class _JumpingSelector(selectors.SelectSelector):

@@ -9,14 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.offline_eval.suites.conflict import Believed
-from knowgate.offline_eval.suites.conflict._answering import right_letters
+from knowgate.offline_eval.suites.conflict._answering import make_instances, right_letters
 from knowgate.offline_eval.suites.conflict._beliefs import conflict_prompts
-from knowgate.offline_eval.suites.conflict._evidence import EvidenceMaker
-from knowgate.offline_eval.suites.conflict._instances import make_instances
+from knowgate.offline_eval.suites.conflict._evidence import EvidenceMaker, Validator
 from knowgate.offline_eval.suites.conflict._items import EvidenceKind, Task, microworld_items
-from knowgate.offline_eval.suites.conflict._plan import planned, right_roles
-from knowgate.offline_eval.suites.conflict._rows import Instance
-from knowgate.offline_eval.suites.conflict._validation import Validator
+from knowgate.offline_eval.suites.conflict._rows import Instance, planned, right_roles
 
 from .questions import item, small_set
 

@@ -14,20 +14,22 @@ from numpy.typing import NDArray
 from knowgate.guard import Decision, InputError, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites._parts import MODEL_SYSTEM
+from knowgate.offline_eval.suites.conflict._answering import read_replies
 from knowgate.offline_eval.suites.conflict._beliefs import conflict_prompts
+from knowgate.offline_eval.suites.conflict._evidence import PassageJudge
 from knowgate.offline_eval.suites.conflict._items import EvidenceKind, Task, microworld_items
-from knowgate.offline_eval.suites.conflict._plan import planned
-from knowgate.offline_eval.suites.conflict._replay import read_replies
-from knowgate.offline_eval.suites.conflict._rows import CLOSED_BOOK, REMOVES
-from knowgate.offline_eval.suites.conflict._run_reading import ConflictRun
+from knowgate.offline_eval.suites.conflict._rows import CLOSED_BOOK, REMOVES, planned
 from knowgate.offline_eval.suites.conflict._scoring import (
+    ConflictRun,
     accuracy_cells,
     guard_routes,
     suppressions,
 )
-from knowgate.offline_eval.suites.conflict._settings import ConflictSettings
-from knowgate.offline_eval.suites.conflict._suite import ConflictParts, _explaining
-from knowgate.offline_eval.suites.conflict._validation import PassageJudge
+from knowgate.offline_eval.suites.conflict._suite import (
+    ConflictParts,
+    ConflictSettings,
+    _explaining,
+)
 from knowgate.offline_eval.systems import EMBEDDED, load_language_model
 from tests.support.bound_rows import bind
 

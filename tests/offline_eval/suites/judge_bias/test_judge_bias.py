@@ -17,9 +17,15 @@ from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites import System, run_suite, write_report
 from knowgate.offline_eval.suites.conflict import Believed, ConflictItem
 from knowgate.offline_eval.suites.judge_bias import JudgeBias
-from knowgate.offline_eval.suites.judge_bias._cases import BiasCase, BiasJudge, bias_cases
-from knowgate.offline_eval.suites.judge_bias._measuring import measure_bias
-from knowgate.offline_eval.suites.judge_bias._suite import BiasRow, BiasSettings, JudgeBiasSuite
+from knowgate.offline_eval.suites.judge_bias._artefact import measure_bias
+from knowgate.offline_eval.suites.judge_bias._suite import (
+    BiasCase,
+    BiasJudge,
+    BiasRow,
+    BiasSettings,
+    JudgeBiasSuite,
+    bias_cases,
+)
 from tests.offline_eval.suites.conflict.questions import plain_item
 
 HOSTILE = "<b>judge</b>"

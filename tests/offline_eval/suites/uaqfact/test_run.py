@@ -18,10 +18,16 @@ from knowgate.offline_eval.run import (
     TableSpec,
 )
 from knowgate.offline_eval.suites._parts import MODEL_SYSTEM
-from knowgate.offline_eval.suites.uaqfact._answering import FactRetriever, _best
-from knowgate.offline_eval.suites.uaqfact._plan import TASK3_FORMS, UaqRow
-from knowgate.offline_eval.suites.uaqfact._prompting import Prompts, clue_facts, embedded_prompts
-from knowgate.offline_eval.suites.uaqfact._replay import read_replies
+from knowgate.offline_eval.suites.uaqfact._asking import (
+    TASK3_FORMS,
+    FactRetriever,
+    Prompts,
+    UaqRow,
+    _best,
+    clue_facts,
+    embedded_prompts,
+    read_replies,
+)
 from knowgate.offline_eval.suites.uaqfact._scoring import score_choices, score_run
 from knowgate.offline_eval.systems import LoggedReplies
 from tests.offline_eval.data.graph.layout_questions import small_set

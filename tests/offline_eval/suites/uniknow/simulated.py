@@ -12,15 +12,16 @@ from typing import Any
 from knowgate.guard import Scenario
 from knowgate.offline_eval.suites.uniknow._cases import (
     PAPER_KINDS,
+    CaseRow,
     Context,
     ContextKind,
     Knowledge,
+    KnowledgeEstimate,
     ScenarioCase,
     SuiteQuestion,
+    UniKnowRow,
 )
-from knowgate.offline_eval.suites.uniknow._knowledge import KnowledgeEstimate
 from knowgate.offline_eval.suites.uniknow._plan import PlanFile
-from knowgate.offline_eval.suites.uniknow._rows import CaseRow, UniKnowRow
 
 Row = dict[str, Any]
 

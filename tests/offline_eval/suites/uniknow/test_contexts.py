@@ -11,11 +11,10 @@ import pytest
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites.uniknow import ContextKind
-from knowgate.offline_eval.suites.uniknow._cases import Knowledge
+from knowgate.offline_eval.suites.uniknow._bundled import fact_of
+from knowgate.offline_eval.suites.uniknow._cases import Dataset, Knowledge
 from knowgate.offline_eval.suites.uniknow._contexts import ContextSet, ContextSize, build_contexts
-from knowgate.offline_eval.suites.uniknow._datasets import Dataset
 from knowgate.offline_eval.suites.uniknow._matching import holds_answer
-from knowgate.offline_eval.suites.uniknow._microworld import fact_of
 from knowgate.offline_eval.suites.uniknow._plan import build_cases, split_questions
 from knowgate.offline_eval.suites.uniknow._questions import read_dataset
 from knowgate.offline_eval.suites.uniknow._windows import NearestPassages

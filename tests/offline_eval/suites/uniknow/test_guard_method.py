@@ -13,18 +13,18 @@ from knowgate.offline_eval.suites.uniknow import ContextKind
 from knowgate.offline_eval.suites.uniknow._cases import (
     Context,
     Knowledge,
+    PromptSet,
     ScenarioCase,
     SuiteQuestion,
+    UniKnowSignal,
 )
-from knowgate.offline_eval.suites.uniknow._datasets import PromptSet
-from knowgate.offline_eval.suites.uniknow._guard_method import (
+from knowgate.offline_eval.suites.uniknow._guard import (
     GuardMethod,
     SignalMeter,
+    calibrate_guard,
     policy_guard,
 )
-from knowgate.offline_eval.suites.uniknow._guard_policy import calibrate_guard
 from knowgate.offline_eval.suites.uniknow._methods import prompted_method
-from knowgate.offline_eval.suites.uniknow._rows import UniKnowSignal
 
 PROMPTS = PromptSet("CB {question}", "WC {context} | {question}", "CBU {question}", "WCU {context}")
 

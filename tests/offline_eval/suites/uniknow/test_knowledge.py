@@ -10,8 +10,7 @@ import pytest
 
 from knowgate.guard import Generation, InputError, LanguageModelError
 from knowgate.guard.contracts import PartialGenerationsError
-from knowgate.offline_eval.suites.uniknow._cases import Knowledge, SuiteQuestion
-from knowgate.offline_eval.suites.uniknow._datasets import PromptSet
+from knowgate.offline_eval.suites.uniknow._cases import Knowledge, PromptSet, SuiteQuestion
 from knowgate.offline_eval.suites.uniknow._knowledge import (
     KnowledgeStore,
     Sampling,

@@ -12,16 +12,23 @@ from knowgate.offline_eval.suites.uniknow import ContextKind
 from knowgate.offline_eval.suites.uniknow._cases import (
     Context,
     Knowledge,
+    PromptSet,
     Reply,
     ScenarioCase,
     SuiteQuestion,
+    UniKnowRow,
 )
-from knowgate.offline_eval.suites.uniknow._choosing import METHOD_NAMES, choose_methods
-from knowgate.offline_eval.suites.uniknow._datasets import PromptSet
-from knowgate.offline_eval.suites.uniknow._methods import ContrastiveMethod, Method, prompted_method
-from knowgate.offline_eval.suites.uniknow._rows import UniKnowRow
-from knowgate.offline_eval.suites.uniknow._settings import UniKnowSettings
-from knowgate.offline_eval.suites.uniknow._training_data import ablation_variants
+from knowgate.offline_eval.suites.uniknow._methods import (
+    ContrastiveMethod,
+    Method,
+    ablation_variants,
+    prompted_method,
+)
+from knowgate.offline_eval.suites.uniknow._suite import (
+    METHOD_NAMES,
+    UniKnowSettings,
+    choose_methods,
+)
 
 PROMPTS = PromptSet(
     closed_book="CB {question}",

@@ -10,10 +10,14 @@ from hypothesis import strategies as st
 
 from knowgate.calibration import Interval, QuestionResamples
 from knowgate.offline_eval.suites.uniknow import ContextKind
-from knowgate.offline_eval.suites.uniknow._beyond import beyond_rates
-from knowgate.offline_eval.suites.uniknow._comparison import PUBLISHED_ROWS, paired_difference
-from knowgate.offline_eval.suites.uniknow._metrics import MethodMetrics, uniknow_metrics
-from knowgate.offline_eval.suites.uniknow._rows import UniKnowRow
+from knowgate.offline_eval.suites.uniknow._cases import UniKnowRow
+from knowgate.offline_eval.suites.uniknow._metrics import (
+    PUBLISHED_ROWS,
+    MethodMetrics,
+    beyond_rates,
+    paired_difference,
+    uniknow_metrics,
+)
 from tests.offline_eval.suites.uniknow.simulated import HABITS, simulated_cases, simulated_rows
 from tests.offline_eval.suites.uniknow.twenty_cases import contexts, row, twenty_rows
 

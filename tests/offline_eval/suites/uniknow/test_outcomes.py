@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from knowgate.offline_eval.suites.uniknow._matching import stands_in
-from knowgate.offline_eval.suites.uniknow._outcomes import (
+from knowgate.offline_eval.suites.uniknow._metrics import (
     ERROR_TYPES,
     Outcome,
     context_holds_answer,

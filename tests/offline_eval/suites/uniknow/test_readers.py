@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.suites.uniknow import _questions
-from knowgate.offline_eval.suites.uniknow._microworld import fact_of
-from knowgate.offline_eval.suites.uniknow._question_formats import documents, tidy
-from knowgate.offline_eval.suites.uniknow._questions import read_dataset
+from knowgate.offline_eval.suites.uniknow._bundled import fact_of
+from knowgate.offline_eval.suites.uniknow._questions import documents, read_dataset, tidy
 from knowgate.offline_eval.testbed import default_world
 
 

@@ -7,15 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.offline_eval.suites.uniknow._alternatives import (
+    Alternative,
+    AnswerKind,
     StatedAnswer,
+    answer_shape,
     is_another,
+    replace_answer,
     stated_answer,
+    takes_an,
 )
-from knowgate.offline_eval.suites.uniknow._answer_kinds import AnswerKind, answer_shape
 from knowgate.offline_eval.suites.uniknow._cases import SuiteQuestion
+from knowgate.offline_eval.suites.uniknow._contexts import alternative_from_reply
 from knowgate.offline_eval.suites.uniknow._matching import holds_answer
-from knowgate.offline_eval.suites.uniknow._replacement import Alternative, replace_answer, takes_an
-from knowgate.offline_eval.suites.uniknow._text_contexts import alternative_from_reply
 
 
 def _replaced(

@@ -22,10 +22,10 @@ from knowgate.offline_eval.suites.uniknow import (
     TrainedVariant,
     uniknow_signals,
 )
+from knowgate.offline_eval.suites.uniknow._methods import Trainer
 from knowgate.offline_eval.suites.uniknow._plan import Plan
 from knowgate.offline_eval.suites.uniknow._questions import read_dataset
-from knowgate.offline_eval.suites.uniknow._report_what_if import uniknow_what_if
-from knowgate.offline_eval.suites.uniknow._trained_methods import Trainer
+from knowgate.offline_eval.suites.uniknow._report import uniknow_what_if
 from knowgate.offline_eval.testbed import microworld_model_path
 from tests.offline_eval.suites.uniknow.small_run import METHODS, small_run, stored_run
 

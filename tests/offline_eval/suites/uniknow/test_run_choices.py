@@ -18,9 +18,7 @@ from knowgate.offline_eval.run import (
     Manifest,
 )
 from knowgate.offline_eval.suites import RunOptions, System, run_suite
-from knowgate.offline_eval.suites.uniknow._settings import UniKnowSettings
-from knowgate.offline_eval.suites.uniknow._stages import Parts
-from knowgate.offline_eval.suites.uniknow._suite import UniKnowSuite
+from knowgate.offline_eval.suites.uniknow._suite import Parts, UniKnowSettings, UniKnowSuite
 from knowgate.offline_eval.testbed import microworld_model_path
 from tests.adapters.langchain.fakes import TalkingModel
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords

@@ -13,11 +13,11 @@ from knowgate.offline_eval.suites.uniknow._cases import (
     PAPER_KINDS,
     Context,
     Knowledge,
+    PromptSet,
     ScenarioCase,
     SuiteQuestion,
 )
-from knowgate.offline_eval.suites.uniknow._datasets import PromptSet
-from knowgate.offline_eval.suites.uniknow._training_data import (
+from knowgate.offline_eval.suites.uniknow._methods import (
     preference_examples,
     prompt_for,
     training_examples,

@@ -1,4 +1,4 @@
-"""The bundled list of short factual questions, with contexts from its own passages.
+"""The bundled data sets, each with contexts from its own documents: microworld and facts.
 
 Every fact is asked in several wordings. One half of them finds out what a model knows, the
 other half is asked in the evaluation, so that a question is not called known because of the
@@ -8,20 +8,202 @@ very prompt that it is evaluated with. `facts.toml` says where the questions com
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from ....guard.contracts import TextEmbedder
 from ...run import OnProgress
-from ._cases import SuiteQuestion
-from ._context_source import CannotBuildError, Stated, first_without_answer
-from ._datasets import PromptSet, prompt_text
+from ...testbed import Fact, World, default_world
+from ._cases import PromptSet, SuiteQuestion, prompt_text
 from ._matching import holds_answer
 from ._windows import NearestPassages
+
+
+class CannotBuildError(Exception):
+    """A context cannot be built; the message is the reason. Never leaves the suite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A text with the answer that it states.
+
+    Attributes:
+        text: the passage.
+        answers: what it says the answer is, with aliases.
+    """
+
+    text: str
+    answers: tuple[str, ...]
+
+
+class ContextSource(Protocol):
+    """Makes the passages of one data set; each method may raise `CannotBuildError`."""
+
+    def original(self, question: SuiteQuestion) -> Stated:
+        """Return a passage that holds a gold answer."""
+        ...
+
+    def conflicting(self, question: SuiteQuestion) -> Stated:
+        """Return the same passage with another plausible answer, and without a gold one."""
+        ...
+
+    def untrue(self, question: SuiteQuestion) -> Stated:
+        """Return the same passage with an implausible false answer."""
+        ...
+
+    def random(self, question: SuiteQuestion, count: int) -> list[str]:
+        """Return different random passages without a gold answer."""
+        ...
+
+    def retrieved(self, question: SuiteQuestion, count: int) -> list[str]:
+        """Return the highest-ranked passages without a gold answer, best first."""
+        ...
+
+
+def first_without_answer(
+    question: SuiteQuestion, texts: Iterable[str], count: int, *, of: str
+) -> list[str]:
+    """Return the first `count` texts that do not hold an answer.
+
+    Args:
+        question: whose answers must not be there.
+        texts: in order of preference.
+        count: how many are needed.
+        of: what the texts are, for the reason.
+
+    Raises:
+        CannotBuildError: there are fewer.
+    """
+    found = list(islice((t for t in texts if not holds_answer(t, question.answers)), count))
+    if len(found) < count:
+        raise CannotBuildError(f"too few {of} leave out the answer")
+    return found
+
+
+MICROWORLD = "microworld"
+# What fits into the context window of the world's model beside question and answer.
+MOST_PASSAGES = 3
+
+
+def microworld_questions(*, seed: int = 0) -> tuple[SuiteQuestion, ...]:
+    """Return one question per fact of the world, in phrasings that training never used.
+
+    Args:
+        seed: picks the phrasings.
+    """
+    world = default_world()
+    rng = Random(f"uniknow/phrasings/{seed}")  # noqa: S311
+    questions = []
+    for fact in world.facts:
+        asked = rng.choice(world.questions(fact, held_out=True))
+        question = SuiteQuestion(
+            id=asked.id,
+            question=asked.text,
+            answers=(asked.answer, *asked.aliases),
+            dataset=MICROWORLD,
+            group=fact.subject,
+            sources=(world.document_for(fact).text,),
+        )
+        questions.append(question)
+    return tuple(questions)
+
+
+def fact_of(world: World, question: SuiteQuestion) -> Fact:
+    """Return the fact that a question of the microworld asks for; else raise KeyError."""
+    return world.fact(question.id.rpartition(".q")[0])
+
+
+def microworld_prompts() -> PromptSet:
+    """Return the prompts that the microworld's model was trained on.
+
+    Its training held no closed-book prompt that allows `unknown`. The one here reuses the
+    sentence from the prompt with a context: of 200 withheld facts the model then says
+    `unknown` to 18; to 11 if the sentence does not mention a context, and to 23 if an empty
+    `Context:` follows it, which would no longer be a closed-book prompt.
+    """
+    return PromptSet(
+        closed_book=World.prompt("closed_book"),
+        with_context=World.prompt("with_context"),
+        closed_book_or_unknown=prompt_text("microworld_closed_book_or_unknown"),
+        with_context_or_unknown=World.prompt("with_context_or_unknown"),
+    )
+
+
+class MicroworldContexts:
+    """Build contexts from the world's own documents.
+
+    Args:
+        world: source of facts and documents.
+        questions: those that contexts are wanted for.
+        encoder: retrieves among all documents; None if nothing is to be retrieved.
+        seed: picks the random documents.
+        on_progress: called while texts are encoded.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        questions: Sequence[SuiteQuestion],
+        encoder: TextEmbedder | None,
+        *,
+        seed: int,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self._world, self._seed = world, seed
+        self._nearest: NearestPassages | None = None
+        if encoder is not None:
+            self._nearest = NearestPassages(
+                [document.text for document in world.documents],
+                [question.question for question in questions],
+                encoder,
+                on_progress,
+            )
+
+    def original(self, question: SuiteQuestion) -> Stated:
+        """Return the document about the fact's subject."""
+        fact = fact_of(self._world, question)
+        return Stated(self._world.document_for(fact).text, question.answers)
+
+    def conflicting(self, question: SuiteQuestion) -> Stated:
+        """Return the same document with another value of the same kind."""
+        return self._contradicted(question, plausible=True)
+
+    def untrue(self, question: SuiteQuestion) -> Stated:
+        """Return the same document with an absurd value."""
+        return self._contradicted(question, plausible=False)
+
+    def random(self, question: SuiteQuestion, count: int) -> list[str]:
+        """Return documents that name neither the subject nor the value."""
+        fact = fact_of(self._world, question)
+        rng = Random(f"uniknow/random/{self._seed}/{fact.id}")  # noqa: S311
+        found: dict[str, None] = {}
+        for _ in range(20 * count):
+            if len(found) == count:
+                break
+            found[self._world.irrelevant_document(fact, "random", rng).text] = None
+        if len(found) < count:
+            raise CannotBuildError("too few documents leave out the subject and the answer")
+        return list(found)
+
+    def retrieved(self, question: SuiteQuestion, count: int) -> list[str]:
+        """Return the nearest documents that do not hold the answer."""
+        if self._nearest is None:
+            raise CannotBuildError("no retriever was set up")
+        ranked = self._nearest.ranked(question.question)
+        return first_without_answer(question, ranked, count, of="documents")
+
+    def _contradicted(self, question: SuiteQuestion, *, plausible: bool) -> Stated:
+        fact = fact_of(self._world, question)
+        value = self._world.contradicting_value(fact, plausible=plausible)
+        aliases = self._world.aliases(value, fact.value_kind) if plausible else ()
+        text = self._world.contradiction(fact, plausible=plausible).text
+        return Stated(text, (value, *aliases))
+
 
 FACTS = "facts"
 FACTS_FILE = Path(__file__).parent / "facts.toml"

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 
 from ....calibration import Interval
 from ...report import Colour, Plot
-from ._metrics import MethodMetrics
-from ._outcomes import Outcome
-from ._report_names import SITUATIONS, Family, method_name, plain
-from ._report_summary import AblationPoint
+from ._metrics import MethodMetrics, Outcome
+from ._summary import SITUATIONS, AblationPoint, Family, method_name, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
