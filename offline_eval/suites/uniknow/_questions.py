@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    model_validator,
+)
 
 from ....guard.errors import InputError
 from ....guard.files import read_text
 from ....guard.matching import normalise_answer
+from ....guard.read_models import check_model
 from ....guard.text import clean_text
-from ...data import Fields
 from ...testbed import default_world
 from ._bundled import (
     FACTS,
@@ -33,122 +41,17 @@ from ._bundled import (
 from ._cases import Dataset, PromptSet, SuiteQuestion, instructed_prompts
 from ._matching import occurrences
 
-
-@dataclass(frozen=True, slots=True)
-class RawQuestion:
-    """One question in one paragraph of a file.
-
-    Attributes:
-        id: as the file has it; None where it has none.
-        question: as asked.
-        answers: at least one.
-        sources: texts that may hold an answer.
-        group: questions of one document share it; None where the file does not say.
-        where: place in the file, for messages.
-    """
-
-    id: str | None
-    question: str
-    answers: tuple[str, ...]
-    sources: tuple[str, ...]
-    group: str | None
-    where: str
-
-
-def _identifier(value: Mapping[str, Any], where: str, *names: str) -> str | None:
-    found = Fields(value, where).identifier(*names)
-    return None if found is None else found.strip()
-
-
-def objects(value: object, what: str, where: str, hint: str) -> list[Mapping[str, Any]]:
-    """`value` as a list of JSON objects.
-
-    Raises:
-        InputError: it is anything else.
-    """
-    if not isinstance(value, list):
-        raise InputError(f"{what} must be a list", where=where, hint=hint)
-    for item in value:
-        if not isinstance(item, dict):
-            raise InputError(
-                f"{what} must hold JSON objects, found {type(item).__name__}",
-                where=where,
-                hint=hint,
-            )
-    return value
-
-
-def answer_texts(value: object, what: str, where: str, hint: str) -> tuple[str, ...]:
-    """One answer or a list of them, as distinct clean texts; numbers count as text.
-
-    Raises:
-        InputError: anything else, or no answer at all.
-    """
-    listed = value if isinstance(value, list) else [value]
-    found: dict[str, None] = {}
-    for item in listed:
-        if isinstance(item, bool) or not isinstance(item, str | int | float):
-            raise InputError(
-                f"{what} must be text or a list of texts, found {type(item).__name__}",
-                where=where,
-                hint=hint,
-            )
-        if isinstance(item, float) and not math.isfinite(item):
-            raise InputError(f"{what} holds NaN or infinity", where=where, hint=hint)
-        text = " ".join(clean_text(str(item)).split())
-        if text:
-            found[text] = None
-    if not found:
-        raise InputError(f"{what} holds no answer", where=where, hint=hint)
-    return tuple(found)
-
-
+_GZIP = b"\x1f\x8b"
+# The data sets that are read take a tenth of it; a packed file of kilobytes can hold more.
+_MOST_UNPACKED = 1 << 30
+_BUNDLED = {MICROWORLD: microworld_questions, FACTS: fact_questions}
+_HINT = "use MRQA or plain JSON lines, or SQuAD-style JSON"
 _HINT_PLAIN = (
     'each line needs "question" and "answers" (or "answer"), and may have "context" or '
     '"passages", "id" and "group"'
 )
-
-
-def plain_questions(lines: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[RawQuestion]:
-    """One question a line.
-
-    Args:
-        lines: place in the file and object of each line.
-
-    Raises:
-        InputError: a field is missing or of the wrong type.
-    """
-    for where, line in lines:
-        answers = line.get("answers") if line.get("answers") is not None else line.get("answer")
-        if answers is None:
-            raise InputError("field 'answers' is missing", where=where, hint=_HINT_PLAIN)
-        yield RawQuestion(
-            id=_identifier(line, where, "id", "qid", "question_id"),
-            question=Fields(line, where, _HINT_PLAIN).text("question").strip(),
-            answers=answer_texts(answers, "'answers'", where, _HINT_PLAIN),
-            sources=_sources(line, where),
-            group=_identifier(line, where, "group"),
-            where=where,
-        )
-
-
-def _sources(line: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    found: dict[str, None] = {}
-    for name in ("context", "passages"):
-        value = line.get(name)
-        if value is None:
-            continue
-        for text in value if isinstance(value, list) else [value]:
-            if not isinstance(text, str):
-                raise InputError(
-                    f"field '{name}' must be text or a list of texts", where=where, hint=_HINT_PLAIN
-                )
-            if clean_text(text).strip():
-                found[clean_text(text)] = None
-    return tuple(found)
-
-
 _HINT_MRQA = 'a line needs "context" and "qas", each with "question" and "answers"'
+_HINT_SQUAD = 'expected {"data": [{"paragraphs": [{"context": …, "qas": [{"question": …, "answers": [{"text": …}]}]}]}]}'  # noqa: E501
 _TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9_]*(?:=[^<>]*)?/?>")
 # A paragraph with a title of its own is a document of its own.
 _DOCUMENT = re.compile(r"\[DOC\]|\[PAR\](?=\s*\[TLE\])")
@@ -161,145 +64,6 @@ _SPACE_INSIDE = re.compile(
 )
 _QUOTE_PAIR = re.compile(r"(?:``|'')")
 _HELD = 20  # documents of a context at most; more would only repeat the answer
-
-
-def is_mrqa(value: Mapping[str, Any]) -> bool:
-    """Whether a first line is a header or a context with its questions."""
-    return "header" in value or ("context" in value and "qas" in value)
-
-
-def mrqa_questions(lines: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[RawQuestion]:
-    """The questions of each line.
-
-    Args:
-        lines: place in the file and object of each line; headers are skipped.
-
-    Yields:
-        Answers are the listed ones and the spellings detected in the context. Questions
-        without an answer are left out.
-
-    Raises:
-        InputError: a field is missing or of the wrong type.
-    """
-    for where, line in lines:
-        if "header" in line and "context" not in line:
-            continue
-        sources = documents(Fields(line, where, _HINT_MRQA).text("context"))
-        for entry in objects(line.get("qas"), "field 'qas'", where, _HINT_MRQA):
-            answers = _answers(entry, where)
-            if not answers:
-                continue
-            held = [text for text in sources if occurrences(text, answers)]
-            yield RawQuestion(
-                id=_identifier(entry, where, "qid", "id"),
-                question=tidy(Fields(entry, where, _HINT_MRQA).text("question")),
-                answers=answers,
-                sources=tuple((held or sources)[:_HELD]),
-                group=f"line {where.rpartition(':')[2]}",  # no path of this machine in results
-                where=where,
-            )
-
-
-def documents(context: str) -> tuple[str, ...]:
-    """The documents of a context as plain prose, markers and HTML tags taken out.
-
-    A title stays in front of its document, with a full stop.
-
-    Example:
-        >>> documents("[PAR] [TLE] Rome [SEP] It is old . [PAR] [TLE] Oslo [SEP] It is cold .")
-        ('Rome. It is old.', 'Oslo. It is cold.')
-    """
-    found = []
-    for part in _DOCUMENT.split(context):
-        titled = _TITLE.sub(lambda match: f"{match.group(1).rstrip('.')}. ", part, count=1)
-        text = tidy(_MARK.sub(" ", titled))
-        if re.search(r"\w", text):
-            found.append(text)
-    return tuple(found)
-
-
-def tidy(text: str) -> str:
-    """Text without HTML tags, with quotation marks, and without a tokeniser's spaces.
-
-    Example:
-        >>> tidy("<P> It was `` big '' , they said . </P>")
-        'It was " big ", they said.'
-        >>> tidy("Ada ( born 1815 ) did n't , Byron 's friend did .")
-        "Ada (born 1815) didn't, Byron's friend did."
-    """
-    text = _QUOTE_PAIR.sub('"', _TAG.sub(" ", text))
-    text = _SPACE_INSIDE.sub("", " ".join(text.split()))
-    return _SPACE_BEFORE.sub("", re.sub(r'(?<=["\')\]]) (?=[,.;:!?](?:\s|$))', "", text))
-
-
-def _answers(entry: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    found: dict[str, None] = {}
-    listed = entry.get("answers")
-    if isinstance(listed, list):
-        listed = [answer for answer in listed if answer != ""]
-    if listed:
-        found.update(dict.fromkeys(answer_texts(listed, "'answers'", where, _HINT_MRQA)))
-    detected = entry.get("detected_answers")
-    if detected:
-        for answer in objects(detected, "'detected_answers'", where, _HINT_MRQA):
-            found[Fields(answer, where, _HINT_MRQA).text("text")] = None
-    tidied = (tidy(answer) for answer in found)
-    return tuple(dict.fromkeys(answer for answer in tidied if answer))
-
-
-_HINT_SQUAD = 'expected {"data": [{"paragraphs": [{"context": …, "qas": [{"question": …, "answers": [{"text": …}]}]}]}]}'  # noqa: E501
-
-
-def squad_questions(document: Mapping[str, Any], path: str) -> Iterator[RawQuestion]:
-    """The questions of a document, in its order; those marked impossible are left out.
-
-    Args:
-        document: the whole file.
-        path: named in errors, with the place inside the document.
-
-    Raises:
-        InputError: a field is missing or of the wrong type.
-    """
-    articles = objects(document.get("data"), "field 'data'", path, _HINT_SQUAD)
-    for a, article in enumerate(articles):
-        where = f"{path}: data[{a}]"
-        paragraphs = objects(article.get("paragraphs"), "field 'paragraphs'", where, _HINT_SQUAD)
-        for p, paragraph in enumerate(paragraphs):
-            place = f"{where}.paragraphs[{p}]"
-            context = Fields(paragraph, place, _HINT_SQUAD).text("context")
-            for q, entry in enumerate(
-                objects(paragraph.get("qas"), "field 'qas'", place, _HINT_SQUAD)
-            ):
-                at = f"{place}.qas[{q}]"
-                if entry.get("is_impossible") is True:
-                    continue
-                yield RawQuestion(
-                    id=_identifier(entry, at, "id"),
-                    question=Fields(entry, at, _HINT_SQUAD).text("question").strip(),
-                    answers=_answers_squad(entry, at),
-                    sources=(context,),
-                    group=f"article {a}",
-                    where=at,
-                )
-
-
-def _answers_squad(entry: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    listed = objects(entry.get("answers"), "field 'answers'", where, _HINT_SQUAD)
-    if not listed:
-        raise InputError("field 'answers' is empty", where=where, hint=_HINT_SQUAD)
-    return answer_texts(
-        [Fields(answer, where, _HINT_SQUAD).text("text") for answer in listed],
-        "'answers'",
-        where,
-        _HINT_SQUAD,
-    )
-
-
-_GZIP = b"\x1f\x8b"
-# The data sets that are read take a tenth of it; a packed file of kilobytes can hold more.
-_MOST_UNPACKED = 1 << 30
-_BUNDLED = {MICROWORLD: microworld_questions, FACTS: fact_questions}
-_HINT = "use MRQA or plain JSON lines, or SQuAD-style JSON"
 
 
 def read_dataset(
@@ -329,7 +93,7 @@ def read_dataset(
     else:
         path = Path(spec)
         name = path.name.split(".")[0] or path.name
-        questions = _merged_questions(_raw_questions(path), name)
+        questions = _merged_questions(_asked(path), name)
         if not questions:
             raise InputError("there is no question with an answer", where=str(path), hint=_HINT)
     return dataset_of(spec, _drawn(questions, limit, seed))
@@ -374,14 +138,185 @@ def _drawn(
     return tuple(questions[index] for index in sorted(picked))
 
 
-def _raw_questions(path: Path) -> Iterator[RawQuestion]:
-    text = _text(path)
-    if (document := _whole_document(text)) is not None:
-        return squad_questions(document, str(path))
-    lines = list(_lines(text, str(path)))
+def _filled(text: str) -> str:
+    if not clean_text(text).strip():
+        raise ValueError("is empty")
+    return clean_text(text).strip()
+
+
+def _listed(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
+
+
+def _different(texts: tuple[str, ...]) -> tuple[str, ...]:
+    cleaned = (" ".join(clean_text(text).split()) for text in texts)
+    return tuple(dict.fromkeys(text for text in cleaned if text))
+
+
+def _some(texts: tuple[str, ...]) -> tuple[str, ...]:
+    if not texts:
+        raise ValueError("holds no answer")
+    return texts
+
+
+def _passages(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(clean_text(text) for text in texts if clean_text(text).strip()))
+
+
+_Text = Annotated[str, AfterValidator(_filled)]
+# A number counts as text.
+_Name = Annotated[str, Field(coerce_numbers_to_str=True), AfterValidator(_filled)]
+_Answers = Annotated[
+    tuple[Annotated[str, Field(coerce_numbers_to_str=True)], ...],
+    BeforeValidator(_listed),
+    AfterValidator(_different),
+]
+_Passages = Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_passages)]
+
+
+class _Line(BaseModel):
+    """An object of a file; a field that is null is not there."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: field for name, field in value.items() if field is not None}
+
+
+class _PlainLine(_Line):
+    id: _Name | None = Field(None, validation_alias=AliasChoices("id", "qid", "question_id"))
+    question: _Text
+    answers: Annotated[_Answers, AfterValidator(_some)] = Field(
+        validation_alias=AliasChoices("answers", "answer")
+    )
+    context: _Passages = ()
+    passages: _Passages = ()
+    group: _Name | None = None
+
+
+class _AnswerText(_Line):
+    text: _Text
+
+
+class _MrqaQuestion(_Line):
+    id: _Name | None = Field(None, validation_alias=AliasChoices("qid", "id"))
+    question: _Text
+    answers: _Answers = ()
+    detected_answers: tuple[_AnswerText, ...] = ()
+
+
+class _MrqaLine(_Line):
+    context: _Text
+    qas: tuple[_MrqaQuestion, ...]
+
+
+class _SquadQuestion(_Line):
+    id: _Name | None = None
+    question: _Text
+    answers: tuple[_AnswerText, ...] = ()
+    is_impossible: Any = False
+
+    @model_validator(mode="after")
+    def _has_an_answer(self) -> _SquadQuestion:
+        if not self.answers and self.is_impossible is not True:
+            raise ValueError("has no answer")
+        return self
+
+
+class _SquadParagraph(_Line):
+    context: _Text
+    qas: tuple[_SquadQuestion, ...]
+
+
+class _SquadArticle(_Line):
+    paragraphs: tuple[_SquadParagraph, ...]
+
+
+class _SquadFile(_Line):
+    data: tuple[_SquadArticle, ...]
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A question of a file, put together from all places that ask it.
+
+    Attributes:
+        id: as the file has it; None where it has none.
+        question: as asked.
+        answers: at least one.
+        sources: texts that may hold an answer.
+        group: questions of one document share it; None where the file does not say.
+        where: place in the file, for messages.
+    """
+
+    id: str | None
+    question: str
+    answers: tuple[str, ...]
+    sources: tuple[str, ...]
+    group: str | None
+    where: str
+
+    @property
+    def wording(self) -> str:
+        """The question without case and spaces that do not matter."""
+        return " ".join(self.question.casefold().split())
+
+    @property
+    def normalised(self) -> set[str]:
+        """The answers as replies are compared with them."""
+        return {normalise_answer(answer) for answer in self.answers} - {""}
+
+
+def _asked(path: Path) -> Iterator[_Asked]:
+    """Yield the questions of a file, in its order; the content decides which format it is."""
+    text, where = _text(path), str(path)
+    document = _whole_document(text)
+    if document is not None:
+        yield from _squad(check_model(_SquadFile, document, where=where, hint=_HINT_SQUAD), where)
+        return
+    lines = list(_lines(text, where))
     if not lines:
-        raise InputError("the file is empty", where=str(path), hint=_HINT)
-    return mrqa_questions(lines) if is_mrqa(lines[0][1]) else plain_questions(lines)
+        raise InputError("the file is empty", where=where, hint=_HINT)
+    first = lines[0][1]
+    is_mrqa = isinstance(first, dict) and ("header" in first or {"context", "qas"} <= first.keys())
+    for place, value in lines:
+        yield from _mrqa(value, place) if is_mrqa else _plain(value, place)
+
+
+def _plain(value: Any, where: str) -> Iterator[_Asked]:
+    line = check_model(_PlainLine, value, where=where, hint=_HINT_PLAIN)
+    sources = tuple(dict.fromkeys((*line.context, *line.passages)))
+    yield _Asked(line.id, line.question, line.answers, sources, line.group, where)
+
+
+def _mrqa(value: Any, where: str) -> Iterator[_Asked]:
+    """Yield the questions of a line; answers are those listed and those found in the context."""
+    if isinstance(value, dict) and "header" in value and "context" not in value:
+        return
+    line = check_model(_MrqaLine, value, where=where, hint=_HINT_MRQA)
+    sources = documents(line.context)
+    for one in line.qas:
+        spellings = (*one.answers, *(found.text for found in one.detected_answers))
+        answers = tuple(filter(None, dict.fromkeys(tidy(answer) for answer in spellings)))
+        if not answers:
+            continue
+        held = [text for text in sources if occurrences(text, answers)]
+        group = f"line {where.rpartition(':')[2]}"  # no path of this machine in results
+        sources_held = tuple((held or sources)[:_HELD])
+        yield _Asked(one.id, tidy(one.question), answers, sources_held, group, where)
+
+
+def _squad(file: _SquadFile, where: str) -> Iterator[_Asked]:
+    """Yield the questions of a document; those marked impossible are left out."""
+    for number, article in enumerate(file.data):
+        for paragraph in article.paragraphs:
+            for one in paragraph.qas:
+                if one.is_impossible is not True:
+                    answers = _different(tuple(answer.text for answer in one.answers))
+                    group, context = f"article {number}", (paragraph.context,)
+                    yield _Asked(one.id, one.question, answers, context, group, where)
 
 
 def _text(path: Path) -> str:
@@ -415,45 +350,28 @@ def _begins_with(path: Path, start: bytes) -> bool:
 def _whole_document(text: str) -> Mapping[str, Any] | None:
     """The SQuAD-style document that the text is; None where it is something else."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) and "data" in value else None
 
 
-def _lines(text: str, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _lines(text: str, path: str) -> Iterator[tuple[str, Any]]:
     # Not splitlines(): U+2028 and friends are legal inside JSON strings.
     for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{path}:{number}"
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            fallback = "nested too deeply" if isinstance(error, RecursionError) else "a long number"
-            raise InputError(
-                f"broken JSON ({getattr(error, 'msg', fallback)})", where=where, hint=_HINT
-            ) from None
-        if not isinstance(value, dict):
-            raise InputError(
-                f"expected a JSON object, found {type(value).__name__}",
-                where=where,
-                hint=_HINT,
-            )
-        yield where, value
+        if line.strip():
+            where = f"{path}:{number}"
+            try:
+                yield where, json.loads(line, parse_constant=_no_number)
+            except (ValueError, RecursionError) as error:
+                raise InputError(f"broken JSON ({error})", where=where, hint=_HINT) from None
 
 
-@dataclass(slots=True)
-class _Merged:
-    id: str
-    question: str
-    answers: dict[str, None]
-    sources: dict[str, None]
-    group: str
-    normalised: set[str] = field(default_factory=set)
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number")
 
 
-def _merged_questions(raw: Iterable[RawQuestion], name: str) -> tuple[SuiteQuestion, ...]:
+def _merged_questions(asked: Iterable[_Asked], name: str) -> tuple[SuiteQuestion, ...]:
     """Questions in the order of the file, those asked in several paragraphs once.
 
     Two are the same if they share the id, or the wording and an answer; sources and
@@ -464,50 +382,80 @@ def _merged_questions(raw: Iterable[RawQuestion], name: str) -> tuple[SuiteQuest
     Raises:
         InputError: one id for two wordings.
     """
-    raw = list(raw)
-    taken = {one.id for one in raw if one.id is not None}
+    asked = list(asked)
+    taken = {one.id for one in asked if one.id is not None}
     groups = _Groups()
-    by_id: dict[str, _Merged] = {}
-    by_wording: dict[str, list[_Merged]] = {}
-    merged: list[_Merged] = []
-    for number, one in enumerate(raw, start=1):
-        name_of = one.id or _free_id(number, taken)
-        wording = " ".join(one.question.casefold().split())
-        normalised = {normalise_answer(answer) for answer in one.answers} - {""}
+    by_id: dict[str, _Asked] = {}
+    by_wording: dict[str, list[_Asked]] = {}
+    for number, one in enumerate(asked, start=1):
+        one.id = one.id or _free_id(number, taken)
+        normalised = one.normalised
         if not normalised:
             continue
-        found = by_id.get(name_of)
-        if found is not None and " ".join(found.question.casefold().split()) != wording:
+        found = by_id.get(one.id)
+        if found is not None and found.wording != one.wording:
             raise InputError(
                 "the id was used before for another question",
                 where=one.where,
                 hint="give every question an id of its own",
             )
+        alike = by_wording.setdefault(one.wording, [])
         if found is None:
-            alike = by_wording.setdefault(wording, [])
             found = next((other for other in alike if other.normalised & normalised), None)
-            if found is None:
-                found = _Merged(name_of, one.question, {}, {}, one.group or name_of)
-                merged.append(found)
-                alike.append(found)
-            by_id[name_of] = found
-        found.answers.update(dict.fromkeys(one.answers))
-        found.sources.update(dict.fromkeys(one.sources))
-        found.normalised |= normalised
-        groups.join(found.group, one.group or found.group)
+        if found is None:
+            one.group = one.group or one.id
+            alike.append(one)
+            found = one
+        else:
+            found.answers = tuple(dict.fromkeys((*found.answers, *one.answers)))
+            found.sources = tuple(dict.fromkeys((*found.sources, *one.sources)))
+            groups.join(str(found.group), one.group or str(found.group))
+        by_id.setdefault(one.id, found)
     return tuple(
         SuiteQuestion(
-            one.id, one.question, tuple(one.answers), name, groups.of(one.group), tuple(one.sources)
+            str(one.id), one.question, one.answers, name, groups.of(str(one.group)), one.sources
         )
-        for one in merged
+        for one in {id(found): found for found in by_id.values()}.values()
     )
 
 
-def _free_id(number: int, taken: set[str]) -> str:
+def _free_id(number: int, taken: set[str | None]) -> str:
     name = f"q{number}"
     while name in taken:
         name += "'"
     return name
+
+
+def documents(context: str) -> tuple[str, ...]:
+    """The documents of a context as plain prose, markers and HTML tags taken out.
+
+    A title stays in front of its document, with a full stop.
+
+    Example:
+        >>> documents("[PAR] [TLE] Rome [SEP] It is old . [PAR] [TLE] Oslo [SEP] It is cold .")
+        ('Rome. It is old.', 'Oslo. It is cold.')
+    """
+    found = []
+    for part in _DOCUMENT.split(context):
+        titled = _TITLE.sub(lambda match: f"{match.group(1).rstrip('.')}. ", part, count=1)
+        text = tidy(_MARK.sub(" ", titled))
+        if re.search(r"\w", text):
+            found.append(text)
+    return tuple(found)
+
+
+def tidy(text: str) -> str:
+    """Text without HTML tags, with quotation marks, and without a tokeniser's spaces.
+
+    Example:
+        >>> tidy("<P> It was `` big '' , they said . </P>")
+        'It was " big ", they said.'
+        >>> tidy("Ada ( born 1815 ) did n't , Byron 's friend did .")
+        "Ada (born 1815) didn't, Byron's friend did."
+    """
+    text = _QUOTE_PAIR.sub('"', _TAG.sub(" ", text))
+    text = _SPACE_INSIDE.sub("", " ".join(text.split()))
+    return _SPACE_BEFORE.sub("", re.sub(r'(?<=["\')\]]) (?=[,.;:!?](?:\s|$))', "", text))
 
 
 class _Groups:
