@@ -26,11 +26,11 @@ from ._rows import (
     CLOSED_BOOK,
     REMOVES,
     AnswerForm,
+    Case,
     ConflictRow,
     EvidenceRow,
     Instance,
     Option,
-    Planned,
     Role,
     Shown,
     answering_sentences,
@@ -270,7 +270,7 @@ class TaskPrompter:
         self._prompts, self._form, self._lm = prompts, form, lm
         self._answer_tokens = answer_tokens
 
-    def ask(self, planned: Planned) -> Asked:
+    def ask(self, planned: Case) -> Asked:
         """The prompt of a planned question."""
         prompt = self._prompts[self._name(planned)]
         instance = planned.instance
@@ -299,7 +299,7 @@ class TaskPrompter:
         longest = max(len(lm.token_ids(f" {option.text}")) for option in instance.options)
         return max(self._answer_tokens, longest + 1)
 
-    def _name(self, planned: Planned) -> str:
+    def _name(self, planned: Case) -> str:
         if planned.task is Task.KF:
             return "kf"
         name = {CLOSED_BOOK: "closed", REMOVES: "alone"}.get(planned.system)
@@ -319,7 +319,7 @@ def lettered(options: Sequence[Option]) -> str:
     )
 
 
-def _passages(planned: Planned) -> list[str]:
+def _passages(planned: Case) -> list[str]:
     if planned.evidence is None:
         return []
     shown = planned.instance.evidence[planned.evidence]
@@ -357,7 +357,7 @@ _SEVERAL = (Task.PCK, Task.RAG)
 class Answerer(Protocol):
     """What gives rows to planned questions."""
 
-    def answer(self, batch: Sequence[Planned]) -> list[ConflictRow]:
+    def answer(self, batch: Sequence[Case]) -> list[ConflictRow]:
         """One row per planned question, in order."""
         ...
 
@@ -381,7 +381,7 @@ class ModelAnswerer:
     ) -> None:
         self._lm, self._prompter, self._form, self._judge = lm, prompter, form, judge
 
-    def answer(self, batch: Sequence[Planned]) -> list[ConflictRow]:
+    def answer(self, batch: Sequence[Case]) -> list[ConflictRow]:
         """One row per planned question, in order."""
         asked = [self._prompter.ask(one) for one in batch]
         # A sentence is copied, not chosen: KF is generated whatever the form.
@@ -395,7 +395,7 @@ class ModelAnswerer:
         return [rows[place] for place in range(len(batch))]
 
     def _generated(
-        self, batch: Sequence[Planned], asked: Sequence[Asked], places: Sequence[int]
+        self, batch: Sequence[Case], asked: Sequence[Asked], places: Sequence[int]
     ) -> dict[int, ConflictRow]:
         replies = generate_each(self._lm, [asked[place].prompt for place in places])
         rows = {
@@ -411,7 +411,7 @@ class ModelAnswerer:
         return rows
 
     def _scored(
-        self, batch: Sequence[Planned], asked: Sequence[Asked], places: Sequence[int]
+        self, batch: Sequence[Case], asked: Sequence[Asked], places: Sequence[int]
     ) -> dict[int, ConflictRow]:
         lm = self._lm
         if not isinstance(lm, ScoringLanguageModel):
@@ -440,7 +440,7 @@ class ModelAnswerer:
                     rows[place] = self._chosen(batch[place], values, asked[place].cut)
         return rows
 
-    def _chosen(self, planned: Planned, values: Sequence[float], cut: bool) -> ConflictRow:
+    def _chosen(self, planned: Case, values: Sequence[float], cut: bool) -> ConflictRow:
         letters = likeliest(values, several=planned.task in _SEVERAL)
         right = right_letters(planned)
         return ConflictRow(
@@ -460,7 +460,7 @@ class ReplayAnswerer:
     def __init__(self, replies: LoggedReplies, form: AnswerForm) -> None:
         self._replies, self._form = replies, form
 
-    def answer(self, batch: Sequence[Planned]) -> list[ConflictRow]:
+    def answer(self, batch: Sequence[Case]) -> list[ConflictRow]:
         """One row per question, in order."""
         found = [self._replies.generation(self._replies.find(one.row_id)) for one in batch]
         return [_reply_row(*pair, self._form) for pair in zip(batch, found, strict=True)]
@@ -508,13 +508,13 @@ def likeliest(values: Sequence[float], *, several: bool) -> tuple[str, ...]:
     )
 
 
-def right_letters(planned: Planned) -> tuple[str, ...]:
+def right_letters(planned: Case) -> tuple[str, ...]:
     """The letters of the right options; empty for KF."""
     return instance_letters(planned.instance, right_roles(planned.task, planned.evidence))
 
 
 def _reply_row(
-    planned: Planned,
+    planned: Case,
     reply: list[Generation] | KnowgateError,
     form: AnswerForm,
     *,
@@ -525,7 +525,7 @@ def _reply_row(
     return read_reply(planned, reply[0].text, form, cut=cut)
 
 
-def read_reply(planned: Planned, reply: str, form: AnswerForm, *, cut: bool = False) -> ConflictRow:
+def read_reply(planned: Case, reply: str, form: AnswerForm, *, cut: bool = False) -> ConflictRow:
     """The row of a reply: letters are parsed, free answers matched, sentences looked for."""
     fields: dict[str, Any] = {**_fields(planned), "response": reply, "cut": cut}
     if planned.task is Task.KF:
@@ -549,7 +549,7 @@ def free_letters(reply: str, instance: Instance) -> tuple[str, ...]:
 
 
 def judged(
-    judge: PassageJudge, batch: Sequence[Planned], rows: Sequence[ConflictRow]
+    judge: PassageJudge, batch: Sequence[Case], rows: Sequence[ConflictRow]
 ) -> list[ConflictRow]:
     """The rows with the letters that a judge reads in their free replies."""
     places = [place for place, row in enumerate(rows) if row.response is not None]
@@ -577,7 +577,7 @@ def judged(
     return found
 
 
-def _fields(planned: Planned) -> dict[str, Any]:
+def _fields(planned: Case) -> dict[str, Any]:
     return {
         "row_id": planned.row_id,
         "system": planned.system,
@@ -587,6 +587,6 @@ def _fields(planned: Planned) -> dict[str, Any]:
     }
 
 
-def failed_row(planned: Planned, error: RowError, *, cut: bool = False) -> ConflictRow:
+def failed_row(planned: Case, error: RowError, *, cut: bool = False) -> ConflictRow:
     """Return the row of a planned question without an answer."""
     return ConflictRow(**_fields(planned), right=right_letters(planned), cut=cut, error=error)

@@ -318,7 +318,7 @@ ROWS = TableSpec("rows", ConflictRow, "row_id", hint=HINT, clean=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class Case:
     """One instance in one task over one kind of evidence, for one system."""
 
     system: str
@@ -334,7 +334,7 @@ class Planned:
 
 def planned(
     instances: Sequence[Instance], tasks: Sequence[Task], kinds: Sequence[EvidenceKind]
-) -> Iterator[Planned]:
+) -> Iterator[Case]:
     """Everything that the model is asked, in the order of instances, tasks and kinds.
 
     With PK come the bare questions (`closed_book`) and PK without its passage
@@ -347,10 +347,10 @@ def planned(
             if task is Task.PK:
                 # Without a passage its kind cannot matter.
                 for system in (CLOSED_BOOK, REMOVES):
-                    yield Planned(system, task, None, instance)
+                    yield Case(system, task, None, instance)
             for kind in kinds:
                 if kind in instance.evidence and _asks(task, kind, instance):
-                    yield Planned(MODEL_SYSTEM, task, kind, instance)
+                    yield Case(MODEL_SYSTEM, task, kind, instance)
 
 
 def _asks(task: Task, kind: EvidenceKind, instance: Instance) -> bool:
@@ -378,9 +378,9 @@ def right_roles(task: Task, kind: EvidenceKind | None) -> frozenset[str]:
     return frozenset({"belief"}) if task is Task.PK else frozenset({"belief", from_context})
 
 
-def batches(plan: Sequence[Planned], instances: int) -> Iterator[list[Planned]]:
+def batches(plan: Sequence[Case], instances: int) -> Iterator[list[Case]]:
     """What is asked about so many instances, together."""
-    batch: list[Planned] = []
+    batch: list[Case] = []
     keys: set[str] = set()
     for one in plan:
         if one.instance.key not in keys and len(keys) == instances:

@@ -26,11 +26,11 @@ from ._rows import (
     ROWS,
     SYSTEMS,
     BeliefRow,
+    Case,
     ConflictManifest,
     ConflictRow,
     EvidenceRow,
     Instance,
-    Planned,
     planned,
     row_id,
 )
@@ -71,7 +71,7 @@ class ConflictRun:
         return self.manifest.systems[len(SYSTEMS) :]
 
     @property
-    def plan(self) -> tuple[Planned, ...]:
+    def plan(self) -> tuple[Case, ...]:
         """What the model was to be asked."""
         return tuple(planned(self.instances, self.tasks, self.kinds))
 

@@ -47,10 +47,10 @@ from ._rows import (
     SYSTEMS,
     AnswerForm,
     BeliefSource,
+    Case,
     ConflictManifest,
     ConflictRow,
     Instance,
-    Planned,
     batches,
     planned,
     row_id,
@@ -149,7 +149,7 @@ class ConflictParts:
     entailment: EntailmentModel | None = None
 
 
-class ConflictCases(tuple[ConflictItem | Planned, ...]):
+class ConflictCases(tuple[ConflictItem | Case, ...]):
     """Questions when they are read; what is asked about them once `prepare` has evidence.
 
     Attributes:
@@ -159,7 +159,7 @@ class ConflictCases(tuple[ConflictItem | Planned, ...]):
     data: ConflictSet
 
     @classmethod
-    def of(cls, cases: Iterable[ConflictItem | Planned], data: ConflictSet) -> ConflictCases:
+    def of(cls, cases: Iterable[ConflictItem | Case], data: ConflictSet) -> ConflictCases:
         """Make the cases of a data set."""
         found = cls(cases)
         found.data = data
@@ -231,7 +231,7 @@ class ConflictSystem(System):
         return ModelAnswerer(self.model, prompter, self.form, judge)
 
 
-class ConflictSuite(Suite[ConflictSettings, ConflictItem | Planned, ConflictRow, ConflictSummary]):
+class ConflictSuite(Suite[ConflictSettings, ConflictItem | Case, ConflictRow, ConflictSummary]):
     """Context against memory: beliefs, passages that contradict them, five tasks.
 
     Tasks: KF copies the sentence that answers, CK answers from the context only, PK from own
@@ -259,8 +259,8 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Planned, ConflictRow,
         return ConflictCases.of(data.items, data)
 
     def limited(
-        self, cases: Sequence[ConflictItem | Planned], limit: int | None
-    ) -> Sequence[ConflictItem | Planned]:
+        self, cases: Sequence[ConflictItem | Case], limit: int | None
+    ) -> Sequence[ConflictItem | Case]:
         """Keep the first questions."""
         assert isinstance(cases, ConflictCases)
         return ConflictCases.of(cases[:limit], cases.data)
@@ -276,7 +276,7 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Planned, ConflictRow,
     def systems(
         self,
         settings: ConflictSettings,
-        cases: Sequence[ConflictItem | Planned],
+        cases: Sequence[ConflictItem | Case],
         given: Sequence[System],
     ) -> Sequence[System]:
         """Take the logged replies in place of a model where there are some."""
@@ -295,31 +295,31 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Planned, ConflictRow,
             )
         return [ConflictSystem(one, settings, self._parts) for one in given]
 
-    def applies(self, case: ConflictItem | Planned, system: System) -> bool:
+    def applies(self, case: ConflictItem | Case, system: System) -> bool:
         """Guards stand before PK's passage alone."""
         if system.guard is None or isinstance(case, ConflictItem):
             return True
         return case.task is Task.PK and case.system == MODEL_SYSTEM
 
-    def row_id(self, case: ConflictItem | Planned, system: str) -> str:
+    def row_id(self, case: ConflictItem | Case, system: str) -> str:
         """Return the key of a row; the model answers for closed book and without context, too."""
-        assert isinstance(case, Planned)
+        assert isinstance(case, Case)
         if system == MODEL_SYSTEM:
             return case.row_id
         return row_id(system, case.task, case.evidence, case.instance.key)
 
     def batches(
-        self, cases: Sequence[ConflictItem | Planned], system: System
-    ) -> Iterator[Sequence[ConflictItem | Planned]]:
+        self, cases: Sequence[ConflictItem | Case], system: System
+    ) -> Iterator[Sequence[ConflictItem | Case]]:
         """Ask all tasks of a few questions together."""
         if system.guard is not None:
             return super().batches(cases, system)
-        return batches([case for case in cases if isinstance(case, Planned)], _INSTANCES_AT_ONCE)
+        return batches([case for case in cases if isinstance(case, Case)], _INSTANCES_AT_ONCE)
 
     def manifest(
         self,
         settings: ConflictSettings,
-        cases: Sequence[ConflictItem | Planned],
+        cases: Sequence[ConflictItem | Case],
         systems: Sequence[System],
     ) -> ConflictManifest:
         """Name the model, its helpers, the prompts, and the questions by their content."""
@@ -349,7 +349,7 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Planned, ConflictRow,
             ).hexdigest(),
         )
 
-    def prepare(self, work: Work[ConflictSettings, ConflictItem | Planned]) -> None:
+    def prepare(self, work: Work[ConflictSettings, ConflictItem | Case]) -> None:
         """Find beliefs, make and check evidence, and plan the tasks."""
         settings = work.settings
         instances = _Preparation(work).instances()
@@ -361,18 +361,16 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Planned, ConflictRow,
         )
         work.cases = tuple(planned(instances, settings.tasks, settings.kinds))
 
-    def answer(
-        self, cases: Sequence[ConflictItem | Planned], system: System
-    ) -> Iterable[ConflictRow]:
+    def answer(self, cases: Sequence[ConflictItem | Case], system: System) -> Iterable[ConflictRow]:
         """Ask the model, or decide in front of its replies."""
-        asked = [case for case in cases if isinstance(case, Planned)]
+        asked = [case for case in cases if isinstance(case, Case)]
         if system.guard is None:
             return cast(ConflictSystem, system).answerer.answer(asked)
         return [_guarded(case, system) for case in asked]
 
-    def failed(self, case: ConflictItem | Planned, system: System, error: Exception) -> ConflictRow:
+    def failed(self, case: ConflictItem | Case, system: System, error: Exception) -> ConflictRow:
         """Return the row of a question without an answer."""
-        assert isinstance(case, Planned)
+        assert isinstance(case, Case)
         own = {"row_id": self.row_id(case, system.name)}
         if system.guard is not None:
             own["system"] = system.name
@@ -381,7 +379,7 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Planned, ConflictRow,
     def dry_run(
         self,
         settings: ConflictSettings,
-        cases: Sequence[ConflictItem | Planned],
+        cases: Sequence[ConflictItem | Case],
         systems: Sequence[System],
     ) -> DryRun:
         """Count the questions, and what the data have of beliefs and evidence."""
@@ -419,7 +417,7 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Planned, ConflictRow,
 class _Preparation:
     """Makes the instances of a run: beliefs, then evidence, then options in balanced places."""
 
-    def __init__(self, work: Work[ConflictSettings, ConflictItem | Planned]) -> None:
+    def __init__(self, work: Work[ConflictSettings, ConflictItem | Case]) -> None:
         self._work, self._run, self._settings = work, work.run, work.settings
         self._items = [case for case in work.cases if isinstance(case, ConflictItem)]
         self._by_key = {item.key: item for item in self._items}
@@ -478,7 +476,7 @@ class _Preparation:
         return table.rows()
 
 
-def _beliefs(settings: ConflictSettings, cases: Sequence[ConflictItem | Planned]) -> BeliefSource:
+def _beliefs(settings: ConflictSettings, cases: Sequence[ConflictItem | Case]) -> BeliefSource:
     if settings.beliefs is not None:
         return settings.beliefs
     given = any(isinstance(one, ConflictItem) and one.given is not None for one in cases)
@@ -500,7 +498,7 @@ def _explaining(name: str) -> HuggingFaceLM | None:
     return HuggingFaceLM(folder, max_new_tokens=_EXPLAINED_TOKENS, stop=())
 
 
-def _guarded(case: Planned, system: System) -> ConflictRow:
+def _guarded(case: Case, system: System) -> ConflictRow:
     """Decide on a question and its passage; the model's own replies stand behind the decision.
 
     Where the guard follows the context, the model's reply with the passage stands; where it

@@ -103,7 +103,7 @@ TASK3_FORMS: tuple[Form, ...] = ("clue", "facts", "retrieved")
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class Case:
     """One question in one form."""
 
     form: Form
@@ -130,19 +130,19 @@ def limited(data: UaqData, limit: int | None) -> UaqData:
     return replace(data, items=tuple(items), choices=tuple(choices))
 
 
-def planned(data: UaqData, tasks: Sequence[int], forms: Sequence[Form]) -> Iterator[Planned]:
+def planned(data: UaqData, tasks: Sequence[int], forms: Sequence[Form]) -> Iterator[Case]:
     """Yield everything that a system is asked, in the order of tasks and data."""
     if 1 in tasks:
         for item in data.items:
-            yield Planned("question", item)
+            yield Case("question", item)
     if 2 in tasks:
         for choice in data.choices:
-            yield Planned("choice", choice)
+            yield Case("choice", choice)
     if 3 in tasks:
         for form in forms:
             for item in data.items:
                 if item.clues or item.triples:
-                    yield Planned(form, item)
+                    yield Case(form, item)
 
 
 def links(data: UaqData) -> dict[str, list[str]]:
@@ -157,9 +157,9 @@ def links(data: UaqData) -> dict[str, list[str]]:
     return {key: facts for key, facts in found.items() if facts}
 
 
-def batches(plan: Sequence[Planned], size: int) -> Iterator[list[Planned]]:
+def batches(plan: Sequence[Case], size: int) -> Iterator[list[Case]]:
     """Runs of equal form, at most `size` long."""
-    batch: list[Planned] = []
+    batch: list[Case] = []
     for planned_item in plan:
         if batch and (len(batch) == size or batch[0].form != planned_item.form):
             yield batch
@@ -189,7 +189,7 @@ def read_replies(path: str | os.PathLike[str]) -> LoggedReplies:
     return LoggedReplies(path, _entry, hint=_HINT)
 
 
-def find_reply(replies: LoggedReplies, planned: Planned) -> str | None:
+def find_reply(replies: LoggedReplies, planned: Case) -> str | None:
     """Return the reply to a question in a form; None where none was logged.
 
     Raises:
@@ -515,7 +515,7 @@ _THINKING = re.compile(r"^\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re
 class Answerer(Protocol):
     """What gives rows to questions."""
 
-    def answer(self, batch: Sequence[Planned]) -> list[UaqRow]:
+    def answer(self, batch: Sequence[Case]) -> list[UaqRow]:
         """One row per question of equal form, in order."""
         ...
 
@@ -541,7 +541,7 @@ class ModelAnswerer:
         self._lm, self._prompter, self._retriever = lm, prompter, retriever
         self._choose_by = choose_by
 
-    def answer(self, batch: Sequence[Planned]) -> list[UaqRow]:
+    def answer(self, batch: Sequence[Case]) -> list[UaqRow]:
         """One row per question of equal form, in order."""
         form = batch[0].form
         if form == "choice":
@@ -614,11 +614,11 @@ class ReplayAnswerer:
     def __init__(self, replies: LoggedReplies) -> None:
         self._replies = replies
 
-    def answer(self, batch: Sequence[Planned]) -> list[UaqRow]:
+    def answer(self, batch: Sequence[Case]) -> list[UaqRow]:
         """One row per question of equal form, in order."""
         return [self._row(planned) for planned in batch]
 
-    def _row(self, planned: Planned) -> UaqRow:
+    def _row(self, planned: Case) -> UaqRow:
         found = self._replies.generation(find_reply(self._replies, planned))
         if isinstance(planned.item, ChoiceItem):
             return _letter_row(planned.item, found)

@@ -16,7 +16,7 @@ from enum import StrEnum
 from random import Random
 
 from ....guard.matching import canonical_answer, normalise_answer
-from ._cases import SuiteQuestion
+from ._cases import Question
 from ._matching import (
     CJK,
     NUMBER,
@@ -368,13 +368,13 @@ class StatedAnswer:
         shape: its sort and form.
     """
 
-    question: SuiteQuestion
+    question: Question
     window: str
     text: str
     shape: AnswerShape
 
 
-def stated_answer(question: SuiteQuestion, window: str) -> StatedAnswer:
+def stated_answer(question: Question, window: str) -> StatedAnswer:
     """Return the first occurrence of a gold answer in `window`, which must hold one."""
     start, end = occurrences(window, question.answers)[0]
     text = _without_stop(window[start:end])
@@ -497,7 +497,7 @@ class Alternatives:
                 yield Alternative(text, answers, number)
 
 
-def is_another(stated: StatedAnswer, text: str, owner: SuiteQuestion | None = None) -> bool:
+def is_another(stated: StatedAnswer, text: str, owner: Question | None = None) -> bool:
     """Return whether `text` is a wrong answer that neither question nor context mentions.
 
     Args:

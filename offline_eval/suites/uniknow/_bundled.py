@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from ....guard.contracts import TextEmbedder
 from ...run import OnProgress
 from ...testbed import Fact, World, default_world
-from ._cases import PromptSet, SuiteQuestion, prompt_text
+from ._cases import PromptSet, Question, prompt_text
 from ._matching import holds_answer
 from ._windows import NearestPassages
 
@@ -44,29 +44,29 @@ class Stated:
 class ContextSource(Protocol):
     """Makes the passages of one data set; each method may raise `CannotBuildError`."""
 
-    def original(self, question: SuiteQuestion) -> Stated:
+    def original(self, question: Question) -> Stated:
         """Return a passage that holds a gold answer."""
         ...
 
-    def conflicting(self, question: SuiteQuestion) -> Stated:
+    def conflicting(self, question: Question) -> Stated:
         """Return the same passage with another plausible answer, and without a gold one."""
         ...
 
-    def untrue(self, question: SuiteQuestion) -> Stated:
+    def untrue(self, question: Question) -> Stated:
         """Return the same passage with an implausible false answer."""
         ...
 
-    def random(self, question: SuiteQuestion, count: int) -> list[str]:
+    def random(self, question: Question, count: int) -> list[str]:
         """Return different random passages without a gold answer."""
         ...
 
-    def retrieved(self, question: SuiteQuestion, count: int) -> list[str]:
+    def retrieved(self, question: Question, count: int) -> list[str]:
         """Return the highest-ranked passages without a gold answer, best first."""
         ...
 
 
 def first_without_answer(
-    question: SuiteQuestion, texts: Iterable[str], count: int, *, of: str
+    question: Question, texts: Iterable[str], count: int, *, of: str
 ) -> list[str]:
     """Return the first `count` texts that do not hold an answer.
 
@@ -90,7 +90,7 @@ MICROWORLD = "microworld"
 MOST_PASSAGES = 3
 
 
-def microworld_questions(*, seed: int = 0) -> tuple[SuiteQuestion, ...]:
+def microworld_questions(*, seed: int = 0) -> tuple[Question, ...]:
     """Return one question per fact of the world, in phrasings that training never used.
 
     Args:
@@ -101,7 +101,7 @@ def microworld_questions(*, seed: int = 0) -> tuple[SuiteQuestion, ...]:
     questions = []
     for fact in world.facts:
         asked = rng.choice(world.questions(fact, held_out=True))
-        question = SuiteQuestion(
+        question = Question(
             id=asked.id,
             question=asked.text,
             answers=(asked.answer, *asked.aliases),
@@ -113,7 +113,7 @@ def microworld_questions(*, seed: int = 0) -> tuple[SuiteQuestion, ...]:
     return tuple(questions)
 
 
-def fact_of(world: World, question: SuiteQuestion) -> Fact:
+def fact_of(world: World, question: Question) -> Fact:
     """Return the fact that a question of the microworld asks for; else raise KeyError."""
     return world.fact(question.id.rpartition(".q")[0])
 
@@ -148,7 +148,7 @@ class MicroworldContexts:
     def __init__(
         self,
         world: World,
-        questions: Sequence[SuiteQuestion],
+        questions: Sequence[Question],
         encoder: TextEmbedder | None,
         *,
         seed: int,
@@ -164,20 +164,20 @@ class MicroworldContexts:
                 on_progress,
             )
 
-    def original(self, question: SuiteQuestion) -> Stated:
+    def original(self, question: Question) -> Stated:
         """Return the document about the fact's subject."""
         fact = fact_of(self._world, question)
         return Stated(self._world.document_for(fact).text, question.answers)
 
-    def conflicting(self, question: SuiteQuestion) -> Stated:
+    def conflicting(self, question: Question) -> Stated:
         """Return the same document with another value of the same kind."""
         return self._contradicted(question, plausible=True)
 
-    def untrue(self, question: SuiteQuestion) -> Stated:
+    def untrue(self, question: Question) -> Stated:
         """Return the same document with an absurd value."""
         return self._contradicted(question, plausible=False)
 
-    def random(self, question: SuiteQuestion, count: int) -> list[str]:
+    def random(self, question: Question, count: int) -> list[str]:
         """Return documents that name neither the subject nor the value."""
         fact = fact_of(self._world, question)
         rng = Random(f"uniknow/random/{self._seed}/{fact.id}")  # noqa: S311
@@ -190,14 +190,14 @@ class MicroworldContexts:
             raise CannotBuildError("too few documents leave out the subject and the answer")
         return list(found)
 
-    def retrieved(self, question: SuiteQuestion, count: int) -> list[str]:
+    def retrieved(self, question: Question, count: int) -> list[str]:
         """Return the nearest documents that do not hold the answer."""
         if self._nearest is None:
             raise CannotBuildError("no retriever was set up")
         ranked = self._nearest.ranked(question.question)
         return first_without_answer(question, ranked, count, of="documents")
 
-    def _contradicted(self, question: SuiteQuestion, *, plausible: bool) -> Stated:
+    def _contradicted(self, question: Question, *, plausible: bool) -> Stated:
         fact = fact_of(self._world, question)
         value = self._world.contradicting_value(fact, plausible=plausible)
         aliases = self._world.aliases(value, fact.value_kind) if plausible else ()
@@ -301,7 +301,7 @@ def _capitalised(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def fact_questions(*, seed: int = 0) -> tuple[SuiteQuestion, ...]:
+def fact_questions(*, seed: int = 0) -> tuple[Question, ...]:
     """Return one question per fact, in a wording for the evaluation.
 
     Args:
@@ -309,7 +309,7 @@ def fact_questions(*, seed: int = 0) -> tuple[SuiteQuestion, ...]:
     """
     rng = Random(f"uniknow/facts/{seed}")  # noqa: S311
     return tuple(
-        SuiteQuestion(
+        Question(
             id=fact.id,
             question=rng.choice(fact.evaluated),
             answers=fact.answers,
@@ -346,7 +346,7 @@ class FactContexts:
 
     def __init__(
         self,
-        questions: Sequence[SuiteQuestion],
+        questions: Sequence[Question],
         encoder: TextEmbedder | None,
         *,
         seed: int,
@@ -359,15 +359,15 @@ class FactContexts:
             asked = [question.question for question in questions]
             self._nearest = NearestPassages(list(self._group_of), asked, encoder, on_progress)
 
-    def original(self, question: SuiteQuestion) -> Stated:
+    def original(self, question: Question) -> Stated:
         """Return the passage that states the fact."""
         return Stated(listed_facts()[question.id].text, question.answers)
 
-    def conflicting(self, question: SuiteQuestion) -> Stated:
+    def conflicting(self, question: Question) -> Stated:
         """Return the same passage with the answer to another question of the relation."""
         return self._contradicted(question, listed_facts()[question.id].others)
 
-    def untrue(self, question: SuiteQuestion) -> Stated:
+    def untrue(self, question: Question) -> Stated:
         """Return the same passage with the answer of another relation."""
         own = question.id.partition(".")[0]
         others = (
@@ -377,20 +377,20 @@ class FactContexts:
         )
         return self._contradicted(question, tuple(dict.fromkeys(others)))
 
-    def random(self, question: SuiteQuestion, count: int) -> list[str]:
+    def random(self, question: Question, count: int) -> list[str]:
         """Return passages about other subjects, without the answer."""
         texts = [text for text, group in self._group_of.items() if group != question.group]
         Random(f"uniknow/random/{self._seed}/{question.id}").shuffle(texts)  # noqa: S311
         return first_without_answer(question, texts, count, of="passages of the list")
 
-    def retrieved(self, question: SuiteQuestion, count: int) -> list[str]:
+    def retrieved(self, question: Question, count: int) -> list[str]:
         """Return the nearest passages that do not hold the answer."""
         if self._nearest is None:
             raise CannotBuildError("no retriever was set up")
         ranked = self._nearest.ranked(question.question)
         return first_without_answer(question, ranked, count, of="passages of the list")
 
-    def _contradicted(self, question: SuiteQuestion, others: Sequence[str]) -> Stated:
+    def _contradicted(self, question: Question, others: Sequence[str]) -> Stated:
         fact = listed_facts()[question.id]
         shuffled = list(others)
         Random(f"uniknow/other/{self._seed}/{fact.id}").shuffle(shuffled)  # noqa: S311

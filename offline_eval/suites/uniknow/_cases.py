@@ -71,7 +71,7 @@ BEYOND_KINDS = tuple(kind for kind in ContextKind if kind not in PAPER_KINDS)
 
 
 @dataclass(frozen=True, slots=True)
-class SuiteQuestion:
+class Question:
     """A question with its gold answers.
 
     Attributes:
@@ -123,7 +123,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class ScenarioCase:
+class Case:
     """One question with one context.
 
     Attributes:
@@ -132,7 +132,7 @@ class ScenarioCase:
         knowledge: what the model knows of it.
     """
 
-    question: SuiteQuestion
+    question: Question
     context: Context
     knowledge: Knowledge
 
@@ -231,7 +231,7 @@ class Dataset:
     """
 
     name: str
-    questions: tuple[SuiteQuestion, ...]
+    questions: tuple[Question, ...]
     prompts: PromptSet
     world: World | None = None
     most_passages: int | None = None
@@ -283,7 +283,7 @@ class CaseRow(Stored):
     knowledge_error: _Text | None = None
 
     @classmethod
-    def of(cls, part: Part, case: ScenarioCase, estimate: KnowledgeEstimate) -> CaseRow:
+    def of(cls, part: Part, case: Case, estimate: KnowledgeEstimate) -> CaseRow:
         """Return the row of a case."""
         question, context = case.question, case.context
         return cls(
@@ -305,10 +305,10 @@ class CaseRow(Stored):
         )
 
     @property
-    def case(self) -> ScenarioCase:
+    def case(self) -> Case:
         """The case, without the sources of its question."""
-        return ScenarioCase(
-            SuiteQuestion(self.question_id, self.question, self.answers, self.dataset, self.group),
+        return Case(
+            Question(self.question_id, self.question, self.answers, self.dataset, self.group),
             Context(self.context_kind, self.passages, self.context_answers, self.untrue_answers),
             self.knowledge,
         )
@@ -412,7 +412,7 @@ class UniKnowRow(Stored):
     error: _Text | None
 
     @classmethod
-    def of(cls, method: str, case: ScenarioCase, reply: Reply) -> UniKnowRow:
+    def of(cls, method: str, case: Case, reply: Reply) -> UniKnowRow:
         """Return the row of a reply, marked by exact match after normalisation.
 
         A reply that abstains or failed has no mark.
@@ -450,6 +450,6 @@ class UniKnowRow(Stored):
         return self.case_id.removeprefix(f"{self.method}|")
 
 
-def row_id(method: str, case: ScenarioCase) -> str:
+def row_id(method: str, case: Case) -> str:
     """Return the id of a method's row for a case; unique in a run."""
     return f"{method}|{case.case_id}"

@@ -34,7 +34,7 @@ from ._bundled import (
     Stated,
     first_without_answer,
 )
-from ._cases import PAPER_KINDS, Context, ContextKind, Dataset, SuiteQuestion, prompt_text
+from ._cases import PAPER_KINDS, Context, ContextKind, Dataset, Question, prompt_text
 from ._matching import NUMBER
 from ._windows import WINDOW_WORDS, NearestPassages, WordWeights, best_window
 
@@ -143,7 +143,7 @@ class TextContexts:
 
     def __init__(
         self,
-        questions: Sequence[SuiteQuestion],
+        questions: Sequence[Question],
         encoder: TextEmbedder,
         *,
         editor: LanguageModel | None = None,
@@ -173,11 +173,11 @@ class TextContexts:
         if editor is not None:
             self._edited = edited_alternatives(editor, stated, seed=seed, on_progress=on_progress)
 
-    def original(self, question: SuiteQuestion) -> Stated:
+    def original(self, question: Question) -> Stated:
         """Return the window that best supports the answer."""
         return Stated(self._of(question).window, question.answers)
 
-    def conflicting(self, question: SuiteQuestion) -> Stated:
+    def conflicting(self, question: Question) -> Stated:
         """Return the same window with another answer of the same sort."""
         stated = self._of(question)
         if self._edited is not None:
@@ -194,7 +194,7 @@ class TextContexts:
                 return Stated(text, alternative.answers)
         raise CannotBuildError("the answer cannot be replaced everywhere")
 
-    def untrue(self, question: SuiteQuestion) -> Stated:
+    def untrue(self, question: Question) -> Stated:
         """Return the same window with an answer of a wrong kind."""
         stated = self._of(question)
         for alternative in self._alternatives.implausible(stated):
@@ -203,19 +203,19 @@ class TextContexts:
                 return Stated(text, alternative.answers)
         raise CannotBuildError("no answer of another kind can take the answer's place")
 
-    def random(self, question: SuiteQuestion, count: int) -> list[str]:
+    def random(self, question: Question, count: int) -> list[str]:
         """Return windows of other questions, of other groups as far as there are any."""
         order = list(self._nearest.passages)
         Random(f"uniknow/random/{self._seed}/{question.id}").shuffle(order)  # noqa: S311
         order.sort(key=lambda text: self._group_of[text] == question.group)
         return first_without_answer(question, order, count, of="passages of the data set")
 
-    def retrieved(self, question: SuiteQuestion, count: int) -> list[str]:
+    def retrieved(self, question: Question, count: int) -> list[str]:
         """Return the nearest windows that do not hold the answer."""
         ranked = self._nearest.ranked(question.question)
         return first_without_answer(question, ranked, count, of="passages of the data set")
 
-    def _of(self, question: SuiteQuestion) -> StatedAnswer:
+    def _of(self, question: Question) -> StatedAnswer:
         if question.id not in self._stated:
             raise CannotBuildError(
                 "no source holds an answer" if question.sources else "the question has no source"
@@ -359,13 +359,13 @@ class _Builder:
     """
 
     def __init__(
-        self, source: ContextSource, questions: Sequence[SuiteQuestion], k: int, seed: int
+        self, source: ContextSource, questions: Sequence[Question], k: int, seed: int
     ) -> None:
         self._source, self._k, self._seed = source, k, seed
         order = [question.id for question in questions]
         Random(f"uniknow/places/{seed}").shuffle(order)  # noqa: S311
         self._turn = {name: turn for turn, name in enumerate(order)}
-        self._makers: dict[ContextKind, Callable[[SuiteQuestion], Context]] = {
+        self._makers: dict[ContextKind, Callable[[Question], Context]] = {
             ContextKind.ORIGINAL: self._original,
             ContextKind.CONFLICTING: self._conflicting,
             ContextKind.RANDOM: self._random,
@@ -376,38 +376,38 @@ class _Builder:
             ContextKind.UNTRUE: self._untrue,
         }
 
-    def build(self, question: SuiteQuestion, kind: ContextKind) -> Context:
+    def build(self, question: Question, kind: ContextKind) -> Context:
         """Return the context of that kind; raise `CannotBuildError` if there is none."""
         return self._makers[kind](question)
 
-    def _original(self, question: SuiteQuestion) -> Context:
+    def _original(self, question: Question) -> Context:
         stated = self._source.original(question)
         return Context(ContextKind.ORIGINAL, (stated.text,), stated.answers)
 
-    def _conflicting(self, question: SuiteQuestion) -> Context:
+    def _conflicting(self, question: Question) -> Context:
         stated = self._source.conflicting(question)
         return Context(ContextKind.CONFLICTING, (stated.text,), stated.answers)
 
-    def _untrue(self, question: SuiteQuestion) -> Context:
+    def _untrue(self, question: Question) -> Context:
         stated = self._source.untrue(question)
         return Context(ContextKind.UNTRUE, (stated.text,), (), stated.answers)
 
-    def _random(self, question: SuiteQuestion) -> Context:
+    def _random(self, question: Question) -> Context:
         return Context(ContextKind.RANDOM, tuple(self._source.random(question, 1)))
 
-    def _retrieved(self, question: SuiteQuestion) -> Context:
+    def _retrieved(self, question: Question) -> Context:
         return Context(ContextKind.RETRIEVED, tuple(self._source.retrieved(question, 1)))
 
-    def _one_of_k(self, question: SuiteQuestion) -> Context:
+    def _one_of_k(self, question: Question) -> Context:
         stated = self._source.original(question)
         passages = self._distractors(question, self._k - 1)
         passages.insert(self._turn[question.id] % self._k, stated.text)
         return Context(ContextKind.ONE_OF_K, tuple(passages), stated.answers)
 
-    def _none_of_k(self, question: SuiteQuestion) -> Context:
+    def _none_of_k(self, question: Question) -> Context:
         return Context(ContextKind.NONE_OF_K, tuple(self._distractors(question, self._k)))
 
-    def _two_in_conflict(self, question: SuiteQuestion) -> Context:
+    def _two_in_conflict(self, question: Question) -> Context:
         original = self._source.original(question)
         conflicting = self._source.conflicting(question)
         both = [original.text, conflicting.text]
@@ -416,7 +416,7 @@ class _Builder:
         answers = (*original.answers, *conflicting.answers)
         return Context(ContextKind.TWO_IN_CONFLICT, tuple(both), answers)
 
-    def _distractors(self, question: SuiteQuestion, count: int) -> list[str]:
+    def _distractors(self, question: Question, count: int) -> list[str]:
         """Return as many misleading as random passages, all different, in a shuffled order."""
         near = self._source.retrieved(question, (count + 1) // 2)
         far = [text for text in self._source.random(question, count) if text not in near]

@@ -47,7 +47,7 @@ from ...run import (
     each_or_error,
 )
 from ...systems import choose_reply
-from ._cases import Part, Reply, ScenarioCase, UniKnowSignal
+from ._cases import Case, Part, Reply, UniKnowSignal
 from ._matching import is_right
 from ._methods import Method
 
@@ -243,7 +243,7 @@ class SignalMeter:
             metrics=False,
         )
 
-    def remember(self, signals: Iterable[tuple[UniKnowSignal, ScenarioCase]]) -> None:
+    def remember(self, signals: Iterable[tuple[UniKnowSignal, Case]]) -> None:
         """Add what was measured before, so that it is not measured again."""
         for signal, case in signals:
             question, passages = case.question.question, case.context.passages
@@ -254,7 +254,7 @@ class SignalMeter:
                 found = Confidence(signal.raw_confidence, signal.closed_book)
                 self.estimator.remember(question, found)
 
-    def measure(self, cases: Sequence[ScenarioCase], part: Part) -> list[UniKnowSignal]:
+    def measure(self, cases: Sequence[Case], part: Part) -> list[UniKnowSignal]:
         """Return the signals of some cases, in order; failures are noted, never raised."""
         asked = [case.question.question for case in cases]
         decisions = self._guard.decide_batch(asked, [case.context.passages for case in cases])
@@ -278,7 +278,7 @@ class SignalMeter:
 
 
 def _signal(
-    case: ScenarioCase,
+    case: Case,
     part: Part,
     decision: Decision,
     found: Confidence | KnowgateError,
@@ -351,7 +351,7 @@ class GuardMethod:
     def __init__(self, name: str, base: Method, guard: Guard) -> None:
         self.name, self._base, self._guard = name, base, guard
 
-    def answer(self, cases: Sequence[ScenarioCase]) -> list[Reply]:
+    def answer(self, cases: Sequence[Case]) -> list[Reply]:
         """Return one reply per case, in order, with route, relevance and confidence."""
         decisions = self._guard.decide_batch(
             [case.question.question for case in cases], [case.context.passages for case in cases]
@@ -368,7 +368,7 @@ class GuardMethod:
         ]
 
 
-def _kept(case: ScenarioCase, decision: Decision) -> ScenarioCase:
+def _kept(case: Case, decision: Decision) -> Case:
     """Return the case with the passages that the guard kept."""
     passages = tuple(case.context.passages[index] for index in decision.kept)
     if passages == case.context.passages:

@@ -42,7 +42,7 @@ from ...run import (
     each_or_error,
     generate_each,
 )
-from ._cases import PAPER_KINDS, ContextKind, Knowledge, PromptSet, Reply, ScenarioCase
+from ._cases import PAPER_KINDS, Case, ContextKind, Knowledge, PromptSet, Reply
 from ._matching import is_right
 
 _RULE = load_rule("uniknow")
@@ -57,7 +57,7 @@ class Method(Protocol):
         """Name in rows and tables."""
         ...
 
-    def answer(self, cases: Sequence[ScenarioCase]) -> list[Reply]:
+    def answer(self, cases: Sequence[Case]) -> list[Reply]:
         """Return one reply per case, in order; a case that failed has an error in its reply."""
         ...
 
@@ -74,7 +74,7 @@ class PromptedMethod:
     def __init__(self, name: str, lm: LanguageModel, template: str) -> None:
         self.name, self._lm, self._template = name, lm, template
 
-    def answer(self, cases: Sequence[ScenarioCase]) -> list[Reply]:
+    def answer(self, cases: Sequence[Case]) -> list[Reply]:
         """Return one reply per case, in order."""
         rows = generate_each(self._lm, [case.fill(self._template) for case in cases])
         texts = [row if isinstance(row, KnowgateError) else row[0].text for row in rows]
@@ -87,7 +87,7 @@ def prompted_method(name: str, lm: LanguageModel, prompts: PromptSet) -> Prompte
     return PromptedMethod(name, lm, template)
 
 
-def reply_from(found: str | KnowgateError, case: ScenarioCase) -> Reply:
+def reply_from(found: str | KnowgateError, case: Case) -> Reply:
     """Turn a model's text, or its failure, into the reply to a case.
 
     A text abstains if it holds one of the paper's abstention words, unless it is exactly
@@ -130,10 +130,10 @@ class ContrastiveMethod:
         self._with = prompts.with_context_or_unknown if allowing else prompts.with_context
         self._without = prompts.closed_book_or_unknown if allowing else prompts.closed_book
 
-    def answer(self, cases: Sequence[ScenarioCase]) -> list[Reply]:
+    def answer(self, cases: Sequence[Case]) -> list[Reply]:
         """Return one reply per case, in order."""
 
-        def call(some: Sequence[ScenarioCase]) -> list[str | KnowgateError]:
+        def call(some: Sequence[Case]) -> list[str | KnowgateError]:
             found = self._lm.generate_contrastive(
                 [case.fill(self._with) for case in some],
                 [case.fill(self._without) for case in some],
@@ -170,7 +170,7 @@ class RememberingMethod:
         """Add replies by case id."""
         self._replies.update((name, reply) for name, reply in replies if reply.error is None)
 
-    def answer(self, cases: Sequence[ScenarioCase]) -> list[Reply]:
+    def answer(self, cases: Sequence[Case]) -> list[Reply]:
         """Return one reply per case, in order."""
         new = [case for case in cases if case.case_id not in self._replies]
         fresh = {}
@@ -192,7 +192,7 @@ _ABLATED_KINDS = (
 )
 
 # The cases of a part by kind; kinds share their part equally.
-_Part = dict[ContextKind, list[ScenarioCase]]
+_Part = dict[ContextKind, list[Case]]
 
 
 class TrainedMethod(StrEnum):
@@ -284,7 +284,7 @@ def prompt_for(method: TrainedMethod, prompts: PromptSet) -> str:
 
 def training_examples(
     variant: TrainedVariant,
-    cases: Sequence[ScenarioCase],
+    cases: Sequence[Case],
     prompts: PromptSet,
     *,
     per_side: int = _QUESTIONS_PER_SIDE,
@@ -315,7 +315,7 @@ def training_examples(
 
 def preference_examples(
     variant: TrainedVariant,
-    cases: Sequence[ScenarioCase],
+    cases: Sequence[Case],
     prompts: PromptSet,
     *,
     per_side: int = _QUESTIONS_PER_SIDE,
@@ -357,7 +357,7 @@ def preference_examples(
     return examples
 
 
-def wanted_reply(method: TrainedMethod, case: ScenarioCase) -> str:
+def wanted_reply(method: TrainedMethod, case: Case) -> str:
     """Return the reply that a method learns for a case."""
     if method is TrainedMethod.RETROBUST:
         return case.question.answers[0]
@@ -366,9 +366,7 @@ def wanted_reply(method: TrainedMethod, case: ScenarioCase) -> str:
     return case.expected[0]
 
 
-def _picked(
-    variant: TrainedVariant, cases: Sequence[ScenarioCase], per_side: int, seed: int
-) -> list[ScenarioCase]:
+def _picked(variant: TrainedVariant, cases: Sequence[Case], per_side: int, seed: int) -> list[Case]:
     """Return the cases that a method is trained on, repetitions included, shuffled."""
     method = variant.method
     rng = Random(f"uniknow/training/{method}/{seed}")  # noqa: S311 - no secret
@@ -403,7 +401,7 @@ def _picked(
     return picked
 
 
-def _of_questions(cases: Sequence[ScenarioCase], per_side: int, seed: int) -> list[ScenarioCase]:
+def _of_questions(cases: Sequence[Case], per_side: int, seed: int) -> list[Case]:
     """Return the cases of at most `per_side` known and `per_side` unknown questions."""
     if per_side < 1:
         raise InputError(f"{per_side} is out of range", where="per_side", hint="use 1 or more")
@@ -421,7 +419,7 @@ def _of_questions(cases: Sequence[ScenarioCase], per_side: int, seed: int) -> li
     return [case for case in usable if case.question.key in kept]
 
 
-def _parts(method: TrainedMethod, cases: Sequence[ScenarioCase]) -> dict[str, _Part]:
+def _parts(method: TrainedMethod, cases: Sequence[Case]) -> dict[str, _Part]:
     """Return the cases by part and kind; parts have equal shares."""
     parts: dict[str, _Part] = defaultdict(lambda: defaultdict(list))
     for case in cases:
@@ -463,7 +461,7 @@ def _whole_numbers(
     return counts
 
 
-def _repeated(cases: Sequence[ScenarioCase], count: int, rng: Random) -> list[ScenarioCase]:
+def _repeated(cases: Sequence[Case], count: int, rng: Random) -> list[Case]:
     """Return `count` cases: each as often as any other, give or take one."""
     times, rest = divmod(count, len(cases))
     return [*(list(cases) * times), *rng.sample(list(cases), rest)]
@@ -484,7 +482,7 @@ class Trainer:
     """
 
     lm: HuggingFaceLM
-    cases: Sequence[ScenarioCase]
+    cases: Sequence[Case]
     prompts: PromptSet
     folder: Path
     settings: ScenarioTrainingSettings

@@ -12,7 +12,7 @@ method that always abstains.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
@@ -146,6 +146,10 @@ class Counts:
             drawn = self.draws[:, wanted].sum(axis=1) / self.draws.sum(axis=1)
         return float(value), drawn
 
+    def interval(self, share: tuple[float, Floats]) -> Interval:
+        """Return a share with its interval."""
+        return QuestionResamples.share_interval(*share, self.questions)
+
 
 def count_rows(
     rows: Sequence[UniKnowRow],
@@ -189,45 +193,28 @@ _OUTCOMES = tuple(Outcome)
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
-    """Shares of right answers, abstentions and answers among some cases.
+class Rates:
+    """Shares of some cases by name, each with its interval.
 
     Attributes:
-        acc: right answers.
-        truth: right answers and abstentions.
-        ans: answers, right or wrong.
-        rely: Ans·Truth + (1−Ans)·Acc.
+        shares: `acc` right answers, `truth` right answers and abstentions, `ans` answers, `rely`;
+            of a scenario also `em`; of a kind beyond the paper those of `beyond_rates`.
         questions: number of different ones.
         cases: number of them without an error.
     """
 
-    acc: Interval
-    truth: Interval
-    ans: Interval
-    rely: Interval
+    shares: Mapping[str, Interval]
     questions: int
     cases: int
 
+    def __getitem__(self, name: str) -> Interval:
+        """The share of that name."""
+        return self.shares[name]
+
     def to_dict(self) -> dict[str, Any]:
         """Return each as value, low, high and n."""
-        named = {name: getattr(self, name).to_dict() for name in ("acc", "truth", "ans", "rely")}
+        named = {name: share.to_dict() for name, share in self.shares.items()}
         return {**named, "questions": self.questions, "cases": self.cases}
-
-
-@dataclass(frozen=True, slots=True)
-class ScenarioMetrics(Shares):
-    """As `Shares`, with exact match.
-
-    Attributes:
-        em: right answers; in the scenario `unknown` abstentions.
-    """
-
-    em: Interval
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return each as value, low, high and n."""
-        # Not `super()`: it does not work in a dataclass with slots.
-        return {"em": self.em.to_dict(), **Shares.to_dict(self)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,9 +231,9 @@ class MethodMetrics:
         failed: rows with an error, of any kind of context; no metric counts them.
     """
 
-    overall: Shares
-    including_agreement: Shares
-    scenarios: Mapping[str, ScenarioMetrics]
+    overall: Rates
+    including_agreement: Rates
+    scenarios: Mapping[str, Rates]
     outcomes: Mapping[Outcome, Interval]
     failed: int
 
@@ -331,18 +318,16 @@ def _method_metrics(
 
 
 def _scenarios(
-    rows: Sequence[UniKnowRow], resamples: QuestionResamples, overall: Shares
-) -> dict[str, ScenarioMetrics]:
-    found: dict[str, ScenarioMetrics] = {}
+    rows: Sequence[UniKnowRow], resamples: QuestionResamples, overall: Rates
+) -> dict[str, Rates]:
+    found: dict[str, Rates] = {}
     single: list[Sampled] = []
     for scenario in (*SCORED_SCENARIOS, Scenario.AGREEMENT):
         counts = _counts([row for row in rows if row.scenario == scenario], resamples)
         em = _exact_match(counts, scenario)
         if scenario in SCORED_SCENARIOS:
             single.append(em)
-        found[scenario.value] = _with_em(
-            _shares(counts), QuestionResamples.share_interval(*em, counts.questions)
-        )
+        found[scenario.value] = _with_em(_shares(counts), counts.interval(em))
     # Of the four, the one with the fewest questions bounds what their mean rests on.
     fewest = min(found[scenario.value].questions for scenario in SCORED_SCENARIOS)
     mean = QuestionResamples.share_interval(*_mean(single), fewest)
@@ -361,10 +346,7 @@ def _outcomes(
         lambda row: _OUTCOMES.index(outcome_of(row, contexts.get(row.case_key))),
         len(_OUTCOMES),
     )
-    return {
-        kind: QuestionResamples.share_interval(*counts.share(column), counts.questions)
-        for column, kind in enumerate(_OUTCOMES)
-    }
+    return {kind: counts.interval(counts.share(column)) for column, kind in enumerate(_OUTCOMES)}
 
 
 def _counts(rows: Sequence[UniKnowRow], resamples: QuestionResamples) -> Counts:
@@ -398,53 +380,29 @@ def _mean(shares: Sequence[Sampled]) -> Sampled:
     return values, np.mean([draws for _, draws in shares], axis=0)
 
 
-def _shares(counts: Counts) -> Shares:
-    found = {
-        name: QuestionResamples.share_interval(*sampled, counts.questions)
-        for name, sampled in _sampled(counts).items()
-    }
-    return Shares(**found, questions=counts.questions, cases=counts.cases)
+def _shares(counts: Counts) -> Rates:
+    return Rates(
+        {name: counts.interval(share) for name, share in _sampled(counts).items()},
+        counts.questions,
+        counts.cases,
+    )
 
 
-def _with_em(shares: Shares, em: Interval) -> ScenarioMetrics:
-    return ScenarioMetrics(**{one.name: getattr(shares, one.name) for one in fields(shares)}, em=em)
+def _with_em(rates: Rates, em: Interval) -> Rates:
+    return replace(rates, shares={"em": em, **rates.shares})
 
 
 _CORRECT, _DECLINED, _MISLED, _NEITHER = range(4)
 
 
-@dataclass(frozen=True, slots=True)
-class BeyondRates:
-    """Rates of one method on contexts of one kind; the first three exclude each other.
-
-    Attributes:
-        right: gave an answer that counts as right.
-        abstained: abstained.
-        misled: gave an answer that only an untrue passage gives.
-        wanted: abstained in the scenario `unknown`, answered right in the others; without
-            cases of undefined knowledge.
-        questions: number of different ones.
-        cases: number of them without an error.
-    """
-
-    right: Interval
-    abstained: Interval
-    misled: Interval
-    wanted: Interval
-    questions: int
-    cases: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return each as value, low, high and n."""
-        names = ("right", "abstained", "misled", "wanted")
-        found = {name: getattr(self, name).to_dict() for name in names}
-        return {**found, "questions": self.questions, "cases": self.cases}
-
-
 def beyond_rates(
     rows: Sequence[UniKnowRow], *, bootstrap: int = 1000, seed: int = 0
-) -> dict[ContextKind, dict[str, BeyondRates]]:
-    """Compute the rates by kind and method; kinds without rows are left out.
+) -> dict[ContextKind, dict[str, Rates]]:
+    """Compute the rates of kinds beyond the paper by method; kinds without rows are left out.
+
+    `right`, `abstained` and `misled` (an answer that only an untrue passage gives) exclude each
+    other; `wanted` is abstaining in the scenario `unknown`, a right answer in the others, without
+    cases of undefined knowledge.
 
     Args:
         rows: of a run, in any order.
@@ -452,7 +410,7 @@ def beyond_rates(
         seed: of the draws.
     """
     resamples = QuestionResamples(question_keys(rows), resamples=bootstrap, seed=seed)
-    found: dict[ContextKind, dict[str, BeyondRates]] = {}
+    found: dict[ContextKind, dict[str, Rates]] = {}
     for kind in BEYOND_KINDS:
         methods = by_method([row for row in rows if row.context_kind is kind])
         if methods:
@@ -462,18 +420,14 @@ def beyond_rates(
     return found
 
 
-def _rates(rows: Sequence[UniKnowRow], resamples: QuestionResamples) -> BeyondRates:
+def _rates(rows: Sequence[UniKnowRow], resamples: QuestionResamples) -> Rates:
     counts = count_rows(rows, resamples, _beyond_column, 4)
     sorted_rows = [row for row in rows if row.scenario is not None]
     wanted = count_rows(sorted_rows, resamples, lambda row: int(_as_wanted(row)), 2)
-    return BeyondRates(
-        right=QuestionResamples.share_interval(*counts.share(_CORRECT), counts.questions),
-        abstained=QuestionResamples.share_interval(*counts.share(_DECLINED), counts.questions),
-        misled=QuestionResamples.share_interval(*counts.share(_MISLED), counts.questions),
-        wanted=QuestionResamples.share_interval(*wanted.share(1), wanted.questions),
-        questions=counts.questions,
-        cases=counts.cases,
-    )
+    columns = {"right": _CORRECT, "abstained": _DECLINED, "misled": _MISLED}
+    shares = {name: counts.interval(counts.share(one)) for name, one in columns.items()}
+    shares["wanted"] = wanted.interval(wanted.share(1))
+    return Rates(shares, counts.questions, counts.cases)
 
 
 def _beyond_column(row: UniKnowRow) -> int:

@@ -32,13 +32,13 @@ from ...run import (
 from ._cases import (
     PAPER_KINDS,
     START_AGAIN,
+    Case,
     CaseRow,
     ContextKind,
     Dataset,
     Knowledge,
     KnowledgeEstimate,
-    ScenarioCase,
-    SuiteQuestion,
+    Question,
     UniKnowRow,
     UniKnowSignal,
 )
@@ -99,12 +99,12 @@ class Plan:
     file: PlanFile
 
     @property
-    def training(self) -> list[ScenarioCase]:
+    def training(self) -> list[Case]:
         """The cases that methods are trained and guards calibrated on."""
         return [row.case for row in self.rows if row.part == "training"]
 
     @property
-    def evaluation(self) -> list[ScenarioCase]:
+    def evaluation(self) -> list[Case]:
         """The cases that all methods answer."""
         return [row.case for row in self.rows if row.part == "evaluation"]
 
@@ -211,7 +211,7 @@ def make_plan(
 
 
 def _limited(
-    questions: Sequence[SuiteQuestion], knowledge: Mapping[str, Knowledge], most: int | None
+    questions: Sequence[Question], knowledge: Mapping[str, Knowledge], most: int | None
 ) -> set[str]:
     if most is None:
         return {question.id for question in questions}
@@ -238,7 +238,7 @@ def _spread(names: Sequence[str], most: int) -> list[str]:
 
 def build_cases(
     dataset: Dataset, contexts: ContextSet, knowledge: Mapping[str, Knowledge]
-) -> list[ScenarioCase]:
+) -> list[Case]:
     """Return one case per question and context, in the order of the questions, then the kinds.
 
     Args:
@@ -247,7 +247,7 @@ def build_cases(
         knowledge: by question id; other questions are left out.
     """
     return [
-        ScenarioCase(question, contexts.contexts[question.id][kind], knowledge[question.id])
+        Case(question, contexts.contexts[question.id][kind], knowledge[question.id])
         for question in dataset.questions
         if question.id in knowledge and question.id in contexts.contexts
         for kind in ContextKind
@@ -265,8 +265,8 @@ class Split:
         grouped: whether no group is in both; False if all questions are one group.
     """
 
-    training: tuple[SuiteQuestion, ...]
-    evaluation: tuple[SuiteQuestion, ...]
+    training: tuple[Question, ...]
+    evaluation: tuple[Question, ...]
     grouped: bool
 
 
@@ -297,7 +297,7 @@ def split_questions(
     if not 0 < evaluation_share < 1:
         raise InputError("must lie between 0 and 1", where="evaluation_share")
     asked = [question for question in dataset.questions if question.id in knowledge]
-    groups: dict[str, list[SuiteQuestion]] = defaultdict(list)
+    groups: dict[str, list[Question]] = defaultdict(list)
     for question in asked:
         groups[question.group].append(question)
     grouped = len(groups) > 1
@@ -327,7 +327,7 @@ def training_cases(
     per_side: int = _TRAINING_PER_SIDE,
     seed: int = 0,
     on_progress: OnProgress | None = None,
-) -> list[ScenarioCase]:
+) -> list[Case]:
     """Make the cases of a data set's training part, to train a model outside of a run.
 
     Args:
@@ -366,13 +366,13 @@ def training_cases(
 
 
 def _training_groups(
-    members: Sequence[Sequence[SuiteQuestion]],
+    members: Sequence[Sequence[Question]],
     knowledge: Mapping[str, Knowledge],
     spare: Mapping[Knowledge, int],
     wanted: int,
-) -> list[Sequence[SuiteQuestion]]:
+) -> list[Sequence[Question]]:
     """Return groups that fit into what is to spare, as long as one side lacks questions."""
-    chosen: list[Sequence[SuiteQuestion]] = []
+    chosen: list[Sequence[Question]] = []
     taken = dict.fromkeys(_SIDES, 0)
     for group in members:
         counts = Counter(knowledge[question.id] for question in group)
@@ -386,7 +386,7 @@ def _training_groups(
 
 
 def _balanced(
-    groups: Sequence[Sequence[SuiteQuestion]], knowledge: Mapping[str, Knowledge], most: int
+    groups: Sequence[Sequence[Question]], knowledge: Mapping[str, Knowledge], most: int
 ) -> set[str]:
     by_side = {
         side: [

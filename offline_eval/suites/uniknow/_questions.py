@@ -38,7 +38,7 @@ from ._bundled import (
     microworld_prompts,
     microworld_questions,
 )
-from ._cases import Dataset, PromptSet, SuiteQuestion, instructed_prompts
+from ._cases import Dataset, PromptSet, Question, instructed_prompts
 from ._matching import occurrences
 
 _GZIP = b"\x1f\x8b"
@@ -99,7 +99,7 @@ def read_dataset(
     return dataset_of(spec, _drawn(questions, limit, seed))
 
 
-def dataset_of(spec: str | os.PathLike[str], questions: Sequence[SuiteQuestion]) -> Dataset:
+def dataset_of(spec: str | os.PathLike[str], questions: Sequence[Question]) -> Dataset:
     """Return the data set of some questions, at least one.
 
     Args:
@@ -129,9 +129,7 @@ def completes(spec: str | os.PathLike[str]) -> bool:
     return os.fspath(spec) == FACTS
 
 
-def _drawn(
-    questions: tuple[SuiteQuestion, ...], limit: int | None, seed: int
-) -> tuple[SuiteQuestion, ...]:
+def _drawn(questions: tuple[Question, ...], limit: int | None, seed: int) -> tuple[Question, ...]:
     if limit is None or limit >= len(questions):
         return questions
     picked = Random(f"uniknow/limit/{seed}").sample(range(len(questions)), limit)  # noqa: S311
@@ -371,7 +369,7 @@ def _no_number(name: str) -> float:
     raise ValueError(f"{name} is no number")
 
 
-def _merged_questions(asked: Iterable[_Asked], name: str) -> tuple[SuiteQuestion, ...]:
+def _merged_questions(asked: Iterable[_Asked], name: str) -> tuple[Question, ...]:
     """Questions in the order of the file, those asked in several paragraphs once.
 
     Two are the same if they share the id, or the wording and an answer; sources and
@@ -412,7 +410,7 @@ def _merged_questions(asked: Iterable[_Asked], name: str) -> tuple[SuiteQuestion
             groups.join(str(found.group), one.group or str(found.group))
         by_id.setdefault(one.id, found)
     return tuple(
-        SuiteQuestion(
+        Question(
             str(one.id), one.question, one.answers, name, groups.of(str(one.group)), one.sources
         )
         for one in {id(found): found for found in by_id.values()}.values()

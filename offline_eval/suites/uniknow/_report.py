@@ -43,11 +43,11 @@ from ._metrics import (
     PUBLISHED_ABLATION,
     PUBLISHED_MODEL,
     PUBLISHED_ROWS,
-    BeyondRates,
     MethodMetrics,
     Outcome,
     PairedDifference,
     PublishedRow,
+    Rates,
     measured,
     outcome_of,
 )
@@ -262,10 +262,10 @@ def overall_table(methods: Mapping[str, MethodMetrics]) -> Table:
     return _table(
         methods,
         [
-            _Column("Rely", lambda found: found.overall.rely, decimal),
-            _Column("Acc", lambda found: found.overall.acc),
-            _Column("Truth", lambda found: found.overall.truth),
-            _Column("Ans", lambda found: found.overall.ans, better=0),
+            _Column("Rely", lambda found: found.overall["rely"], decimal),
+            _Column("Acc", lambda found: found.overall["acc"]),
+            _Column("Truth", lambda found: found.overall["truth"]),
+            _Column("Ans", lambda found: found.overall["ans"], better=0),
         ],
         notes=explained("acc", "truth", "ans", "rely"),
     )
@@ -298,22 +298,22 @@ def ablation_table(summary: UniKnowSummary) -> Table:
     return _table(
         shown,
         [
-            _Column("Rely", lambda found: found.overall.rely, decimal),
+            _Column("Rely", lambda found: found.overall["rely"], decimal),
             *(_Column(situation.title, _em(situation.name)) for situation in SITUATIONS),
         ],
     )
 
 
-def beyond_table(by_method: Mapping[str, BeyondRates], kind: ContextKind) -> Table:
+def beyond_table(by_method: Mapping[str, Rates], kind: ContextKind) -> Table:
     """Make the table of one kind of context beyond the paper."""
     rates = list(by_method.values())
     columns = [
-        ("As wanted", Cell.column([one.wanted for one in rates], better=1)),
-        ("Right answer", Cell.column([one.right for one in rates])),
-        ("Abstained", Cell.column([one.abstained for one in rates])),
+        ("As wanted", Cell.column([one["wanted"] for one in rates], better=1)),
+        ("Right answer", Cell.column([one["right"] for one in rates])),
+        ("Abstained", Cell.column([one["abstained"] for one in rates])),
     ]
     if kind is ContextKind.UNTRUE:
-        columns.append(("Misled", Cell.column([one.misled for one in rates], better=-1)))
+        columns.append(("Misled", Cell.column([one["misled"] for one in rates], better=-1)))
     return Table.from_columns("Method", list(by_method), columns)
 
 
@@ -346,11 +346,11 @@ def published_table(methods: Mapping[str, MethodMetrics]) -> Table:
         cells = [
             Cell(
                 percent(row.em[name]),
-                "" if own is None else _here(own.scenarios[name].em, percent),
+                "" if own is None else _here(own.scenarios[name]["em"], percent),
             )
             for name in columns
         ]
-        rely = "" if own is None else _here(own.overall.rely, decimal)
+        rely = "" if own is None else _here(own.overall["rely"], decimal)
         return Line(row.method, (*cells, Cell(decimal(row.rely_nq), rely)))
 
     return Table("Method", (*headings, "Rely"), tuple(line(row) for row in PUBLISHED_ROWS))
@@ -385,7 +385,7 @@ def _here(interval: Interval, text: Callable[[float], str]) -> str:
 
 
 def _em(scenario: str) -> Callable[[MethodMetrics], Interval]:
-    return lambda found: found.scenarios[scenario].em
+    return lambda found: found.scenarios[scenario]["em"]
 
 
 def _error(name: str) -> Callable[[MethodMetrics], Interval]:
@@ -410,20 +410,20 @@ def headline(summary: UniKnowSummary) -> list[str]:
 def _best(summary: UniKnowSummary) -> str:
     ranked = sorted(
         (
-            (found.overall.rely.value, name)
+            (found.overall["rely"].value, name)
             for name, found in summary.main.items()
-            if found.overall.rely.value is not None and not _mostly_silent(summary, name)
+            if found.overall["rely"].value is not None and not _mostly_silent(summary, name)
         ),
         key=lambda item: (-item[0], item[1]),
     )
     if not ranked:
         return "Nothing can be ranked: too many cases of this run ended in an error."
-    best = summary.main[ranked[0][1]].overall.rely
+    best = summary.main[ranked[0][1]].overall["rely"]
     words = f"Most reliable: {ranked[0][1]}, with a Rely of {estimate_text(best, decimal)}"
     naive = summary.main.get("naive")
-    if naive is None or ranked[0][1] == "naive" or naive.overall.rely.value is None:
+    if naive is None or ranked[0][1] == "naive" or naive.overall["rely"].value is None:
         return f"{words}."
-    return f"{words}; the model as it is (naive) reaches {decimal(naive.overall.rely.value)}."
+    return f"{words}; the model as it is (naive) reaches {decimal(naive.overall['rely'].value)}."
 
 
 def _mostly_silent(summary: UniKnowSummary, name: str) -> bool:
@@ -467,7 +467,7 @@ def _costs(summary: UniKnowSummary, guard: str, base: str) -> str:
 
 
 def _against(ours: MethodMetrics, theirs: MethodMetrics, scenario: str, words: str) -> str:
-    own, base = ours.scenarios[scenario].em, theirs.scenarios[scenario].em
+    own, base = ours.scenarios[scenario]["em"], theirs.scenarios[scenario]["em"]
     if own.value is None or base.value is None:
         return ""
     return f"{words.format(percent(own.value))} ({percent(base.value)} without it)"
@@ -734,8 +734,8 @@ def _ablations(summary: UniKnowSummary) -> Section | None:
     return Section(
         "What the training needs",
         (
-            abstention_share_plot(summary.ablations.shares),
-            context_kind_plot(summary.ablations.left_out),
+            abstention_share_plot(summary.ablations[0]),
+            context_kind_plot(summary.ablations[1]),
             ablation_table(summary),
             Prose((_TRAINING, published), small=True),
         ),

@@ -41,13 +41,13 @@ from ._bundled import MICROWORLD
 from ._cases import (
     BEYOND_KINDS,
     PAPER_KINDS,
+    Case,
     ContextKind,
     Dataset,
     Knowledge,
     PromptSet,
+    Question,
     Reply,
-    ScenarioCase,
-    SuiteQuestion,
     UniKnowRow,
     UniKnowSignal,
     row_id,
@@ -156,7 +156,7 @@ def choose_methods(names: Sequence[str], lm: LanguageModel, *, ablations: bool =
     return Chosen(tuple(possible), left_out)
 
 
-def with_training(chosen: Chosen, cases: Sequence[ScenarioCase], *, for_all: bool) -> Chosen:
+def with_training(chosen: Chosen, cases: Sequence[Case], *, for_all: bool) -> Chosen:
     """Leave out the trained methods if there is nothing to train them on.
 
     Args:
@@ -573,7 +573,7 @@ class Stages:
                 self.on_progress(Progress("measuring relevance and confidence", done, len(rows)))
         return table.rows()
 
-    def trainer(self, cases: Sequence[ScenarioCase], prompts: PromptSet) -> Trainer:
+    def trainer(self, cases: Sequence[Case], prompts: PromptSet) -> Trainer:
         """Return what trains the methods of the run."""
         lm = self.methods.lm
         assert isinstance(lm, HuggingFaceLM)
@@ -587,7 +587,7 @@ class Stages:
             self.settings.seed,
         )
 
-    def reuse_replies(self, name: str, cases: Sequence[ScenarioCase]) -> None:
+    def reuse_replies(self, name: str, cases: Sequence[Case]) -> None:
         """Let a guard over a method reuse the replies of that method's rows."""
         stored = {row.case_id: row for row in self.run[ROWS].rows() if row.method == name}
         for first in range(0, len(cases), self.at_once):
@@ -609,7 +609,7 @@ _STORED_OTHERWISE = {
     *("rank", "epochs", "training_steps", "learning_rate"),
 }
 # Questions when they are read, cases once `prepare` has built their contexts.
-_Case = SuiteQuestion | ScenarioCase
+_Case = Question | Case
 
 
 class _MethodSystem(System):
@@ -661,7 +661,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         """The table of rows."""
         return ROWS
 
-    def cases(self, settings: UniKnowSettings) -> Sequence[SuiteQuestion]:
+    def cases(self, settings: UniKnowSettings) -> Sequence[Question]:
         """Read the questions; their contexts are built by `prepare`."""
         if settings.knowledge is not None:
             KnowledgeStore(settings.knowledge)  # before anything is asked: is it such a file?
@@ -716,7 +716,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
 
     def row_id(self, case: _Case, system: str) -> str:
         """Return the id of a method's row for a case."""
-        assert isinstance(case, ScenarioCase)
+        assert isinstance(case, Case)
         return row_id(system, case)
 
     def batches(self, cases: Sequence[_Case], system: System) -> Iterator[Sequence[_Case]]:
@@ -804,7 +804,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
 
     def answer(self, cases: Sequence[_Case], system: System) -> list[UniKnowRow]:
         """Answer a batch with one method; a failure costs one case."""
-        asked = [case for case in cases if isinstance(case, ScenarioCase)]
+        asked = [case for case in cases if isinstance(case, Case)]
         replies = cast(_MethodSystem, system).method.answer(asked)
         return [
             UniKnowRow.of(system.name, case, reply)
@@ -813,7 +813,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
 
     def failed(self, case: _Case, system: System, error: Exception) -> UniKnowRow:
         """Return the row of a case without an answer."""
-        assert isinstance(case, ScenarioCase)
+        assert isinstance(case, Case)
         note = f"{type(error).__name__}: {error}"
         return UniKnowRow.of(system.name, case, Reply("", abstained=False, error=note))
 
@@ -851,5 +851,5 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         return Chosen(tuple(system.name for system in systems), chosen.left_out)
 
 
-def _questions(cases: Sequence[_Case]) -> list[SuiteQuestion]:
-    return [case for case in cases if isinstance(case, SuiteQuestion)]
+def _questions(cases: Sequence[_Case]) -> list[Question]:
+    return [case for case in cases if isinstance(case, Question)]

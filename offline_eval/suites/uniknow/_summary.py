@@ -18,9 +18,9 @@ from ._metrics import (
     PUBLISHED_ABLATION,
     PUBLISHED_MODEL,
     PUBLISHED_ROWS,
-    BeyondRates,
     MethodMetrics,
     PairedDifference,
+    Rates,
     beyond_rates,
     paired_difference,
     uniknow_metrics,
@@ -241,41 +241,15 @@ _SHARE, _WITHOUT = "abstention", "without"
 _USUAL_SHARE = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class AblationPoint:
-    """A training with some share of examples that abstain.
-
-    Attributes:
-        share: of the training examples, in [0, 1].
-        rely: over all scored cases.
-        unknown: exact match in `unknown`.
-        memory: exact match in `parametric_only`.
-    """
-
-    share: float
-    rely: Interval
-    unknown: Interval
-    memory: Interval
-
-
-@dataclass(frozen=True, slots=True)
-class Ablations:
-    """The results of the variants in a run.
-
-    Attributes:
-        shares: by share, ascending; the usual training among them.
-        left_out: the usual training first, then those with kinds left out, with Rely.
-    """
-
-    shares: tuple[AblationPoint, ...]
-    left_out: tuple[tuple[str, Interval], ...]
+# By share of examples that abstain, ascending; and Rely with kinds of contexts left out.
+Ablations = tuple[tuple[tuple[float, MethodMetrics], ...], tuple[tuple[str, Interval], ...]]
 
 
 def find_ablations(methods: Mapping[str, MethodMetrics]) -> Ablations:
     """Find the ablations among the methods, by their names.
 
     These are `lm_uniknow@abstention=0.5` and `lm_uniknow@without=conflicting` (several kinds
-    joined by `+`).
+    joined by `+`). The usual training is among the first, and the first of the second.
     """
     shares: dict[float, MethodMetrics] = {}
     left_out: list[tuple[str, Interval]] = []
@@ -287,15 +261,13 @@ def find_ablations(methods: Mapping[str, MethodMetrics]) -> Ablations:
         if what == _SHARE and (share := _share(value)) is not None:
             shares[share] = found
         if what == _WITHOUT and value:
-            left_out.append((f"without {value}", found.overall.rely))
+            left_out.append((f"without {value}", found.overall["rely"]))
     usual = methods.get(_BASE)
     if usual is not None and shares:
         shares.setdefault(_USUAL_SHARE, usual)
     if usual is not None and left_out:
-        left_out.insert(0, ("full training", usual.overall.rely))
-    return Ablations(
-        tuple(_point(share, shares[share]) for share in sorted(shares)), tuple(left_out)
-    )
+        left_out.insert(0, ("full training", usual.overall["rely"]))
+    return tuple(sorted(shares.items(), key=lambda pair: pair[0])), tuple(left_out)
 
 
 def _share(text: str) -> float | None:
@@ -304,15 +276,6 @@ def _share(text: str) -> float | None:
     except ValueError:
         return None
     return share if 0.0 <= share <= 1.0 else None
-
-
-def _point(share: float, found: MethodMetrics) -> AblationPoint:
-    return AblationPoint(
-        share=share,
-        rely=found.overall.rely,
-        unknown=found.scenarios["unknown"].em,
-        memory=found.scenarios["parametric_only"].em,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,7 +301,7 @@ class UniKnowSummary:
     failures: Mapping[str, Mapping[str, int]]
     methods: Mapping[str, MethodMetrics]
     differences: tuple[PairedDifference, ...]
-    beyond: Mapping[ContextKind, Mapping[str, BeyondRates]]
+    beyond: Mapping[ContextKind, Mapping[str, Rates]]
     ablations: Ablations
     problems: Mapping[str, int]
     run: UniKnowRun

@@ -77,13 +77,6 @@ async def test_what_is_stored_is_not_asked_again(tmp_path: Path) -> None:
     assert (totals.total, totals.already, totals.stored, totals.failed) == (3, 1, 2, 0)
 
 
-async def test_nothing_to_ask_is_no_error(tmp_path: Path) -> None:
-    with any_table(tmp_path / "rows") as store:
-        totals = await _run([], _echo, store)
-
-    assert (totals.total, totals.stored, totals.calls) == (0, 0, None)
-
-
 async def test_no_more_items_are_under_way_than_asked_for(tmp_path: Path) -> None:
     under_way = most = 0
 

@@ -17,7 +17,7 @@ from knowgate.offline_eval.suites.conflict._answering import (
     read_reply,
 )
 from knowgate.offline_eval.suites.conflict._items import EvidenceKind, Task
-from knowgate.offline_eval.suites.conflict._rows import Instance, Option, Planned, Shown
+from knowgate.offline_eval.suites.conflict._rows import Case, Instance, Option, Shown
 
 INSTANCE = Instance(
     key="k",
@@ -36,8 +36,8 @@ INSTANCE = Instance(
 )
 
 
-def planned(task: Task, kind: EvidenceKind = EvidenceKind.HPC) -> Planned:
-    return Planned(MODEL_SYSTEM, task, kind, INSTANCE)
+def planned(task: Task, kind: EvidenceKind = EvidenceKind.HPC) -> Case:
+    return Case(MODEL_SYSTEM, task, kind, INSTANCE)
 
 
 @pytest.mark.parametrize(

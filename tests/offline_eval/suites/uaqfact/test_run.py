@@ -25,7 +25,6 @@ from knowgate.offline_eval.suites.uaqfact._asking import (
     UaqRow,
     _best,
     clue_facts,
-    embedded_prompts,
     read_replies,
 )
 from knowgate.offline_eval.suites.uaqfact._scoring import score_choices, score_run
@@ -95,13 +94,6 @@ def test_a_run_goes_on_where_it_stopped(folder: Path, tmp_path: Path) -> None:
     calls = lm.generated
     run_uaqfact(lm, folder, out, **ALL_FORMS)
     assert lm.generated == calls
-
-
-def test_another_run_in_the_folder_is_refused(folder: Path, tmp_path: Path) -> None:
-    out, lm = tmp_path / "run", ScriptedLanguageModel(default="A")
-    run_uaqfact(lm, folder, out, tasks=(1,))
-    with pytest.raises(InputError, match="another run"):
-        run_uaqfact(lm, folder, out, tasks=(1,), shots=0)
 
 
 def test_failures_are_rows(folder: Path, tmp_path: Path) -> None:
@@ -291,9 +283,3 @@ def test_a_model_without_letters_chooses_by_the_text(folder: Path, tmp_path: Pat
     settings: dict[str, Any] = {"tasks": (2,), "choose_by": "text"}
     run = run_uaqfact(TextScoringModel(), folder, tmp_path / "run", **settings)
     assert [row.letter for row in rows(run)] == ["B"] * 3
-
-
-def test_the_bundled_model_is_asked_in_its_own_words() -> None:
-    prompts = embedded_prompts()
-    assert prompts.of("answer", "en").text == "Question: {question}\nAnswer:"
-    assert prompts.of("choice", "en").text == Prompts().of("choice", "en").text

@@ -11,7 +11,7 @@ from knowgate.offline_eval.suites.uniknow._alternatives import (
     answer_shape,
     stated_answer,
 )
-from knowgate.offline_eval.suites.uniknow._cases import SuiteQuestion
+from knowgate.offline_eval.suites.uniknow._cases import Question
 from knowgate.offline_eval.suites.uniknow._matching import nearby_numbers, nearby_years
 from knowgate.offline_eval.suites.uniknow._windows import NearestPassages
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
@@ -21,7 +21,7 @@ def _texts(*asked: tuple[str, str, str]) -> list[list[str]]:
     """The texts proposed for each of some questions with answer and context."""
     stated: list[StatedAnswer] = []
     for number, (question, answer, window) in enumerate(asked):
-        one = SuiteQuestion(f"q{number}", question, (answer,), "data", f"g{number}", (window,))
+        one = Question(f"q{number}", question, (answer,), "data", f"g{number}", (window,))
         stated.append(stated_answer(one, window))
     nearest = NearestPassages(
         [one.window for one in stated],

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from knowgate.guard import Generation
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites.uniknow._cases import Dataset, PromptSet, SuiteQuestion
+from knowgate.offline_eval.suites.uniknow._cases import Dataset, PromptSet, Question
 from knowgate.offline_eval.suites.uniknow._contexts import ContextSize, fitting_size
 
 PROMPTS = PromptSet("{question}", "{context} {question}", "{question}", "{context} {question}")
 DATASET = Dataset(
     "texts",
-    (SuiteQuestion("q", "when?", ("noon",), "texts", "g", ("word " * 300 + "noon",)),),
+    (Question("q", "when?", ("noon",), "texts", "g", ("word " * 300 + "noon",)),),
     PROMPTS,
 )
 

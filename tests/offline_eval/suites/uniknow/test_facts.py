@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.calibration.training.scenarios import ScenarioTrainingSettings
@@ -169,11 +167,3 @@ def test_the_list_is_asked_and_trained_without_a_chat_template() -> None:
     )
     assert ScenarioTrainingSettings(epochs=2, batch_size=16).steps(100) == 14
     assert ScenarioTrainingSettings(epochs=2, batch_size=16, most_steps=9).steps(100) == 9
-
-
-def test_the_manifest_names_the_file_of_the_list(tmp_path: Path) -> None:
-    del tmp_path
-    settings = UniKnowSettings(data=FACTS)
-
-    assert UniKnowSuite().inputs(settings) == [FACTS_FILE]
-    assert json.dumps(settings.model_dump(mode="json"))

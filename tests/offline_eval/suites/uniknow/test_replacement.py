@@ -16,7 +16,7 @@ from knowgate.offline_eval.suites.uniknow._alternatives import (
     stated_answer,
     takes_an,
 )
-from knowgate.offline_eval.suites.uniknow._cases import SuiteQuestion
+from knowgate.offline_eval.suites.uniknow._cases import Question
 from knowgate.offline_eval.suites.uniknow._contexts import alternative_from_reply
 from knowgate.offline_eval.suites.uniknow._matching import holds_answer
 
@@ -132,7 +132,7 @@ def test_the_indefinite_article_goes_by_sound() -> None:
 
 
 def _stated(question: str, answer: str, window: str) -> StatedAnswer:
-    asked = SuiteQuestion("q", question, (answer,), "data", "group", (window,))
+    asked = Question("q", question, (answer,), "data", "group", (window,))
     return stated_answer(asked, window)
 
 
