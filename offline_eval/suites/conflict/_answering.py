@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -246,12 +245,8 @@ def _drops(texts: Sequence[Sequence[str]], kept: Sequence[Sequence[str]]) -> lis
 _PREFIXES: dict[AnswerForm, str] = {"letters": "", "likelihood": "score_", "free": "free_"}
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A prompt, and whether its passages were cut to fit the model's window."""
-
-    prompt: str
-    cut: bool
+# A prompt, and whether its passages were cut to fit the model's window.
+Asked = tuple[str, bool]
 
 
 class TaskPrompter:
@@ -289,7 +284,7 @@ class TaskPrompter:
         kept = [
             [s for shown in instance.evidence.values() for s in shown.sentences] for _ in passages
         ]
-        return Asked(*fitted(fill, passages, kept, self._lm, self._room(instance)))
+        return fitted(fill, passages, kept, self._lm, self._room(instance))
 
     def _room(self, instance: Instance) -> int:
         """Tokens to keep free: an option that is a sentence can have many."""
@@ -354,14 +349,6 @@ _SENTENCE_WORDS = 5
 _SEVERAL = (Task.PCK, Task.RAG)
 
 
-class Answerer(Protocol):
-    """What gives rows to planned questions."""
-
-    def answer(self, batch: Sequence[Case]) -> list[ConflictRow]:
-        """One row per planned question, in order."""
-        ...
-
-
 class ModelAnswerer:
     """A language model, asked in one of three ways.
 
@@ -397,9 +384,9 @@ class ModelAnswerer:
     def _generated(
         self, batch: Sequence[Case], asked: Sequence[Asked], places: Sequence[int]
     ) -> dict[int, ConflictRow]:
-        replies = generate_each(self._lm, [asked[place].prompt for place in places])
+        replies = generate_each(self._lm, [asked[place][0] for place in places])
         rows = {
-            place: _reply_row(batch[place], reply, self._form, cut=asked[place].cut)
+            place: _reply_row(batch[place], reply, self._form, cut=asked[place][1])
             for place, reply in zip(places, replies, strict=True)
         }
         if self._form == "free" and self._judge is not None:
@@ -429,15 +416,13 @@ class ModelAnswerer:
         for mine in groups.values():
             texts = [option.text for option in batch[mine[0]].instance.options]
             found = each_or_error(
-                partial(_likelihoods, lm, texts), [asked[place].prompt for place in mine]
+                partial(_likelihoods, lm, texts), [asked[place][0] for place in mine]
             )
             for place, values in zip(mine, found, strict=True):
                 if isinstance(values, KnowgateError):
-                    rows[place] = failed_row(
-                        batch[place], RowError.of(values), cut=asked[place].cut
-                    )
+                    rows[place] = failed_row(batch[place], RowError.of(values), cut=asked[place][1])
                 else:
-                    rows[place] = self._chosen(batch[place], values, asked[place].cut)
+                    rows[place] = self._chosen(batch[place], values, asked[place][1])
         return rows
 
     def _chosen(self, planned: Case, values: Sequence[float], cut: bool) -> ConflictRow:

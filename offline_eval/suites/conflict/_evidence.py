@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
@@ -260,23 +260,13 @@ _GIVEN = re.compile(r"<\s{0,8}given\s{0,8}>([^<]{0,80})", re.IGNORECASE)
 CriterionName = Literal["yields", "plausibility"]
 
 
-class Claim(Protocol):
+@dataclass(frozen=True, slots=True)
+class Claim:
     """A passage that claims an answer to a question."""
 
-    @property
-    def question(self) -> str:
-        """That is asked."""
-        ...
-
-    @property
-    def answer(self) -> str:
-        """That is claimed."""
-        ...
-
-    @property
-    def passage(self) -> str:
-        """That claims it."""
-        ...
+    question: str
+    answer: str
+    passage: str
 
 
 class PassageJudge:
@@ -411,13 +401,6 @@ def _numbers(checks: Sequence[Check]) -> list[int]:
 _ENTAILED_FROM = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class _Claim:
-    question: str
-    answer: str
-    passage: str
-
-
 class Validator:
     """Checks passages and says which are used.
 
@@ -449,7 +432,7 @@ class Validator:
     ) -> list[EvidenceRow]:
         """The rows with checks, plausibility and verdict, in order."""
         there = [row for row in rows if row.answer is not None and row.passage]
-        claims = [_Claim(items[row.key].question, row.answer or "", row.passage) for row in there]
+        claims = [Claim(items[row.key].question, row.answer or "", row.passage) for row in there]
         checks: list[list[Check]] = [
             self._offline(row, claim) for row, claim in zip(there, claims, strict=True)
         ]
@@ -467,7 +450,7 @@ class Validator:
         }
         return [done.get(row.row_id, row) for row in rows]
 
-    def _offline(self, row: EvidenceRow, claim: _Claim) -> list[Check]:
+    def _offline(self, row: EvidenceRow, claim: Claim) -> list[Check]:
         found = []
         if names_answer(row.passage, [claim.answer, *row.aliases]):
             found.append(Check(judge="words", criterion="yields", outcome="yes"))
@@ -476,7 +459,7 @@ class Validator:
         return found
 
     @staticmethod
-    def _entailed(model: EntailmentModel, claim: _Claim) -> Check:
+    def _entailed(model: EntailmentModel, claim: Claim) -> Check:
         try:
             verdict = model.entails(claim.passage, f"{claim.question} {claim.answer}")
         except KnowgateError as error:

@@ -114,17 +114,13 @@ class ConflictSummary:
         manifest = self.run.manifest
         accuracy: dict[str, dict[str, Any]] = {}
         for cell in self.cells:
-            accuracy.setdefault(cell.task.value, {})[cell.evidence.value] = {
-                **cell.accuracy.to_dict(),
-                "confident": cell.confident.to_dict(),
-                "unread": cell.unread,
-                "errors": cell.errors,
-                "cut": cell.cut,
-            }
+            fields = asdict(cell)
+            del fields["task"], fields["evidence"]
+            found_cell = {**fields.pop("accuracy"), **fields}
+            accuracy.setdefault(cell.task.value, {})[cell.evidence.value] = found_cell
         suppression: dict[str, dict[str, Any]] = {}
         for found in self.suppressions:
-            values = {name: getattr(found, name).to_dict() for name in _SUPPRESSION}
-            suppression.setdefault(found.system, {})[found.evidence.value] = values
+            suppression.setdefault(found.system, {})[found.evidence.value] = _intervals(found)
         return {
             "schema_version": Document.SCHEMA_VERSION,
             "suite": manifest.suite,
@@ -146,14 +142,7 @@ class ConflictSummary:
                 f"{task.value}_{kind.value}": interval.to_dict()
                 for task, kind, interval in self.differences
             },
-            "preference": {
-                one.evidence.value: {
-                    "follows": one.follows.to_dict(),
-                    "both": one.both.to_dict(),
-                    "neither": one.neither.to_dict(),
-                }
-                for one in self.preferences
-            },
+            "preference": {one.evidence.value: _intervals(one) for one in self.preferences},
             "plausible_preference": self.plausible_preference.to_dict(),
             "suppression": suppression,
             "guard_routes": {
@@ -171,7 +160,8 @@ class ConflictSummary:
         }
 
 
-_SUPPRESSION = ("accuracy", "closed_book", "score", "difference")
+def _intervals(one: Preference | Suppression) -> dict[str, Any]:
+    return {name: value for name, value in asdict(one).items() if isinstance(value, dict)}
 
 
 def summarise_conflict(run: ConflictRun) -> ConflictSummary:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -147,10 +147,6 @@ class AccuracyCell:
     unread: int
     errors: int
     cut: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready; free of NaN."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ from .._parts import MODEL_SYSTEM, DryRun, ModelChoice, SuiteSettings, System, W
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
 from ._answering import (
-    Answerer,
     ModelAnswerer,
     ReplayAnswerer,
     TaskPrompter,
@@ -222,7 +221,7 @@ class ConflictSystem(System):
         return CrossEncoderEntailment(self._given.nli)
 
     @cached_property
-    def answerer(self) -> Answerer:
+    def answerer(self) -> ModelAnswerer | ReplayAnswerer:
         """Makes the rows of the model."""
         if isinstance(self.model, LoggedReplies):
             return ReplayAnswerer(self.model, self.form)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from ....calibration import Interval
 from ....guard.errors import InputError
 from ....guard.files import write_json
+from ....guard.read_models import check_model
 from ...judging import cohens_kappa
-from ...run import Manifest
+from ...run import Manifest, RowError, Stored
 
 _SCHEMA_VERSION = 1
 _RUN_FILE, _KIND = "judge_bias.json", "judge_biases"
@@ -121,7 +122,7 @@ class JudgeBias(BaseModel):
         where = os.fspath(path)
         if value.get("kind") != "judge_bias":
             raise InputError("is no measurement of a judge's bias", where=where, hint=_HINT)
-        return _checked(value, where, _HINT)
+        return check_model(JudgeBias, value, where=where, hint=_HINT)
 
     @staticmethod
     def of_run(folder: str | os.PathLike[str]) -> dict[str, JudgeBias]:
@@ -137,7 +138,7 @@ class JudgeBias(BaseModel):
         judges = value.get("judges")
         if value.get("kind") != _KIND or not isinstance(judges, list):
             raise InputError("holds no measurements of judges", where=str(path), hint=_HINT_OF_RUN)
-        found = [_checked(one, str(path), _HINT_OF_RUN) for one in judges]
+        found = [check_model(JudgeBias, one, where=str(path), hint=_HINT_OF_RUN) for one in judges]
         return {bias.judge: bias for bias in found}
 
     @staticmethod
@@ -158,49 +159,36 @@ class JudgeBias(BaseModel):
         )
 
 
-def _checked(value: object, where: str, hint: str) -> JudgeBias:
-    """Return the artefact in a JSON value.
-
-    Raises:
-        InputError: it is none; `where` and `hint` are said with it.
-    """
-    try:
-        return JudgeBias.model_validate(value)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        name = ".".join(str(part) for part in fault["loc"])
-        raise InputError(f"field {name!r}: {fault['msg']}", where=where, hint=hint) from None
-
-
 def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.0f} %"
 
 
-class Verdict(Protocol):
-    """A case and the judge's verdict, None where there is none."""
+class BiasRow(Stored):
+    """A line of `rows.jsonl`: the verdict on one case.
 
-    @property
-    def key(self) -> str:
-        """Key of the question."""
-        ...
+    Attributes:
+        number: of the case; the numbers of a run are computed in this order.
+        key: of the question.
+        label: whether the reply is right by the context.
+        believed: whether it is what the judge believes.
+        right: the verdict; None exactly where there is an error.
+    """
 
-    @property
-    def label(self) -> bool:
-        """Whether the reply is right by the context."""
-        ...
+    case_id: str
+    number: int = 0
+    key: str = ""
+    label: bool = False
+    believed: bool = False
+    right: bool | None = None
+    error: RowError | None = None
 
     @property
     def conflicting(self) -> bool:
         """Whether a judge that goes by its belief judges wrongly."""
-        ...
-
-    @property
-    def right(self) -> bool | None:
-        """The verdict."""
-        ...
+        return self.label != self.believed
 
 
-def measure_bias(verdicts: Sequence[Verdict], *, judge: str) -> JudgeBias:
+def measure_bias(verdicts: Sequence[BiasRow], *, judge: str) -> JudgeBias:
     """Compute the numbers of a judge's verdicts; cases without one are counted and left out."""
     told = [(v, v.right) for v in verdicts if v.right is not None]
     conflicting = [(case, right) for case, right in told if case.conflicting]
@@ -228,7 +216,7 @@ def measure_bias(verdicts: Sequence[Verdict], *, judge: str) -> JudgeBias:
     )
 
 
-_Told = Sequence[tuple[Verdict, bool]]
+_Told = Sequence[tuple[BiasRow, bool]]
 
 
 def _error_rate(told: _Told) -> Interval:

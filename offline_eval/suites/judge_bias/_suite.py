@@ -21,7 +21,7 @@ from .._parts import ModelChoice, SuiteSettings, System, Work, model_by_name
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
 from ..conflict import BeliefCollector, Believed, ConflictItem
-from ._artefact import JudgeBias, measure_bias
+from ._artefact import BiasRow, JudgeBias, measure_bias
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,6 @@ class BiasCase:
     reply: str
     label: bool
     believed: bool
-
-    @property
-    def conflicting(self) -> bool:
-        """Whether a judge that goes by its belief judges wrongly."""
-        return self.label != self.believed
 
 
 def bias_cases(believed: Sequence[Believed]) -> list[BiasCase]:
@@ -167,31 +162,6 @@ class BiasSettings(SuiteSettings):
     def name(self) -> str:
         """Name of the judge, as the artefact has it."""
         return PREFIX + self.judge.removeprefix(PREFIX)
-
-
-class BiasRow(Stored):
-    """A line of `rows.jsonl`: the verdict on one case.
-
-    Attributes:
-        number: of the case; the numbers of a run are computed in this order.
-        key: of the question.
-        label: whether the reply is right by the context.
-        believed: whether it is what the judge believes.
-        right: the verdict; None exactly where there is an error.
-    """
-
-    case_id: str
-    number: int = 0
-    key: str = ""
-    label: bool = False
-    believed: bool = False
-    right: bool | None = None
-    error: RowError | None = None
-
-    @property
-    def conflicting(self) -> bool:
-        """Whether a judge that goes by its belief judges wrongly."""
-        return self.label != self.believed
 
 
 class BeliefOfJudge(Stored):

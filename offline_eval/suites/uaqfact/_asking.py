@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from ....guard.contracts import Generation, LanguageModel, ScoringLanguageModel
@@ -232,17 +231,8 @@ _MOST_ANSWERS = 10
 _NEEDED = frozenset(("question", "facts", *(f"option_{letter.lower()}" for letter in LETTERS)))
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A prompt with what it is made of.
-
-    Attributes:
-        prompt: as the model gets it.
-        shots: few-shot examples in it: as many as asked for, or as fit the model's window.
-    """
-
-    prompt: str
-    shots: int
+# A prompt as the model gets it, and the examples in it: as many as fit the model's window.
+Asked = tuple[str, int]
 
 
 def embedded_prompts() -> Prompts:
@@ -339,16 +329,16 @@ class Prompter:
         """Task 3: the question after facts, one a line; no examples, as none has facts."""
         prompt = self._prompts.of("facts", item.language)
         lines = "\n".join(f"- {fact}" for fact in facts) or "-"
-        return Asked(prompt.fill(examples="", facts=lines, question=item.question), 0)
+        return prompt.fill(examples="", facts=lines, question=item.question), 0
 
-    def choice(self, item: ChoiceItem) -> Asked:
+    def choice(self, item: ChoiceItem) -> str:
         """Task 2: four options, no examples."""
         options = {
             f"option_{letter.lower()}": option
             for letter, option in zip(LETTERS, item.options, strict=True)
         }
         prompt = self._prompts.of("choice", item.language)
-        return Asked(prompt.fill(question=item.question, **options), 0)
+        return prompt.fill(question=item.question, **options)
 
     def bare_choice(self, item: ChoiceItem) -> str:
         """Task 2 without the options: the question as in task 1, without examples."""
@@ -384,8 +374,8 @@ class Prompter:
         for shots in range(len(examples), 0, -1):
             prompt = fill("".join(examples[:shots]))
             if self._count is None or self._count(prompt) <= self._room:
-                return Asked(prompt, shots)
-        return Asked(fill(""), 0)
+                return prompt, shots
+        return fill(""), 0
 
 
 def clue_facts(item: UaqItem) -> list[str]:
@@ -493,31 +483,10 @@ class FactRetriever:
         facts = self._facts[language]
         queries = self._vectorizers[language].transform([item.question for item in items])
         scores = (queries @ self._matrices[language]).toarray()
-        return [[facts[at] for at in _best(row, self._k)] for row in scores]
-
-
-def _best(scores: NDArray[np.float32], k: int) -> list[int]:
-    """Places of the `k` highest, highest first, equal ones in order."""
-    if k < len(scores):
-        # All that are as high as the last one wanted: which of equals comes first is not
-        # left to the partition.
-        least = np.partition(scores, len(scores) - k)[len(scores) - k]
-        places = np.flatnonzero(scores >= least)
-    else:
-        places = np.arange(len(scores))
-    order = np.argsort(-scores[places], kind="stable")[:k]
-    return [int(at) for at in places[order]]
+        return [[facts[at] for at in np.argsort(-row, kind="stable")[: self._k]] for row in scores]
 
 
 _THINKING = re.compile(r"^\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
-
-
-class Answerer(Protocol):
-    """What gives rows to questions."""
-
-    def answer(self, batch: Sequence[Case]) -> list[UaqRow]:
-        """One row per question of equal form, in order."""
-        ...
 
 
 class ModelAnswerer:
@@ -553,10 +522,10 @@ class ModelAnswerer:
                 self._prompter.with_facts(item, facts)
                 for item, facts in zip(items, self._retrieved(items), strict=True)
             ]
-        found = generate_each(self._lm, [one.prompt for one in asked])
+        found = generate_each(self._lm, [prompt for prompt, _ in asked])
         return [
-            _reply_row(form, item, one.shots, reply)
-            for item, one, reply in zip(items, asked, found, strict=True)
+            _row(form, item, reply, shots)
+            for item, (_, shots), reply in zip(items, asked, found, strict=True)
         ]
 
     def _asked(self, form: str, item: UaqItem) -> Asked:
@@ -572,10 +541,10 @@ class ModelAnswerer:
         return self._retriever.retrieve(items)
 
     def _choose(self, items: Sequence[ChoiceItem]) -> list[UaqRow]:
-        prompts = [self._prompter.choice(item).prompt for item in items]
+        prompts = [self._prompter.choice(item) for item in items]
         if not isinstance(self._lm, ScoringLanguageModel):
             replies = generate_each(self._lm, prompts)
-            return [_letter_row(item, reply) for item, reply in zip(items, replies, strict=True)]
+            return [_row("choice", item, reply) for item, reply in zip(items, replies, strict=True)]
         scoring = self._lm
         if self._choose_by == "text":
             return [self._by_text(scoring, item) for item in items]
@@ -616,13 +585,10 @@ class ReplayAnswerer:
 
     def answer(self, batch: Sequence[Case]) -> list[UaqRow]:
         """One row per question of equal form, in order."""
-        return [self._row(planned) for planned in batch]
-
-    def _row(self, planned: Case) -> UaqRow:
-        found = self._replies.generation(find_reply(self._replies, planned))
-        if isinstance(planned.item, ChoiceItem):
-            return _letter_row(planned.item, found)
-        return _reply_row(planned.form, planned.item, 0, found)
+        return [
+            _row(one.form, one.item, self._replies.generation(find_reply(self._replies, one)))
+            for one in batch
+        ]
 
 
 def chosen_letter(reply: str, item: ChoiceItem) -> str | None:
@@ -647,55 +613,41 @@ def _without_thinking(text: str) -> str:
     return _THINKING.sub("", text, count=1)
 
 
-def _reply_row(
-    form: Any, item: UaqItem, shots: int, reply: list[Generation] | KnowgateError
-) -> UaqRow:
-    row: dict[str, Any] = {
-        "row_id": row_id(MODEL_SYSTEM, form, item.key),
-        "system": MODEL_SYSTEM,
-        "form": form,
-        "key": item.key,
-        "language": item.language,
-        "type": item.type,
-        "kind": item.kind,
-        "shots": shots,
-    }
-    if isinstance(reply, KnowgateError):
-        return UaqRow(**row, error=_error(reply))
-    return UaqRow(**row, response=first_paragraph(reply[0].text))
-
-
-def _letter_row(item: ChoiceItem, reply: list[Generation] | KnowgateError) -> UaqRow:
-    if isinstance(reply, KnowgateError):
-        return UaqRow(**_choice_fields(item), error=_error(reply))
-    letter = chosen_letter(reply[0].text, item)
+def case_row(form: Form, item: UaqItem | ChoiceItem, **fields: Any) -> UaqRow:
+    """Make the row of the model alone for a question in a form."""
     return UaqRow(
-        **_choice_fields(item), response=reply[0].text, letter=letter, right=_is_right(item, letter)
+        row_id=row_id(MODEL_SYSTEM, form, item.key),
+        system=MODEL_SYSTEM,
+        form=form,
+        key=item.key,
+        language=item.language,
+        type=item.type,
+        kind=item.kind if isinstance(item, UaqItem) else None,
+        **fields,
+    )
+
+
+def _row(
+    form: Form, item: UaqItem | ChoiceItem, reply: list[Generation] | KnowgateError, shots: int = 0
+) -> UaqRow:
+    """Read a reply: its first paragraph, or the letter that it chooses."""
+    if isinstance(reply, KnowgateError):
+        return case_row(form, item, shots=shots, error=RowError.of(reply))
+    if isinstance(item, UaqItem):
+        return case_row(form, item, shots=shots, response=first_paragraph(reply[0].text))
+    letter = chosen_letter(reply[0].text, item)
+    return case_row(
+        form, item, response=reply[0].text, letter=letter, right=_is_right(item, letter)
     )
 
 
 def _scored_row(item: ChoiceItem, best: int | KnowgateError) -> UaqRow:
     if isinstance(best, KnowgateError):
-        return UaqRow(**_choice_fields(item), error=_error(best))
+        return case_row("choice", item, error=RowError.of(best))
     letter = LETTERS[best]
-    return UaqRow(**_choice_fields(item), letter=letter, right=_is_right(item, letter))
+    return case_row("choice", item, letter=letter, right=_is_right(item, letter))
 
 
 def _is_right(item: ChoiceItem, letter: str | None) -> bool:
     # Where the right text is offered twice, either letter names it.
     return letter is not None and item.options[LETTERS.index(letter)] == item.target
-
-
-def _choice_fields(item: ChoiceItem) -> dict[str, Any]:
-    return {
-        "row_id": row_id(MODEL_SYSTEM, "choice", item.key),
-        "system": MODEL_SYSTEM,
-        "form": "choice",
-        "key": item.key,
-        "language": item.language,
-        "type": item.type,
-    }
-
-
-def _error(error: KnowgateError) -> dict[str, str]:
-    return {"type": type(error).__name__, "detail": str(error)}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...._version import __version__
@@ -75,7 +75,7 @@ class UaqSummary:
         manifest = self.run.manifest
         aliases: dict[str, Any] = {}
         if self.whole:
-            first = self.whole[0].metrics.to_dict()
+            first = asdict(self.whole[0].metrics)
             # What gates ask for by short names: the model as it is, in its first form.
             aliases = {name: first[name] for name in first if name != "questions"}
         elif self.choices:
@@ -92,7 +92,7 @@ class UaqSummary:
             "failures": dict(self.failures),
             **aliases,
             "lines": [line.to_dict() for line in (*self.strict, *self.published)],
-            "task2": [line.to_dict() for line in self.choices],
+            "task2": [asdict(line) for line in self.choices],
             "quirks": list(manifest.quirks),
             "settings": manifest.settings,
             "inputs": [file.model_dump() for file in manifest.inputs],

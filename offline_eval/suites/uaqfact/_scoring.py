@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -75,18 +75,6 @@ class RefusalMetrics:
     accuracy: Interval
     kpr: Interval = field(default_factory=Interval)
     krr: Interval = field(default_factory=Interval)
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready; free of NaN."""
-        return {
-            "questions": self.questions,
-            "r_ua": self.r_ua.to_dict(),
-            "r_ab": self.r_ab.to_dict(),
-            "r_delta": self.r_delta.to_dict(),
-            "accuracy": self.accuracy.to_dict(),
-            "kpr": self.kpr.to_dict(),
-            "krr": self.krr.to_dict(),
-        }
 
 
 def krr_value(r_delta: float, kpr: float) -> float | None:
@@ -295,15 +283,8 @@ class ScoreLine:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
-        return {
-            "system": self.system,
-            "form": self.form,
-            "rule": self.rule,
-            "language": self.language,
-            "type": self.type,
-            "errors": self.errors,
-            **self.metrics.to_dict(),
-        }
+        line = asdict(self)
+        return {**line, **line.pop("metrics")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,17 +304,6 @@ class ChoiceLine:
     kpr: Interval
     unread: int
     errors: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready; free of NaN."""
-        return {
-            "language": self.language,
-            "type": self.type,
-            "accuracy": self.accuracy.to_dict(),
-            "kpr": self.kpr.to_dict(),
-            "unread": self.unread,
-            "errors": self.errors,
-        }
 
 
 def score_run(run: UaqRun, *, rule: RuleName = "strict") -> list[ScoreLine]:

@@ -21,7 +21,6 @@ from ._asking import (
     QUESTIONS,
     SUITE,
     TASK3_FORMS,
-    Answerer,
     Case,
     FactRetriever,
     Form,
@@ -32,6 +31,7 @@ from ._asking import (
     UaqManifest,
     UaqRow,
     batches,
+    case_row,
     clue_facts,
     embedded_prompts,
     limited,
@@ -162,7 +162,7 @@ class UaqSystem(System):
         return None if self._facts is None else FactRetriever(self.data.items, self._facts)
 
     @cached_property
-    def answerer(self) -> Answerer:
+    def answerer(self) -> ModelAnswerer | ReplayAnswerer:
         """Makes the rows of the model."""
         if isinstance(self.model, LoggedReplies):
             return ReplayAnswerer(self.model)
@@ -245,17 +245,9 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
 
     def failed(self, case: Case, system: System, error: Exception) -> UaqRow:
         """Make the row of a question without a reply."""
-        item = case.item
-        return UaqRow(
-            row_id=self.row_id(case, system.name),
-            system=system.name,
-            form=case.form,
-            key=item.key,
-            language=item.language,
-            type=item.type,
-            kind=item.kind if isinstance(item, UaqItem) else None,
-            error=RowError.of(error),
-        )
+        row = case_row(case.form, case.item, error=RowError.of(error))
+        own = {"row_id": self.row_id(case, system.name), "system": system.name}
+        return row.model_copy(update=own)
 
     def manifest(
         self, settings: UaqSettings, cases: Sequence[Case], systems: Sequence[System]

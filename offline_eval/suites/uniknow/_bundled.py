@@ -8,13 +8,14 @@ very prompt that it is evaluated with. `facts.toml` says where the questions com
 from __future__ import annotations
 
 import tomllib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 from ....guard.contracts import TextEmbedder
 from ...run import OnProgress
@@ -41,28 +42,55 @@ class Stated:
     answers: tuple[str, ...]
 
 
-class ContextSource(Protocol):
-    """Makes the passages of one data set; each method may raise `CannotBuildError`."""
+class ContextSource(ABC):
+    """Makes the passages of one data set; each method may raise `CannotBuildError`.
 
+    Args:
+        nearest: ranks passages for the questions that are asked; None if nothing is retrieved.
+        seed: of random choices.
+
+    Attributes:
+        unit: what passages are called in reasons.
+    """
+
+    unit: ClassVar[str]
+
+    def __init__(self, nearest: NearestPassages | None, seed: int) -> None:
+        self._nearest, self._seed = nearest, seed
+
+    @abstractmethod
     def original(self, question: Question) -> Stated:
         """Return a passage that holds a gold answer."""
-        ...
 
+    @abstractmethod
     def conflicting(self, question: Question) -> Stated:
         """Return the same passage with another plausible answer, and without a gold one."""
-        ...
 
+    @abstractmethod
     def untrue(self, question: Question) -> Stated:
         """Return the same passage with an implausible false answer."""
-        ...
 
+    @abstractmethod
     def random(self, question: Question, count: int) -> list[str]:
         """Return different random passages without a gold answer."""
-        ...
 
     def retrieved(self, question: Question, count: int) -> list[str]:
         """Return the highest-ranked passages without a gold answer, best first."""
-        ...
+        if self._nearest is None:
+            raise CannotBuildError("no retriever was set up")
+        ranked = self._nearest.ranked(question.question)
+        return first_without_answer(question, ranked, count, of=self.unit)
+
+
+def _nearest(
+    texts: Sequence[str],
+    questions: Sequence[Question],
+    encoder: TextEmbedder | None,
+    on_progress: OnProgress | None,
+) -> NearestPassages | None:
+    if encoder is None:
+        return None
+    return NearestPassages(texts, [one.question for one in questions], encoder, on_progress)
 
 
 def first_without_answer(
@@ -134,7 +162,7 @@ def microworld_prompts() -> PromptSet:
     )
 
 
-class MicroworldContexts:
+class MicroworldContexts(ContextSource):
     """Build contexts from the world's own documents.
 
     Args:
@@ -145,6 +173,8 @@ class MicroworldContexts:
         on_progress: called while texts are encoded.
     """
 
+    unit = "documents"
+
     def __init__(
         self,
         world: World,
@@ -154,15 +184,9 @@ class MicroworldContexts:
         seed: int,
         on_progress: OnProgress | None = None,
     ) -> None:
-        self._world, self._seed = world, seed
-        self._nearest: NearestPassages | None = None
-        if encoder is not None:
-            self._nearest = NearestPassages(
-                [document.text for document in world.documents],
-                [question.question for question in questions],
-                encoder,
-                on_progress,
-            )
+        texts = [document.text for document in world.documents]
+        super().__init__(_nearest(texts, questions, encoder, on_progress), seed)
+        self._world = world
 
     def original(self, question: Question) -> Stated:
         """Return the document about the fact's subject."""
@@ -189,13 +213,6 @@ class MicroworldContexts:
         if len(found) < count:
             raise CannotBuildError("too few documents leave out the subject and the answer")
         return list(found)
-
-    def retrieved(self, question: Question, count: int) -> list[str]:
-        """Return the nearest documents that do not hold the answer."""
-        if self._nearest is None:
-            raise CannotBuildError("no retriever was set up")
-        ranked = self._nearest.ranked(question.question)
-        return first_without_answer(question, ranked, count, of="documents")
 
     def _contradicted(self, question: Question, *, plausible: bool) -> Stated:
         fact = fact_of(self._world, question)
@@ -334,7 +351,7 @@ def fact_prompts() -> PromptSet:
     )
 
 
-class FactContexts:
+class FactContexts(ContextSource):
     """Build contexts from the passages of the list.
 
     Args:
@@ -344,6 +361,8 @@ class FactContexts:
         on_progress: called while texts are encoded.
     """
 
+    unit = "passages of the list"
+
     def __init__(
         self,
         questions: Sequence[Question],
@@ -352,12 +371,8 @@ class FactContexts:
         seed: int,
         on_progress: OnProgress | None = None,
     ) -> None:
-        self._seed = seed
         self._group_of = {fact.text: fact.group for fact in listed_facts().values()}
-        self._nearest: NearestPassages | None = None
-        if encoder is not None:
-            asked = [question.question for question in questions]
-            self._nearest = NearestPassages(list(self._group_of), asked, encoder, on_progress)
+        super().__init__(_nearest(list(self._group_of), questions, encoder, on_progress), seed)
 
     def original(self, question: Question) -> Stated:
         """Return the passage that states the fact."""
@@ -381,14 +396,7 @@ class FactContexts:
         """Return passages about other subjects, without the answer."""
         texts = [text for text, group in self._group_of.items() if group != question.group]
         Random(f"uniknow/random/{self._seed}/{question.id}").shuffle(texts)  # noqa: S311
-        return first_without_answer(question, texts, count, of="passages of the list")
-
-    def retrieved(self, question: Question, count: int) -> list[str]:
-        """Return the nearest passages that do not hold the answer."""
-        if self._nearest is None:
-            raise CannotBuildError("no retriever was set up")
-        ranked = self._nearest.ranked(question.question)
-        return first_without_answer(question, ranked, count, of="passages of the list")
+        return first_without_answer(question, texts, count, of=self.unit)
 
     def _contradicted(self, question: Question, others: Sequence[str]) -> Stated:
         fact = listed_facts()[question.id]

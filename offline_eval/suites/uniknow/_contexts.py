@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol, runtime_checkable
 
 from ....guard.contracts import LanguageModel, PartialGenerationsError, TextEmbedder
 from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError, LanguageModelError
 from ....guard.text import clean_text
-from ...run import OnProgress, Progress
+from ...run import OnProgress, Progress, Stored
+from .._prompts import WindowedModel
 from ._alternatives import (
     NUMERIC_KINDS,
     Alternative,
@@ -129,7 +129,7 @@ def alternative_from_reply(stated: StatedAnswer, reply: str) -> Alternative | No
     return Alternative(text, (text,), number)
 
 
-class TextContexts:
+class TextContexts(ContextSource):
     """Build contexts from the questions' own sources.
 
     Args:
@@ -141,6 +141,8 @@ class TextContexts:
         on_progress: called while texts are encoded and alternatives written.
     """
 
+    unit = "passages of the data set"
+
     def __init__(
         self,
         questions: Sequence[Question],
@@ -151,7 +153,6 @@ class TextContexts:
         words: int = WINDOW_WORDS,
         on_progress: OnProgress | None = None,
     ) -> None:
-        self._seed = seed
         weights = WordWeights(text for question in questions for text in question.sources)
         self._stated: dict[str, StatedAnswer] = {}
         for question in questions:
@@ -162,13 +163,14 @@ class TextContexts:
                 self._stated[question.id] = stated_answer(question, window)
         stated = list(self._stated.values())
         self._group_of = {one.window: one.question.group for one in reversed(stated)}
-        self._nearest = NearestPassages(
+        nearest = NearestPassages(
             [one.window for one in stated],
             [*(question.question for question in questions), *(one.text for one in stated)],
             encoder,
             on_progress,
         )
-        self._alternatives = Alternatives(stated, self._nearest, seed=seed)
+        super().__init__(nearest, seed)
+        self._alternatives = Alternatives(stated, nearest, seed=seed)
         self._edited: dict[str, Alternative | str] | None = None
         if editor is not None:
             self._edited = edited_alternatives(editor, stated, seed=seed, on_progress=on_progress)
@@ -205,15 +207,10 @@ class TextContexts:
 
     def random(self, question: Question, count: int) -> list[str]:
         """Return windows of other questions, of other groups as far as there are any."""
-        order = list(self._nearest.passages)
+        order = list(dict.fromkeys(one.window for one in self._stated.values()))
         Random(f"uniknow/random/{self._seed}/{question.id}").shuffle(order)  # noqa: S311
         order.sort(key=lambda text: self._group_of[text] == question.group)
-        return first_without_answer(question, order, count, of="passages of the data set")
-
-    def retrieved(self, question: Question, count: int) -> list[str]:
-        """Return the nearest windows that do not hold the answer."""
-        ranked = self._nearest.ranked(question.question)
-        return first_without_answer(question, ranked, count, of="passages of the data set")
+        return first_without_answer(question, order, count, of=self.unit)
 
     def _of(self, question: Question) -> StatedAnswer:
         if question.id not in self._stated:
@@ -234,8 +231,7 @@ _MARGIN = 0.9
 _SAMPLED_SOURCES = 200
 
 
-@dataclass(frozen=True, slots=True)
-class ContextProblem:
+class ContextProblem(Stored):
     """A kind of context that could not be built for a question.
 
     Attributes:
@@ -345,7 +341,8 @@ def build_contexts(
             try:
                 found[kind] = builder.build(question, kind)
             except CannotBuildError as error:
-                built.problems.append(ContextProblem(question.id, kind, str(error)))
+                problem = ContextProblem(question_id=question.id, kind=kind, reason=str(error))
+                built.problems.append(problem)
         if on_progress is not None:
             on_progress(Progress("building contexts", number, len(dataset.questions)))
     return built
@@ -425,20 +422,6 @@ class _Builder:
             raise CannotBuildError("too few passages without the answer")
         Random(f"uniknow/order/{self._seed}/{question.id}").shuffle(passages)  # noqa: S311
         return passages
-
-
-@runtime_checkable
-class WindowedModel(Protocol):
-    """A model that tells its context window and how many tokens a text has."""
-
-    @property
-    def context_window(self) -> int | None:
-        """Tokens that prompt and answer may have together; None if not stated."""
-        ...
-
-    def token_ids(self, text: str) -> list[int]:
-        """Return the token ids of bare text."""
-        ...
 
 
 def fitting_size(

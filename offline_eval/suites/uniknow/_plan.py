@@ -42,7 +42,7 @@ from ._cases import (
     UniKnowRow,
     UniKnowSignal,
 )
-from ._contexts import ContextSet, build_contexts
+from ._contexts import ContextProblem, ContextSet, build_contexts
 from ._knowledge import KnowledgeStore, Sampling, estimate_knowledge
 from ._methods import TrainedMethod, TrainedVariant, preference_examples, training_examples
 from ._questions import read_dataset
@@ -54,14 +54,6 @@ _SIDES = (Knowledge.KNOWN, Knowledge.UNKNOWN)
 _EVALUATION_PER_SIDE = 400
 _EVALUATION_SHARE = 0.75
 _TRAINING_PER_SIDE = 250
-
-
-class StoredProblem(Stored):
-    """A context that could not be built."""
-
-    question_id: str
-    kind: ContextKind
-    reason: str
 
 
 class PlanFile(Stored):
@@ -82,7 +74,7 @@ class PlanFile(Stored):
     rows: Annotated[int, Field(ge=0)] = 0
     grouped: bool
     knowledge: dict[str, Annotated[int, Field(ge=0)]]
-    problems: tuple[StoredProblem, ...] = ()
+    problems: tuple[ContextProblem, ...] = ()
     left_out: dict[str, str] = Field(default_factory=dict)
 
 
@@ -202,10 +194,7 @@ def make_plan(
         evaluation_cases=len(evaluation),
         grouped=split.grouped,
         knowledge={side.value: sides[side] for side in Knowledge},
-        problems=tuple(
-            StoredProblem(question_id=one.question_id, kind=one.kind, reason=one.reason)
-            for one in contexts.problems
-        ),
+        problems=tuple(contexts.problems),
     )
     return Plan((*training, *evaluation), file)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ....calibration import Interval
 from ...report import Colour, Plot
 from ._metrics import MethodMetrics, Outcome
-from ._summary import SITUATIONS, Family, method_name, plain
+from ._summary import SITUATIONS, Family, plain, shown_method
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,7 +104,7 @@ def outcome_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
 def rely_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
     """Plot accuracy against reliability; None where neither is known."""
     points = [
-        (label, method_name(name).family, found.overall["acc"].value, found.overall["rely"].value)
+        (label, shown_method(name)[0], found.overall["acc"].value, found.overall["rely"].value)
         for (name, found), label in zip(methods.items(), _labels(methods), strict=True)
     ]
     known = [
@@ -228,7 +228,7 @@ def _labels(methods: Mapping[str, MethodMetrics]) -> list[str]:
 
 
 def _dot(axes: Axes, interval: Interval, line: int, method: str) -> None:
-    mark, colour = _MARKS[method_name(method).family]
+    mark, colour = _MARKS[shown_method(method)[0]]
     Plot.draw_interval(axes, interval, line, marker=mark, colour=colour)
 
 

@@ -417,7 +417,7 @@ def _merged_questions(asked: Iterable[_Asked], name: str) -> tuple[Question, ...
     )
 
 
-def _free_id(number: int, taken: set[str | None]) -> str:
+def _free_id(number: int, taken: set[str]) -> str:
     name = f"q{number}"
     while name in taken:
         name += "'"

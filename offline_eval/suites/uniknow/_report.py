@@ -8,7 +8,7 @@ The same run folder gives the same bytes, wherever it is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -66,7 +66,7 @@ from ._summary import (
     UniKnowSummary,
     contexts_of,
     in_order,
-    method_name,
+    shown_method,
     variant_of,
 )
 
@@ -479,7 +479,7 @@ def _against_trained(summary: UniKnowSummary) -> str:
     compared: list[tuple[float, PairedDifference, Interval]] = []
     for found in summary.differences:
         rely = found.metrics["rely"]
-        trained = method_name(found.base).family is Family.TRAINED
+        trained = shown_method(found.base)[0] is Family.TRAINED
         if found.method == "guard_naive" and trained and rely.value is not None:
             compared.append((rely.value, found, rely))
     if not compared:
@@ -497,107 +497,64 @@ def _against_trained(summary: UniKnowSummary) -> str:
 
 def warnings(summary: UniKnowSummary) -> list[str]:
     """Write what a reader must know before trusting the numbers; often nothing."""
-    return [
-        line
-        for line in (
-            _unfinished(summary),
-            _failed(summary),
-            _shut(summary),
-            _uneven(summary),
-            _empty(summary),
-            _few(summary),
-            _grouped(summary),
-            _not_built(summary),
+    lines = [*_of_the_run(summary), *_of_the_cases(summary)]
+    if summary.groups < summary.questions:
+        lines.append(
+            f"{counted(summary.questions, 'question')} come from "
+            f"{counted(summary.groups, 'document or subject', 'documents or subjects')}. Questions "
+            "on one of them tend to have the same outcome, and the intervals take each for "
+            "independent, so they are somewhat too narrow."
         )
-        if line
-    ]
+    if summary.problems:
+        kinds = ", ".join(f"{name}: {count}" for name, count in sorted(summary.problems.items()))
+        lines.append(f"Some contexts could not be built, and their cases are missing ({kinds}).")
+    return lines
 
 
-def _unfinished(summary: UniKnowSummary) -> str:
+def _of_the_run(summary: UniKnowSummary) -> Iterator[str]:
     rows, planned = len(summary.run.rows), summary.run.plan.rows
-    if rows >= planned:
-        return ""
-    return (
-        f"The run is incomplete: {rows} of {planned} replies are there. Start the same "
-        "'knowgate eval uniknow' again to complete it."
-    )
+    if rows < planned:
+        yield (
+            f"The run is incomplete: {rows} of {planned} replies are there. Start the same "
+            "'knowgate eval uniknow' again to complete it."
+        )
+    if failed := sum(sum(types.values()) for types in summary.failures.values()):
+        yield (
+            f"{counted(failed, 'reply', 'replies')} of {rows} ended in an error and "
+            "count in no rate, because a failed call is no answer. They are listed below."
+        )
+    if summary.promise is not None and not summary.promise.certified:
+        yield (
+            "The guards abstain from everything, as nothing was certified. "
+            f"{summary.promise.statement}"
+        )
 
 
-def _shut(summary: UniKnowSummary) -> str:
-    if summary.promise is None or summary.promise.certified:
-        return ""
-    return (
-        f"The guards abstain from everything, as nothing was certified. {summary.promise.statement}"
-    )
-
-
-def _failed(summary: UniKnowSummary) -> str:
-    failed = sum(sum(types.values()) for types in summary.failures.values())
-    if not failed:
-        return ""
-    return (
-        f"{counted(failed, 'reply', 'replies')} of {len(summary.run.rows)} ended in an error and "
-        "count in no rate, because a failed call is no answer. They are listed below."
-    )
-
-
-def _uneven(summary: UniKnowSummary) -> str:
-    rows = Counter(row.method for row in summary.run.rows)
-    counts = {rows[name] for name in summary.main}
-    if len(counts) < 2:
-        return ""
-    return (
-        f"The methods were asked different numbers of cases ({min(counts)} to "
-        f"{max(counts)}): compare them by the differences, which rest on common cases alone."
-    )
-
-
-def _empty(summary: UniKnowSummary) -> str:
-    empty = [
-        situation.title
-        for situation in SITUATIONS
-        if all(not found.scenarios[situation.name].cases for found in summary.main.values())
-    ]
-    if not empty:
-        return ""
-    names = ", ".join(f"“{name}”" for name in empty)
-    return (
-        f"No case of this run falls under {names}: that column is empty, and with it the mean "
-        "of the four."
-    )
-
-
-def _few(summary: UniKnowSummary) -> str:
-    fewest = [
-        found.scenarios[situation.name].questions
-        for found in summary.main.values()
-        for situation in SITUATIONS
-        if found.scenarios[situation.name].questions
-    ]
-    if not fewest or min(fewest) >= _FEW:
-        return ""
-    return (
-        f"One of the situations rests on {counted(min(fewest), 'question')} only: consider the "
-        "width of the intervals before comparing two methods."
-    )
-
-
-def _grouped(summary: UniKnowSummary) -> str:
-    if summary.groups >= summary.questions:
-        return ""
-    return (
-        f"{counted(summary.questions, 'question')} come from "
-        f"{counted(summary.groups, 'document or subject', 'documents or subjects')}. Questions "
-        "on one of them tend to have the same outcome, and the intervals take each for "
-        "independent, so they are somewhat too narrow."
-    )
-
-
-def _not_built(summary: UniKnowSummary) -> str:
-    if not summary.problems:
-        return ""
-    kinds = ", ".join(f"{name}: {count}" for name, count in sorted(summary.problems.items()))
-    return f"Some contexts could not be built, and their cases are missing ({kinds})."
+def _of_the_cases(summary: UniKnowSummary) -> Iterator[str]:
+    asked = Counter(row.method for row in summary.run.rows)
+    counts = {asked[name] for name in summary.main}
+    if len(counts) > 1:
+        yield (
+            f"The methods were asked different numbers of cases ({min(counts)} to "
+            f"{max(counts)}): compare them by the differences, which rest on common cases alone."
+        )
+    found = {
+        one.title: [method.scenarios[one.name] for method in summary.main.values()]
+        for one in SITUATIONS
+    }
+    empty = [title for title, rates in found.items() if all(not rate.cases for rate in rates)]
+    if empty:
+        names = ", ".join(f"“{title}”" for title in empty)
+        yield (
+            f"No case of this run falls under {names}: that column is empty, and with it the mean "
+            "of the four."
+        )
+    sizes = [rate.questions for rates in found.values() for rate in rates if rate.questions]
+    if sizes and min(sizes) < _FEW:
+        yield (
+            f"One of the situations rests on {counted(min(sizes), 'question')} only: consider the "
+            "width of the intervals before comparing two methods."
+        )
 
 
 _TESTED = (
@@ -716,7 +673,7 @@ def _tested(summary: UniKnowSummary) -> Section:
 
 
 def _methods(methods: Mapping[str, MethodMetrics]) -> Section | None:
-    meanings = tuple((name, meaning) for name in methods if (meaning := method_name(name).meaning))
+    meanings = tuple((name, meaning) for name in methods if (meaning := shown_method(name)[1]))
     return Section("The methods", (Prose(meanings, bullets=True),)) if meanings else None
 
 

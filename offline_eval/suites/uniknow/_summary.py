@@ -39,21 +39,6 @@ class Family(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class MethodName:
-    """A method as it is shown.
-
-    Attributes:
-        name: as in the rows.
-        family: what it changes.
-        meaning: what it does, in one line.
-    """
-
-    name: str
-    family: Family
-    meaning: str
-
-
-@dataclass(frozen=True, slots=True)
 class Situation:
     """A knowledge scenario as it is shown.
 
@@ -103,53 +88,36 @@ SITUATIONS = (
     ),
 )
 
-METHODS = (
-    MethodName("naive", Family.PROMPT, "The context in the prompt, the reply as it comes."),
-    MethodName(
-        "prompting",
+# By name, in the order in which they are shown: what a method changes, and what it does.
+METHODS = {
+    "naive": (Family.PROMPT, "The context in the prompt, the reply as it comes."),
+    "prompting": (
         Family.PROMPT,
         "The prompt allows “unknown” when neither the context nor the model knows.",
     ),
-    MethodName(
-        "cad",
+    "cad": (
         Family.DECODING,
         "Context-aware decoding: words that the context makes likelier are favoured.",
     ),
-    MethodName(
-        "coiecd",
-        Family.DECODING,
-        "As cad, word by word as far as the context surprises the model.",
-    ),
-    MethodName("coiecd_prompt", Family.DECODING, "coiecd with the prompts that allow “unknown”."),
-    MethodName("retrobust", Family.TRAINED, "Fine-tuned on right and on irrelevant contexts."),
-    MethodName(
-        "kaft",
-        Family.TRAINED,
-        "Fine-tuned on right, conflicting and irrelevant contexts.",
-    ),
-    MethodName(
-        "lm_uniknow",
+    "coiecd": (Family.DECODING, "As cad, word by word as far as the context surprises the model."),
+    "coiecd_prompt": (Family.DECODING, "coiecd with the prompts that allow “unknown”."),
+    "retrobust": (Family.TRAINED, "Fine-tuned on right and on irrelevant contexts."),
+    "kaft": (Family.TRAINED, "Fine-tuned on right, conflicting and irrelevant contexts."),
+    "lm_uniknow": (
         Family.TRAINED,
         "Fine-tuned on all four situations; replies “unknown” where neither knows.",
     ),
-    MethodName(
-        "dpo",
+    "dpo": (
         Family.TRAINED,
         "Fine-tuned to prefer the wanted reply of each situation over the others.",
     ),
-    MethodName(
-        "guard_naive",
+    "guard_naive": (
         Family.GUARD,
         "The guard of knowgate chooses context, memory or abstention; replies as naive.",
     ),
-    MethodName(
-        "guard_coiecd",
-        Family.GUARD,
-        "The same guard; replies from the context as coiecd.",
-    ),
-)
-_BY_NAME = {method.name: method for method in METHODS}
-_ORDER = {method.name: position for position, method in enumerate(METHODS)}
+    "guard_coiecd": (Family.GUARD, "The same guard; replies from the context as coiecd."),
+}
+_ORDER = {name: position for position, name in enumerate(METHODS)}
 
 KIND_TITLES = {
     ContextKind.ORIGINAL: ("Right context", "The context states the gold answer."),
@@ -208,14 +176,13 @@ def variant_of(method: str) -> tuple[str, str] | None:
     return (base, variant) if sign and base and variant else None
 
 
-def method_name(name: str) -> MethodName:
-    """Look up how a method is shown; the family of an unknown one is `other`."""
-    if (found := _BY_NAME.get(name)) is not None:
-        return found
-    variant = variant_of(name)
-    if variant is not None and variant[0] in _BY_NAME:
-        return MethodName(name, _BY_NAME[variant[0]].family, f"{variant[0]}, {variant[1]}.")
-    return MethodName(name, Family.OTHER, "")
+def shown_method(name: str) -> tuple[Family, str]:
+    """Return the family of a method, `other` if it is not known, and what it does."""
+    base, variant = variant_of(name) or (name, "")
+    if base not in METHODS:
+        return Family.OTHER, ""
+    family, meaning = METHODS[base]
+    return family, f"{base}, {variant}." if variant else meaning
 
 
 def in_order(names: Iterable[str]) -> list[str]:

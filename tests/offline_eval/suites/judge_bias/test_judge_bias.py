@@ -85,7 +85,7 @@ def test_each_question_has_two_conflicts_and_two_controls() -> None:
         (False, True),
         (True, False),
     ]
-    assert [case.conflicting for case in found] == [False, False, True, True]
+    assert [case.label != case.believed for case in found] == [False, False, True, True]
     assert found[3].context == "Bo runs town 0."
     assert found[3].reply == "Bo"
 
@@ -186,7 +186,7 @@ def test_a_run_keeps_what_is_known_of_its_judges(tmp_path: Path) -> None:
 
 
 def test_missing_verdicts_are_counted_and_left_out() -> None:
-    some = [verdict(case, None if case.conflicting else case.label) for case in cases(3)]
+    some = [verdict(case, None if case.label != case.believed else case.label) for case in cases(3)]
     found = measure_bias(some, judge="j")
     assert (found.cases, found.no_verdict) == (6, 6)
     assert found.follows_belief.value is None

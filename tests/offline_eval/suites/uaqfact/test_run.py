@@ -23,7 +23,6 @@ from knowgate.offline_eval.suites.uaqfact._asking import (
     FactRetriever,
     Prompts,
     UaqRow,
-    _best,
     clue_facts,
     read_replies,
 )
@@ -247,11 +246,6 @@ def test_facts_are_found_in_batches_as_one_by_one(shared_data: Path) -> None:
         bool(set(facts) & set(clue_facts(item))) for item, facts in zip(some, together, strict=True)
     )
     assert found > 0.8 * len(some)
-
-
-def test_of_equal_facts_the_first_comes_first() -> None:
-    assert _best(np.array([0.5, 0.1, 0.5, 0.5], dtype=np.float32), 2) == [0, 2]
-    assert _best(np.array([0.1, 0.5], dtype=np.float32), 5) == [1, 0]
 
 
 def test_a_run_within_the_data_folder_goes_on(folder: Path) -> None:
