@@ -18,6 +18,7 @@ from collections.abc import (
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
@@ -44,6 +45,7 @@ from ._table import Table, UnstorableRowError
 
 _LEAST_WINDOW = 64
 _WINDOW_ROUNDS = 4
+_SPENT = ("input_tokens", "output_tokens", "calls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ class Tally:
         self._stage = stage
         self._total, self._already, self._clock = total, already, clock
         self._stored = self._failed = 0
-        self._spent: dict[str, int] = {}
+        self._spent: dict[str, int | None] = dict.fromkeys(_SPENT)
         self._began = self._clock()
         self._ends: deque[float] = deque(
             [self._began], maxlen=max(_LEAST_WINDOW, _WINDOW_ROUNDS * at_once) + 1
@@ -140,10 +142,10 @@ class Tally:
         """Count a row that is on disk."""
         self._stored += 1
         self._failed += failed
-        for name in ("input_tokens", "output_tokens", "calls"):
-            number = row.get(name) if isinstance(row, Mapping) else getattr(row, name, None)
+        for name in _SPENT:
+            number = _value(row, name)
             if isinstance(number, int):
-                self._spent[name] = self._spent.get(name, 0) + number
+                self._spent[name] = (self._spent[name] or 0) + number
         self._ends.append(self._clock())
 
     def progress(self) -> Progress:
@@ -157,9 +159,7 @@ class Tally:
             failed=self._failed,
             seconds=now - self._began,
             eta_seconds=self._eta(self._total - done, now),
-            input_tokens=self._spent.get("input_tokens"),
-            output_tokens=self._spent.get("output_tokens"),
-            calls=self._spent.get("calls"),
+            **self._spent,
         )
 
     def totals(self) -> RunTotals:
@@ -170,9 +170,7 @@ class Tally:
             stored=self._stored,
             failed=self._failed,
             seconds=self._clock() - self._began,
-            input_tokens=self._spent.get("input_tokens"),
-            output_tokens=self._spent.get("output_tokens"),
-            calls=self._spent.get("calls"),
+            **self._spent,
         )
 
     def _eta(self, left: int, now: float) -> float | None:
@@ -425,12 +423,12 @@ class Calls(Generic[Item]):
         already = len(everything) - len(todo)
         most = self.limits.max_concurrency
         tally = Tally(len(everything), already, most, stage=self.stage)
-        asker = _Asker(call, self.failed, table, self.limits)
+        rate = RateLimit(self.limits.rate)
         queue = iter(todo)
 
         async def ask_next() -> None:
             for name, item in queue:
-                row, no_answer = await asker.stored(name, item)
+                row, no_answer = await self._stored(name, item, partial(call, item), table, rate)
                 tally.add(row, failed=no_answer)
                 if self.on_progress is not None:
                     self.on_progress(tally.progress())
@@ -442,6 +440,36 @@ class Calls(Generic[Item]):
         except BaseExceptionGroup as several:
             raise next(_leaves(several)) from None
         return tally.totals()
+
+    async def _stored(
+        self,
+        name: str,
+        item: Item,
+        call: Callable[[], Awaitable[Row]],
+        table: Table[Any],
+        rate: RateLimit,
+    ) -> tuple[Row, bool]:
+        """Store the row of an item, or of its failure; return it, and whether it failed."""
+        failure: Exception | None = None
+        try:
+            row = await self.limits.attempt(call, rate)
+        except self.limits.stop_on:
+            raise
+        except Exception as error:  # noqa: BLE001 - becomes a row
+            failure = error
+        if failure is None:
+            try:
+                stored = _submitted(name, row, table)
+            except UnstorableRowError as error:
+                failure = error
+        if failure is not None:
+            row = self.failed(item, failure)
+            try:
+                stored = _submitted(name, row, table)
+            except UnstorableRowError as refusal:
+                raise ValueError("`failed` made a row that cannot be stored") from refusal
+        await asyncio.wrap_future(stored)
+        return row, failure is not None
 
     def run_sync(
         self, items: Iterable[Item], call: Callable[[Item], Awaitable[Row]], table: Table[Any]
@@ -456,50 +484,13 @@ class Calls(Generic[Item]):
         return run_interruptibly(self.run(items, call, table))
 
 
-class _Asker(Generic[Item]):
-    """Asks one item: attempts, its row or the row of its failure, the table."""
-
-    def __init__(
-        self,
-        call: Callable[[Item], Awaitable[Row]],
-        failed: Callable[[Item, Exception], Row],
-        table: Table[Any],
-        limits: CallLimits,
-    ) -> None:
-        self._call, self._failed, self._table = call, failed, table
-        self._limits, self._rate = limits, RateLimit(limits.rate)
-
-    async def stored(self, name: str, item: Item) -> tuple[Row, bool]:
-        """Store the item's row; return it, and whether it states a failure."""
-        try:
-            row = await self._limits.attempt(lambda: self._call(item), self._rate)
-        except self._limits.stop_on:
-            raise
-        except Exception as error:  # noqa: BLE001 - becomes a row
-            return await self._store_failure(name, item, error), True
-        try:
-            stored = self._submitted(name, row)
-        except UnstorableRowError as error:
-            return await self._store_failure(name, item, error), True
-        await asyncio.wrap_future(stored)
-        return row, False
-
-    async def _store_failure(self, name: str, item: Item, error: Exception) -> Row:
-        row = self._failed(item, error)
-        try:
-            stored = self._submitted(name, row)
-        except UnstorableRowError as refusal:
-            raise ValueError("`failed` made a row that cannot be stored") from refusal
-        await asyncio.wrap_future(stored)
-        return row
-
-    def _submitted(self, name: str, row: Row) -> Future[None]:
-        if not isinstance(row, Mapping | BaseModel) or _value(row, self._table.key) != name:
-            raise UnstorableRowError(
-                f"the call made no row whose {self._table.key!r} is that of its item",
-                where=f"row {name[:80]!r}",
-            )
-        return self._table.submit(row)
+def _submitted(name: str, row: Row, table: Table[Any]) -> Future[None]:
+    if not isinstance(row, Mapping | BaseModel) or _value(row, table.key) != name:
+        raise UnstorableRowError(
+            f"the call made no row whose {table.key!r} is that of its item",
+            where=f"row {name[:80]!r}",
+        )
+    return table.submit(row)
 
 
 def _value(row: Row, name: str) -> Any:

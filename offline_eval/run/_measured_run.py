@@ -277,6 +277,10 @@ class MeasuredRun:
         return {**own, **{name: passage.text for name, passage in self.passages.items()}}
 
 
+def _misfit(what: str, where: str, hint: str = _RUN_AGAIN) -> InputError:
+    return InputError(what, where=where, hint=hint)
+
+
 def _read_manifest(root: Path) -> MeasuredManifest:
     path = str(root / "manifest.json")
     value = Manifest.read_raw(root)
@@ -337,25 +341,19 @@ def _read_rows(root: Path, questions: Mapping[str, Question]) -> tuple[MeasuredR
     rows: dict[tuple[str, CaseKind], MeasuredRow] = {}
     for where, row in Table(root, _ROWS, writable=False).places():
         if row.question_id not in questions:
-            raise InputError(
+            raise _misfit(
                 f"question_id {row.question_id!r} is not in questions.jsonl: rows and questions "
                 "do not belong together",
-                where=where,
-                hint=_RUN_AGAIN,
+                where,
             )
         own = questions[row.question_id].own_passage
         if row.kind.leaves_out and own in row.retrieved:
-            raise InputError(
-                f"passage {own!r} was retrieved although it was left out",
-                where=where,
-                hint=_RUN_AGAIN,
-            )
+            raise _misfit(f"passage {own!r} was retrieved although it was left out", where)
         if (row.question_id, row.kind) in rows:
-            raise InputError(
+            raise _misfit(
                 f"case {row.case_id!r}: a second {row.kind} case of one question: rows and "
                 "questions do not belong together",
-                where=where,
-                hint=_RUN_AGAIN,
+                where,
             )
         rows[row.question_id, row.kind] = row
     return tuple(rows.values())
@@ -384,11 +382,7 @@ def _require_complete(
     if set(found) < set(expected):
         raise _not_finished(root, manifest, len(found))
     if found != expected:
-        raise InputError(
-            "rows and questions do not belong together",
-            where=str(root / "rows.jsonl"),
-            hint=_RUN_AGAIN,
-        )
+        raise _misfit("rows and questions do not belong together", str(root / "rows.jsonl"))
     # Of a question whose every case failed, nobody may know the source.
     measured = {row.question_id for row in rows if row.error is None} - alone.keys()
     for question in questions.values():
@@ -413,11 +407,11 @@ def _read_calibration(
     policy = Policy.parse(file.policy, where=where)
     policy.require_scorer(manifest.settings.scorer)
     if policy.aggregator != manifest.settings.aggregator:
-        raise InputError(
+        raise _misfit(
             f"the policy aggregates by {policy.aggregator!r}, "
             f"the run by {manifest.settings.aggregator!r}",
-            where=where,
-            hint=_CALIBRATE_AGAIN,
+            where,
+            _CALIBRATE_AGAIN,
         )
     fitted, held_out = frozenset(file.calibration_questions), frozenset(file.test_questions)
     thresholds = {name: fold.threshold for fold in file.folds for name in fold.questions}
@@ -426,10 +420,10 @@ def _read_calibration(
             f"question {stray[0]!r} is not part of this run", where=where, hint=_CALIBRATE_AGAIN
         )
     if both := sorted(fitted & held_out):
-        raise InputError(
+        raise _misfit(
             f"question {both[0]!r} is a calibration and a test question at once",
-            where=where,
-            hint=_CALIBRATE_AGAIN,
+            where,
+            _CALIBRATE_AGAIN,
         )
     return RunCalibration(policy, file.risk, fitted, held_out, thresholds, file.given_policy)
 

@@ -284,7 +284,8 @@ class ScoreLine:
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
         line = asdict(self)
-        return {**line, **line.pop("metrics")}
+        metrics = line.pop("metrics")
+        return {**line, **metrics}
 
 
 @dataclass(frozen=True, slots=True)
