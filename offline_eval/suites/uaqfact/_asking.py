@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -22,7 +21,7 @@ from ...judging import MultipleChoice
 from ...run import Manifest, RowError, Stored, each_or_error, generate_each
 from ...systems import LogEntry, LoggedReplies
 from .._parts import MODEL_SYSTEM
-from .._prompts import WindowedModel
+from .._prompts import PromptSet, WindowedModel
 
 SUITE = "uaqfact"
 # Folder within a run's: the questions that it asked.
@@ -241,29 +240,15 @@ def embedded_prompts() -> Prompts:
         return Prompts(folder)
 
 
-class Prompts:
-    """The suite's prompts, each replaceable by a file of the same name.
+class Prompts(PromptSet):
+    """The suite's prompts, each replaceable by a file of the same name, such as `answer_en.txt`.
 
     Args:
-        folder: with the user's own files, such as `answer_en.txt`; what is missing there is
-            taken from the bundled ones.
-
-    Raises:
-        InputError: the folder is none, or holds a text file of no such name, or a file
-            has slots that are not filled, or lacks one that the question needs.
+        folder: with the user's own files; see `PromptSet`.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
-        if folder is not None and not Path(folder).is_dir():
-            raise InputError("is no folder", where=os.fspath(folder), hint="name one with prompts")
-        if folder is not None:
-            _refuse_strangers(Path(folder))
-        self._prompts = {name: _prompt(name, folder) for name in _names()}
-
-    @property
-    def sha256(self) -> dict[str, str]:
-        """Name → hash, for manifests."""
-        return {name: prompt.sha256 for name, prompt in sorted(self._prompts.items())}
+        super().__init__(f"{__package__}.prompts", folder, needed=_NEEDED, only_known=True)
 
     def of(self, name: str, language: str) -> Prompt:
         """The prompt in a language; one without prompts of its own gets the English ones."""
@@ -397,43 +382,6 @@ def _target(example: UaqItem) -> str:
 
 def _between(language: str) -> str:
     return "、" if language == "zh" else ", "
-
-
-def _names() -> list[str]:
-    folder = resources.files(f"{__package__}.prompts")
-    return sorted(file.name[:-4] for file in folder.iterdir() if file.name.endswith(".txt"))
-
-
-def _refuse_strangers(folder: Path) -> None:
-    known = _names()
-    for path in sorted(folder.glob("*.txt")):
-        if path.stem not in known:
-            raise InputError(
-                "no prompt is called that", where=str(path), hint=f"one of: {', '.join(known)}"
-            )
-
-
-def _prompt(name: str, folder: str | os.PathLike[str] | None) -> Prompt:
-    text = resources.files(f"{__package__}.prompts").joinpath(f"{name}.txt").read_text("utf-8")
-    bundled = Prompt(name, text.rstrip("\n"))
-    if folder is None or not Path(folder, f"{name}.txt").exists():
-        return bundled
-    own = Prompt.load(Path(folder, f"{name}.txt"))
-    lacking = sorted((bundled.slots - own.slots) & _NEEDED)
-    if lacking:
-        raise InputError(
-            f"the prompt lacks the slots {', '.join(lacking)}",
-            where=str(Path(folder, f"{name}.txt")),
-            hint="write {" + lacking[0] + "} where it is to stand",
-        )
-    strangers = sorted(own.slots - bundled.slots)
-    if strangers:
-        raise InputError(
-            f"the prompt has slots that are not filled: {', '.join(strangers)}",
-            where=str(Path(folder, f"{name}.txt")),
-            hint=f"slots that are filled: {', '.join(sorted(bundled.slots))}",
-        )
-    return own
 
 
 # Questions compared at one time: 64 × 12,000 scores are 6 MB.
