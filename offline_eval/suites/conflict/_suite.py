@@ -135,17 +135,11 @@ class ConflictParts:
 
     Attributes:
         data: questions.
-        prompts: texts.
-        editor: writes passages that the data do not have.
         judges: of the passages; the first one also reads free answers.
-        entailment: whether a passage's answer follows from it.
     """
 
     data: ConflictSet | None = None
-    prompts: PromptSet | None = None
-    editor: LanguageModel | None = None
     judges: tuple[PassageJudge, ...] | None = None
-    entailment: EntailmentModel | None = None
 
 
 class ConflictCases(tuple[ConflictItem | Case, ...]):
@@ -196,14 +190,12 @@ class ConflictSystem(System):
     @cached_property
     def prompts(self) -> PromptSet:
         """The texts."""
-        return self._parts.prompts or conflict_prompts(self._given.prompts)
+        return conflict_prompts(self._given.prompts)
 
     @cached_property
     def editor(self) -> LanguageModel | None:
         """What writes passages that the data do not have."""
-        if self._parts.editor is not None or self._given.editor is None:
-            return self._parts.editor
-        return _writer(self._given.editor)
+        return None if self._given.editor is None else _writer(self._given.editor)
 
     @cached_property
     def judges(self) -> tuple[PassageJudge, ...]:
@@ -216,9 +208,7 @@ class ConflictSystem(System):
     @cached_property
     def entailment(self) -> EntailmentModel | None:
         """Whether a passage's answer follows from it; None for words alone."""
-        if self._parts.entailment is not None or self._given.nli is None:
-            return self._parts.entailment
-        return CrossEncoderEntailment(self._given.nli)
+        return None if self._given.nli is None else CrossEncoderEntailment(self._given.nli)
 
     @cached_property
     def answerer(self) -> ModelAnswerer | ReplayAnswerer:

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from ....guard.contracts import LanguageModel, PartialGenerationsError, TextEmbedder
+from ....guard.contracts import LanguageModel, TextEmbedder
 from ....guard.engine import BiEncoderScorer
-from ....guard.errors import InputError, LanguageModelError
-from ....guard.text import clean_text
+from ....guard.errors import InputError
 from ...run import OnProgress, Progress, Stored
 from .._prompts import WindowedModel
 from ._alternatives import (
-    NUMERIC_KINDS,
     Alternative,
     Alternatives,
-    AnswerKind,
     StatedAnswer,
-    answer_shape,
-    is_another,
     replace_answer,
     stated_answer,
 )
@@ -34,99 +28,8 @@ from ._bundled import (
     Stated,
     first_without_answer,
 )
-from ._cases import PAPER_KINDS, Context, ContextKind, Dataset, Question, prompt_text
-from ._matching import NUMBER
+from ._cases import PAPER_KINDS, Context, ContextKind, Dataset, Question
 from ._windows import WINDOW_WORDS, NearestPassages, WordWeights, best_window
-
-_BATCH = 16
-_SAMPLES = 3
-_LABEL = re.compile(r"^\s*(?:wrong answer|answer|alternative)\s*[:：]\s*", re.IGNORECASE)
-_NAMES = (AnswerKind.PERSON, AnswerKind.PLACE, AnswerKind.ORGANISATION, AnswerKind.NAME)
-
-
-def edited_alternatives(
-    editor: LanguageModel,
-    stated: Sequence[StatedAnswer],
-    *,
-    seed: int,
-    on_progress: OnProgress | None = None,
-) -> dict[str, Alternative | str]:
-    """Ask an editor for a wrong answer in the place of each right one.
-
-    Greedily first; if that reply cannot be used, three more are sampled.
-
-    Args:
-        editor: any language model that follows instructions.
-        stated: the right answers in their contexts.
-        seed: of the samples.
-        on_progress: called with the number of answers asked for.
-
-    Returns:
-        Question id → alternative, or the reason why there is none.
-    """
-    found: dict[str, Alternative | str] = {}
-    for temperature, n in ((0.0, 1), (1.0, _SAMPLES)):
-        open_ = [one for one in stated if not isinstance(found.get(one.question.id), Alternative)]
-        for start in range(0, len(open_), _BATCH):
-            batch = open_[start : start + _BATCH]
-            replies = _ask(editor, batch, n, temperature, seed)
-            for one, reply in zip(batch, replies, strict=True):
-                found[one.question.id] = (
-                    reply if isinstance(reply, str) else _first_accepted(one, reply)
-                )
-            if on_progress is not None and n == 1:
-                on_progress(Progress("writing wrong answers", start + len(batch), len(open_)))
-    return found
-
-
-def _ask(
-    editor: LanguageModel, batch: Sequence[StatedAnswer], n: int, temperature: float, seed: int
-) -> list[list[str] | str]:
-    """Return the replies for each, or the reason why there are none."""
-    template = prompt_text("conflicting_answer")
-    prompts = [
-        template.format(context=one.window, question=one.question.question, answer=one.text)
-        for one in batch
-    ]
-    try:
-        rows = editor.generate(prompts, n=n, temperature=temperature, seed=seed)
-        return [[generation.text for generation in row] for row in rows]
-    except PartialGenerationsError as error:
-        return [
-            [generation.text for generation in row] or f"the editor failed ({type(why).__name__})"
-            for row, why in zip(error.generations, error.errors, strict=True)
-        ]
-    except LanguageModelError as error:
-        return [f"the editor failed ({type(error).__name__})"] * len(batch)
-
-
-def _first_accepted(stated: StatedAnswer, replies: Sequence[str]) -> Alternative | str:
-    for reply in replies:
-        alternative = alternative_from_reply(stated, reply)
-        if alternative is not None and _exchange(stated, alternative) is not None:
-            return alternative
-    return "no reply of the editor can take the answer's place"
-
-
-def alternative_from_reply(stated: StatedAnswer, reply: str) -> Alternative | None:
-    """Return the answer that a reply proposes; None if it is not another one of the same kind."""
-    lines = [line.strip() for line in clean_text(reply).splitlines() if line.strip()]
-    text = _LABEL.sub("", lines[0]).strip().strip("\"'“”‘’") if lines else ""
-    if text.endswith(".") and not stated.text.endswith("."):
-        text = text[:-1]
-    if not text or len(text.split()) > len(stated.text.split()) + 3:
-        return None
-    kind = answer_shape(stated.question.question, text).kind
-    same = kind is stated.shape.kind or (kind in _NAMES and stated.shape.kind in _NAMES)
-    if not same or not is_another(stated, text):
-        return None
-    number = None
-    if kind in NUMERIC_KINDS:
-        new = NUMBER.findall(text)
-        # With the same words around the number every spelling of the answer can take it.
-        if len(new) == 1 and NUMBER.sub("#", text) == NUMBER.sub("#", stated.text):
-            number = new[0]
-    return Alternative(text, (text,), number)
 
 
 class TextContexts(ContextSource):
@@ -135,7 +38,6 @@ class TextContexts(ContextSource):
     Args:
         questions: of one data set.
         encoder: retrieves passages and compares questions.
-        editor: writes wrong answers; without one, other answers of the data set are used.
         seed: of all random choices.
         words: length of a window.
         on_progress: called while texts are encoded and alternatives written.
@@ -148,7 +50,6 @@ class TextContexts(ContextSource):
         questions: Sequence[Question],
         encoder: TextEmbedder,
         *,
-        editor: LanguageModel | None = None,
         seed: int = 0,
         words: int = WINDOW_WORDS,
         on_progress: OnProgress | None = None,
@@ -171,9 +72,6 @@ class TextContexts(ContextSource):
         )
         super().__init__(nearest, seed)
         self._alternatives = Alternatives(stated, nearest, seed=seed)
-        self._edited: dict[str, Alternative | str] | None = None
-        if editor is not None:
-            self._edited = edited_alternatives(editor, stated, seed=seed, on_progress=on_progress)
 
     def original(self, question: Question) -> Stated:
         """Return the window that best supports the answer."""
@@ -182,11 +80,6 @@ class TextContexts(ContextSource):
     def conflicting(self, question: Question) -> Stated:
         """Return the same window with another answer of the same sort."""
         stated = self._of(question)
-        if self._edited is not None:
-            edited = self._edited[question.id]
-            if isinstance(edited, str):
-                raise CannotBuildError(edited)
-            return Stated(_exchange(stated, edited) or "", edited.answers)
         proposed = self._alternatives.plausible(stated)
         if not proposed:
             raise CannotBuildError("no other answer of the data set is of the same sort and form")
@@ -287,7 +180,6 @@ def build_contexts(
     dataset: Dataset,
     *,
     encoder: TextEmbedder | None = None,
-    editor: LanguageModel | None = None,
     kinds: Sequence[ContextKind] = PAPER_KINDS,
     size: ContextSize | None = None,
     seed: int = 0,
@@ -296,11 +188,8 @@ def build_contexts(
     """Build contexts of every kind asked for, for every question of `dataset`.
 
     Args:
-        dataset: the microworld has its own documents and contradictions, and does not use
-            `editor`.
+        dataset: the microworld has its own documents and contradictions.
         encoder: retrieves misleading passages; the embedded bi-encoder by default.
-        editor: writes the wrong answer of a conflicting context; without one it is another
-            answer of the data set.
         kinds: what to build.
         size: words and passages.
         seed: picks random passages, wrong answers and places; the same seed gives the same
@@ -327,7 +216,6 @@ def build_contexts(
         source = TextContexts(
             dataset.questions,
             encoder,
-            editor=editor,
             seed=seed,
             words=size.words,
             on_progress=on_progress,

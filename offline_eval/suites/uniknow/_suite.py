@@ -392,7 +392,6 @@ class Parts:
         estimator: of the guards; by default the cascade for a model with weights, sampled
             consistency for others.
         encoder: retrieves misleading passages; by default the embedded bi-encoder.
-        editor: writes conflicting answers; by default another answer of the data set is used.
         training: of trained methods; by default what suits the model.
         preference_training: of `dpo`; by default what suits the model.
     """
@@ -400,7 +399,6 @@ class Parts:
     scorer: RelevanceScorer | None = None
     estimator: ConfidenceEstimator | None = None
     encoder: TextEmbedder | None = None
-    editor: LanguageModel | None = None
     training: ScenarioTrainingSettings | None = None
     preference_training: ScenarioTrainingSettings | None = None
 
@@ -520,7 +518,6 @@ class Stages:
         contexts = build_contexts(
             dataset,
             encoder=self.parts.encoder,
-            editor=self.parts.editor,
             kinds=settings.kinds,
             size=size,
             seed=settings.seed,
@@ -749,8 +746,6 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         if "dpo" in chosen.names:
             stored["preference_training"] = asdict(parts.preference_training_of(lm, settings))
         stored["seed"] = settings.seed
-        if parts.editor is not None:
-            stored["editor"] = parts.editor.fingerprint
         stored["prompts_sha256"] = {
             name: Prompt(name, text).sha256
             for name, text in sorted(asdict(methods.prompts).items())

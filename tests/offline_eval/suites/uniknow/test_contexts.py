@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.guard import InputError, LanguageModelError
-from knowgate.guard.testing import ScriptedLanguageModel
+from knowgate.guard import InputError
 from knowgate.offline_eval.suites.uniknow import ContextKind
 from knowgate.offline_eval.suites.uniknow._bundled import fact_of
 from knowgate.offline_eval.suites.uniknow._cases import Dataset, Knowledge
@@ -141,34 +140,6 @@ def test_what_cannot_be_built_is_a_problem_and_no_crash(tmp_path: Path) -> None:
     assert reasons["missing", ContextKind.ORIGINAL] == "no source holds an answer"
     built_kinds = sum(map(len, built.contexts.values()))
     assert len(built.problems) == 3 * len(ALL) - built_kinds
-
-
-def test_an_editor_writes_the_alternative(towers: Dataset) -> None:
-    editor = ScriptedLanguageModel(
-        {"Who built the tower of Rome?": "Wrong answer: Zoe Marble.\nBecause."}, default="Bo Green"
-    )
-
-    built = build_contexts(
-        towers, encoder=BagOfWords(), editor=editor, kinds=[ContextKind.CONFLICTING]
-    )
-
-    context = built.contexts[towers.questions[0].id][ContextKind.CONFLICTING]
-    assert context.answers == ("Zoe Marble",)
-    assert context.text == "The tower of Rome was built in 1801 by Zoe Marble. It is tall."
-    # A person is no year: the default reply does not pass there.
-    reasons = {p.question_id: p.reason for p in built.problems}
-    assert reasons[towers.questions[2].id] == "no reply of the editor can take the answer's place"
-
-
-def test_an_editor_that_fails_is_a_problem_of_each_question(towers: Dataset) -> None:
-    editor = ScriptedLanguageModel(error=LanguageModelError("down"))
-
-    built = build_contexts(
-        towers, encoder=BagOfWords(), editor=editor, kinds=[ContextKind.CONFLICTING]
-    )
-
-    assert {p.reason for p in built.problems} == {"the editor failed (LanguageModelError)"}
-    assert len(built.problems) == len(towers.questions)
 
 
 def _true_knowledge(dataset: Dataset) -> dict[str, Knowledge]:
