@@ -42,9 +42,7 @@ from knowgate.offline_eval.data.graph import (
     load_graph,
 )
 from knowgate.offline_eval.suites import System, read_suite_run, run_suite
-from knowgate.offline_eval.suites.uaqfact._answering import FactRetriever
-from knowgate.offline_eval.suites.uaqfact._plan import Form
-from knowgate.offline_eval.suites.uaqfact._prompting import clue_facts
+from knowgate.offline_eval.suites.uaqfact._asking import FactRetriever, Form, clue_facts
 from knowgate.offline_eval.suites.uaqfact._suite import UAQFACT, UaqSystem
 from knowgate.offline_eval.testbed import World, default_world
 

@@ -6,13 +6,21 @@ Calls(key, failed, limits).run(…) ─► one row per item, within CallLimits
 
 from __future__ import annotations
 
-from ._calls import Calls
+from ._calls import (
+    CallLimits,
+    Calls,
+    OnProgress,
+    OnStep,
+    Progress,
+    RayPool,
+    RunTotals,
+    Tally,
+    each_or_error,
+    generate_each,
+)
 from ._event_loop import run_interruptibly
-from ._generation import each_or_error, generate_each
-from ._limits import CallLimits
 from ._manifest import InputFile, Manifest, Stored
-from ._measured_run import MeasuredRun
-from ._progress import OnProgress, OnStep, Progress, RunTotals, Tally
+from ._measured_run import MeasuredRun, Review
 from ._questions import (
     CaseKind,
     FoundBy,
@@ -23,18 +31,17 @@ from ._questions import (
     RowError,
     SourceRow,
 )
-from ._ray_calls import RayPool
 from ._replies import (
     Judgement,
+    RepliesAsked,
     RepliesManifest,
+    RepliesRun,
     ReplyCase,
     ReplyContext,
     ReplyRow,
     ReplySystem,
     StoredPassage,
 )
-from ._reply_run import RepliesAsked, RepliesRun
-from ._reviews import Review
 from ._run import Run
 from ._table import SharedLog, Table, TableSpec
 

@@ -15,7 +15,7 @@ from ..._version import __version__
 from ...guard.errors import InputError
 from ...guard.files import file_sha256, read_json
 from ...guard.read_models import check_model
-from ._rows import cleaned
+from ...guard.text import clean_text
 
 # The scores of a probe are compared with a tolerance, by the suite that measured them.
 _NOT_COMPARED = frozenset({"chained", "created_by", "probed_scorer"})
@@ -283,3 +283,18 @@ def _difference(name: str, found: Any, wanted: Any) -> str:
         inner = sorted(k for k in found.keys() | wanted.keys() if found.get(k) != wanted.get(k))
         return f"{name}.{inner[0]}"
     return name
+
+
+def cleaned(value: Any) -> Any:
+    """Return a JSON value with lone surrogates replaced in all of its texts.
+
+    Raises:
+        RecursionError: it is nested too deeply.
+    """
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, list):
+        return [cleaned(item) for item in value]
+    if isinstance(value, dict):
+        return {clean_text(key): cleaned(item) for key, item in value.items()}
+    return value

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AwareDatetime, Field
 
 from ...guard.errors import InputError
 from ...guard.files import read_bytes
 from ...guard.policy import Policy
-from ._manifest import Manifest
+from ._manifest import Manifest, Stored
 from ._questions import (
     CalibrationFile,
     CaseKind,
+    Identifier,
     MeasuredManifest,
     MeasuredRow,
     Question,
@@ -23,8 +28,95 @@ from ._questions import (
     SourceRow,
 )
 from ._replies import StoredPassage
-from ._reviews import Review, reviewable
-from ._table import Table, TableSpec
+from ._table import SharedLog, Table, TableSpec
+
+_HINT = "correct or remove the line, the others stay as they are"
+
+
+class Review(Stored):
+    """A line of `reviews.jsonl`: what a person says of a left-out case; its last line counts.
+
+    Attributes:
+        verdict: None takes the earlier ones back.
+        at: when, with its zone.
+        passage: id of the retrieved passage that answers, where one was named.
+        note: of the reviewer.
+        LONGEST_NOTE: in characters.
+    """
+
+    class Verdict(StrEnum):
+        """Whether the passages that are left answer the question."""
+
+        ANSWERED = "answered"
+        NOT_ANSWERED = "not_answered"
+        UNSURE = "unsure"
+
+    LONGEST_NOTE: ClassVar = 5000
+
+    case_id: Identifier
+    verdict: Verdict | None
+    at: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
+    passage: str | None = None
+    note: Annotated[str, Field(max_length=5000)] = ""
+
+    @property
+    def answered(self) -> bool:
+        """Whether the case is no leak, because a passage that is left answers its question."""
+        return self.verdict is self.Verdict.ANSWERED
+
+    @staticmethod
+    def log(folder: str | os.PathLike[str]) -> SharedLog[Review]:
+        """Return the reviews of a run, appended line by line; several processes may write."""
+        return SharedLog(Path(folder) / "reviews.jsonl", Review, hint=_HINT)
+
+    def require_of(self, cases: Mapping[str, MeasuredRow], where: str) -> None:
+        """Reject a review of anything but a left-out case of a run.
+
+        Args:
+            cases: of the run, by id; see `MeasuredRun.reviewable`.
+            where: file and line.
+
+        Raises:
+            InputError: there is no such case, or its passage was not retrieved for it.
+        """
+        row = cases.get(self.case_id)
+        if row is None:
+            raise InputError(
+                f"case {self.case_id[:80]!r} is no left-out case of this run",
+                where=where,
+                hint="its ids end in /left_out; the table belongs to one run",
+            )
+        if self.passage is not None and self.passage not in row.retrieved:
+            raise InputError(
+                f"passage {self.passage[:80]!r} was not retrieved for case {self.case_id[:80]!r}",
+                where=where,
+                hint="name one of its passages, or none",
+            )
+
+    @classmethod
+    def read(
+        cls, folder: str | os.PathLike[str], cases: Mapping[str, MeasuredRow]
+    ) -> dict[str, Review]:
+        """Return the last review of each case, by case id, without those that were taken back.
+
+        Args:
+            folder: of the run.
+            cases: as for `require_of`.
+
+        Raises:
+            InputError: a line is damaged, or about no left-out case of the run (with the line).
+        """
+        found: dict[str, Review] = {}
+        for where, review in cls.log(folder).places():
+            review.require_of(cases, where)
+            found[review.case_id] = review
+        return {name: review for name, review in found.items() if review.verdict is not None}
+
+
+def reviewable(rows: Iterable[MeasuredRow]) -> dict[str, MeasuredRow]:
+    """Return the cases that can be reviewed, by id: measured, with the source left out."""
+    return {row.case_id: row for row in rows if row.kind is CaseKind.LEFT_OUT and row.error is None}
+
 
 _RUN_AGAIN = "run `knowgate measure` again into another folder"
 _CONTINUE = "start the same `knowgate measure` again to continue it"
@@ -185,6 +277,10 @@ class MeasuredRun:
         return {**own, **{name: passage.text for name, passage in self.passages.items()}}
 
 
+def _misfit(what: str, where: str, hint: str = _RUN_AGAIN) -> InputError:
+    return InputError(what, where=where, hint=hint)
+
+
 def _read_manifest(root: Path) -> MeasuredManifest:
     path = str(root / "manifest.json")
     value = Manifest.read_raw(root)
@@ -245,25 +341,19 @@ def _read_rows(root: Path, questions: Mapping[str, Question]) -> tuple[MeasuredR
     rows: dict[tuple[str, CaseKind], MeasuredRow] = {}
     for where, row in Table(root, _ROWS, writable=False).places():
         if row.question_id not in questions:
-            raise InputError(
+            raise _misfit(
                 f"question_id {row.question_id!r} is not in questions.jsonl: rows and questions "
                 "do not belong together",
-                where=where,
-                hint=_RUN_AGAIN,
+                where,
             )
         own = questions[row.question_id].own_passage
         if row.kind.leaves_out and own in row.retrieved:
-            raise InputError(
-                f"passage {own!r} was retrieved although it was left out",
-                where=where,
-                hint=_RUN_AGAIN,
-            )
+            raise _misfit(f"passage {own!r} was retrieved although it was left out", where)
         if (row.question_id, row.kind) in rows:
-            raise InputError(
+            raise _misfit(
                 f"case {row.case_id!r}: a second {row.kind} case of one question: rows and "
                 "questions do not belong together",
-                where=where,
-                hint=_RUN_AGAIN,
+                where,
             )
         rows[row.question_id, row.kind] = row
     return tuple(rows.values())
@@ -292,11 +382,7 @@ def _require_complete(
     if set(found) < set(expected):
         raise _not_finished(root, manifest, len(found))
     if found != expected:
-        raise InputError(
-            "rows and questions do not belong together",
-            where=str(root / "rows.jsonl"),
-            hint=_RUN_AGAIN,
-        )
+        raise _misfit("rows and questions do not belong together", str(root / "rows.jsonl"))
     # Of a question whose every case failed, nobody may know the source.
     measured = {row.question_id for row in rows if row.error is None} - alone.keys()
     for question in questions.values():
@@ -321,11 +407,11 @@ def _read_calibration(
     policy = Policy.parse(file.policy, where=where)
     policy.require_scorer(manifest.settings.scorer)
     if policy.aggregator != manifest.settings.aggregator:
-        raise InputError(
+        raise _misfit(
             f"the policy aggregates by {policy.aggregator!r}, "
             f"the run by {manifest.settings.aggregator!r}",
-            where=where,
-            hint=_CALIBRATE_AGAIN,
+            where,
+            _CALIBRATE_AGAIN,
         )
     fitted, held_out = frozenset(file.calibration_questions), frozenset(file.test_questions)
     thresholds = {name: fold.threshold for fold in file.folds for name in fold.questions}
@@ -334,10 +420,10 @@ def _read_calibration(
             f"question {stray[0]!r} is not part of this run", where=where, hint=_CALIBRATE_AGAIN
         )
     if both := sorted(fitted & held_out):
-        raise InputError(
+        raise _misfit(
             f"question {both[0]!r} is a calibration and a test question at once",
-            where=where,
-            hint=_CALIBRATE_AGAIN,
+            where,
+            _CALIBRATE_AGAIN,
         )
     return RunCalibration(policy, file.risk, fitted, held_out, thresholds, file.given_policy)
 

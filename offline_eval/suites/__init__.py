@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ._driver import plan_suite, read_suite_run, run_suite
+from ._driver import plan_suite, read_suite_run, run_suite, write_report
 from ._parts import (
     DryRun,
     ModelChoice,
@@ -15,7 +15,6 @@ from ._parts import (
     questions_tuned_on,
 )
 from ._registry import find_suite, register, suite_names
-from ._reporting import write_report
 from .base import Suite, SuiteRun
 
 __all__ = [

@@ -18,15 +18,21 @@ class PromptSet:
         package: that holds the bundled files.
         folder: with the user's own files, such as `ck.txt`; what is missing there is taken
             from the bundled ones. Further `belief_*.txt` are further variants.
+        needed: slots without which a model is not asked what it is measured by.
+        only_known: refuse text files that are no prompt of the package.
 
     Raises:
-        InputError: the folder is none, or a file has other slots than the bundled one.
+        InputError: the folder is none, a file has other slots than the bundled one or lacks one
+            that is needed, or is no prompt.
     """
 
     def __init__(
         self,
         package: str,
         folder: str | os.PathLike[str] | None = None,
+        *,
+        needed: frozenset[str] = frozenset(),
+        only_known: bool = False,
     ) -> None:
         if folder is not None and not Path(folder).is_dir():
             raise InputError("is no folder", where=os.fspath(folder), hint="name one with prompts")
@@ -40,9 +46,13 @@ class PromptSet:
             model = self._prompts.get(path.stem)
             if model is None and path.stem.startswith("belief_"):
                 model = variants
-            if model is None:
-                continue  # a file of the user's that has nothing to do with this
-            self._prompts[path.stem] = _own(path, model)
+            if model is not None:
+                self._prompts[path.stem] = _own(path, model, needed)
+            elif only_known:
+                names = ", ".join(sorted(self._prompts))
+                raise InputError(
+                    "no prompt is called that", where=str(path), hint=f"one of: {names}"
+                )
 
     def __getitem__(self, name: str) -> Prompt:
         """The prompt of that name; KeyError without one."""
@@ -61,8 +71,15 @@ class PromptSet:
         return {name: prompt.sha256 for name, prompt in sorted(self._prompts.items())}
 
 
-def _own(path: Path, bundled: Prompt) -> Prompt:
+def _own(path: Path, bundled: Prompt, needed: frozenset[str]) -> Prompt:
     own = Prompt.load(path)
+    lacking = sorted((bundled.slots - own.slots) & needed)
+    if lacking:
+        raise InputError(
+            f"the prompt lacks the slots {', '.join(lacking)}",
+            where=str(path),
+            hint="write {" + lacking[0] + "} where it is to stand",
+        )
     strangers = sorted(own.slots - bundled.slots)
     if strangers:
         raise InputError(

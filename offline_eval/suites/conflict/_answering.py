@@ -1,47 +1,252 @@
-"""Putting tasks to a model, batch by batch; a failure costs one row."""
+"""Options in balanced places, prompts that fit, and replies of a model or a log, batch by batch."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from random import Random
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ....guard.contracts import Generation, LanguageModel, ScoringLanguageModel
-from ....guard.errors import KnowgateError, LanguageModelError
+from ....guard.errors import InputError, KnowgateError, LanguageModelError
+from ....guard.matching import canonical_answer
 from ...judging import MultipleChoice
 from ...run import RowError, each_or_error, generate_each
-from ...systems import LoggedReplies
+from ...systems import LogEntry, LoggedReplies
 from .._prompts import PromptSet, WindowedModel
-from ._instances import fitted
-from ._items import EvidenceKind, Task
-from ._plan import Planned, right_roles
+from ._evidence import Believed, PassageJudge
+from ._items import CONFLICTS, Candidate, EvidenceKind, Task
 from ._rows import (
     CLOSED_BOOK,
     REMOVES,
     AnswerForm,
+    Case,
     ConflictRow,
+    EvidenceRow,
     Instance,
     Option,
+    Role,
+    Shown,
+    answering_sentences,
     answers_named,
     names_answer,
+    right_roles,
     sentences_of,
 )
-from ._validation import PassageJudge
+
+_HINT = (
+    'each line needs "response", and "row_id" (`model/CK/HPC/<key>`) or "key" with "task" and '
+    '"evidence"'
+)
+
+
+def read_replies(path: str | os.PathLike[str]) -> LoggedReplies:
+    """Read logged replies, which then take the place of a model; their keys are row ids.
+
+    Args:
+        path: JSON lines with `response`, and either `row_id` as in `rows.jsonl` or `key`,
+            `task` and `evidence` (none for `closed_book` and `guard_removes`), with `system`
+            where it is not `model`.
+
+    Raises:
+        InputError: a line is broken, or answers a question again in other words.
+    """
+    return LoggedReplies(path, _entry, hint=_HINT)
+
+
+def _entry(line: Mapping[str, Any]) -> LogEntry:
+    row_id, key, task = line.get("row_id"), line.get("key"), line.get("task")
+    if not isinstance(row_id, str):
+        if not isinstance(key, str) or not isinstance(task, str):
+            raise InputError("is not a logged reply")
+        row_id = f"{line.get('system', 'model')}/{task}/{line.get('evidence') or '-'}/{key}"
+    return LogEntry(row_id, line.get("response"))
+
+
+_OPTIONS = 4
+# Answers of other questions that are looked at for one place.
+_LENDERS = 256
+
+
+def make_instances(
+    believed: Sequence[Believed], evidence: Sequence[EvidenceRow], seed: int
+) -> list[Instance]:
+    """The instances: questions with a used passage that agrees and one that contradicts.
+
+    The options are the belief, the plausible rival, the implausible answer, and wrong answers
+    for what is missing: the item's own distractors, its further answers, or those of other
+    questions. Of every four instances in a row each part stands in each place once, so that
+    each letter is right equally often in every task over every kind that all of them have.
+
+    Args:
+        believed: questions in order.
+        evidence: their passages; those that are not accepted are left out.
+        seed: of places, borrowed answers and the order of passages in RAG.
+    """
+    used: dict[str, dict[EvidenceKind, EvidenceRow]] = {}
+    for row in evidence:
+        if row.accepted:
+            used.setdefault(row.key, {})[row.kind] = row
+    ready = [
+        one
+        for one in believed
+        if EvidenceKind.NC in (found := used.get(one.item.key, {}))
+        and any(kind in found for kind in CONFLICTS)
+    ]
+    lenders = [answer for one in believed for answer in one.item.answers if not answer.implausible]
+    parts = [_parts(one, used[one.item.key], lenders, seed) for one in ready]
+    instances = []
+    rng = Random(f"{seed}/places")  # noqa: S311 - a draw, no secret
+    order, firsts = list(range(_OPTIONS)), [True, False]
+    for number, (one, options) in enumerate(zip(ready, parts, strict=True)):
+        if number % _OPTIONS == 0:
+            rng.shuffle(order)
+        if number % len(firsts) == 0:
+            rng.shuffle(firsts)
+        # Turned by one place each: a Latin square per four instances.
+        places = [order[(place + number) % _OPTIONS] for place in range(_OPTIONS)]
+        instances.append(
+            Instance(
+                key=one.item.key,
+                question=one.item.question,
+                options=tuple(options[place] for place in places),
+                evidence={kind: _shown(row) for kind, row in used[one.item.key].items()},
+                agreeing_first=firsts[number % len(firsts)],
+            )
+        )
+    return instances
+
+
+def _parts(
+    one: Believed,
+    rows: Mapping[EvidenceKind, EvidenceRow],
+    lenders: Sequence[Candidate],
+    seed: int,
+) -> list[Option]:
+    found = [_option(one.own.text, one.own.aliases, "belief")]
+    plausible = rows.get(EvidenceKind.HPC) or rows.get(EvidenceKind.HPCE)
+    role: Role
+    for row, role in ((plausible, "plausible"), (rows.get(EvidenceKind.LPC), "implausible")):
+        if row is not None and row.answer is not None:
+            found.append(_option(row.answer, row.aliases, role))
+    rng = Random(f"{seed}/{one.item.key}/options")  # noqa: S311 - a draw, no secret
+    own = [Candidate(text) for text in one.item.distractors]
+    rng.shuffle(own)
+    more = [answer for answer in one.item.answers if answer is not one.own]
+    strangers = rng.sample(list(lenders), min(len(lenders), _LENDERS))
+    # Of those that were drawn the likest first: an answer to quite another thing is none.
+    strangers.sort(key=lambda answer: -len(_words(answer.text) & _words(one.own.text)))
+    taken = {canonical_answer(name) for option in found for name in (option.text, *option.aliases)}
+    for answer in (*own, *more, *strangers):
+        if len(found) == _OPTIONS:
+            break
+        if taken.isdisjoint(map(canonical_answer, answer.names)):
+            found.append(_option(answer.text, answer.aliases, "distractor"))
+            taken.update(map(canonical_answer, answer.names))
+    while len(found) < _OPTIONS:
+        # A set of one or two questions has nobody to borrow from.
+        found.append(_option(f"none of these ({len(found)})", (), "distractor"))
+    return found
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.casefold().split())
+
+
+def _option(text: str, aliases: tuple[str, ...], role: Role) -> Option:
+    return Option(text=text, aliases=aliases, role=role)
+
+
+def _shown(row: EvidenceRow) -> Shown:
+    names = (row.answer or "", *row.aliases)
+    return Shown(
+        passage=row.passage,
+        second=row.second,
+        sentences=answering_sentences(row.passage, names),
+        plausibility=row.plausibility,
+    )
+
+
+def fitted(
+    fill: Callable[[Sequence[str]], str],
+    passages: Sequence[str],
+    kept: Sequence[Sequence[str]],
+    lm: object,
+    answer_tokens: int,
+) -> tuple[str, bool]:
+    """A prompt that fits the model's window, and whether passages were cut for it.
+
+    Sentences are left out from the end of the longest passage, those that answer only where
+    nothing else is left, and never the last of a passage: a prompt can stay too long, and the
+    model then says so.
+
+    Args:
+        fill: makes the prompt from as many passages.
+        passages: in full.
+        kept: per passage, sentences that are to stay.
+        lm: where it states its window, prompts are cut to it.
+        answer_tokens: kept free for the answer.
+    """
+    prompt = fill(passages)
+    if not isinstance(lm, WindowedModel) or lm.context_window is None:
+        return prompt, False
+    room = lm.context_window - answer_tokens
+    if len(lm.token_ids(prompt)) <= room:
+        return prompt, False
+    texts = [list(sentences_of(passage)) for passage in passages]
+    drops = _drops(texts, kept)
+
+    def without(count: int) -> str:
+        gone: list[set[int]] = [set() for _ in texts]
+        for passage, sentence in drops[:count]:
+            gone[passage].add(sentence)
+        return fill(
+            [
+                " ".join(text for place, text in enumerate(sentences) if place not in mine)
+                for sentences, mine in zip(texts, gone, strict=True)
+            ]
+        )
+
+    # Counting a prompt's tokens costs most: halving finds the fewest drops that do.
+    least, most = 1, len(drops)
+    while least < most:
+        middle = (least + most) // 2
+        if len(lm.token_ids(without(middle))) <= room:
+            most = middle
+        else:
+            least = middle + 1
+    return without(most), True
+
+
+def _drops(texts: Sequence[Sequence[str]], kept: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+    """Which sentence of which text goes first, second, …: one of the longest text each time."""
+    orders = []
+    for sentences, stay in zip(texts, map(set, kept), strict=True):
+        last_first = range(len(sentences) - 1, -1, -1)
+        spare = [place for place in last_first if sentences[place] not in stay]
+        answering = [place for place in last_first if sentences[place] in stay]
+        # One sentence of each text stays; the next to go stands last.
+        orders.append([*spare, *answering][:-1][::-1])
+    sizes = [sum(map(len, sentences)) for sentences in texts]
+    drops = []
+    while any(orders):
+        longest = max((n for n, order in enumerate(orders) if order), key=lambda n: sizes[n])
+        place = orders[longest].pop()
+        sizes[longest] -= len(texts[longest][place])
+        drops.append((longest, place))
+    return drops
+
 
 _PREFIXES: dict[AnswerForm, str] = {"letters": "", "likelihood": "score_", "free": "free_"}
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A prompt, and whether its passages were cut to fit the model's window."""
-
-    prompt: str
-    cut: bool
+# A prompt, and whether its passages were cut to fit the model's window.
+Asked = tuple[str, bool]
 
 
 class TaskPrompter:
@@ -60,7 +265,7 @@ class TaskPrompter:
         self._prompts, self._form, self._lm = prompts, form, lm
         self._answer_tokens = answer_tokens
 
-    def ask(self, planned: Planned) -> Asked:
+    def ask(self, planned: Case) -> Asked:
         """The prompt of a planned question."""
         prompt = self._prompts[self._name(planned)]
         instance = planned.instance
@@ -79,7 +284,7 @@ class TaskPrompter:
         kept = [
             [s for shown in instance.evidence.values() for s in shown.sentences] for _ in passages
         ]
-        return Asked(*fitted(fill, passages, kept, self._lm, self._room(instance)))
+        return fitted(fill, passages, kept, self._lm, self._room(instance))
 
     def _room(self, instance: Instance) -> int:
         """Tokens to keep free: an option that is a sentence can have many."""
@@ -89,7 +294,7 @@ class TaskPrompter:
         longest = max(len(lm.token_ids(f" {option.text}")) for option in instance.options)
         return max(self._answer_tokens, longest + 1)
 
-    def _name(self, planned: Planned) -> str:
+    def _name(self, planned: Case) -> str:
         if planned.task is Task.KF:
             return "kf"
         name = {CLOSED_BOOK: "closed", REMOVES: "alone"}.get(planned.system)
@@ -109,7 +314,7 @@ def lettered(options: Sequence[Option]) -> str:
     )
 
 
-def _passages(planned: Planned) -> list[str]:
+def _passages(planned: Case) -> list[str]:
     if planned.evidence is None:
         return []
     shown = planned.instance.evidence[planned.evidence]
@@ -144,14 +349,6 @@ _SENTENCE_WORDS = 5
 _SEVERAL = (Task.PCK, Task.RAG)
 
 
-class Answerer(Protocol):
-    """What gives rows to planned questions."""
-
-    def answer(self, batch: Sequence[Planned]) -> list[ConflictRow]:
-        """One row per planned question, in order."""
-        ...
-
-
 class ModelAnswerer:
     """A language model, asked in one of three ways.
 
@@ -171,7 +368,7 @@ class ModelAnswerer:
     ) -> None:
         self._lm, self._prompter, self._form, self._judge = lm, prompter, form, judge
 
-    def answer(self, batch: Sequence[Planned]) -> list[ConflictRow]:
+    def answer(self, batch: Sequence[Case]) -> list[ConflictRow]:
         """One row per planned question, in order."""
         asked = [self._prompter.ask(one) for one in batch]
         # A sentence is copied, not chosen: KF is generated whatever the form.
@@ -185,11 +382,11 @@ class ModelAnswerer:
         return [rows[place] for place in range(len(batch))]
 
     def _generated(
-        self, batch: Sequence[Planned], asked: Sequence[Asked], places: Sequence[int]
+        self, batch: Sequence[Case], asked: Sequence[Asked], places: Sequence[int]
     ) -> dict[int, ConflictRow]:
-        replies = generate_each(self._lm, [asked[place].prompt for place in places])
+        replies = generate_each(self._lm, [asked[place][0] for place in places])
         rows = {
-            place: _reply_row(batch[place], reply, self._form, cut=asked[place].cut)
+            place: _reply_row(batch[place], reply, self._form, cut=asked[place][1])
             for place, reply in zip(places, replies, strict=True)
         }
         if self._form == "free" and self._judge is not None:
@@ -201,7 +398,7 @@ class ModelAnswerer:
         return rows
 
     def _scored(
-        self, batch: Sequence[Planned], asked: Sequence[Asked], places: Sequence[int]
+        self, batch: Sequence[Case], asked: Sequence[Asked], places: Sequence[int]
     ) -> dict[int, ConflictRow]:
         lm = self._lm
         if not isinstance(lm, ScoringLanguageModel):
@@ -219,18 +416,16 @@ class ModelAnswerer:
         for mine in groups.values():
             texts = [option.text for option in batch[mine[0]].instance.options]
             found = each_or_error(
-                partial(_likelihoods, lm, texts), [asked[place].prompt for place in mine]
+                partial(_likelihoods, lm, texts), [asked[place][0] for place in mine]
             )
             for place, values in zip(mine, found, strict=True):
                 if isinstance(values, KnowgateError):
-                    rows[place] = failed_row(
-                        batch[place], RowError.of(values), cut=asked[place].cut
-                    )
+                    rows[place] = failed_row(batch[place], RowError.of(values), cut=asked[place][1])
                 else:
-                    rows[place] = self._chosen(batch[place], values, asked[place].cut)
+                    rows[place] = self._chosen(batch[place], values, asked[place][1])
         return rows
 
-    def _chosen(self, planned: Planned, values: Sequence[float], cut: bool) -> ConflictRow:
+    def _chosen(self, planned: Case, values: Sequence[float], cut: bool) -> ConflictRow:
         letters = likeliest(values, several=planned.task in _SEVERAL)
         right = right_letters(planned)
         return ConflictRow(
@@ -250,7 +445,7 @@ class ReplayAnswerer:
     def __init__(self, replies: LoggedReplies, form: AnswerForm) -> None:
         self._replies, self._form = replies, form
 
-    def answer(self, batch: Sequence[Planned]) -> list[ConflictRow]:
+    def answer(self, batch: Sequence[Case]) -> list[ConflictRow]:
         """One row per question, in order."""
         found = [self._replies.generation(self._replies.find(one.row_id)) for one in batch]
         return [_reply_row(*pair, self._form) for pair in zip(batch, found, strict=True)]
@@ -298,13 +493,13 @@ def likeliest(values: Sequence[float], *, several: bool) -> tuple[str, ...]:
     )
 
 
-def right_letters(planned: Planned) -> tuple[str, ...]:
+def right_letters(planned: Case) -> tuple[str, ...]:
     """The letters of the right options; empty for KF."""
     return instance_letters(planned.instance, right_roles(planned.task, planned.evidence))
 
 
 def _reply_row(
-    planned: Planned,
+    planned: Case,
     reply: list[Generation] | KnowgateError,
     form: AnswerForm,
     *,
@@ -315,7 +510,7 @@ def _reply_row(
     return read_reply(planned, reply[0].text, form, cut=cut)
 
 
-def read_reply(planned: Planned, reply: str, form: AnswerForm, *, cut: bool = False) -> ConflictRow:
+def read_reply(planned: Case, reply: str, form: AnswerForm, *, cut: bool = False) -> ConflictRow:
     """The row of a reply: letters are parsed, free answers matched, sentences looked for."""
     fields: dict[str, Any] = {**_fields(planned), "response": reply, "cut": cut}
     if planned.task is Task.KF:
@@ -339,7 +534,7 @@ def free_letters(reply: str, instance: Instance) -> tuple[str, ...]:
 
 
 def judged(
-    judge: PassageJudge, batch: Sequence[Planned], rows: Sequence[ConflictRow]
+    judge: PassageJudge, batch: Sequence[Case], rows: Sequence[ConflictRow]
 ) -> list[ConflictRow]:
     """The rows with the letters that a judge reads in their free replies."""
     places = [place for place, row in enumerate(rows) if row.response is not None]
@@ -367,7 +562,7 @@ def judged(
     return found
 
 
-def _fields(planned: Planned) -> dict[str, Any]:
+def _fields(planned: Case) -> dict[str, Any]:
     return {
         "row_id": planned.row_id,
         "system": planned.system,
@@ -377,6 +572,6 @@ def _fields(planned: Planned) -> dict[str, Any]:
     }
 
 
-def failed_row(planned: Planned, error: RowError, *, cut: bool = False) -> ConflictRow:
+def failed_row(planned: Case, error: RowError, *, cut: bool = False) -> ConflictRow:
     """Return the row of a planned question without an answer."""
     return ConflictRow(**_fields(planned), right=right_letters(planned), cut=cut, error=error)

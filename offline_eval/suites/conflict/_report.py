@@ -5,11 +5,25 @@ run ─► conflict_run ─► summarise_conflict ─► conflict_document ─�
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...._version import __version__
 from ....calibration import Interval
 from ....guard.decision import Route
 from ...report import (
+    Case,
+    CaseLine,
+    Cases,
+    Cell,
+    Colour,
     Document,
     Facts,
+    Line,
+    Passages,
+    Plot,
     Prose,
     Section,
     Table,
@@ -21,22 +35,546 @@ from ...report import (
     percent,
 )
 from .._parts import MODEL_SYSTEM
+from ._evidence import disagree
 from ._items import EvidenceKind, Task
-from ._report_cases import shown_groups
-from ._report_plots import suppression_plot, task_plot
-from ._report_summary import ConflictSummary
-from ._report_tables import (
-    TASK_NAMES,
-    accuracy_table,
-    confident_table,
-    cost_table,
-    evidence_table,
-    plausibility_table,
-    preference_table,
-    route_table,
-    suppression_table,
+from ._rows import CLOSED_BOOK, REMOVES, ConflictRow, Instance
+from ._scoring import (
+    AccuracyCell,
+    ConflictRun,
+    PlausibilityBand,
+    Preference,
+    Suppression,
+    accuracy_cells,
+    confident_keys,
+    evidence_differences,
+    guard_routes,
+    plausibility_bands,
+    plausible_preference,
+    preferences,
+    suppressions,
 )
-from ._rows import REMOVES
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceCount:
+    """Passages of one kind.
+
+    Attributes:
+        made: that there are.
+        used: that passed all checks.
+        doubted: on which checks or judges disagree.
+        plausibility: mean of the used ones in [0, 1], None where it was not measured.
+        refused: reason → number, most frequent first; those that could not be made included.
+    """
+
+    kind: EvidenceKind
+    made: int
+    used: int
+    doubted: int
+    plausibility: float | None
+    refused: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictSummary:
+    """All numbers of a run.
+
+    Attributes:
+        run: what they were computed from.
+        beliefs: why → number of questions.
+        evidence: by kind.
+        cells: accuracy by task and evidence.
+        differences: NC minus each contradicting kind, by task.
+        preferences: of RAG.
+        plausible_preference: HPC minus LPC.
+        suppressions: by system and kind.
+        routes: by guard, kind and route: what guards did with PK's passages.
+        bands: by measured plausibility.
+        confident: questions in the high-confidence subset.
+        letters: how often each letter is right among rows of one right answer.
+        failures: rows with an error, by type, most frequent first.
+    """
+
+    run: ConflictRun
+    beliefs: Mapping[str, int]
+    evidence: tuple[EvidenceCount, ...]
+    cells: tuple[AccuracyCell, ...]
+    differences: tuple[tuple[Task, EvidenceKind, Interval], ...]
+    preferences: tuple[Preference, ...]
+    plausible_preference: Interval
+    suppressions: tuple[Suppression, ...]
+    routes: Mapping[str, Mapping[EvidenceKind, Mapping[Route, int]]]
+    bands: tuple[PlausibilityBand, ...]
+    confident: int
+    letters: Mapping[str, int]
+    failures: Mapping[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; free of NaN."""
+        manifest = self.run.manifest
+        accuracy: dict[str, dict[str, Any]] = {}
+        for cell in self.cells:
+            fields = asdict(cell)
+            del fields["task"], fields["evidence"]
+            found_cell = {**fields.pop("accuracy"), **fields}
+            accuracy.setdefault(cell.task.value, {})[cell.evidence.value] = found_cell
+        suppression: dict[str, dict[str, Any]] = {}
+        for found in self.suppressions:
+            suppression.setdefault(found.system, {})[found.evidence.value] = _intervals(found)
+        return {
+            "schema_version": Document.SCHEMA_VERSION,
+            "suite": manifest.suite,
+            "created_by": f"knowgate {__version__}",
+            "run_created_by": manifest.created_by,
+            "questions": manifest.questions,
+            "instances": len(self.run.instances),
+            "high_confidence": self.confident,
+            "rows": len(self.run.rows),
+            "rows_planned": self.run.planned_rows,
+            "failures": dict(self.failures),
+            "beliefs": dict(self.beliefs),
+            "evidence": {
+                one.kind.value: {k: v for k, v in asdict(one).items() if k != "kind"}
+                for one in self.evidence
+            },
+            "accuracy": accuracy,
+            "lost_to": {
+                f"{task.value}_{kind.value}": interval.to_dict()
+                for task, kind, interval in self.differences
+            },
+            "preference": {one.evidence.value: _intervals(one) for one in self.preferences},
+            "plausible_preference": self.plausible_preference.to_dict(),
+            "suppression": suppression,
+            "guard_routes": {
+                name: {
+                    kind.value: {route.value: number for route, number in counts.items()}
+                    for kind, counts in kinds.items()
+                }
+                for name, kinds in self.routes.items()
+            },
+            "plausibility": [asdict(band) for band in self.bands],
+            "right_letters": dict(self.letters),
+            "quirks": list(manifest.quirks),
+            "settings": manifest.settings,
+            "inputs": [file.model_dump() for file in manifest.inputs],
+        }
+
+
+def _intervals(one: Preference | Suppression) -> dict[str, Any]:
+    return {name: value for name, value in asdict(one).items() if isinstance(value, dict)}
+
+
+def summarise_conflict(run: ConflictRun) -> ConflictSummary:
+    """The summary of a run; the same run gives the same numbers."""
+    # A guard that keeps the model's reply keeps its failure, which is no second call.
+    own = [row for row in run.rows if row.route is None]
+    failed = Counter(row.error.type for row in own if row.error is not None)
+    failed.update(row.error.type for row in run.beliefs if row.error is not None)
+    failed.update(row.error.type for row in run.evidence if row.error is not None)
+    letters = Counter(row.right[0] for row in run.rows if len(row.right) == 1)
+    return ConflictSummary(
+        run=run,
+        beliefs=_ranked(Counter(row.why for row in run.beliefs)),
+        evidence=tuple(_count_evidence(run, kind) for kind in run.kinds),
+        cells=tuple(accuracy_cells(run)),
+        differences=tuple(evidence_differences(run)),
+        preferences=tuple(preferences(run)),
+        plausible_preference=plausible_preference(run),
+        suppressions=tuple(suppressions(run)),
+        routes=guard_routes(run),
+        bands=tuple(plausibility_bands(run)),
+        confident=len(confident_keys(run)),
+        letters=dict(sorted(letters.items())),
+        failures=_ranked(failed),
+    )
+
+
+def _count_evidence(run: ConflictRun, kind: EvidenceKind) -> EvidenceCount:
+    rows = [row for row in run.evidence if row.kind is kind]
+    values = [row.plausibility for row in rows if row.accepted and row.plausibility is not None]
+    return EvidenceCount(
+        kind=kind,
+        made=sum(bool(row.passage) for row in rows),
+        used=sum(row.accepted for row in rows),
+        doubted=sum(disagree(row.checks) for row in rows),
+        plausibility=sum(values) / len(values) if values else None,
+        refused=_ranked(Counter(row.reason for row in rows if not row.accepted)),
+    )
+
+
+def _ranked(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+_MARKS = {
+    EvidenceKind.NC: ("o", Colour.BLUE),
+    EvidenceKind.HPC: ("s", Colour.VERMILION),
+    EvidenceKind.HPCE: ("D", Colour.PURPLE),
+    EvidenceKind.LPC: ("^", Colour.AMBER),
+}
+_NBSP = "\N{NO-BREAK SPACE}"
+_LINE, _FRAME, _STEP, _BAND = 0.62, 1.1, 0.17, 0.85
+_GUARDS = "Guards are numbered in the order of the table. "
+
+
+def task_plot(summary: ConflictSummary) -> Plot | None:
+    """Plot accuracy by task and evidence; None where nothing was measured."""
+    cells = [cell for cell in summary.cells if cell.accuracy.value is not None]
+    if not cells:
+        return None
+    tasks = [task for task in Task if any(cell.task is task for cell in cells)]
+    kinds = [kind for kind in EvidenceKind if any(cell.evidence is kind for cell in cells)]
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        for number, kind in enumerate(kinds):
+            marker, colour = _MARKS[kind]
+            offset = (number - (len(kinds) - 1) / 2) * _STEP
+            first = True
+            for cell in cells:
+                if cell.evidence is kind:
+                    height = tasks.index(cell.task) + offset
+                    label = kind.value if first else ""
+                    Plot.draw_interval(
+                        axes, cell.accuracy, height, marker=marker, colour=colour, label=label
+                    )
+                    first = False
+        _share_axis(axes, "share right")
+        axes.set_yticks(range(len(tasks)), [task.value for task in tasks])
+        axes.set_ylim(len(tasks) - 0.5, -0.5)
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=len(kinds))
+
+    return Plot(
+        name="tasks",
+        title="Accuracy by task and evidence",
+        caption="NC agrees with what the model believes; HPC contradicts it plausibly, HPCE with "
+        "a rationale besides, LPC implausibly. Where all marks of a task lie together, "
+        f"contradiction costs nothing. 95{_NBSP}% intervals.",
+        draw=draw,
+        size=(8.4, _FRAME + _LINE * len(tasks)),
+    )
+
+
+def suppression_plot(summary: ConflictSummary) -> Plot | None:
+    """Plot instruction, removal and guards; None where nothing was measured."""
+    found = summary.suppressions
+    if not found:
+        return None
+    kinds = [kind for kind in EvidenceKind if any(one.evidence is kind for one in found)]
+    guards = [
+        name
+        for name in dict.fromkeys(one.system for one in found)
+        if name not in (MODEL_SYSTEM, REMOVES)
+    ]
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        seen: set[str] = set()
+        systems = [MODEL_SYSTEM, REMOVES, *guards]
+        # Many guards stand closer, not among those of the next kind.
+        step = min(_STEP, _BAND / len(systems))
+        for one in found:
+            # Guards are numbered: their names come from files of the user's.
+            number = systems.index(one.system)
+            name = ("told to ignore it", "passage removed")[number] if number < 2 else (
+                f"guard {number - 1}"
+            )  # fmt: skip
+            colour = (Colour.VERMILION, Colour.BLUE, Colour.PURPLE)[min(number, 2)]
+            height = kinds.index(one.evidence) + (number - (len(systems) - 1) / 2) * step
+            marker = "sDov^P"[min(number, 5)]
+            label = "" if name in seen else name
+            Plot.draw_interval(
+                axes, one.accuracy, height, marker=marker, colour=colour, label=label
+            )
+            seen.add(name)
+        for height, kind in enumerate(kinds):
+            base = next(one.closed_book.value for one in found if one.evidence is kind)
+            if base is not None:
+                label = "closed book" if height == 0 else ""
+                axes.plot([base, base], [height - 0.38, height + 0.38], color=Colour.GREY,
+                          linestyle="--", linewidth=1.4, label=label, zorder=1)  # fmt: skip
+        _share_axis(axes, "own knowledge asked for (PK): share right")
+        axes.set_yticks(range(len(kinds)), [kind.value for kind in kinds])
+        axes.set_ylim(len(kinds) - 0.5, -0.5)
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=4)
+
+    return Plot(
+        name="suppression",
+        title="Ignoring a passage, and removing it",
+        caption="How many questions are right when the model is to answer from its own "
+        "knowledge, over passages that contradict it: told to ignore the passage, and with the "
+        f"passage removed. {_GUARDS if guards else ''}The dashed line is the bare question "
+        f"without a passage. 95{_NBSP}% intervals.",
+        draw=draw,
+        size=(8.4, _FRAME + _LINE * len(kinds)),
+    )
+
+
+def _share_axis(axes: Axes, label: str) -> None:
+    axes.set_xlabel(label)
+    axes.set_xlim(-0.03, 1.03)
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", ".25", ".5", ".75", "1"])
+    axes.grid(visible=False, axis="y")
+
+
+_KIND_NAMES = {
+    EvidenceKind.NC: "agrees with the belief",
+    EvidenceKind.HPC: "contradicts it, plausibly",
+    EvidenceKind.HPCE: "the same with a rationale",
+    EvidenceKind.LPC: "contradicts it, implausibly",
+}
+TASK_NAMES = {
+    Task.KF: "copy the answering sentence",
+    Task.CK: "answer from the context only",
+    Task.PK: "answer from own knowledge only",
+    Task.PCK: "give both views",
+    Task.RAG: "two passages, no instruction which to prefer",
+}
+_ROUTES = {
+    Route.FOLLOW_CONTEXT: "Passage kept",
+    Route.ANSWER: "Passage removed",
+    Route.ABSTAIN: "Abstained",
+}
+
+
+def system_name(system: str) -> str:
+    """Name a system in plain text."""
+    names = {
+        MODEL_SYSTEM: "told to ignore the passage",
+        CLOSED_BOOK: "closed book",
+        REMOVES: "passage removed",
+    }
+    return names.get(system, f"guard {system}")
+
+
+def accuracy_table(summary: ConflictSummary) -> Table | None:
+    """Make the table of accuracy by task and evidence."""
+    return _task_table(
+        summary.cells,
+        summary.run.kinds,
+        lambda cell: cell.accuracy,
+        notes=(
+            "Share of the questions, with 95 % intervals beneath. CK to RAG have four options in "
+            "balanced places; all right options and no other must be chosen. Right is: in CK what "
+            "the passage says, in PK the belief, in PCK both, in RAG the answers of both passages. "
+            "Chance is 25 % where one option is wanted.",
+        ),
+    )
+
+
+def confident_table(summary: ConflictSummary) -> Table | None:
+    """Make the same table for the high-confidence subset."""
+    cells = [cell for cell in summary.cells if cell.confident.n]
+    return _task_table(cells, summary.run.kinds, lambda cell: cell.confident)
+
+
+def _task_table(
+    cells: Sequence[AccuracyCell],
+    kinds: Sequence[EvidenceKind],
+    pick: Callable[[AccuracyCell], Interval],
+    notes: tuple[str, ...] = (),
+) -> Table | None:
+    if not cells:
+        return None
+    by_place = {(cell.task, cell.evidence): pick(cell) for cell in cells}
+    tasks = [task for task in Task if any(cell.task is task for cell in cells)]
+    lines = tuple(
+        Line(
+            f"{task.value}: {TASK_NAMES[task]}",
+            tuple(Cell.estimate(by_place.get((task, kind))) for kind in kinds),
+        )
+        for task in tasks
+    )
+    columns = tuple(f"{kind.value}: {_KIND_NAMES[kind]}" for kind in kinds)
+    return Table("Task", columns, lines, notes=notes)
+
+
+def cost_table(summary: ConflictSummary) -> Table | None:
+    """Make the table of what contradiction costs, by task."""
+    kinds = [kind for kind in summary.run.kinds if kind is not EvidenceKind.NC]
+    by_place = {(task, kind): value for task, kind, value in summary.differences}
+    lines = tuple(
+        Line(task.value, tuple(Cell.difference(by_place.get((task, kind))) for kind in kinds))
+        for task in dict.fromkeys(task for task, _ in by_place)
+    )
+    notes = (
+        "Accuracy over NC minus accuracy over evidence that contradicts, in percentage points, "
+        "paired by question; ● marks an interval that excludes zero.",
+    )
+    return _table("NC minus …", tuple(kind.value for kind in kinds), lines, notes)
+
+
+def suppression_table(summary: ConflictSummary) -> Table | None:
+    """Make the table of instruction, removal and guards, by evidence."""
+    lines = tuple(
+        Line(
+            f"{found.evidence.value}, {system_name(found.system)}",
+            (
+                Cell.estimate(found.accuracy),
+                Cell.estimate(found.closed_book),
+                Cell.difference(found.difference),
+                Cell.estimate(found.score),
+            ),
+        )
+        for found in summary.suppressions
+    )
+    columns = ("PK right", "Closed book right", "Difference, points", "Suppression score")
+    notes = (
+        "Own knowledge asked for (PK).",
+        (
+            "suppression score",
+            "share of the questions right in closed book that stay right: 1 where the passage is "
+            "ignored, 0 where it always wins.",
+        ),
+        (
+            "passage removed",
+            "the same request with the passage taken out of every question: what a guard that "
+            "always removes it would reach, not what any guard decided. A guard's line follows "
+            "its own decisions, and a question from which it abstains is not right.",
+        ),
+    )
+    return Table("Evidence and system", columns, lines, notes=notes) if lines else None
+
+
+def route_table(summary: ConflictSummary) -> Table | None:
+    """Make the table of what guards did with the passages."""
+    lines = tuple(
+        Line(
+            f"{kind.value}, {system_name(name)}",
+            tuple(Cell(str(kinds[kind][route])) for route in _ROUTES),
+        )
+        for name, kinds in summary.routes.items()
+        for kind in summary.run.kinds
+        if kind in kinds
+    )
+    notes = (
+        "Over NC, too, where keeping the passage does no harm. Failed decisions are in none of "
+        "the columns.",
+    )
+    return _table("Evidence and guard", tuple(_ROUTES.values()), lines, notes)
+
+
+def preference_table(summary: ConflictSummary) -> Table | None:
+    """Make the table of which of two passages is followed."""
+    lines = tuple(
+        Line(
+            f"{one.evidence.value}: {_KIND_NAMES[one.evidence]}",
+            tuple(map(Cell.estimate, (one.follows, one.both, one.neither))),
+        )
+        for one in summary.preferences
+    )
+    columns = ("Goes with the contradicting passage", "Names both answers", "Names neither")
+    notes = (
+        "The first column counts the replies that take one side only; where options were scored, "
+        "the likelier side.",
+    )
+    return _table("Beside the passage that agrees", columns, lines, notes)
+
+
+def plausibility_table(summary: ConflictSummary) -> Table | None:
+    """Make the table by measured plausibility."""
+    lines = tuple(
+        Line(
+            f"{decimal(band.low, 2)}–{decimal(band.high, 2)}",
+            (Cell.estimate(band.follows), Cell.estimate(band.ignores)),
+        )
+        for band in summary.bands
+    )
+    columns = ("CK right: passage followed", "PK right: passage ignored")
+    notes = (
+        "Passages that contradict, in bands of how plausible their answer is: the judges' mean on "
+        "a scale from 0 to 1 where there are judges, otherwise the rank of the answer's likelihood "
+        "per token after the bare question among wrong answers of the same kind.",
+    )
+    return _table("Plausibility of the answer", columns, lines, notes)
+
+
+def evidence_table(summary: ConflictSummary) -> Table:
+    """Make the table of passages made and used."""
+    lines = tuple(
+        Line(
+            f"{one.kind.value}: {_KIND_NAMES[one.kind]}",
+            (
+                Cell(str(one.made)),
+                Cell(str(one.used)),
+                Cell(str(one.doubted)),
+                Cell(decimal(one.plausibility, 2)),
+            ),
+        )
+        for one in summary.evidence
+    )
+    return Table("Kind", ("Passages", "Used", "Checks disagree", "Mean plausibility"), lines)
+
+
+def _table(
+    name: str, columns: tuple[str, ...], lines: tuple[Line, ...], notes: tuple[str, ...]
+) -> Table | None:
+    return Table(name, columns, lines, notes=notes) if lines else None
+
+
+_SHOWN, _PASSAGE = 4, 600
+_KINDS = (
+    (Task.PK, "Did not give its own answer", "The belief was asked for, not the passage."),
+    (Task.CK, "Did not follow the passage", "What the passage says was asked for."),
+    (Task.PCK, "Did not give both views", "Passage and belief were asked for."),
+    (Task.RAG, "Did not give the answers of both passages", "No instruction was given."),
+    (Task.KF, "Did not copy the sentence", "The answering sentence was asked for."),
+)
+
+
+def shown_groups(summary: ConflictSummary) -> list[Section]:
+    """Choose a few wrong replies of each task."""
+    instances = {instance.key: instance for instance in summary.run.instances}
+    wrong = [
+        row
+        for row in summary.run.rows
+        if row.system == MODEL_SYSTEM and row.correct is False and row.evidence is not None
+    ]
+    return [
+        Section(
+            f"{title}: {len(rows)}",
+            (meaning, Cases(tuple(_shown(row, instances[row.key]) for row in _spread(rows)))),
+            folded=True,
+        )
+        for task, title, meaning in _KINDS
+        if (rows := [row for row in wrong if row.task is task])
+    ]
+
+
+def _spread(rows: Sequence[ConflictRow]) -> list[ConflictRow]:
+    """Pick a few rows, evenly over the kinds of evidence, in a fixed order."""
+    by_kind: dict[EvidenceKind | None, list[ConflictRow]] = {}
+    for row in rows:
+        by_kind.setdefault(row.evidence, []).append(row)
+    # Another question for each kind, where there are several.
+    turns = [some[place % len(some) :] for place, some in enumerate(by_kind.values())]
+    found = [some[depth] for depth in range(_SHOWN) for some in turns if depth < len(some)]
+    return found[:_SHOWN]
+
+
+def _shown(row: ConflictRow, instance: Instance) -> Case:
+    assert row.evidence is not None  # closed book is not among them
+    chosen = "none that could be read" if row.letters is None else ", ".join(row.letters) or "none"
+    reply = one_line(row.response, _PASSAGE) if row.response else f"options chosen: {chosen}"
+    options = zip("ABCD", instance.options, strict=True) if row.task is not Task.KF else ()
+    return Case(
+        question=instance.question,
+        note=f"{row.task.value} over {row.evidence.value}",
+        parts=(
+            Passages((CaseLine(one_line(instance.evidence[row.evidence].passage, _PASSAGE)),)),
+            *(CaseLine(option.text, f"({letter})") for letter, option in options),
+            CaseLine(", ".join(row.right) or "the sentence that answers", "Right", right=True),
+            CaseLine(reply or "(empty)", "Reply"),
+        ),
+    )
+
 
 _FEW, _MOST_GUARDS = 30, 3
 _TESTED = (

@@ -1,9 +1,10 @@
-"""What the files of a run of this suite hold, line by line."""
+"""What a run asks, and what its files hold line by line."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -12,7 +13,7 @@ from ....guard.decision import Route
 from ....guard.matching import canonical_answer
 from ...run import Manifest, RowError, Stored, TableSpec
 from .._parts import MODEL_SYSTEM
-from ._items import EvidenceKind, Task
+from ._items import CHOICE_TASKS, EvidenceKind, Task
 
 _SENTENCE = re.compile(r"(?<=[.!?。！？])[\"'”’)\]]*\s+|\n+|(?<=[。！？])")
 # Thai and its neighbours, Chinese, Japanese, and Korean, whose particles follow without a space.
@@ -314,3 +315,78 @@ BELIEFS = TableSpec("beliefs", BeliefRow, "key", hint=HINT, clean=True)
 EVIDENCE = TableSpec("evidence", EvidenceRow, "row_id", hint=HINT, clean=True)
 INSTANCES = TableSpec("instances", Instance, "key", hint=HINT, whole=True, clean=True)
 ROWS = TableSpec("rows", ConflictRow, "row_id", hint=HINT, clean=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One instance in one task over one kind of evidence, for one system."""
+
+    system: str
+    task: Task
+    evidence: EvidenceKind | None
+    instance: Instance
+
+    @property
+    def row_id(self) -> str:
+        """Of the row that answers it."""
+        return row_id(self.system, self.task, self.evidence, self.instance.key)
+
+
+def planned(
+    instances: Sequence[Instance], tasks: Sequence[Task], kinds: Sequence[EvidenceKind]
+) -> Iterator[Case]:
+    """Everything that the model is asked, in the order of instances, tasks and kinds.
+
+    With PK come the bare questions (`closed_book`) and PK without its passage
+    (`guard_removes`).
+    """
+    for instance in instances:
+        for task in Task:
+            if task not in tasks:
+                continue
+            if task is Task.PK:
+                # Without a passage its kind cannot matter.
+                for system in (CLOSED_BOOK, REMOVES):
+                    yield Case(system, task, None, instance)
+            for kind in kinds:
+                if kind in instance.evidence and _asks(task, kind, instance):
+                    yield Case(MODEL_SYSTEM, task, kind, instance)
+
+
+def _asks(task: Task, kind: EvidenceKind, instance: Instance) -> bool:
+    # A sentence can only be asked for where one of the passage answers.
+    return task is not Task.KF or bool(instance.evidence[kind].sentences)
+
+
+def right_roles(task: Task, kind: EvidenceKind | None) -> frozenset[str]:
+    """The parts of the options that are right; none for KF, which has no options.
+
+    CK: the context's answer. PK: the belief. PCK: both. RAG: the answers of both passages,
+    of which one agrees with the belief.
+
+    Example:
+        >>> sorted(right_roles(Task.PCK, EvidenceKind.LPC))
+        ['belief', 'implausible']
+    """
+    if task not in CHOICE_TASKS:
+        return frozenset()
+    context = {EvidenceKind.HPC: "plausible", EvidenceKind.HPCE: "plausible"}
+    own = "implausible" if kind is EvidenceKind.LPC else "belief"
+    from_context = context.get(kind, own) if kind is not None else "belief"
+    if task is Task.CK:
+        return frozenset({from_context})
+    return frozenset({"belief"}) if task is Task.PK else frozenset({"belief", from_context})
+
+
+def batches(plan: Sequence[Case], instances: int) -> Iterator[list[Case]]:
+    """What is asked about so many instances, together."""
+    batch: list[Case] = []
+    keys: set[str] = set()
+    for one in plan:
+        if one.instance.key not in keys and len(keys) == instances:
+            yield batch
+            batch, keys = [], set()
+        keys.add(one.instance.key)
+        batch.append(one)
+    if batch:
+        yield batch

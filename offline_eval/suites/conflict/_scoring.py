@@ -1,20 +1,131 @@
-"""From rows to numbers: accuracy, preference, suppression."""
+"""Read a run, checked, and compute accuracy, preference and suppression."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
 
 import numpy as np
 
 from ....calibration import Interval
 from ....guard.decision import Route
+from ....guard.errors import InputError
 from ...judging import MultipleChoice
+from ...run import Run
 from .._parts import MODEL_SYSTEM
 from ._items import CHOICE_TASKS, CONFLICTS, EvidenceKind, Task
-from ._rows import CLOSED_BOOK, REMOVES, ConflictRow, Instance
-from ._run_reading import ConflictRun
+from ._rows import (
+    BELIEFS,
+    CLOSED_BOOK,
+    EVIDENCE,
+    HINT,
+    INSTANCES,
+    REMOVES,
+    ROWS,
+    SYSTEMS,
+    BeliefRow,
+    Case,
+    ConflictManifest,
+    ConflictRow,
+    EvidenceRow,
+    Instance,
+    planned,
+    row_id,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictRun:
+    """A checked run.
+
+    Attributes:
+        manifest: the checked fields.
+        beliefs: what was found of each question, in order.
+        evidence: passages, those that are not used included.
+        instances: questions that the tasks were asked of.
+        rows: in the order in which they were stored; an unfinished run has fewer than
+            `planned_rows`.
+    """
+
+    manifest: ConflictManifest
+    beliefs: tuple[BeliefRow, ...]
+    evidence: tuple[EvidenceRow, ...]
+    instances: tuple[Instance, ...]
+    rows: tuple[ConflictRow, ...]
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """That were asked for, in the order of `Task`."""
+        return tuple(task for task in Task if task in self.manifest.settings["tasks"])
+
+    @property
+    def kinds(self) -> tuple[EvidenceKind, ...]:
+        """Of evidence, that were asked for, in order."""
+        return tuple(kind for kind in EvidenceKind if kind in self.manifest.settings["kinds"])
+
+    @property
+    def guards(self) -> tuple[str, ...]:
+        """Names of the guards."""
+        return self.manifest.systems[len(SYSTEMS) :]
+
+    @property
+    def plan(self) -> tuple[Case, ...]:
+        """What the model was to be asked."""
+        return tuple(planned(self.instances, self.tasks, self.kinds))
+
+    @property
+    def planned_rows(self) -> int:
+        """Rows of the finished run."""
+        return len(self.planned_ids)
+
+    @property
+    def planned_ids(self) -> frozenset[str]:
+        """Ids of the rows of the finished run."""
+        plan = self.plan
+        guarded = [one for one in plan if one.task is Task.PK and one.system == MODEL_SYSTEM]
+        return frozenset(one.row_id for one in plan) | {
+            row_id(name, one.task, one.evidence, one.instance.key)
+            for name in self.guards
+            for one in guarded
+        }
+
+
+def conflict_run(run: Run) -> ConflictRun:
+    """Read a run of this suite, finished or not.
+
+    Raises:
+        InputError: there is no row yet, or a file is missing, broken or written by a newer
+            knowgate; names file and line.
+    """
+    root, manifest = run.folder, cast(ConflictManifest, run.manifest)
+    read = ConflictRun(
+        manifest,
+        tuple(run[BELIEFS].rows()),
+        tuple(run[EVIDENCE].rows()),
+        tuple(run[INSTANCES].rows()) if INSTANCES.path(root).exists() else (),
+        tuple(run[ROWS].rows()),
+    )
+    _check(read, root)
+    return read
+
+
+def _check(run: ConflictRun, root: Path) -> None:
+    known = run.planned_ids
+    for row in run.rows:
+        if row_id(row.system, row.task, row.evidence, row.key) not in known:
+            raise InputError(
+                f"row {row.row_id[:80]!r} answers no question of the run",
+                where=str(root / "rows"),
+                hint=HINT,
+            )
+    if not run.rows and (run.instances or not (root / "instances.jsonl").exists()):
+        raise InputError(
+            "the run is not finished (no task was asked yet)",
+            where=str(root),
+            hint="start the same `knowgate eval conflict` again to continue it",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +147,6 @@ class AccuracyCell:
     unread: int
     errors: int
     cut: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready; free of NaN."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
+from pydantic import Field, field_validator
+
 from ....adapters.huggingface import HuggingFaceLM
 from ....guard.contracts import EntailmentModel, LanguageModel, ScoringLanguageModel
 from ....guard.errors import InputError, KnowgateError
@@ -20,18 +22,21 @@ from ...run import (
     TableSpec,
 )
 from ...systems import LoggedReplies, choose_reply, load_language_model, local_model
-from .._parts import MODEL_SYSTEM, DryRun, ModelChoice, System, Work, check_replies
+from .._parts import MODEL_SYSTEM, DryRun, ModelChoice, SuiteSettings, System, Work, check_replies
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
-from ._answering import Answerer, ModelAnswerer, ReplayAnswerer, TaskPrompter, failed_row
+from ._answering import (
+    ModelAnswerer,
+    ReplayAnswerer,
+    TaskPrompter,
+    failed_row,
+    make_instances,
+    read_replies,
+)
 from ._beliefs import BeliefCollector, conflict_prompts
-from ._evidence import Believed, EvidenceMaker
-from ._instances import make_instances
-from ._items import ConflictItem, ConflictSet, Task
-from ._plan import Planned, batches, planned
-from ._replay import read_replies
-from ._report import conflict_document
-from ._report_summary import ConflictSummary, summarise_conflict
+from ._evidence import Believed, EvidenceMaker, PassageJudge, Validator
+from ._items import MICROWORLD, ConflictItem, ConflictSet, EvidenceKind, Task
+from ._report import ConflictSummary, conflict_document, summarise_conflict
 from ._rows import (
     BELIEFS,
     EVIDENCE,
@@ -41,14 +46,81 @@ from ._rows import (
     SYSTEMS,
     AnswerForm,
     BeliefSource,
+    Case,
     ConflictManifest,
     ConflictRow,
     Instance,
+    batches,
+    planned,
     row_id,
 )
-from ._run_reading import conflict_run
-from ._settings import ConflictSettings
-from ._validation import PassageJudge, Validator
+from ._scoring import conflict_run
+
+
+class ConflictSettings(SuiteSettings):
+    """What decides the rows of a run.
+
+    Raises:
+        ValueError: a value is out of range, or no kind of evidence contradicts.
+    """
+
+    data: str = Field(
+        MICROWORLD,
+        description="microworld, or a file or folder: ConflictQA, WikiContradict, or JSON lines "
+        "with question and answers.",
+    )
+    replies: Path | None = Field(
+        None, description="With --model replay: logged replies, JSON lines."
+    )
+    beliefs: BeliefSource | None = Field(
+        None,
+        description="given with the data, asked (yes or no for each answer), or closed_book; by "
+        "default given where the data have them, asked otherwise",
+    )
+    tasks: tuple[Task, ...] = Field(tuple(Task), description="Tasks, with commas between them")
+    kinds: tuple[EvidenceKind, ...] = Field(
+        tuple(EvidenceKind),
+        description="Kinds of evidence, with commas between them",
+        json_schema_extra={"option": "--evidence"},
+    )
+    answers: AnswerForm | None = Field(
+        None,
+        description="How answers are taken; by default likelihood for a model that scores options "
+        "and has no chat template, letters otherwise",
+    )
+    editor: str | None = Field(
+        None, description="A model that writes evidence that the data do not have."
+    )
+    judges: tuple[str, ...] = Field(
+        (),
+        description="A model that checks passages; name two. The first reads free answers.",
+        json_schema_extra={"option": "--judge"},
+    )
+    nli: Path | None = Field(
+        None, description="Folder of an entailment model that checks passages."
+    )
+    limit: int | None = Field(None, ge=1, description="At most that many questions.")
+    seed: int = Field(0, description="Random seed of the options' places.")
+    prompts: Path | None = Field(
+        None, description="Folder with prompts of your own; see the guide."
+    )
+
+    @field_validator("tasks")
+    @classmethod
+    def _some_task(cls, tasks: Sequence[Task]) -> tuple[Task, ...]:
+        if not tasks:
+            raise ValueError(f"no task was named — {', '.join(Task)}")
+        return tuple(task for task in Task if task in tasks)
+
+    @field_validator("kinds")
+    @classmethod
+    def _some_conflict(cls, kinds: Sequence[EvidenceKind]) -> tuple[EvidenceKind, ...]:
+        if EvidenceKind.NC not in kinds or len(set(kinds)) < 2:
+            raise ValueError(
+                f"NC and a kind that contradicts are needed — {', '.join(EvidenceKind)}"
+            )
+        return tuple(kind for kind in EvidenceKind if kind in kinds)
+
 
 # Questions put at one time, and those with all their tasks: what a kill can cost.
 _AT_ONCE = 64
@@ -63,20 +135,14 @@ class ConflictParts:
 
     Attributes:
         data: questions.
-        prompts: texts.
-        editor: writes passages that the data do not have.
         judges: of the passages; the first one also reads free answers.
-        entailment: whether a passage's answer follows from it.
     """
 
     data: ConflictSet | None = None
-    prompts: PromptSet | None = None
-    editor: LanguageModel | None = None
     judges: tuple[PassageJudge, ...] | None = None
-    entailment: EntailmentModel | None = None
 
 
-class ConflictCases(tuple[ConflictItem | Planned, ...]):
+class ConflictCases(tuple[ConflictItem | Case, ...]):
     """Questions when they are read; what is asked about them once `prepare` has evidence.
 
     Attributes:
@@ -86,7 +152,7 @@ class ConflictCases(tuple[ConflictItem | Planned, ...]):
     data: ConflictSet
 
     @classmethod
-    def of(cls, cases: Iterable[ConflictItem | Planned], data: ConflictSet) -> ConflictCases:
+    def of(cls, cases: Iterable[ConflictItem | Case], data: ConflictSet) -> ConflictCases:
         """Make the cases of a data set."""
         found = cls(cases)
         found.data = data
@@ -124,14 +190,12 @@ class ConflictSystem(System):
     @cached_property
     def prompts(self) -> PromptSet:
         """The texts."""
-        return self._parts.prompts or conflict_prompts(self._given.prompts)
+        return conflict_prompts(self._given.prompts)
 
     @cached_property
     def editor(self) -> LanguageModel | None:
         """What writes passages that the data do not have."""
-        if self._parts.editor is not None or self._given.editor is None:
-            return self._parts.editor
-        return _writer(self._given.editor)
+        return None if self._given.editor is None else _writer(self._given.editor)
 
     @cached_property
     def judges(self) -> tuple[PassageJudge, ...]:
@@ -144,12 +208,10 @@ class ConflictSystem(System):
     @cached_property
     def entailment(self) -> EntailmentModel | None:
         """Whether a passage's answer follows from it; None for words alone."""
-        if self._parts.entailment is not None or self._given.nli is None:
-            return self._parts.entailment
-        return CrossEncoderEntailment(self._given.nli)
+        return None if self._given.nli is None else CrossEncoderEntailment(self._given.nli)
 
     @cached_property
-    def answerer(self) -> Answerer:
+    def answerer(self) -> ModelAnswerer | ReplayAnswerer:
         """Makes the rows of the model."""
         if isinstance(self.model, LoggedReplies):
             return ReplayAnswerer(self.model, self.form)
@@ -158,7 +220,7 @@ class ConflictSystem(System):
         return ModelAnswerer(self.model, prompter, self.form, judge)
 
 
-class ConflictSuite(Suite[ConflictSettings, ConflictItem | Planned, ConflictRow, ConflictSummary]):
+class ConflictSuite(Suite[ConflictSettings, ConflictItem | Case, ConflictRow, ConflictSummary]):
     """Context against memory: beliefs, passages that contradict them, five tasks.
 
     Tasks: KF copies the sentence that answers, CK answers from the context only, PK from own
@@ -186,8 +248,8 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Planned, ConflictRow,
         return ConflictCases.of(data.items, data)
 
     def limited(
-        self, cases: Sequence[ConflictItem | Planned], limit: int | None
-    ) -> Sequence[ConflictItem | Planned]:
+        self, cases: Sequence[ConflictItem | Case], limit: int | None
+    ) -> Sequence[ConflictItem | Case]:
         """Keep the first questions."""
         assert isinstance(cases, ConflictCases)
         return ConflictCases.of(cases[:limit], cases.data)
@@ -203,7 +265,7 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Planned, ConflictRow,
     def systems(
         self,
         settings: ConflictSettings,
-        cases: Sequence[ConflictItem | Planned],
+        cases: Sequence[ConflictItem | Case],
         given: Sequence[System],
     ) -> Sequence[System]:
         """Take the logged replies in place of a model where there are some."""
@@ -222,31 +284,31 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Planned, ConflictRow,
             )
         return [ConflictSystem(one, settings, self._parts) for one in given]
 
-    def applies(self, case: ConflictItem | Planned, system: System) -> bool:
+    def applies(self, case: ConflictItem | Case, system: System) -> bool:
         """Guards stand before PK's passage alone."""
         if system.guard is None or isinstance(case, ConflictItem):
             return True
         return case.task is Task.PK and case.system == MODEL_SYSTEM
 
-    def row_id(self, case: ConflictItem | Planned, system: str) -> str:
+    def row_id(self, case: ConflictItem | Case, system: str) -> str:
         """Return the key of a row; the model answers for closed book and without context, too."""
-        assert isinstance(case, Planned)
+        assert isinstance(case, Case)
         if system == MODEL_SYSTEM:
             return case.row_id
         return row_id(system, case.task, case.evidence, case.instance.key)
 
     def batches(
-        self, cases: Sequence[ConflictItem | Planned], system: System
-    ) -> Iterator[Sequence[ConflictItem | Planned]]:
+        self, cases: Sequence[ConflictItem | Case], system: System
+    ) -> Iterator[Sequence[ConflictItem | Case]]:
         """Ask all tasks of a few questions together."""
         if system.guard is not None:
             return super().batches(cases, system)
-        return batches([case for case in cases if isinstance(case, Planned)], _INSTANCES_AT_ONCE)
+        return batches([case for case in cases if isinstance(case, Case)], _INSTANCES_AT_ONCE)
 
     def manifest(
         self,
         settings: ConflictSettings,
-        cases: Sequence[ConflictItem | Planned],
+        cases: Sequence[ConflictItem | Case],
         systems: Sequence[System],
     ) -> ConflictManifest:
         """Name the model, its helpers, the prompts, and the questions by their content."""
@@ -276,7 +338,7 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Planned, ConflictRow,
             ).hexdigest(),
         )
 
-    def prepare(self, work: Work[ConflictSettings, ConflictItem | Planned]) -> None:
+    def prepare(self, work: Work[ConflictSettings, ConflictItem | Case]) -> None:
         """Find beliefs, make and check evidence, and plan the tasks."""
         settings = work.settings
         instances = _Preparation(work).instances()
@@ -288,18 +350,16 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Planned, ConflictRow,
         )
         work.cases = tuple(planned(instances, settings.tasks, settings.kinds))
 
-    def answer(
-        self, cases: Sequence[ConflictItem | Planned], system: System
-    ) -> Iterable[ConflictRow]:
+    def answer(self, cases: Sequence[ConflictItem | Case], system: System) -> Iterable[ConflictRow]:
         """Ask the model, or decide in front of its replies."""
-        asked = [case for case in cases if isinstance(case, Planned)]
+        asked = [case for case in cases if isinstance(case, Case)]
         if system.guard is None:
             return cast(ConflictSystem, system).answerer.answer(asked)
         return [_guarded(case, system) for case in asked]
 
-    def failed(self, case: ConflictItem | Planned, system: System, error: Exception) -> ConflictRow:
+    def failed(self, case: ConflictItem | Case, system: System, error: Exception) -> ConflictRow:
         """Return the row of a question without an answer."""
-        assert isinstance(case, Planned)
+        assert isinstance(case, Case)
         own = {"row_id": self.row_id(case, system.name)}
         if system.guard is not None:
             own["system"] = system.name
@@ -308,7 +368,7 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Planned, ConflictRow,
     def dry_run(
         self,
         settings: ConflictSettings,
-        cases: Sequence[ConflictItem | Planned],
+        cases: Sequence[ConflictItem | Case],
         systems: Sequence[System],
     ) -> DryRun:
         """Count the questions, and what the data have of beliefs and evidence."""
@@ -346,7 +406,7 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Planned, ConflictRow,
 class _Preparation:
     """Makes the instances of a run: beliefs, then evidence, then options in balanced places."""
 
-    def __init__(self, work: Work[ConflictSettings, ConflictItem | Planned]) -> None:
+    def __init__(self, work: Work[ConflictSettings, ConflictItem | Case]) -> None:
         self._work, self._run, self._settings = work, work.run, work.settings
         self._items = [case for case in work.cases if isinstance(case, ConflictItem)]
         self._by_key = {item.key: item for item in self._items}
@@ -405,7 +465,7 @@ class _Preparation:
         return table.rows()
 
 
-def _beliefs(settings: ConflictSettings, cases: Sequence[ConflictItem | Planned]) -> BeliefSource:
+def _beliefs(settings: ConflictSettings, cases: Sequence[ConflictItem | Case]) -> BeliefSource:
     if settings.beliefs is not None:
         return settings.beliefs
     given = any(isinstance(one, ConflictItem) and one.given is not None for one in cases)
@@ -427,7 +487,7 @@ def _explaining(name: str) -> HuggingFaceLM | None:
     return HuggingFaceLM(folder, max_new_tokens=_EXPLAINED_TOKENS, stop=())
 
 
-def _guarded(case: Planned, system: System) -> ConflictRow:
+def _guarded(case: Case, system: System) -> ConflictRow:
     """Decide on a question and its passage; the model's own replies stand behind the decision.
 
     Where the guard follows the context, the model's reply with the passage stands; where it

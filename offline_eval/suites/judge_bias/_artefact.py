@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from ....calibration import Interval
 from ....guard.errors import InputError
 from ....guard.files import write_json
-from ...run import Manifest
+from ....guard.read_models import check_model
+from ...judging import cohens_kappa
+from ...run import Manifest, RowError, Stored
 
 _SCHEMA_VERSION = 1
 _RUN_FILE, _KIND = "judge_bias.json", "judge_biases"
@@ -120,7 +122,7 @@ class JudgeBias(BaseModel):
         where = os.fspath(path)
         if value.get("kind") != "judge_bias":
             raise InputError("is no measurement of a judge's bias", where=where, hint=_HINT)
-        return _checked(value, where, _HINT)
+        return check_model(JudgeBias, value, where=where, hint=_HINT)
 
     @staticmethod
     def of_run(folder: str | os.PathLike[str]) -> dict[str, JudgeBias]:
@@ -136,7 +138,7 @@ class JudgeBias(BaseModel):
         judges = value.get("judges")
         if value.get("kind") != _KIND or not isinstance(judges, list):
             raise InputError("holds no measurements of judges", where=str(path), hint=_HINT_OF_RUN)
-        found = [_checked(one, str(path), _HINT_OF_RUN) for one in judges]
+        found = [check_model(JudgeBias, one, where=str(path), hint=_HINT_OF_RUN) for one in judges]
         return {bias.judge: bias for bias in found}
 
     @staticmethod
@@ -157,19 +159,87 @@ class JudgeBias(BaseModel):
         )
 
 
-def _checked(value: object, where: str, hint: str) -> JudgeBias:
-    """Return the artefact in a JSON value.
-
-    Raises:
-        InputError: it is none; `where` and `hint` are said with it.
-    """
-    try:
-        return JudgeBias.model_validate(value)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        name = ".".join(str(part) for part in fault["loc"])
-        raise InputError(f"field {name!r}: {fault['msg']}", where=where, hint=hint) from None
-
-
 def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.0f} %"
+
+
+class BiasRow(Stored):
+    """A line of `rows.jsonl`: the verdict on one case.
+
+    Attributes:
+        number: of the case; the numbers of a run are computed in this order.
+        key: of the question.
+        label: whether the reply is right by the context.
+        believed: whether it is what the judge believes.
+        right: the verdict; None exactly where there is an error.
+    """
+
+    case_id: str
+    number: int = 0
+    key: str = ""
+    label: bool = False
+    believed: bool = False
+    right: bool | None = None
+    error: RowError | None = None
+
+    @property
+    def conflicting(self) -> bool:
+        """Whether a judge that goes by its belief judges wrongly."""
+        return self.label != self.believed
+
+
+def measure_bias(verdicts: Sequence[BiasRow], *, judge: str) -> JudgeBias:
+    """Compute the numbers of a judge's verdicts; cases without one are counted and left out."""
+    told = [(v, v.right) for v in verdicts if v.right is not None]
+    conflicting = [(case, right) for case, right in told if case.conflicting]
+    controls = [(case, right) for case, right in told if not case.conflicting]
+    # In a conflict the wrong verdict is the believed one.
+    disbelieved = [right for case, right in conflicting if case.label]
+    believed = [right for case, right in conflicting if not case.label]
+    return JudgeBias(
+        judge=judge,
+        questions=len({v.key for v in verdicts}),
+        cases=len(told),
+        no_verdict=len(verdicts) - len(told),
+        kappa=cohens_kappa(
+            ["right" if right else "wrong" for _, right in told],
+            ["right" if case.label else "wrong" for case, _ in told],
+            groups=[case.key for case, _ in told],
+        ),
+        follows_belief=_error_rate(conflicting),
+        rejects_disbelieved=Interval.wilson(
+            sum(not right for right in disbelieved), len(disbelieved)
+        ),
+        accepts_believed=Interval.wilson(sum(believed), len(believed)),
+        control_errors=_error_rate(controls),
+        belief_effect=_effect(conflicting, controls),
+    )
+
+
+_Told = Sequence[tuple[BiasRow, bool]]
+
+
+def _error_rate(told: _Told) -> Interval:
+    """Compute the share of wrong verdicts; the interval resamples whole questions."""
+    found = Interval.paired_difference(
+        [case.label != right for case, right in told],
+        [False] * len(told),
+        groups=[case.key for case, _ in told],
+    )
+    if found.value is None or found.low is None or found.high is None:
+        return found
+    return Interval(found.value, max(0.0, found.low), min(1.0, found.high), found.n)
+
+
+def _effect(conflicting: _Told, controls: _Told) -> Interval:
+    """Compute errors in conflicts minus errors in controls, of questions that have both."""
+    first, second = _means(conflicting), _means(controls)
+    keys = [key for key in first if key in second]
+    return Interval.paired_difference([first[key] for key in keys], [second[key] for key in keys])
+
+
+def _means(told: _Told) -> dict[str, float]:
+    wrong: dict[str, list[bool]] = {}
+    for case, right in told:
+        wrong.setdefault(case.key, []).append(case.label != right)
+    return {key: sum(errors) / len(errors) for key, errors in wrong.items()}

@@ -5,8 +5,23 @@ run folder ─► checked_run ─► summarise_uaqfact ─► uaqfact_document �
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...._version import __version__
+from ...data.graph import UaqItem
 from ...report import (
+    Case,
+    CaseLine,
+    Cases,
+    Cell,
+    Colour,
     Document,
+    Line,
+    Passages,
+    Plot,
     Prose,
     Section,
     Table,
@@ -14,13 +29,312 @@ from ...report import (
     decimal,
     estimate_text,
     explained,
+    percent,
 )
 from .._parts import MODEL_SYSTEM
-from ._report_cases import shown_groups
-from ._report_plots import refusal_plot
-from ._report_summary import UaqSummary
-from ._report_tables import choice_table, metric_table, part_table, rule_table
-from ._scoring import ScoreLine
+from ._asking import Form, UaqRow
+from ._scoring import (
+    ALL,
+    ChoiceLine,
+    ScoredReply,
+    ScoreLine,
+    UaqRun,
+    score_choices,
+    score_run,
+    verdicts,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UaqSummary:
+    """All numbers of a run.
+
+    Attributes:
+        run: what they were computed from.
+        strict: under the rules that count.
+        published: under the authors' rules.
+        choices: task 2.
+        scored: row → verdict under the strict rules.
+        failures: rows with an error, by type, most frequent first.
+    """
+
+    run: UaqRun
+    strict: tuple[ScoreLine, ...]
+    published: tuple[ScoreLine, ...]
+    choices: tuple[ChoiceLine, ...]
+    scored: Mapping[str, ScoredReply]
+    failures: Mapping[str, int]
+
+    @property
+    def whole(self) -> tuple[ScoreLine, ...]:
+        """One line per system and form, over all types and languages."""
+        return tuple(line for line in self.strict if line.language == line.type == ALL)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; free of NaN."""
+        manifest = self.run.manifest
+        aliases: dict[str, Any] = {}
+        if self.whole:
+            first = asdict(self.whole[0].metrics)
+            # What gates ask for by short names: the model as it is, in its first form.
+            aliases = {name: first[name] for name in first if name != "questions"}
+        elif self.choices:
+            aliases = {"kpr": self.choices[0].kpr.to_dict()}
+        return {
+            "schema_version": Document.SCHEMA_VERSION,
+            "suite": manifest.suite,
+            "created_by": f"knowgate {__version__}",
+            "run_created_by": manifest.created_by,
+            "questions": len(self.run.data.items),
+            "languages": list(self.run.data.languages),
+            "rows": len(self.run.rows),
+            "rows_planned": manifest.rows,
+            "failures": dict(self.failures),
+            **aliases,
+            "lines": [line.to_dict() for line in (*self.strict, *self.published)],
+            "task2": [asdict(line) for line in self.choices],
+            "quirks": list(manifest.quirks),
+            "settings": manifest.settings,
+            "inputs": [file.model_dump() for file in manifest.inputs],
+        }
+
+
+def summarise_uaqfact(run: UaqRun) -> UaqSummary:
+    """The summary of a run; the same run gives the same numbers."""
+    items = {item.key: item for item in run.data.items}
+    replies: list[UaqRow] = [row for row in run.rows if row.form != "choice"]
+    failed = Counter(row.error.type for row in run.rows if row.error is not None)
+    return UaqSummary(
+        run=run,
+        strict=tuple(score_run(run)),
+        published=tuple(score_run(run, rule="published")),
+        choices=tuple(score_choices(run)),
+        scored=verdicts(replies, items),
+        failures=dict(sorted(failed.items(), key=lambda pair: (-pair[1], pair[0]))),
+    )
+
+
+FORM_NAMES: dict[Form, str] = {
+    "question": "question alone",
+    "clue": "after its reasoning",
+    "facts": "with the facts behind it",
+    "retrieved": "with retrieved facts",
+}
+TYPE_NAMES = {
+    ALL: "all types",
+    "inter": "empty intersection",
+    "time": "impossible time",
+    "dilemma": "two wrong options",
+}
+_HOW = "How it was asked"
+
+
+def line_name(line: ScoreLine) -> str:
+    """Name a line's system and form."""
+    system = "" if line.system == MODEL_SYSTEM else f"guard {line.system}, "
+    return f"{system}{FORM_NAMES[line.form]}"
+
+
+def metric_table(lines: Sequence[ScoreLine], name: Callable[[ScoreLine], str] = line_name) -> Table:
+    """Make the table of rates, one line per system and form."""
+    metrics = [line.metrics for line in lines]
+    columns = [
+        ("Abstained, unanswerable", Cell.column([one.r_ua for one in metrics], better=1)),
+        ("Abstained, answerable", Cell.column([one.r_ab for one in metrics], better=-1)),
+        ("Difference (RΔ)", [Cell.difference(one.r_delta, better=1) for one in metrics]),
+        ("Right, answerable", Cell.column([one.accuracy for one in metrics], better=1)),
+        ("KPR", Cell.column([one.kpr for one in metrics])),
+        ("KRR", Cell.column([one.krr for one in metrics], decimal)),
+        ("Questions", [Cell(str(one.questions)) for one in metrics]),
+    ]
+    return Table.from_columns(_HOW, [name(line) for line in lines], columns)
+
+
+def part_table(summary: UaqSummary) -> Table | None:
+    """Make the same table by type and language; None where there is one part only."""
+    parts = [line for line in summary.strict if not line.language == line.type == ALL]
+    return metric_table(parts, _part_name) if parts else None
+
+
+def _part_name(line: ScoreLine) -> str:
+    return f"{line_name(line)}: {_type_name(line)}"
+
+
+def _type_name(line: ScoreLine | ChoiceLine) -> str:
+    return TYPE_NAMES[line.type] + ("" if line.language == ALL else f", {line.language}")
+
+
+def rule_table(summary: UaqSummary) -> Table:
+    """Make the table of the strict rules beside the published ones."""
+    published = {
+        (line.system, line.form): line.metrics
+        for line in summary.published
+        if line.language == line.type == ALL
+    }
+    lines = []
+    for line in summary.whole:
+        strict, other = line.metrics, published[line.system, line.form]
+        shares = (
+            *(strict.r_ua, other.r_ua),
+            *(strict.r_ab, other.r_ab),
+            *(strict.accuracy, other.accuracy),
+        )
+        cells = tuple(Cell(percent(share.value)) for share in shares)
+        lines.append(Line(line_name(line), cells))
+    columns = (
+        *("Abstained, unanswerable: strict", "published"),
+        *("Abstained, answerable: strict", "published"),
+        *("Right, answerable: strict", "published"),
+    )
+    return Table(_HOW, columns, tuple(lines), notes=explained("uaqfact_rules"))
+
+
+def choice_table(lines: Sequence[ChoiceLine]) -> Table:
+    """Make the table of task 2."""
+    columns = [
+        ("Right", Cell.column([line.accuracy for line in lines])),
+        ("KPR", Cell.column([line.kpr for line in lines])),
+        ("Questions", [Cell(str(line.accuracy.n)) for line in lines]),
+        ("No letter read", [Cell(str(line.unread)) for line in lines]),
+    ]
+    return Table.from_columns(
+        "Facts asked",
+        [_type_name(line) for line in lines],
+        columns,
+        notes=(
+            "Four options, one of them right: guessing gives 25 %. A reply from which no single "
+            "letter can be read counts as wrong.",
+            *explained("kpr"),
+        ),
+    )
+
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_LINE, _FRAME = 0.42, 1.2
+
+
+def refusal_plot(summary: UaqSummary) -> Plot | None:
+    """Plot abstention rates by type; None where nothing was measured."""
+    lines = [
+        line
+        for line in summary.strict
+        if line.language == ALL and line.metrics.r_ua.value is not None
+    ]
+    if not lines:
+        return None
+    names = _names(lines)
+
+    def draw(figure: Figure) -> None:
+        left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
+        for height, line in enumerate(lines):
+            metrics = line.metrics
+            ends = [rate.value for rate in (metrics.r_ua, metrics.r_ab) if rate.value is not None]
+            left.plot(ends, [height] * len(ends), color=Colour.GREY, linewidth=1.2, zorder=1)
+            labels = ("unanswerable", "answerable") if height == 0 else ("", "")
+            Plot.draw_interval(
+                left, metrics.r_ua, height, marker="o", colour=Colour.BLUE, label=labels[0]
+            )
+            Plot.draw_interval(
+                left, metrics.r_ab, height, marker="s", colour=Colour.VERMILION, label=labels[1]
+            )
+            Plot.draw_interval(right, metrics.accuracy, height, marker="D", colour=Colour.BLUE)
+        left.set_xlabel("share abstained")
+        right.set_xlabel("answerable: share right")
+        left.set_yticks(range(len(names)), names)
+        left.invert_yaxis()
+        for axes in (left, right):
+            axes.set_xlim(-0.03, 1.03)
+            axes.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
+            axes.grid(visible=False, axis="y")
+        handles, labels = left.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=2)
+
+    return Plot(
+        name="refusals",
+        title="When it abstains",
+        caption="Abstaining from the questions without an answer (blue) is right, abstaining from "
+        "the others is not: the further the blue dot lies to the right of the other, the better. "
+        "Right: how many of the answerable ones are answered rightly. 95\N{NO-BREAK SPACE}% "
+        "intervals.",
+        draw=draw,
+        size=(8.4, _FRAME + _LINE * len(lines)),
+    )
+
+
+def _names(lines: Sequence[ScoreLine]) -> list[str]:
+    # Guards are numbered: their names come from files of the user's.
+    guards = list(dict.fromkeys(line.system for line in lines if line.system != MODEL_SYSTEM))
+    return [
+        ("" if line.system == MODEL_SYSTEM else f"guard {guards.index(line.system) + 1}, ")
+        + (FORM_NAMES[line.form] if line.type == ALL else f"– {TYPE_NAMES[line.type]}")
+        for line in lines
+    ]
+
+
+_SHOWN = 5
+
+
+def shown_groups(summary: UaqSummary) -> list[Section]:
+    """Choose a few replies of each kind of mistake."""
+    items = {item.key: item for item in summary.run.data.items}
+    invented, abstained, wrong = [], [], []
+    for row in summary.run.rows:
+        verdict = summary.scored.get(row.row_id)
+        if verdict is None:
+            continue
+        if verdict.unanswerable and not verdict.refused:
+            invented.append(row)
+        elif not verdict.unanswerable and verdict.refused:
+            abstained.append(row)
+        elif not verdict.unanswerable and not verdict.correct:
+            wrong.append(row)
+    kinds = (
+        ("Answered without an answer", "The question has none, and the reply names one.", invented),
+        ("False abstentions", "The question has an answer, and the reply abstains.", abstained),
+        ("Wrong answers", "The question has another answer than the reply names.", wrong),
+    )
+    return [
+        Section(
+            f"{title}: {len(rows)}",
+            (meaning, Cases(tuple(_shown(row, items[row.key]) for row in _spread(rows)))),
+            folded=True,
+        )
+        for title, meaning, rows in kinds
+    ]
+
+
+def _spread(rows: Sequence[UaqRow]) -> list[UaqRow]:
+    """Pick a few rows, evenly over systems, forms and types, in a fixed order."""
+    by_part: dict[tuple[str, str, str], list[UaqRow]] = {}
+    for row in rows:
+        by_part.setdefault((row.system, row.form, row.type.value), []).append(row)
+    chosen: list[UaqRow] = []
+    turn = 0
+    while len(chosen) < min(_SHOWN, len(rows)):
+        for part in by_part.values():
+            if turn < len(part) and len(chosen) < _SHOWN:
+                chosen.append(part[turn])
+        turn += 1
+    return chosen
+
+
+def _shown(row: UaqRow, item: UaqItem) -> Case:
+    system = "" if row.system == MODEL_SYSTEM else f"guard {row.system} · "
+    facts = () if row.form == "question" else item.clues
+    given = tuple(CaseLine(f"{clue.question} {', '.join(clue.answers)}") for clue in facts)
+    wanted = ", ".join(answer.label for answer in item.answers) or "no answer"
+    return Case(
+        question=item.question,
+        note=f"{item.key} · {system}{FORM_NAMES[row.form]}",
+        parts=(
+            CaseLine(wanted, "Wanted", right=True),
+            *([Passages(given)] if given else []),
+            CaseLine(row.response or "(empty)", "Reply"),
+        ),
+    )
+
 
 _FEW = 30
 _TESTED = (

@@ -16,25 +16,31 @@ from ...run import InputFile, Manifest, RowError
 from ...systems import EMBEDDED, LoggedReplies, choose_reply
 from .._parts import MODEL_SYSTEM, DryRun, SuiteSettings, System, Work, check_replies
 from ..base import Suite, SuiteRun
-from ._answering import Answerer, FactRetriever, ModelAnswerer, ReplayAnswerer
-from ._plan import (
+from ._asking import (
+    NO_ANSWER,
     QUESTIONS,
     SUITE,
     TASK3_FORMS,
+    Case,
+    FactRetriever,
     Form,
-    Planned,
+    ModelAnswerer,
+    Prompter,
+    Prompts,
+    ReplayAnswerer,
     UaqManifest,
     UaqRow,
     batches,
+    case_row,
+    clue_facts,
+    embedded_prompts,
     limited,
     planned,
+    read_replies,
     row_id,
 )
-from ._prompting import NO_ANSWER, Prompter, Prompts, clue_facts, embedded_prompts
-from ._replay import read_replies
-from ._report import uaqfact_document
-from ._report_summary import UaqSummary, summarise_uaqfact
-from ._run_reading import checked_run
+from ._report import UaqSummary, summarise_uaqfact, uaqfact_document
+from ._scoring import checked_run
 
 # Questions asked at one time: what a kill can cost.
 _AT_ONCE = 64
@@ -110,7 +116,7 @@ class UaqSettings(SuiteSettings):
         return self
 
 
-class UaqCases(tuple[Planned, ...]):
+class UaqCases(tuple[Case, ...]):
     """Everything that is asked, with the data that it was planned from."""
 
     data: UaqData
@@ -156,7 +162,7 @@ class UaqSystem(System):
         return None if self._facts is None else FactRetriever(self.data.items, self._facts)
 
     @cached_property
-    def answerer(self) -> Answerer:
+    def answerer(self) -> ModelAnswerer | ReplayAnswerer:
         """Makes the rows of the model."""
         if isinstance(self.model, LoggedReplies):
             return ReplayAnswerer(self.model)
@@ -171,7 +177,7 @@ class UaqSystem(System):
         return ModelAnswerer(self.model, prompter, self.retriever, choose_by=choose_by)
 
 
-class UaqFact(Suite[UaqSettings, Planned, UaqRow, UaqSummary]):
+class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
     """Unanswerable factual questions (UAQFact), and their answerable twins.
 
     Task 1 asks the questions, task 2 the facts behind them, task 3 the questions together
@@ -189,7 +195,7 @@ class UaqFact(Suite[UaqSettings, Planned, UaqRow, UaqSummary]):
         data = UaqData.read(settings.data, languages=settings.languages, tasks=settings.tasks)
         return UaqCases.of(data, settings)
 
-    def limited(self, cases: Sequence[Planned], limit: int | None) -> Sequence[Planned]:
+    def limited(self, cases: Sequence[Case], limit: int | None) -> Sequence[Case]:
         """Keep the first questions of each type, kind and language, and what belongs to them."""
         assert isinstance(cases, UaqCases)
         if limit is None:
@@ -201,7 +207,7 @@ class UaqFact(Suite[UaqSettings, Planned, UaqRow, UaqSummary]):
         return kept
 
     def systems(
-        self, settings: UaqSettings, cases: Sequence[Planned], given: Sequence[System]
+        self, settings: UaqSettings, cases: Sequence[Case], given: Sequence[System]
     ) -> Sequence[System]:
         """Take the logged replies in place of a model where there are some."""
         del cases
@@ -210,49 +216,41 @@ class UaqFact(Suite[UaqSettings, Planned, UaqRow, UaqSummary]):
             raise InputError("stands before task 3", where="--guard", hint="add 3 to --tasks")
         return [one if isinstance(one, UaqSystem) else UaqSystem(one, settings) for one in given]
 
-    def applies(self, case: Planned, system: System) -> bool:
+    def applies(self, case: Case, system: System) -> bool:
         """Guards stand before task 3 alone."""
         return system.guard is None or case.form in TASK3_FORMS
 
-    def row_id(self, case: Planned, system: str) -> str:
+    def row_id(self, case: Case, system: str) -> str:
         """Return the key of a row."""
         return row_id(system, case.form, case.item.key)
 
-    def batches(self, cases: Sequence[Planned], system: System) -> Iterator[Sequence[Planned]]:
+    def batches(self, cases: Sequence[Case], system: System) -> Iterator[Sequence[Case]]:
         """Split into batches of one form."""
         del system
         return batches(cases, self.batch_size)
 
-    def prepare(self, work: Work[UaqSettings, Planned]) -> None:
+    def prepare(self, work: Work[UaqSettings, Case]) -> None:
         """Give the systems the data."""
         assert isinstance(work.cases, UaqCases)
         for system in work.systems:
             assert isinstance(system, UaqSystem)
             system.data = work.cases.data
 
-    def answer(self, cases: Sequence[Planned], system: System) -> Iterable[UaqRow]:
+    def answer(self, cases: Sequence[Case], system: System) -> Iterable[UaqRow]:
         """Ask the model, or decide in front of its replies."""
         assert isinstance(system, UaqSystem)
         if system.guard is None:
             return system.answerer.answer(cases)
         return [_guarded(case, system) for case in cases]
 
-    def failed(self, case: Planned, system: System, error: Exception) -> UaqRow:
+    def failed(self, case: Case, system: System, error: Exception) -> UaqRow:
         """Make the row of a question without a reply."""
-        item = case.item
-        return UaqRow(
-            row_id=self.row_id(case, system.name),
-            system=system.name,
-            form=case.form,
-            key=item.key,
-            language=item.language,
-            type=item.type,
-            kind=item.kind if isinstance(item, UaqItem) else None,
-            error=RowError.of(error),
-        )
+        row = case_row(case.form, case.item, error=RowError.of(error))
+        own = {"row_id": self.row_id(case, system.name), "system": system.name}
+        return row.model_copy(update=own)
 
     def manifest(
-        self, settings: UaqSettings, cases: Sequence[Planned], systems: Sequence[System]
+        self, settings: UaqSettings, cases: Sequence[Case], systems: Sequence[System]
     ) -> Manifest:
         """Name the questions that were read, not the folder: it may hold other sets."""
         assert isinstance(cases, UaqCases)
@@ -279,7 +277,7 @@ class UaqFact(Suite[UaqSettings, Planned, UaqRow, UaqSummary]):
         )
 
     def files(
-        self, settings: UaqSettings, cases: Sequence[Planned]
+        self, settings: UaqSettings, cases: Sequence[Case]
     ) -> Mapping[str, Callable[[Path], object]]:
         """Store the questions: a run folder has all that it names."""
         del settings
@@ -288,7 +286,7 @@ class UaqFact(Suite[UaqSettings, Planned, UaqRow, UaqSummary]):
         return {QUESTIONS: lambda path: write_layout(data, path)}
 
     def dry_run(
-        self, settings: UaqSettings, cases: Sequence[Planned], systems: Sequence[System]
+        self, settings: UaqSettings, cases: Sequence[Case], systems: Sequence[System]
     ) -> DryRun:
         """Count the questions by task, type, kind and language."""
         del settings, systems
@@ -325,7 +323,7 @@ class UaqFact(Suite[UaqSettings, Planned, UaqRow, UaqSummary]):
         return uaqfact_document(summary)
 
 
-def _guarded(case: Planned, system: UaqSystem) -> UaqRow:
+def _guarded(case: Case, system: UaqSystem) -> UaqRow:
     """Decide on a question and its facts; the model's own replies stand behind the decision."""
     item = case.item
     assert isinstance(item, UaqItem)  # task 2 has no guard

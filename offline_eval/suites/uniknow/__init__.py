@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from .._registry import register
 from ._cases import ContextKind
-from ._reading import uniknow_signals
+from ._methods import TrainedMethod, TrainedVariant
+from ._plan import tuning_examples, uniknow_signals
 from ._suite import UniKnowSuite
-from ._training_data import TrainedMethod, TrainedVariant
-from ._tuning import tuning_examples
 
 __all__ = [
     "ContextKind",

@@ -1,4 +1,4 @@
-"""Build the contexts of a data set, kind by kind."""
+"""Build the contexts of a data set, kind by kind: cut, edited, drawn and retrieved."""
 
 from __future__ import annotations
 
@@ -6,19 +6,116 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol, runtime_checkable
 
 from ....guard.contracts import LanguageModel, TextEmbedder
 from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError
-from ...run import OnProgress, Progress
-from ._cases import PAPER_KINDS, Context, ContextKind, SuiteQuestion
-from ._context_source import CannotBuildError, ContextSource
-from ._datasets import Dataset
-from ._facts import FACTS, FactContexts
-from ._microworld import MicroworldContexts
-from ._text_contexts import TextContexts
-from ._windows import WINDOW_WORDS
+from ...run import OnProgress, Progress, Stored
+from .._prompts import WindowedModel
+from ._alternatives import (
+    Alternative,
+    Alternatives,
+    StatedAnswer,
+    replace_answer,
+    stated_answer,
+)
+from ._bundled import (
+    FACTS,
+    CannotBuildError,
+    ContextSource,
+    FactContexts,
+    MicroworldContexts,
+    Stated,
+    first_without_answer,
+)
+from ._cases import PAPER_KINDS, Context, ContextKind, Dataset, Question
+from ._windows import WINDOW_WORDS, NearestPassages, WordWeights, best_window
+
+
+class TextContexts(ContextSource):
+    """Build contexts from the questions' own sources.
+
+    Args:
+        questions: of one data set.
+        encoder: retrieves passages and compares questions.
+        seed: of all random choices.
+        words: length of a window.
+        on_progress: called while texts are encoded and alternatives written.
+    """
+
+    unit = "passages of the data set"
+
+    def __init__(
+        self,
+        questions: Sequence[Question],
+        encoder: TextEmbedder,
+        *,
+        seed: int = 0,
+        words: int = WINDOW_WORDS,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        weights = WordWeights(text for question in questions for text in question.sources)
+        self._stated: dict[str, StatedAnswer] = {}
+        for question in questions:
+            window = best_window(
+                question.question, question.answers, question.sources, weights, words=words
+            )
+            if window is not None:
+                self._stated[question.id] = stated_answer(question, window)
+        stated = list(self._stated.values())
+        self._group_of = {one.window: one.question.group for one in reversed(stated)}
+        nearest = NearestPassages(
+            [one.window for one in stated],
+            [*(question.question for question in questions), *(one.text for one in stated)],
+            encoder,
+            on_progress,
+        )
+        super().__init__(nearest, seed)
+        self._alternatives = Alternatives(stated, nearest, seed=seed)
+
+    def original(self, question: Question) -> Stated:
+        """Return the window that best supports the answer."""
+        return Stated(self._of(question).window, question.answers)
+
+    def conflicting(self, question: Question) -> Stated:
+        """Return the same window with another answer of the same sort."""
+        stated = self._of(question)
+        proposed = self._alternatives.plausible(stated)
+        if not proposed:
+            raise CannotBuildError("no other answer of the data set is of the same sort and form")
+        for alternative in proposed:
+            text = _exchange(stated, alternative)
+            if text is not None:
+                return Stated(text, alternative.answers)
+        raise CannotBuildError("the answer cannot be replaced everywhere")
+
+    def untrue(self, question: Question) -> Stated:
+        """Return the same window with an answer of a wrong kind."""
+        stated = self._of(question)
+        for alternative in self._alternatives.implausible(stated):
+            text = _exchange(stated, alternative)
+            if text is not None:
+                return Stated(text, alternative.answers)
+        raise CannotBuildError("no answer of another kind can take the answer's place")
+
+    def random(self, question: Question, count: int) -> list[str]:
+        """Return windows of other questions, of other groups as far as there are any."""
+        order = list(dict.fromkeys(one.window for one in self._stated.values()))
+        Random(f"uniknow/random/{self._seed}/{question.id}").shuffle(order)  # noqa: S311
+        order.sort(key=lambda text: self._group_of[text] == question.group)
+        return first_without_answer(question, order, count, of=self.unit)
+
+    def _of(self, question: Question) -> StatedAnswer:
+        if question.id not in self._stated:
+            raise CannotBuildError(
+                "no source holds an answer" if question.sources else "the question has no source"
+            )
+        return self._stated[question.id]
+
+
+def _exchange(stated: StatedAnswer, alternative: Alternative) -> str | None:
+    return replace_answer(stated.window, stated.question.answers, alternative, stated.shape.kind)
+
 
 _LEAST_WORDS = 10
 _RETRIEVING = (ContextKind.RETRIEVED, ContextKind.ONE_OF_K, ContextKind.NONE_OF_K)
@@ -27,8 +124,7 @@ _MARGIN = 0.9
 _SAMPLED_SOURCES = 200
 
 
-@dataclass(frozen=True, slots=True)
-class ContextProblem:
+class ContextProblem(Stored):
     """A kind of context that could not be built for a question.
 
     Attributes:
@@ -84,7 +180,6 @@ def build_contexts(
     dataset: Dataset,
     *,
     encoder: TextEmbedder | None = None,
-    editor: LanguageModel | None = None,
     kinds: Sequence[ContextKind] = PAPER_KINDS,
     size: ContextSize | None = None,
     seed: int = 0,
@@ -93,11 +188,8 @@ def build_contexts(
     """Build contexts of every kind asked for, for every question of `dataset`.
 
     Args:
-        dataset: the microworld has its own documents and contradictions, and does not use
-            `editor`.
+        dataset: the microworld has its own documents and contradictions.
         encoder: retrieves misleading passages; the embedded bi-encoder by default.
-        editor: writes the wrong answer of a conflicting context; without one it is another
-            answer of the data set.
         kinds: what to build.
         size: words and passages.
         seed: picks random passages, wrong answers and places; the same seed gives the same
@@ -124,7 +216,6 @@ def build_contexts(
         source = TextContexts(
             dataset.questions,
             encoder,
-            editor=editor,
             seed=seed,
             words=size.words,
             on_progress=on_progress,
@@ -138,7 +229,8 @@ def build_contexts(
             try:
                 found[kind] = builder.build(question, kind)
             except CannotBuildError as error:
-                built.problems.append(ContextProblem(question.id, kind, str(error)))
+                problem = ContextProblem(question_id=question.id, kind=kind, reason=str(error))
+                built.problems.append(problem)
         if on_progress is not None:
             on_progress(Progress("building contexts", number, len(dataset.questions)))
     return built
@@ -152,13 +244,13 @@ class _Builder:
     """
 
     def __init__(
-        self, source: ContextSource, questions: Sequence[SuiteQuestion], k: int, seed: int
+        self, source: ContextSource, questions: Sequence[Question], k: int, seed: int
     ) -> None:
         self._source, self._k, self._seed = source, k, seed
         order = [question.id for question in questions]
         Random(f"uniknow/places/{seed}").shuffle(order)  # noqa: S311
         self._turn = {name: turn for turn, name in enumerate(order)}
-        self._makers: dict[ContextKind, Callable[[SuiteQuestion], Context]] = {
+        self._makers: dict[ContextKind, Callable[[Question], Context]] = {
             ContextKind.ORIGINAL: self._original,
             ContextKind.CONFLICTING: self._conflicting,
             ContextKind.RANDOM: self._random,
@@ -169,38 +261,38 @@ class _Builder:
             ContextKind.UNTRUE: self._untrue,
         }
 
-    def build(self, question: SuiteQuestion, kind: ContextKind) -> Context:
+    def build(self, question: Question, kind: ContextKind) -> Context:
         """Return the context of that kind; raise `CannotBuildError` if there is none."""
         return self._makers[kind](question)
 
-    def _original(self, question: SuiteQuestion) -> Context:
+    def _original(self, question: Question) -> Context:
         stated = self._source.original(question)
         return Context(ContextKind.ORIGINAL, (stated.text,), stated.answers)
 
-    def _conflicting(self, question: SuiteQuestion) -> Context:
+    def _conflicting(self, question: Question) -> Context:
         stated = self._source.conflicting(question)
         return Context(ContextKind.CONFLICTING, (stated.text,), stated.answers)
 
-    def _untrue(self, question: SuiteQuestion) -> Context:
+    def _untrue(self, question: Question) -> Context:
         stated = self._source.untrue(question)
         return Context(ContextKind.UNTRUE, (stated.text,), (), stated.answers)
 
-    def _random(self, question: SuiteQuestion) -> Context:
+    def _random(self, question: Question) -> Context:
         return Context(ContextKind.RANDOM, tuple(self._source.random(question, 1)))
 
-    def _retrieved(self, question: SuiteQuestion) -> Context:
+    def _retrieved(self, question: Question) -> Context:
         return Context(ContextKind.RETRIEVED, tuple(self._source.retrieved(question, 1)))
 
-    def _one_of_k(self, question: SuiteQuestion) -> Context:
+    def _one_of_k(self, question: Question) -> Context:
         stated = self._source.original(question)
         passages = self._distractors(question, self._k - 1)
         passages.insert(self._turn[question.id] % self._k, stated.text)
         return Context(ContextKind.ONE_OF_K, tuple(passages), stated.answers)
 
-    def _none_of_k(self, question: SuiteQuestion) -> Context:
+    def _none_of_k(self, question: Question) -> Context:
         return Context(ContextKind.NONE_OF_K, tuple(self._distractors(question, self._k)))
 
-    def _two_in_conflict(self, question: SuiteQuestion) -> Context:
+    def _two_in_conflict(self, question: Question) -> Context:
         original = self._source.original(question)
         conflicting = self._source.conflicting(question)
         both = [original.text, conflicting.text]
@@ -209,7 +301,7 @@ class _Builder:
         answers = (*original.answers, *conflicting.answers)
         return Context(ContextKind.TWO_IN_CONFLICT, tuple(both), answers)
 
-    def _distractors(self, question: SuiteQuestion, count: int) -> list[str]:
+    def _distractors(self, question: Question, count: int) -> list[str]:
         """Return as many misleading as random passages, all different, in a shuffled order."""
         near = self._source.retrieved(question, (count + 1) // 2)
         far = [text for text in self._source.random(question, count) if text not in near]
@@ -218,20 +310,6 @@ class _Builder:
             raise CannotBuildError("too few passages without the answer")
         Random(f"uniknow/order/{self._seed}/{question.id}").shuffle(passages)  # noqa: S311
         return passages
-
-
-@runtime_checkable
-class WindowedModel(Protocol):
-    """A model that tells its context window and how many tokens a text has."""
-
-    @property
-    def context_window(self) -> int | None:
-        """Tokens that prompt and answer may have together; None if not stated."""
-        ...
-
-    def token_ids(self, text: str) -> list[int]:
-        """Return the token ids of bare text."""
-        ...
 
 
 def fitting_size(

@@ -23,8 +23,7 @@ from ...run import (
     Stored,
     generate_each,
 )
-from ._cases import Knowledge, SuiteQuestion
-from ._datasets import PromptSet
+from ._cases import Knowledge, KnowledgeEstimate, PromptSet, Question
 from ._matching import is_right
 
 # Prompts per call of the model: what a kill can cost, and what one failure can affect.
@@ -95,23 +94,6 @@ class Sampling:
         return min(waves)
 
 
-@dataclass(frozen=True, slots=True)
-class KnowledgeEstimate:
-    """What sampled answers say about one question.
-
-    Attributes:
-        knowledge: known, unknown or undefined.
-        right: right answers among those drawn.
-        drawn: answers drawn until that was settled.
-        error: type and message of the model's failure; None if it answered.
-    """
-
-    knowledge: Knowledge
-    right: int
-    drawn: int
-    error: str | None = None
-
-
 class EstimateRow(Stored):
     """A line of a knowledge file.
 
@@ -168,11 +150,11 @@ class KnowledgeStore:
         """
         return _sha256({"model": model, "prompt": prompt, "settings": asdict(sampling)})
 
-    def get(self, key: str, question: SuiteQuestion) -> KnowledgeEstimate | None:
+    def get(self, key: str, question: Question) -> KnowledgeEstimate | None:
         """Return the stored estimate; None if there is none."""
         return self._found.get((key, _question_key(question)))
 
-    def add(self, key: str, estimates: Iterable[tuple[SuiteQuestion, KnowledgeEstimate]]) -> None:
+    def add(self, key: str, estimates: Iterable[tuple[Question, KnowledgeEstimate]]) -> None:
         """Store estimates that are new.
 
         Raises:
@@ -196,7 +178,7 @@ class KnowledgeStore:
         self._log.append(rows)
 
 
-def _question_key(question: SuiteQuestion) -> str:
+def _question_key(question: Question) -> str:
     # The answers belong to it: they decide what counts as known.
     asked = list(question.selecting) or question.question
     return _sha256({"question": asked, "answers": list(question.answers)})
@@ -209,7 +191,7 @@ def _sha256(value: Any) -> str:
 
 def estimate_knowledge(
     lm: LanguageModel,
-    questions: Sequence[SuiteQuestion],
+    questions: Sequence[Question],
     prompts: PromptSet,
     *,
     sampling: Sampling | None = None,
@@ -267,7 +249,7 @@ def estimate_knowledge(
 class _Asked:
     """One question, and its samples so far."""
 
-    def __init__(self, question: SuiteQuestion, prompts: PromptSet) -> None:
+    def __init__(self, question: Question, prompts: PromptSet) -> None:
         self.question = question
         wordings = question.selecting or (question.question,)
         self.prompts = [prompts.closed_book.format(question=wording) for wording in wordings]
@@ -311,7 +293,7 @@ def _turns(wordings: int, wave: int, drawn: int) -> Iterator[tuple[int, int, int
 
 def _settled(
     sampling: Sampling, asked: Sequence[_Asked]
-) -> list[tuple[SuiteQuestion, KnowledgeEstimate]]:
+) -> list[tuple[Question, KnowledgeEstimate]]:
     """Return the questions that need no other answer."""
     settled = []
     for one in asked:

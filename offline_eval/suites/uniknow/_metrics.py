@@ -12,7 +12,9 @@ method that always abstains.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,9 +22,83 @@ from numpy.typing import NDArray
 
 from ....calibration import Interval, QuestionResamples
 from ....guard.decision import Scenario
-from ._cases import PAPER_KINDS
-from ._outcomes import ERROR_TYPES, Outcome, outcome_of
-from ._rows import QuestionKey, UniKnowRow
+from ....guard.matching import normalise_answer
+from ._cases import BEYOND_KINDS, PAPER_KINDS, ContextKind, Knowledge, QuestionKey, UniKnowRow
+from ._matching import stands_in
+
+_HOLDING_SCENARIOS = (Scenario.CONFLICT, Scenario.AGREEMENT, Scenario.EXTERNAL_ONLY)
+_HOLDING_KINDS = (
+    ContextKind.ORIGINAL,
+    ContextKind.CONFLICTING,
+    ContextKind.ONE_OF_K,
+    ContextKind.TWO_IN_CONFLICT,
+)
+
+
+class Outcome(StrEnum):
+    """The outcome of a case that did not fail; every case has exactly one.
+
+    The four errors are the paper's classes, defined so that a program can tell them apart:
+
+    - `RIGHT`: the answer that was wanted; by luck also in the scenario `unknown`, as Acc
+      counts it.
+    - `RIGHT_ABSTENTION`: abstained, and the context does not hold the answer and the model
+      does not know it, or only sometimes does.
+    - `FALSE_ABSTENTION`: abstained although the context holds the answer or the model
+      knows it.
+    - `CONTEXTUAL`: the context was used wrongly: a wrong answer although it held the
+      right one, or a wrong answer that occurs in a context without the right one.
+    - `PARAMETRIC`: memory was used wrongly: the gold answer although the context says
+      another, or, with a context that holds no answer, a wrong answer that does not
+      occur in it, to a question of which the model knows something.
+    - `OTHER`: the rest: an invented answer that neither context nor memory holds, an empty
+      reply, or an untrue answer that was believed.
+    """
+
+    RIGHT = "right"
+    RIGHT_ABSTENTION = "right_abstention"
+    FALSE_ABSTENTION = "false_abstention"
+    CONTEXTUAL = "contextual"
+    PARAMETRIC = "parametric"
+    OTHER = "other"
+
+
+ERROR_TYPES = (
+    Outcome.CONTEXTUAL,
+    Outcome.PARAMETRIC,
+    Outcome.FALSE_ABSTENTION,
+    Outcome.OTHER,
+)
+
+
+def outcome_of(row: UniKnowRow, context: str | None = None) -> Outcome:
+    """Return the outcome of one case.
+
+    Args:
+        row: without an error.
+        context: text of its context; without it, no wrong answer counts as taken from a
+            context that does not hold the right one.
+    """
+    holds = context_holds_answer(row)
+    if row.abstained:
+        must_answer = holds or row.knowledge is Knowledge.KNOWN
+        return Outcome.FALSE_ABSTENTION if must_answer else Outcome.RIGHT_ABSTENTION
+    if row.right:
+        return Outcome.RIGHT
+    if row.misled or not normalise_answer(row.answer):
+        return Outcome.OTHER
+    if row.parametric:
+        return Outcome.PARAMETRIC
+    if holds or (context is not None and stands_in(row.answer, context)):
+        return Outcome.CONTEXTUAL
+    return Outcome.OTHER if row.knowledge is Knowledge.UNKNOWN else Outcome.PARAMETRIC
+
+
+def context_holds_answer(row: UniKnowRow) -> bool:
+    """Return whether the row's context states what counts as the right answer."""
+    if row.scenario is None:
+        return row.context_kind in _HOLDING_KINDS
+    return row.scenario in _HOLDING_SCENARIOS
 
 
 def question_keys(rows: Sequence[UniKnowRow]) -> list[QuestionKey]:
@@ -70,6 +146,10 @@ class Counts:
             drawn = self.draws[:, wanted].sum(axis=1) / self.draws.sum(axis=1)
         return float(value), drawn
 
+    def interval(self, share: tuple[float, Floats]) -> Interval:
+        """Return a share with its interval."""
+        return QuestionResamples.share_interval(*share, self.questions)
+
 
 def count_rows(
     rows: Sequence[UniKnowRow],
@@ -113,45 +193,28 @@ _OUTCOMES = tuple(Outcome)
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
-    """Shares of right answers, abstentions and answers among some cases.
+class Rates:
+    """Shares of some cases by name, each with its interval.
 
     Attributes:
-        acc: right answers.
-        truth: right answers and abstentions.
-        ans: answers, right or wrong.
-        rely: Ans·Truth + (1−Ans)·Acc.
+        shares: `acc` right answers, `truth` right answers and abstentions, `ans` answers, `rely`;
+            of a scenario also `em`; of a kind beyond the paper those of `beyond_rates`.
         questions: number of different ones.
         cases: number of them without an error.
     """
 
-    acc: Interval
-    truth: Interval
-    ans: Interval
-    rely: Interval
+    shares: Mapping[str, Interval]
     questions: int
     cases: int
 
+    def __getitem__(self, name: str) -> Interval:
+        """The share of that name."""
+        return self.shares[name]
+
     def to_dict(self) -> dict[str, Any]:
         """Return each as value, low, high and n."""
-        named = {name: getattr(self, name).to_dict() for name in ("acc", "truth", "ans", "rely")}
+        named = {name: share.to_dict() for name, share in self.shares.items()}
         return {**named, "questions": self.questions, "cases": self.cases}
-
-
-@dataclass(frozen=True, slots=True)
-class ScenarioMetrics(Shares):
-    """As `Shares`, with exact match.
-
-    Attributes:
-        em: right answers; in the scenario `unknown` abstentions.
-    """
-
-    em: Interval
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return each as value, low, high and n."""
-        # Not `super()`: it does not work in a dataclass with slots.
-        return {"em": self.em.to_dict(), **Shares.to_dict(self)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +231,9 @@ class MethodMetrics:
         failed: rows with an error, of any kind of context; no metric counts them.
     """
 
-    overall: Shares
-    including_agreement: Shares
-    scenarios: Mapping[str, ScenarioMetrics]
+    overall: Rates
+    including_agreement: Rates
+    scenarios: Mapping[str, Rates]
     outcomes: Mapping[Outcome, Interval]
     failed: int
 
@@ -255,18 +318,16 @@ def _method_metrics(
 
 
 def _scenarios(
-    rows: Sequence[UniKnowRow], resamples: QuestionResamples, overall: Shares
-) -> dict[str, ScenarioMetrics]:
-    found: dict[str, ScenarioMetrics] = {}
+    rows: Sequence[UniKnowRow], resamples: QuestionResamples, overall: Rates
+) -> dict[str, Rates]:
+    found: dict[str, Rates] = {}
     single: list[Sampled] = []
     for scenario in (*SCORED_SCENARIOS, Scenario.AGREEMENT):
         counts = _counts([row for row in rows if row.scenario == scenario], resamples)
         em = _exact_match(counts, scenario)
         if scenario in SCORED_SCENARIOS:
             single.append(em)
-        found[scenario.value] = _with_em(
-            _shares(counts), QuestionResamples.share_interval(*em, counts.questions)
-        )
+        found[scenario.value] = _with_em(_shares(counts), counts.interval(em))
     # Of the four, the one with the fewest questions bounds what their mean rests on.
     fewest = min(found[scenario.value].questions for scenario in SCORED_SCENARIOS)
     mean = QuestionResamples.share_interval(*_mean(single), fewest)
@@ -285,10 +346,7 @@ def _outcomes(
         lambda row: _OUTCOMES.index(outcome_of(row, contexts.get(row.case_key))),
         len(_OUTCOMES),
     )
-    return {
-        kind: QuestionResamples.share_interval(*counts.share(column), counts.questions)
-        for column, kind in enumerate(_OUTCOMES)
-    }
+    return {kind: counts.interval(counts.share(column)) for column, kind in enumerate(_OUTCOMES)}
 
 
 def _counts(rows: Sequence[UniKnowRow], resamples: QuestionResamples) -> Counts:
@@ -322,13 +380,174 @@ def _mean(shares: Sequence[Sampled]) -> Sampled:
     return values, np.mean([draws for _, draws in shares], axis=0)
 
 
-def _shares(counts: Counts) -> Shares:
-    found = {
-        name: QuestionResamples.share_interval(*sampled, counts.questions)
-        for name, sampled in _sampled(counts).items()
-    }
-    return Shares(**found, questions=counts.questions, cases=counts.cases)
+def _shares(counts: Counts) -> Rates:
+    return Rates(
+        {name: counts.interval(share) for name, share in _sampled(counts).items()},
+        counts.questions,
+        counts.cases,
+    )
 
 
-def _with_em(shares: Shares, em: Interval) -> ScenarioMetrics:
-    return ScenarioMetrics(**{one.name: getattr(shares, one.name) for one in fields(shares)}, em=em)
+def _with_em(rates: Rates, em: Interval) -> Rates:
+    return replace(rates, shares={"em": em, **rates.shares})
+
+
+_CORRECT, _DECLINED, _MISLED, _NEITHER = range(4)
+
+
+def beyond_rates(
+    rows: Sequence[UniKnowRow], *, bootstrap: int = 1000, seed: int = 0
+) -> dict[ContextKind, dict[str, Rates]]:
+    """Compute the rates of kinds beyond the paper by method; kinds without rows are left out.
+
+    `right`, `abstained` and `misled` (an answer that only an untrue passage gives) exclude each
+    other; `wanted` is abstaining in the scenario `unknown`, a right answer in the others, without
+    cases of undefined knowledge.
+
+    Args:
+        rows: of a run, in any order.
+        bootstrap: number of draws over questions.
+        seed: of the draws.
+    """
+    resamples = QuestionResamples(question_keys(rows), resamples=bootstrap, seed=seed)
+    found: dict[ContextKind, dict[str, Rates]] = {}
+    for kind in BEYOND_KINDS:
+        methods = by_method([row for row in rows if row.context_kind is kind])
+        if methods:
+            found[kind] = {
+                method: _rates(measured(own), resamples) for method, own in methods.items()
+            }
+    return found
+
+
+def _rates(rows: Sequence[UniKnowRow], resamples: QuestionResamples) -> Rates:
+    counts = count_rows(rows, resamples, _beyond_column, 4)
+    sorted_rows = [row for row in rows if row.scenario is not None]
+    wanted = count_rows(sorted_rows, resamples, lambda row: int(_as_wanted(row)), 2)
+    columns = {"right": _CORRECT, "abstained": _DECLINED, "misled": _MISLED}
+    shares = {name: counts.interval(counts.share(one)) for name, one in columns.items()}
+    shares["wanted"] = wanted.interval(wanted.share(1))
+    return Rates(shares, counts.questions, counts.cases)
+
+
+def _beyond_column(row: UniKnowRow) -> int:
+    if row.abstained:
+        return _DECLINED
+    if row.right:
+        return _CORRECT
+    return _MISLED if row.misled else _NEITHER
+
+
+def _as_wanted(row: UniKnowRow) -> bool:
+    if row.scenario == Scenario.UNKNOWN:
+        return row.abstained
+    return row.right
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRow:
+    """A method's exact match averaged over the paper's seven data sets.
+
+    Attributes:
+        method: by its name in this suite.
+        em: per scenario and `all`, in [0, 1]; `all` is the mean of the four.
+        rely_nq: Rely on NaturalQuestions; None if not published.
+    """
+
+    method: str
+    em: Mapping[str, float]
+    rely_nq: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedAblation:
+    """Rely on TriviaQA of the full training, and with kinds of contexts left out of it."""
+
+    without: tuple[str, ...]
+    rely: float
+
+
+PUBLISHED_MODEL = "Llama3-8B"
+
+_COLUMNS = ("all", "conflict", "parametric_only", "external_only", "unknown")
+
+
+def _row(method: str, *em: float, rely_nq: float | None = None) -> PublishedRow:
+    return PublishedRow(
+        method, MappingProxyType(dict(zip(_COLUMNS, em, strict=True))), rely_nq=rely_nq
+    )
+
+
+PUBLISHED_ROWS = (
+    _row("naive", 0.543, 0.591, 0.852, 0.662, 0.067, rely_nq=0.444),
+    _row("prompting", 0.573, 0.506, 0.730, 0.594, 0.461, rely_nq=0.635),
+    _row("coiecd", 0.560, 0.725, 0.738, 0.708, 0.069),
+    _row("coiecd_prompt", 0.588, 0.698, 0.605, 0.685, 0.364, rely_nq=0.632),
+    _row("retrobust", 0.506, 0.363, 0.908, 0.613, 0.140),
+    _row("kaft", 0.657, 0.856, 0.879, 0.766, 0.125, rely_nq=0.614),
+    _row("lm_uniknow", 0.767, 0.878, 0.671, 0.774, 0.746, rely_nq=0.740),
+)
+
+PUBLISHED_ABLATION = (
+    PublishedAblation((), 0.842),
+    PublishedAblation(("conflicting",), 0.703),
+    PublishedAblation(("retrieved",), 0.733),
+    PublishedAblation(("conflicting", "retrieved"), 0.708),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PairedDifference:
+    """How far one method is above another.
+
+    Attributes:
+        method: the first method.
+        base: the method that is subtracted.
+        cases: number of cases that both answered without an error.
+        metrics: by name (`acc`, `truth`, `ans`, `rely`, `em_all`, `em_<scenario>`) the
+            difference with its interval.
+    """
+
+    method: str
+    base: str
+    cases: int
+    metrics: dict[str, Interval]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the differences for JSON, without NaN."""
+        found = {name: interval.to_dict() for name, interval in self.metrics.items()}
+        return {"cases": self.cases, **found}
+
+
+def paired_difference(
+    rows: Sequence[UniKnowRow], method: str, base: str, *, bootstrap: int = 1000, seed: int = 0
+) -> PairedDifference:
+    """Compute the difference method − base, with bootstrap intervals over questions.
+
+    Both use the same draws, so that the difficulty of a question cancels out.
+
+    Args:
+        rows: of a run; rows of other methods and rows with errors are ignored.
+        method: see `PairedDifference`.
+        base: likewise.
+        bootstrap: number of draws over questions.
+        seed: of the draws.
+    """
+    usable = measured(rows)
+    first = {row.case_key: row for row in usable if row.method == method}
+    second = {row.case_key: row for row in usable if row.method == base}
+    shared = sorted(first.keys() & second.keys())
+    ours, theirs = [first[key] for key in shared], [second[key] for key in shared]
+    resamples = QuestionResamples(question_keys(ours), resamples=bootstrap, seed=seed)
+    above, below = headline_shares(ours, resamples), headline_shares(theirs, resamples)
+    return PairedDifference(
+        method=method,
+        base=base,
+        cases=len(shared),
+        metrics={
+            name: QuestionResamples.difference_interval(
+                value - below[name][0][0], draws - below[name][0][1], n
+            )
+            for name, ((value, draws), n) in above.items()
+        },
+    )

@@ -1,23 +1,27 @@
-"""Split the questions of a run into training and evaluation, and put them into their contexts.
+"""What a run asks, and what it stored: plan, cases, rows and signals, checked when read.
 
-The plan is made once and stored, so that a resumed run asks exactly what it began with.
+The questions are split into training and evaluation and put into their contexts. The plan is
+made once and stored, so that a resumed run asks exactly what it began with.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from ....calibration.training.scenarios import PreferenceExample, TrainingExample
 from ....guard.contracts import LanguageModel
 from ....guard.errors import InputError
 from ....guard.files import write_json
+from ....guard.policy import Policy
 from ...run import (
     Manifest,
     OnProgress,
@@ -25,11 +29,23 @@ from ...run import (
     Stored,
     TableSpec,
 )
-from ._cases import PAPER_KINDS, ContextKind, Knowledge, ScenarioCase, SuiteQuestion
-from ._contexts import ContextSet, build_contexts
-from ._datasets import Dataset
-from ._knowledge import KnowledgeEstimate, KnowledgeStore, Sampling, estimate_knowledge
-from ._rows import START_AGAIN, CaseRow
+from ._cases import (
+    PAPER_KINDS,
+    START_AGAIN,
+    Case,
+    CaseRow,
+    ContextKind,
+    Dataset,
+    Knowledge,
+    KnowledgeEstimate,
+    Question,
+    UniKnowRow,
+    UniKnowSignal,
+)
+from ._contexts import ContextProblem, ContextSet, build_contexts
+from ._knowledge import KnowledgeStore, Sampling, estimate_knowledge
+from ._methods import TrainedMethod, TrainedVariant, preference_examples, training_examples
+from ._questions import read_dataset
 
 CASES = TableSpec("cases", CaseRow, key="case_id", hint=START_AGAIN, clean=True)
 _PLAN = "plan.json"
@@ -38,14 +54,6 @@ _SIDES = (Knowledge.KNOWN, Knowledge.UNKNOWN)
 _EVALUATION_PER_SIDE = 400
 _EVALUATION_SHARE = 0.75
 _TRAINING_PER_SIDE = 250
-
-
-class StoredProblem(Stored):
-    """A context that could not be built."""
-
-    question_id: str
-    kind: ContextKind
-    reason: str
 
 
 class PlanFile(Stored):
@@ -66,7 +74,7 @@ class PlanFile(Stored):
     rows: Annotated[int, Field(ge=0)] = 0
     grouped: bool
     knowledge: dict[str, Annotated[int, Field(ge=0)]]
-    problems: tuple[StoredProblem, ...] = ()
+    problems: tuple[ContextProblem, ...] = ()
     left_out: dict[str, str] = Field(default_factory=dict)
 
 
@@ -83,12 +91,12 @@ class Plan:
     file: PlanFile
 
     @property
-    def training(self) -> list[ScenarioCase]:
+    def training(self) -> list[Case]:
         """The cases that methods are trained and guards calibrated on."""
         return [row.case for row in self.rows if row.part == "training"]
 
     @property
-    def evaluation(self) -> list[ScenarioCase]:
+    def evaluation(self) -> list[Case]:
         """The cases that all methods answer."""
         return [row.case for row in self.rows if row.part == "evaluation"]
 
@@ -186,16 +194,13 @@ def make_plan(
         evaluation_cases=len(evaluation),
         grouped=split.grouped,
         knowledge={side.value: sides[side] for side in Knowledge},
-        problems=tuple(
-            StoredProblem(question_id=one.question_id, kind=one.kind, reason=one.reason)
-            for one in contexts.problems
-        ),
+        problems=tuple(contexts.problems),
     )
     return Plan((*training, *evaluation), file)
 
 
 def _limited(
-    questions: Sequence[SuiteQuestion], knowledge: Mapping[str, Knowledge], most: int | None
+    questions: Sequence[Question], knowledge: Mapping[str, Knowledge], most: int | None
 ) -> set[str]:
     if most is None:
         return {question.id for question in questions}
@@ -222,7 +227,7 @@ def _spread(names: Sequence[str], most: int) -> list[str]:
 
 def build_cases(
     dataset: Dataset, contexts: ContextSet, knowledge: Mapping[str, Knowledge]
-) -> list[ScenarioCase]:
+) -> list[Case]:
     """Return one case per question and context, in the order of the questions, then the kinds.
 
     Args:
@@ -231,7 +236,7 @@ def build_cases(
         knowledge: by question id; other questions are left out.
     """
     return [
-        ScenarioCase(question, contexts.contexts[question.id][kind], knowledge[question.id])
+        Case(question, contexts.contexts[question.id][kind], knowledge[question.id])
         for question in dataset.questions
         if question.id in knowledge and question.id in contexts.contexts
         for kind in ContextKind
@@ -249,8 +254,8 @@ class Split:
         grouped: whether no group is in both; False if all questions are one group.
     """
 
-    training: tuple[SuiteQuestion, ...]
-    evaluation: tuple[SuiteQuestion, ...]
+    training: tuple[Question, ...]
+    evaluation: tuple[Question, ...]
     grouped: bool
 
 
@@ -281,7 +286,7 @@ def split_questions(
     if not 0 < evaluation_share < 1:
         raise InputError("must lie between 0 and 1", where="evaluation_share")
     asked = [question for question in dataset.questions if question.id in knowledge]
-    groups: dict[str, list[SuiteQuestion]] = defaultdict(list)
+    groups: dict[str, list[Question]] = defaultdict(list)
     for question in asked:
         groups[question.group].append(question)
     grouped = len(groups) > 1
@@ -311,7 +316,7 @@ def training_cases(
     per_side: int = _TRAINING_PER_SIDE,
     seed: int = 0,
     on_progress: OnProgress | None = None,
-) -> list[ScenarioCase]:
+) -> list[Case]:
     """Make the cases of a data set's training part, to train a model outside of a run.
 
     Args:
@@ -350,13 +355,13 @@ def training_cases(
 
 
 def _training_groups(
-    members: Sequence[Sequence[SuiteQuestion]],
+    members: Sequence[Sequence[Question]],
     knowledge: Mapping[str, Knowledge],
     spare: Mapping[Knowledge, int],
     wanted: int,
-) -> list[Sequence[SuiteQuestion]]:
+) -> list[Sequence[Question]]:
     """Return groups that fit into what is to spare, as long as one side lacks questions."""
-    chosen: list[Sequence[SuiteQuestion]] = []
+    chosen: list[Sequence[Question]] = []
     taken = dict.fromkeys(_SIDES, 0)
     for group in members:
         counts = Counter(knowledge[question.id] for question in group)
@@ -370,7 +375,7 @@ def _training_groups(
 
 
 def _balanced(
-    groups: Sequence[Sequence[SuiteQuestion]], knowledge: Mapping[str, Knowledge], most: int
+    groups: Sequence[Sequence[Question]], knowledge: Mapping[str, Knowledge], most: int
 ) -> set[str]:
     by_side = {
         side: [
@@ -381,3 +386,169 @@ def _balanced(
     there = [len(ids) for ids in by_side.values() if ids]
     each = min([most, *there])
     return {name for ids in by_side.values() for name in ids[:each]}
+
+
+_RUN_AGAIN = "run `knowgate eval uniknow` again into another folder"
+_GO_ON = "start the same `knowgate eval uniknow` again; it continues the run"
+SIGNALS = TableSpec("signals", UniKnowSignal, key="case_id", hint=_RUN_AGAIN, clean=True)
+ROWS = TableSpec("rows", UniKnowRow, key="case_id", hint=_RUN_AGAIN, clean=True)
+POLICY = "policy.json"
+
+
+class UniKnowManifest(Manifest):
+    """The manifest of a run of this suite.
+
+    Attributes:
+        methods: that answer, in the order of the rows; see also `PlanFile.left_out`.
+        left_out: methods that were asked for and cannot be run on this model, with the reason.
+    """
+
+    suite: Literal["uniknow"]
+    created_by: str
+    settings: dict[str, object]
+    methods: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
+    left_out: dict[str, str] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class UniKnowRun:
+    """A checked run.
+
+    Attributes:
+        manifest: the methods that could not be trained are among those left out.
+        plan: numbers of the plan; its `rows` are those of a finished run.
+        cases: evaluation cases by id, in the order of the run.
+        rows: as stored, in the order of the run.
+        finished: whether all rows are there.
+        policy: of the guards, with its guarantee; None if no guard took part yet.
+        signals: of the evaluation cases; empty likewise.
+    """
+
+    manifest: UniKnowManifest
+    plan: PlanFile
+    cases: Mapping[str, CaseRow]
+    rows: tuple[UniKnowRow, ...]
+    finished: bool
+    policy: Policy | None = None
+    signals: tuple[UniKnowSignal, ...] = ()
+
+
+def checked_run(run: Run) -> UniKnowRun:
+    """Check a run of this suite, finished or not; it has at least one row.
+
+    Args:
+        run: opened to read, with a `UniKnowManifest`.
+
+    Raises:
+        InputError: a file is missing, damaged or written by a newer knowgate, or there is no
+            row yet; names file and line.
+    """
+    plan = _plan(run)
+    manifest = run.manifest
+    assert isinstance(manifest, UniKnowManifest)
+    left_out = {**manifest.left_out, **plan.left_out}
+    methods = tuple(name for name in manifest.methods if name not in left_out)
+    for spec in (CASES, ROWS):
+        if not spec.path(run.folder).exists():
+            raise InputError(
+                f"no {spec.name}.jsonl in the run folder", where=str(run.folder), hint=_RUN_AGAIN
+            )
+    cases = {row.case_id: row for row in run[CASES].rows() if row.part == "evaluation"}
+    rows = []
+    for where, row in run[ROWS].places():
+        if row.case_key not in cases or row.method not in methods:
+            raise InputError(
+                "the row is of no case or method of this run", where=where, hint=_RUN_AGAIN
+            )
+        rows.append(row)
+    if not rows:
+        raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
+    path = run.folder / POLICY
+    return UniKnowRun(
+        manifest=manifest.model_copy(update={"methods": methods, "left_out": left_out}),
+        plan=plan,
+        cases=cases,
+        rows=tuple(rows),
+        finished=len(rows) >= plan.rows,
+        policy=Policy.load(path, links=False) if path.exists() else None,
+        signals=tuple(one for one in run[SIGNALS].rows() if one.part == "evaluation")
+        if SIGNALS.path(run.folder).exists()
+        else (),
+    )
+
+
+def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
+    """Return what the guards of a run measured, to calibrate on.
+
+    One per question and context, training questions first.
+
+    Raises:
+        InputError: no run of this suite there, no guard took part, or signals are missing.
+    """
+    suite = Manifest.read_raw(folder).get("suite")
+    if suite != "uniknow":
+        raise InputError(
+            f"the run is of suite {suite!r}, not 'uniknow'",
+            where=str(Path(folder) / "manifest.json"),
+            hint="name a run made with `knowgate eval uniknow`",
+        )
+    run = Run.read(folder, UniKnowManifest)
+    plan = _plan(run)
+    if not SIGNALS.path(run.folder).exists():
+        raise InputError(
+            "the run has no signals.jsonl: no guard took part",
+            where=str(run.folder),
+            hint="run it with --methods all, or with guard_naive among them",
+        )
+    found = run[SIGNALS].rows()
+    if len(found) < plan.training_cases + plan.evaluation_cases:
+        raise InputError(
+            "not all signals are measured yet", where=str(SIGNALS.path(run.folder)), hint=_GO_ON
+        )
+    return found
+
+
+def _plan(run: Run) -> PlanFile:
+    plan = read_plan_file(run.folder)
+    if plan is None:
+        raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
+    return plan
+
+
+def tuning_examples(
+    variant: TrainedVariant,
+    load: Callable[[], LanguageModel],
+    data: str,
+    *,
+    knowledge: Path | None = None,
+    limit: int | None = None,
+    per_side: int = 250,
+    seed: int = 0,
+    on_progress: OnProgress | None = None,
+) -> list[TrainingExample] | list[PreferenceExample]:
+    """Make examples of the training half of a data set; preferences for `dpo`.
+
+    Args:
+        variant: what is trained.
+        load: loads the model that is asked what it knows; called once the data are read.
+        data: `microworld`, or a file of questions.
+        knowledge: file that stores what models know; None to store nothing.
+        limit: at most that many questions.
+        per_side: at most that many known and as many unknown questions.
+        seed: of samples, split, contexts and order.
+        on_progress: called with the state of each stage.
+
+    Raises:
+        InputError: the data cannot be used, or the model knows all questions, or none.
+    """
+    dataset = read_dataset(data, limit=limit, seed=seed)
+    cases = training_cases(
+        load(),
+        dataset,
+        knowledge=knowledge,
+        per_side=per_side,
+        seed=seed,
+        on_progress=on_progress,
+    )
+    make = preference_examples if variant.method is TrainedMethod.DPO else training_examples
+    return make(variant, cases, dataset.prompts, per_side=per_side, seed=seed)

@@ -1,38 +1,69 @@
-"""Read a data set: merge the questions of a file, group them and name them."""
+"""Read a data set: MRQA, SQuAD or plain JSON lines, merged, grouped and named."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    model_validator,
+)
 
 from ....guard.errors import InputError
 from ....guard.files import read_text
 from ....guard.matching import normalise_answer
+from ....guard.read_models import check_model
+from ....guard.text import clean_text
 from ...testbed import default_world
-from ._cases import SuiteQuestion
-from ._datasets import Dataset, PromptSet, instructed_prompts
-from ._facts import FACTS, FACTS_FILE, fact_prompts, fact_questions
-from ._microworld import MICROWORLD, MOST_PASSAGES, microworld_prompts, microworld_questions
-from ._question_formats import (
-    RawQuestion,
-    is_mrqa,
-    mrqa_questions,
-    plain_questions,
-    squad_questions,
+from ._bundled import (
+    FACTS,
+    FACTS_FILE,
+    MICROWORLD,
+    MOST_PASSAGES,
+    fact_prompts,
+    fact_questions,
+    microworld_prompts,
+    microworld_questions,
 )
+from ._cases import Dataset, PromptSet, Question, instructed_prompts
+from ._matching import occurrences
 
 _GZIP = b"\x1f\x8b"
 # The data sets that are read take a tenth of it; a packed file of kilobytes can hold more.
 _MOST_UNPACKED = 1 << 30
 _BUNDLED = {MICROWORLD: microworld_questions, FACTS: fact_questions}
 _HINT = "use MRQA or plain JSON lines, or SQuAD-style JSON"
+_HINT_PLAIN = (
+    'each line needs "question" and "answers" (or "answer"), and may have "context" or '
+    '"passages", "id" and "group"'
+)
+_HINT_MRQA = 'a line needs "context" and "qas", each with "question" and "answers"'
+_HINT_SQUAD = 'expected {"data": [{"paragraphs": [{"context": …, "qas": [{"question": …, "answers": [{"text": …}]}]}]}]}'  # noqa: E501
+_TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9_]*(?:=[^<>]*)?/?>")
+# A paragraph with a title of its own is a document of its own.
+_DOCUMENT = re.compile(r"\[DOC\]|\[PAR\](?=\s*\[TLE\])")
+_TITLE = re.compile(r"\[TLE\]\s*(.*?)\s*(?:\[SEP\]|\[PAR\])", re.DOTALL)
+_MARK = re.compile(r"\[(?:TLE|SEP|PAR)\]")
+_SPACE_BEFORE = re.compile(r"(?<=\w) (?=[,.;:!?](?:\s|$))")
+# Brackets, and endings that a tokeniser has split off: `( born 1815 )`, `he 's`, `did n't`.
+_SPACE_INSIDE = re.compile(
+    r"(?<=[(\[]) +| +(?=[)\]])|(?<=\w) (?=(?:'(?:s|re|ve|ll|d|m|t)|n't)\b)", re.IGNORECASE
+)
+_QUOTE_PAIR = re.compile(r"(?:``|'')")
+_HELD = 20  # documents of a context at most; more would only repeat the answer
 
 
 def read_dataset(
@@ -62,13 +93,13 @@ def read_dataset(
     else:
         path = Path(spec)
         name = path.name.split(".")[0] or path.name
-        questions = _merged_questions(_raw_questions(path), name)
+        questions = _merged_questions(_asked(path), name)
         if not questions:
             raise InputError("there is no question with an answer", where=str(path), hint=_HINT)
     return dataset_of(spec, _drawn(questions, limit, seed))
 
 
-def dataset_of(spec: str | os.PathLike[str], questions: Sequence[SuiteQuestion]) -> Dataset:
+def dataset_of(spec: str | os.PathLike[str], questions: Sequence[Question]) -> Dataset:
     """Return the data set of some questions, at least one.
 
     Args:
@@ -98,23 +129,192 @@ def completes(spec: str | os.PathLike[str]) -> bool:
     return os.fspath(spec) == FACTS
 
 
-def _drawn(
-    questions: tuple[SuiteQuestion, ...], limit: int | None, seed: int
-) -> tuple[SuiteQuestion, ...]:
+def _drawn(questions: tuple[Question, ...], limit: int | None, seed: int) -> tuple[Question, ...]:
     if limit is None or limit >= len(questions):
         return questions
     picked = Random(f"uniknow/limit/{seed}").sample(range(len(questions)), limit)  # noqa: S311
     return tuple(questions[index] for index in sorted(picked))
 
 
-def _raw_questions(path: Path) -> Iterator[RawQuestion]:
-    text = _text(path)
-    if (document := _whole_document(text)) is not None:
-        return squad_questions(document, str(path))
-    lines = list(_lines(text, str(path)))
+def _filled(text: str) -> str:
+    if not clean_text(text).strip():
+        raise ValueError("is empty")
+    return clean_text(text).strip()
+
+
+def _listed(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
+
+
+def _different(texts: tuple[str, ...]) -> tuple[str, ...]:
+    cleaned = (" ".join(clean_text(text).split()) for text in texts)
+    return tuple(dict.fromkeys(text for text in cleaned if text))
+
+
+def _some(texts: tuple[str, ...]) -> tuple[str, ...]:
+    if not texts:
+        raise ValueError("holds no answer")
+    return texts
+
+
+def _passages(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(clean_text(text) for text in texts if clean_text(text).strip()))
+
+
+_Text = Annotated[str, AfterValidator(_filled)]
+# A number counts as text.
+_Name = Annotated[str, Field(coerce_numbers_to_str=True), AfterValidator(_filled)]
+_Answers = Annotated[
+    tuple[Annotated[str, Field(coerce_numbers_to_str=True)], ...],
+    BeforeValidator(_listed),
+    AfterValidator(_different),
+]
+_Passages = Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_passages)]
+
+
+class _Line(BaseModel):
+    """An object of a file; a field that is null is not there."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: field for name, field in value.items() if field is not None}
+
+
+class _PlainLine(_Line):
+    id: _Name | None = Field(None, validation_alias=AliasChoices("id", "qid", "question_id"))
+    question: _Text
+    answers: Annotated[_Answers, AfterValidator(_some)] = Field(
+        validation_alias=AliasChoices("answers", "answer")
+    )
+    context: _Passages = ()
+    passages: _Passages = ()
+    group: _Name | None = None
+
+
+class _AnswerText(_Line):
+    text: _Text
+
+
+class _MrqaQuestion(_Line):
+    id: _Name | None = Field(None, validation_alias=AliasChoices("qid", "id"))
+    question: _Text
+    answers: _Answers = ()
+    detected_answers: tuple[_AnswerText, ...] = ()
+
+
+class _MrqaLine(_Line):
+    context: _Text
+    qas: tuple[_MrqaQuestion, ...]
+
+
+class _SquadQuestion(_Line):
+    id: _Name | None = None
+    question: _Text
+    answers: tuple[_AnswerText, ...] = ()
+    is_impossible: Any = False
+
+    @model_validator(mode="after")
+    def _has_an_answer(self) -> _SquadQuestion:
+        if not self.answers and self.is_impossible is not True:
+            raise ValueError("has no answer")
+        return self
+
+
+class _SquadParagraph(_Line):
+    context: _Text
+    qas: tuple[_SquadQuestion, ...]
+
+
+class _SquadArticle(_Line):
+    paragraphs: tuple[_SquadParagraph, ...]
+
+
+class _SquadFile(_Line):
+    data: tuple[_SquadArticle, ...]
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A question of a file, put together from all places that ask it.
+
+    Attributes:
+        id: as the file has it; None where it has none.
+        question: as asked.
+        answers: at least one.
+        sources: texts that may hold an answer.
+        group: questions of one document share it; None where the file does not say.
+        where: place in the file, for messages.
+    """
+
+    id: str | None
+    question: str
+    answers: tuple[str, ...]
+    sources: tuple[str, ...]
+    group: str | None
+    where: str
+
+    @property
+    def wording(self) -> str:
+        """The question without case and spaces that do not matter."""
+        return " ".join(self.question.casefold().split())
+
+    @property
+    def normalised(self) -> set[str]:
+        """The answers as replies are compared with them."""
+        return {normalise_answer(answer) for answer in self.answers} - {""}
+
+
+def _asked(path: Path) -> Iterator[_Asked]:
+    """Yield the questions of a file, in its order; the content decides which format it is."""
+    text, where = _text(path), str(path)
+    document = _whole_document(text)
+    if document is not None:
+        yield from _squad(check_model(_SquadFile, document, where=where, hint=_HINT_SQUAD), where)
+        return
+    lines = list(_lines(text, where))
     if not lines:
-        raise InputError("the file is empty", where=str(path), hint=_HINT)
-    return mrqa_questions(lines) if is_mrqa(lines[0][1]) else plain_questions(lines)
+        raise InputError("the file is empty", where=where, hint=_HINT)
+    first = lines[0][1]
+    is_mrqa = isinstance(first, dict) and ("header" in first or {"context", "qas"} <= first.keys())
+    for place, value in lines:
+        yield from _mrqa(value, place) if is_mrqa else _plain(value, place)
+
+
+def _plain(value: Any, where: str) -> Iterator[_Asked]:
+    line = check_model(_PlainLine, value, where=where, hint=_HINT_PLAIN)
+    sources = tuple(dict.fromkeys((*line.context, *line.passages)))
+    yield _Asked(line.id, line.question, line.answers, sources, line.group, where)
+
+
+def _mrqa(value: Any, where: str) -> Iterator[_Asked]:
+    """Yield the questions of a line; answers are those listed and those found in the context."""
+    if isinstance(value, dict) and "header" in value and "context" not in value:
+        return
+    line = check_model(_MrqaLine, value, where=where, hint=_HINT_MRQA)
+    sources = documents(line.context)
+    for one in line.qas:
+        spellings = (*one.answers, *(found.text for found in one.detected_answers))
+        answers = tuple(filter(None, dict.fromkeys(tidy(answer) for answer in spellings)))
+        if not answers:
+            continue
+        held = [text for text in sources if occurrences(text, answers)]
+        group = f"line {where.rpartition(':')[2]}"  # no path of this machine in results
+        sources_held = tuple((held or sources)[:_HELD])
+        yield _Asked(one.id, tidy(one.question), answers, sources_held, group, where)
+
+
+def _squad(file: _SquadFile, where: str) -> Iterator[_Asked]:
+    """Yield the questions of a document; those marked impossible are left out."""
+    for number, article in enumerate(file.data):
+        for paragraph in article.paragraphs:
+            for one in paragraph.qas:
+                if one.is_impossible is not True:
+                    answers = _different(tuple(answer.text for answer in one.answers))
+                    group, context = f"article {number}", (paragraph.context,)
+                    yield _Asked(one.id, one.question, answers, context, group, where)
 
 
 def _text(path: Path) -> str:
@@ -148,45 +348,28 @@ def _begins_with(path: Path, start: bytes) -> bool:
 def _whole_document(text: str) -> Mapping[str, Any] | None:
     """The SQuAD-style document that the text is; None where it is something else."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) and "data" in value else None
 
 
-def _lines(text: str, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _lines(text: str, path: str) -> Iterator[tuple[str, Any]]:
     # Not splitlines(): U+2028 and friends are legal inside JSON strings.
     for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{path}:{number}"
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            fallback = "nested too deeply" if isinstance(error, RecursionError) else "a long number"
-            raise InputError(
-                f"broken JSON ({getattr(error, 'msg', fallback)})", where=where, hint=_HINT
-            ) from None
-        if not isinstance(value, dict):
-            raise InputError(
-                f"expected a JSON object, found {type(value).__name__}",
-                where=where,
-                hint=_HINT,
-            )
-        yield where, value
+        if line.strip():
+            where = f"{path}:{number}"
+            try:
+                yield where, json.loads(line, parse_constant=_no_number)
+            except (ValueError, RecursionError) as error:
+                raise InputError(f"broken JSON ({error})", where=where, hint=_HINT) from None
 
 
-@dataclass(slots=True)
-class _Merged:
-    id: str
-    question: str
-    answers: dict[str, None]
-    sources: dict[str, None]
-    group: str
-    normalised: set[str] = field(default_factory=set)
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number")
 
 
-def _merged_questions(raw: Iterable[RawQuestion], name: str) -> tuple[SuiteQuestion, ...]:
+def _merged_questions(asked: Iterable[_Asked], name: str) -> tuple[Question, ...]:
     """Questions in the order of the file, those asked in several paragraphs once.
 
     Two are the same if they share the id, or the wording and an answer; sources and
@@ -197,42 +380,40 @@ def _merged_questions(raw: Iterable[RawQuestion], name: str) -> tuple[SuiteQuest
     Raises:
         InputError: one id for two wordings.
     """
-    raw = list(raw)
-    taken = {one.id for one in raw if one.id is not None}
+    asked = list(asked)
+    taken = {one.id for one in asked if one.id is not None}
     groups = _Groups()
-    by_id: dict[str, _Merged] = {}
-    by_wording: dict[str, list[_Merged]] = {}
-    merged: list[_Merged] = []
-    for number, one in enumerate(raw, start=1):
-        name_of = one.id or _free_id(number, taken)
-        wording = " ".join(one.question.casefold().split())
-        normalised = {normalise_answer(answer) for answer in one.answers} - {""}
+    by_id: dict[str, _Asked] = {}
+    by_wording: dict[str, list[_Asked]] = {}
+    for number, one in enumerate(asked, start=1):
+        one.id = one.id or _free_id(number, taken)
+        normalised = one.normalised
         if not normalised:
             continue
-        found = by_id.get(name_of)
-        if found is not None and " ".join(found.question.casefold().split()) != wording:
+        found = by_id.get(one.id)
+        if found is not None and found.wording != one.wording:
             raise InputError(
                 "the id was used before for another question",
                 where=one.where,
                 hint="give every question an id of its own",
             )
+        alike = by_wording.setdefault(one.wording, [])
         if found is None:
-            alike = by_wording.setdefault(wording, [])
             found = next((other for other in alike if other.normalised & normalised), None)
-            if found is None:
-                found = _Merged(name_of, one.question, {}, {}, one.group or name_of)
-                merged.append(found)
-                alike.append(found)
-            by_id[name_of] = found
-        found.answers.update(dict.fromkeys(one.answers))
-        found.sources.update(dict.fromkeys(one.sources))
-        found.normalised |= normalised
-        groups.join(found.group, one.group or found.group)
+        if found is None:
+            one.group = one.group or one.id
+            alike.append(one)
+            found = one
+        else:
+            found.answers = tuple(dict.fromkeys((*found.answers, *one.answers)))
+            found.sources = tuple(dict.fromkeys((*found.sources, *one.sources)))
+            groups.join(str(found.group), one.group or str(found.group))
+        by_id.setdefault(one.id, found)
     return tuple(
-        SuiteQuestion(
-            one.id, one.question, tuple(one.answers), name, groups.of(one.group), tuple(one.sources)
+        Question(
+            str(one.id), one.question, one.answers, name, groups.of(str(one.group)), one.sources
         )
-        for one in merged
+        for one in {id(found): found for found in by_id.values()}.values()
     )
 
 
@@ -241,6 +422,38 @@ def _free_id(number: int, taken: set[str]) -> str:
     while name in taken:
         name += "'"
     return name
+
+
+def documents(context: str) -> tuple[str, ...]:
+    """The documents of a context as plain prose, markers and HTML tags taken out.
+
+    A title stays in front of its document, with a full stop.
+
+    Example:
+        >>> documents("[PAR] [TLE] Rome [SEP] It is old . [PAR] [TLE] Oslo [SEP] It is cold .")
+        ('Rome. It is old.', 'Oslo. It is cold.')
+    """
+    found = []
+    for part in _DOCUMENT.split(context):
+        titled = _TITLE.sub(lambda match: f"{match.group(1).rstrip('.')}. ", part, count=1)
+        text = tidy(_MARK.sub(" ", titled))
+        if re.search(r"\w", text):
+            found.append(text)
+    return tuple(found)
+
+
+def tidy(text: str) -> str:
+    """Text without HTML tags, with quotation marks, and without a tokeniser's spaces.
+
+    Example:
+        >>> tidy("<P> It was `` big '' , they said . </P>")
+        'It was " big ", they said.'
+        >>> tidy("Ada ( born 1815 ) did n't , Byron 's friend did .")
+        "Ada (born 1815) didn't, Byron's friend did."
+    """
+    text = _QUOTE_PAIR.sub('"', _TAG.sub(" ", text))
+    text = _SPACE_INSIDE.sub("", " ".join(text.split()))
+    return _SPACE_BEFORE.sub("", re.sub(r'(?<=["\')\]]) (?=[,.;:!?](?:\s|$))', "", text))
 
 
 class _Groups:

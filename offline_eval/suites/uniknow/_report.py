@@ -7,32 +7,555 @@ The same run folder gives the same bytes, wherever it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from ...report import Document, Prose, Section, Table, counted, decimal
-from ._comparison import PUBLISHED_ABLATION, PUBLISHED_MODEL
-from ._metrics import MethodMetrics
-from ._report_cases import worst_cases
-from ._report_names import KIND_TITLES, SITUATIONS, method_name, variant_of
-from ._report_plots import (
+from ....calibration import Interval
+from ....guard.decision import Scenario
+from ....guard.policy import Policy
+from ....guard.routing import Signals, decide_route
+from ...report import (
+    Case,
+    CaseLine,
+    Cases,
+    Cell,
+    Document,
+    Line,
+    Passages,
+    Prose,
+    Section,
+    Table,
+    WhatIf,
+    WhatIfCase,
+    counted,
+    decimal,
+    estimate_text,
+    explained,
+    one_line,
+    percent,
+)
+from ._cases import PAPER_KINDS, CaseRow, ContextKind, UniKnowRow, UniKnowSignal
+from ._matching import is_right
+from ._metrics import (
+    ERROR_TYPES,
+    PUBLISHED_ABLATION,
+    PUBLISHED_MODEL,
+    PUBLISHED_ROWS,
+    MethodMetrics,
+    Outcome,
+    PairedDifference,
+    PublishedRow,
+    Rates,
+    measured,
+    outcome_of,
+)
+from ._plan import UniKnowRun
+from ._plots import (
     abstention_share_plot,
     context_kind_plot,
     outcome_plot,
     rely_plot,
     situation_plot,
 )
-from ._report_prose import headline, warnings
-from ._report_summary import UniKnowSummary
-from ._report_tables import (
-    ablation_table,
-    beyond_table,
-    difference_table,
-    error_table,
-    overall_table,
-    published_table,
-    situation_table,
+from ._summary import (
+    KIND_TITLES,
+    SITUATIONS,
+    Family,
+    UniKnowSummary,
+    contexts_of,
+    in_order,
+    shown_method,
+    variant_of,
 )
-from ._report_what_if import uniknow_what_if
+
+_GUARD, _BASE = "guard_naive", "naive"
+_MEANING = (
+    "An answer is there if the context holds one or the closed-book answer is right. The reply at "
+    "a threshold is that of the naive method, the closed-book answer, or an abstention."
+)
+
+
+def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
+    """Let a reader try other thresholds on the guard over the naive method.
+
+    Returns:
+        None where that guard or the naive method took no part; a sentence where the stored
+        signals do not give the stored decisions.
+    """
+    policy = run.policy
+    replies = {row.case_key: row for row in run.rows if row.method == _BASE and not row.error}
+    signals = {one.case_id: one for one in run.signals}
+    decided = [
+        row
+        for row in run.rows
+        if row.method == _GUARD
+        and not row.error
+        and row.context_kind in PAPER_KINDS
+        and row.case_key in replies
+        and row.case_key in signals
+    ]
+    if policy is None or not decided:
+        return None
+    cases = [_case(run, policy, signals[row.case_key], replies[row.case_key]) for row in decided]
+    other = sum(_route(policy, case) != row.route for row, case in zip(decided, cases, strict=True))
+    if other:
+        return (
+            f"The stored decisions on {counted(other, 'case')} do not follow from the stored "
+            "signals and policy, so it is not known what another threshold would have done."
+        )
+    block = WhatIf(
+        cases=tuple(cases),
+        policy=policy,
+        which=f"Cases of the four situations, of the method {_GUARD}",
+        leave_one_out=False,
+        replies=True,
+        notes=(_MEANING,),
+    )
+    return block if block.sliders else None
+
+
+def _case(run: UniKnowRun, policy: Policy, signal: UniKnowSignal, reply: UniKnowRow) -> WhatIfCase:
+    relevance, confidence = signal.raw_relevance, signal.raw_confidence
+    calibrated = policy.relevance_calibrator, policy.confidence_calibrator
+    case = run.cases[signal.case_id]
+    context: Literal["right", "wrong", "abstained"] = "right" if reply.right else "wrong"
+    from_memory = is_right((signal.closed_book or "").strip(), case.case.expected)
+    return WhatIfCase(
+        name=signal.case_id,
+        question=case.question,
+        relevance=None if relevance is None else calibrated[0].apply(relevance),
+        confidence=None if confidence is None else calibrated[1].apply(confidence),
+        context_right=signal.holds_answer,
+        memory_right=bool(signal.closed_book_right),
+        context_reply="abstained" if reply.abstained else context,
+        memory_reply="right" if from_memory else "wrong",
+    )
+
+
+def _route(policy: Policy, case: WhatIfCase) -> str:
+    signals = Signals.replay(policy, case.relevance, case.confidence)
+    return decide_route(policy, signals).route.value
+
+
+_SHOWN = 10
+_QUESTION_LIMIT, _PASSAGE_LIMIT, _REPLY_LIMIT, _ANSWERS = 300, 700, 120, 4
+_OUTCOMES = {
+    Outcome.RIGHT: "right",
+    Outcome.RIGHT_ABSTENTION: "right abstention",
+    Outcome.FALSE_ABSTENTION: "false abstention",
+    Outcome.CONTEXTUAL: "context used wrongly",
+    Outcome.PARAMETRIC: "memory used wrongly",
+    Outcome.OTHER: "wrong",
+}
+_TITLES = {
+    **{situation.name: situation.title for situation in SITUATIONS},
+    "agreement": "Both agree",
+}
+
+
+def worst_cases(run: UniKnowRun) -> list[Section]:
+    """Choose per kind of context the cases that most methods got wrong; ablations do not vote."""
+    rows: dict[str, list[tuple[UniKnowRow, Outcome]]] = {}
+    contexts = contexts_of(run)
+    for row in measured(run.rows):
+        key = row.case_key
+        if variant_of(row.method) is None and key in run.cases:
+            rows.setdefault(key, []).append((row, outcome_of(row, contexts[key])))
+    found = []
+    for kind in ContextKind:
+        of_kind = {key: own for key, own in rows.items() if own[0][0].context_kind == kind}
+        wrong = {key: count for key, own in of_kind.items() if (count := _wrong(own))}
+        chosen = sorted(wrong, key=lambda key: (-wrong[key], key))[:_SHOWN]
+        if chosen:
+            title, meaning = KIND_TITLES[kind]
+            cases = tuple(_shown(key, run.cases[key], of_kind[key]) for key in chosen)
+            title = f"{title}: {len(cases)} of {len(wrong)} that some method got wrong"
+            found.append(Section(title, (meaning, Cases(cases)), folded=True))
+    return found
+
+
+def _wrong(rows: Sequence[tuple[UniKnowRow, Outcome]]) -> int:
+    return sum(outcome in ERROR_TYPES for _, outcome in rows)
+
+
+def _shown(key: str, case: CaseRow, rows: Sequence[tuple[UniKnowRow, Outcome]]) -> Case:
+    scenario = rows[0][0].scenario
+    grouped: dict[tuple[str, Outcome], list[str]] = {}
+    for row, outcome in rows:
+        text = one_line(row.answer or "", _REPLY_LIMIT)
+        grouped.setdefault((text, outcome), []).append(row.method)
+    ordered = sorted(grouped.items(), key=lambda item: (-len(item[1]), item[0]))
+    situation = _TITLES.get(scenario or "", "Not settled whether the model knows it")
+    passages = tuple(CaseLine(one_line(passage, _PASSAGE_LIMIT)) for passage in case.passages)
+    replies = (
+        CaseLine(
+            text or "(no answer)",
+            tag=_OUTCOMES[outcome],
+            wrong=outcome in ERROR_TYPES,
+            note=", ".join(in_order(methods)),
+        )
+        for (text, outcome), methods in ordered
+    )
+    return Case(
+        question=one_line(case.question, _QUESTION_LIMIT),
+        note=f"{key} · {situation}",
+        parts=(
+            CaseLine(_wanted(case, scenario), "Wanted", right=True),
+            Passages(passages),
+            *replies,
+        ),
+    )
+
+
+def _wanted(case: CaseRow, scenario: str | None) -> str:
+    if scenario == Scenario.UNKNOWN:
+        return f"to abstain (the answer would be: {_answers(case.answers)})"
+    return _answers(case.context_answers or case.answers)
+
+
+def _answers(answers: Sequence[str]) -> str:
+    unique = list(dict.fromkeys(one_line(answer, _REPLY_LIMIT) for answer in answers))
+    rest = f" (and {len(unique) - _ANSWERS} other wordings)" if len(unique) > _ANSWERS else ""
+    return " / ".join(unique[:_ANSWERS]) + rest
+
+
+_SITUATIONS = (
+    "Share of cases in which the method did what was wanted. Where intervals overlap widely, the "
+    "best method is not shown to be better than the next. “Both agree” is the context that states "
+    "what the model knows anyway: it is easy, and enters no other number of this report."
+)
+_DIFFERENCES = (
+    "First method minus second, on the cases that both answered; Rely as a number, the others in "
+    "percentage points."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    heading: str
+    of: Callable[[MethodMetrics], Interval]
+    text: Callable[[float], str] = percent
+    # 1 where more is better, -1 where less is, 0 where neither.
+    better: int = 1
+
+
+def situation_table(methods: Mapping[str, MethodMetrics]) -> Table:
+    """Make the table of exact match by situation."""
+    return _table(
+        methods,
+        [
+            *(
+                _Column(f"{situation.title} ({situation.letter})", _em(situation.name))
+                for situation in SITUATIONS
+            ),
+            _Column("Mean of the four (All)", _em("all")),
+            _Column("Both agree (not scored)", _em("agreement"), better=0),
+        ],
+        notes=(_SITUATIONS, *explained("intervals", "best")),
+    )
+
+
+def overall_table(methods: Mapping[str, MethodMetrics]) -> Table:
+    """Make the table of Rely and its parts."""
+    return _table(
+        methods,
+        [
+            _Column("Rely", lambda found: found.overall["rely"], decimal),
+            _Column("Acc", lambda found: found.overall["acc"]),
+            _Column("Truth", lambda found: found.overall["truth"]),
+            _Column("Ans", lambda found: found.overall["ans"], better=0),
+        ],
+        notes=explained("acc", "truth", "ans", "rely"),
+    )
+
+
+def error_table(methods: Mapping[str, MethodMetrics]) -> Table:
+    """Make the table of errors by type."""
+    titles = {
+        "contextual": "Context used wrongly",
+        "parametric": "Memory used wrongly",
+        "false_abstention": "False abstention",
+        "other": "Other",
+    }
+    return _table(
+        methods,
+        [_Column(title, _error(name), better=-1) for name, title in titles.items()],
+        notes=(
+            "Share of all scored cases; ★ is the lowest of its column.",
+            *explained("context_used_wrongly", "memory_used_wrongly", "needless_abstention"),
+            ("Other", "made up where neither held the answer, or an empty reply."),
+        ),
+    )
+
+
+def ablation_table(summary: UniKnowSummary) -> Table:
+    """Make the table of the variants of trained methods."""
+    variants = {name: found for name, found in summary.methods.items() if name not in summary.main}
+    bases = {name.partition("@")[0] for name in variants}
+    shown = {name: found for name, found in summary.main.items() if name in bases} | variants
+    return _table(
+        shown,
+        [
+            _Column("Rely", lambda found: found.overall["rely"], decimal),
+            *(_Column(situation.title, _em(situation.name)) for situation in SITUATIONS),
+        ],
+    )
+
+
+def beyond_table(by_method: Mapping[str, Rates], kind: ContextKind) -> Table:
+    """Make the table of one kind of context beyond the paper."""
+    rates = list(by_method.values())
+    columns = [
+        ("As wanted", Cell.column([one["wanted"] for one in rates], better=1)),
+        ("Right answer", Cell.column([one["right"] for one in rates])),
+        ("Abstained", Cell.column([one["abstained"] for one in rates])),
+    ]
+    if kind is ContextKind.UNTRUE:
+        columns.append(("Misled", Cell.column([one["misled"] for one in rates], better=-1)))
+    return Table.from_columns("Method", list(by_method), columns)
+
+
+def difference_table(differences: Sequence[PairedDifference]) -> Table:
+    """Make the table of guard minus base, on the same cases."""
+    names = ["em_all", *(f"em_{situation.name}" for situation in SITUATIONS)]
+    headings = ("Rely", "Mean of the four", *(situation.title for situation in SITUATIONS))
+    lines = tuple(
+        Line(
+            f"{found.method} \N{MINUS SIGN} {found.base}",
+            (
+                Cell.difference(
+                    found.metrics["rely"], lambda value: decimal(value, 3, signed=True)
+                ),
+                *(Cell.difference(found.metrics[name]) for name in names),
+            ),
+        )
+        for found in differences
+    )
+    return Table("Compared", headings, lines, notes=(_DIFFERENCES, *explained("clear")))
+
+
+def published_table(methods: Mapping[str, MethodMetrics]) -> Table:
+    """Make the table of the published numbers, with those of this run beneath."""
+    columns = (*(situation.name for situation in SITUATIONS), "all")
+    headings = (*(situation.title for situation in SITUATIONS), "Mean of the four")
+
+    def line(row: PublishedRow) -> Line:
+        own = methods.get(row.method)
+        cells = [
+            Cell(
+                percent(row.em[name]),
+                "" if own is None else _here(own.scenarios[name]["em"], percent),
+            )
+            for name in columns
+        ]
+        rely = "" if own is None else _here(own.overall["rely"], decimal)
+        return Line(row.method, (*cells, Cell(decimal(row.rely_nq), rely)))
+
+    return Table("Method", (*headings, "Rely"), tuple(line(row) for row in PUBLISHED_ROWS))
+
+
+def _table(
+    methods: Mapping[str, MethodMetrics],
+    columns: Sequence[_Column],
+    *,
+    notes: tuple[str | tuple[str, str], ...] = (),
+) -> Table:
+    return Table.from_columns(
+        "Method",
+        list(methods),
+        [
+            (
+                column.heading,
+                Cell.column(
+                    [column.of(found) for found in methods.values()],
+                    column.text,
+                    better=column.better,
+                ),
+            )
+            for column in columns
+        ],
+        notes=notes,
+    )
+
+
+def _here(interval: Interval, text: Callable[[float], str]) -> str:
+    return "" if interval.value is None else f"here {text(interval.value)}"
+
+
+def _em(scenario: str) -> Callable[[MethodMetrics], Interval]:
+    return lambda found: found.scenarios[scenario]["em"]
+
+
+def _error(name: str) -> Callable[[MethodMetrics], Interval]:
+    return lambda found: found.errors[name]
+
+
+_SPACE = "\u00a0"
+_FEW = 30
+# Share of a method's replies that may have failed for it still to be compared.
+_MOST_FAILED = 0.05
+
+
+def headline(summary: UniKnowSummary) -> list[str]:
+    """Write the opening sentences, the most important one first."""
+    lines = [_best(summary)]
+    for guard, base in (("guard_naive", "naive"), ("guard_coiecd", "coiecd")):
+        lines.append(_guarded(summary, guard, base))
+    lines.append(_against_trained(summary))
+    return [line for line in lines if line]
+
+
+def _best(summary: UniKnowSummary) -> str:
+    ranked = sorted(
+        (
+            (found.overall["rely"].value, name)
+            for name, found in summary.main.items()
+            if found.overall["rely"].value is not None and not _mostly_silent(summary, name)
+        ),
+        key=lambda item: (-item[0], item[1]),
+    )
+    if not ranked:
+        return "Nothing can be ranked: too many cases of this run ended in an error."
+    best = summary.main[ranked[0][1]].overall["rely"]
+    words = f"Most reliable: {ranked[0][1]}, with a Rely of {estimate_text(best, decimal)}"
+    naive = summary.main.get("naive")
+    if naive is None or ranked[0][1] == "naive" or naive.overall["rely"].value is None:
+        return f"{words}."
+    return f"{words}; the model as it is (naive) reaches {decimal(naive.overall['rely'].value)}."
+
+
+def _mostly_silent(summary: UniKnowSummary, name: str) -> bool:
+    """Whether rates are not comparable: too many failures, or a guard that always abstains."""
+    found = summary.main[name]
+    failed = found.failed > _MOST_FAILED * (found.failed + found.overall.cases)
+    return failed or (name.startswith("guard_") and _is_shut(summary))
+
+
+def _is_shut(summary: UniKnowSummary) -> bool:
+    return summary.promise is not None and not summary.promise.certified
+
+
+def _guarded(summary: UniKnowSummary, guard: str, base: str) -> str:
+    ours, theirs = summary.main.get(guard), summary.main.get(base)
+    if ours is None or theirs is None or _is_shut(summary):
+        return ""
+    parts = [
+        _against(
+            ours, theirs, "unknown", "abstains from {} of what neither context nor model knows"
+        ),
+        _against(ours, theirs, "parametric_only", "is right in {} where only the model knows"),
+    ]
+    known = [part for part in parts if part]
+    if not known:
+        return ""
+    return f"The guard over {base} " + ", and ".join(known) + "." + _costs(summary, guard, base)
+
+
+def _costs(summary: UniKnowSummary, guard: str, base: str) -> str:
+    """Say where the guard is clearly worse than what it guards; empty if nowhere."""
+    found = next((d for d in summary.differences if (d.method, d.base) == (guard, base)), None)
+    losses = [
+        f"{-100 * difference.value:.1f} points in “{situation.title}”"
+        for situation in SITUATIONS
+        if found is not None
+        for difference in [found.metrics[f"em_{situation.name}"]]
+        if difference.value is not None and difference.high is not None and difference.high < 0
+    ]
+    return f" It costs {' and '.join(losses)}." if losses else ""
+
+
+def _against(ours: MethodMetrics, theirs: MethodMetrics, scenario: str, words: str) -> str:
+    own, base = ours.scenarios[scenario]["em"], theirs.scenarios[scenario]["em"]
+    if own.value is None or base.value is None:
+        return ""
+    return f"{words.format(percent(own.value))} ({percent(base.value)} without it)"
+
+
+def _against_trained(summary: UniKnowSummary) -> str:
+    if _is_shut(summary):
+        return ""
+    compared: list[tuple[float, PairedDifference, Interval]] = []
+    for found in summary.differences:
+        rely = found.metrics["rely"]
+        trained = shown_method(found.base)[0] is Family.TRAINED
+        if found.method == "guard_naive" and trained and rely.value is not None:
+            compared.append((rely.value, found, rely))
+    if not compared:
+        return ""
+    # The smallest difference belongs to the best of the trained methods.
+    value, found, rely = min(compared, key=lambda item: (item[0], item[1].base))
+    where = "above" if value >= 0 else "below"
+    ends = f"{decimal(rely.low)} to {decimal(rely.high)}"
+    difference = f"95{_SPACE}% interval of guard_naive minus {found.base}: {ends}"
+    return (
+        f"The Rely of guard_naive lies {decimal(abs(value))} {where} that of {found.base}, the "
+        f"best of the fine-tuned methods ({difference})."
+    )
+
+
+def warnings(summary: UniKnowSummary) -> list[str]:
+    """Write what a reader must know before trusting the numbers; often nothing."""
+    lines = [*_of_the_run(summary), *_of_the_cases(summary)]
+    if summary.groups < summary.questions:
+        lines.append(
+            f"{counted(summary.questions, 'question')} come from "
+            f"{counted(summary.groups, 'document or subject', 'documents or subjects')}. Questions "
+            "on one of them tend to have the same outcome, and the intervals take each for "
+            "independent, so they are somewhat too narrow."
+        )
+    if summary.problems:
+        kinds = ", ".join(f"{name}: {count}" for name, count in sorted(summary.problems.items()))
+        lines.append(f"Some contexts could not be built, and their cases are missing ({kinds}).")
+    return lines
+
+
+def _of_the_run(summary: UniKnowSummary) -> Iterator[str]:
+    rows, planned = len(summary.run.rows), summary.run.plan.rows
+    if rows < planned:
+        yield (
+            f"The run is incomplete: {rows} of {planned} replies are there. Start the same "
+            "'knowgate eval uniknow' again to complete it."
+        )
+    if failed := sum(sum(types.values()) for types in summary.failures.values()):
+        yield (
+            f"{counted(failed, 'reply', 'replies')} of {rows} ended in an error and "
+            "count in no rate, because a failed call is no answer. They are listed below."
+        )
+    if summary.promise is not None and not summary.promise.certified:
+        yield (
+            "The guards abstain from everything, as nothing was certified. "
+            f"{summary.promise.statement}"
+        )
+
+
+def _of_the_cases(summary: UniKnowSummary) -> Iterator[str]:
+    asked = Counter(row.method for row in summary.run.rows)
+    counts = {asked[name] for name in summary.main}
+    if len(counts) > 1:
+        yield (
+            f"The methods were asked different numbers of cases ({min(counts)} to "
+            f"{max(counts)}): compare them by the differences, which rest on common cases alone."
+        )
+    found = {
+        one.title: [method.scenarios[one.name] for method in summary.main.values()]
+        for one in SITUATIONS
+    }
+    empty = [title for title, rates in found.items() if all(not rate.cases for rate in rates)]
+    if empty:
+        names = ", ".join(f"“{title}”" for title in empty)
+        yield (
+            f"No case of this run falls under {names}: that column is empty, and with it the mean "
+            "of the four."
+        )
+    sizes = [rate.questions for rates in found.values() for rate in rates if rate.questions]
+    if sizes and min(sizes) < _FEW:
+        yield (
+            f"One of the situations rests on {counted(min(sizes), 'question')} only: consider the "
+            "width of the intervals before comparing two methods."
+        )
+
 
 _TESTED = (
     "A language model can answer from two sources: what it learned in training (its memory), and "
@@ -150,7 +673,7 @@ def _tested(summary: UniKnowSummary) -> Section:
 
 
 def _methods(methods: Mapping[str, MethodMetrics]) -> Section | None:
-    meanings = tuple((name, meaning) for name in methods if (meaning := method_name(name).meaning))
+    meanings = tuple((name, meaning) for name in methods if (meaning := shown_method(name)[1]))
     return Section("The methods", (Prose(meanings, bullets=True),)) if meanings else None
 
 
@@ -168,8 +691,8 @@ def _ablations(summary: UniKnowSummary) -> Section | None:
     return Section(
         "What the training needs",
         (
-            abstention_share_plot(summary.ablations.shares),
-            context_kind_plot(summary.ablations.left_out),
+            abstention_share_plot(summary.ablations[0]),
+            context_kind_plot(summary.ablations[1]),
             ablation_table(summary),
             Prose((_TRAINING, published), small=True),
         ),

@@ -1,41 +1,603 @@
-"""The UniKnow suite as an object that the driver runs."""
+"""The UniKnow suite: settings, methods, stages, and the object that the driver runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, Self, cast
+
+from pydantic import Field, field_validator, model_validator
 
 from ....adapters.huggingface import HuggingFaceLM, LoadOptions
+from ....calibration.training.scenarios import ScenarioTrainingSettings
 from ....guard import Guard
-from ....guard.contracts import LanguageModel
+from ....guard.contracts import (
+    ConfidenceEstimator,
+    LanguageModel,
+    RelevanceScorer,
+    TextEmbedder,
+)
+from ....guard.errors import InputError
+from ....guard.policy import Policy
 from ....guard.prompts import Prompt
-from ....guard.signals.relevance import load_scorer
+from ....guard.signals.confidence import load_estimator
+from ....guard.signals.relevance import default_aggregator, load_scorer
 from ...report import Document
-from ...run import InputFile, TableSpec
+from ...run import InputFile, OnProgress, Progress, Run, TableSpec
 from ...systems import local_model
+from ...testbed import microworld_model_path
 from .._parts import (
     DryRun,
     ModelChoice,
+    SuiteSettings,
     System,
     Work,
     model_by_name,
     require_not_tuned_on,
 )
 from ..base import Suite, SuiteRun
-from ._cases import Reply, ScenarioCase, SuiteQuestion
-from ._choosing import GUARDED, Chosen, Methods, choose_methods, wanted_methods
-from ._guard_method import GuardMethod
-from ._knowledge import KnowledgeStore
-from ._methods import Method
+from ._bundled import MICROWORLD
+from ._cases import (
+    BEYOND_KINDS,
+    PAPER_KINDS,
+    Case,
+    ContextKind,
+    Dataset,
+    Knowledge,
+    PromptSet,
+    Question,
+    Reply,
+    UniKnowRow,
+    UniKnowSignal,
+    row_id,
+)
+from ._contexts import build_contexts, fitting_size
+from ._guard import GuardMethod, SignalMeter, calibrate_guard, policy_guard, require_share
+from ._knowledge import KnowledgeStore, Sampling, estimate_knowledge
+from ._methods import (
+    ContrastiveLanguageModel,
+    ContrastiveMethod,
+    Method,
+    RememberingMethod,
+    TrainedMethod,
+    TrainedVariant,
+    Trainer,
+    ablation_variants,
+    prompted_method,
+    reply_from,
+    why_not_contrastive,
+    why_not_trained,
+)
+from ._plan import POLICY, ROWS, SIGNALS, Plan, UniKnowManifest, checked_run, make_plan
 from ._questions import completes, dataset_of, prompts_of, question_file, read_dataset
-from ._reading import ROWS, UniKnowManifest, checked_run
 from ._report import uniknow_document
-from ._report_summary import UniKnowSummary, summarise_uniknow
-from ._rows import UniKnowRow, row_id
-from ._settings import UniKnowSettings
-from ._stages import Parts, Stages, signal_meter
+from ._summary import UniKnowSummary, summarise_uniknow
+
+_PROMPTED = ("naive", "prompting")
+_CONTRASTIVE = ("cad", "coiecd", "coiecd_prompt")
+_TRAINED = ("retrobust", "kaft", "lm_uniknow")
+GUARDED = ("guard_naive", "guard_coiecd")
+METHOD_NAMES = (*_PROMPTED, *_CONTRASTIVE, *_TRAINED, *GUARDED)
+ALL_METHODS = "all"
+# Not part of `all`: it goes beyond the paper's comparison.
+_OPTIONAL = ("dpo",)
+
+
+def check_methods(names: Sequence[str]) -> None:
+    """Check the names of methods.
+
+    Raises:
+        InputError: one is unknown, or none is named.
+    """
+    known = (*METHOD_NAMES, *_OPTIONAL, ALL_METHODS)
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise InputError(
+            f"unknown method {unknown[0]!r}" if unknown else "no method is named",
+            where="methods",
+            hint=f"one or several of: {', '.join(known)}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The methods of a run.
+
+    Attributes:
+        names: in the order of the rows, ablations last.
+        left_out: methods that `all` asks for and that are not possible, with the reason.
+    """
+
+    names: tuple[str, ...]
+    left_out: dict[str, str]
+
+    @property
+    def trained(self) -> bool:
+        """Whether anything has to be trained."""
+        return any(map(_is_trained, self.names))
+
+
+def wanted_methods(names: Sequence[str], *, ablations: bool = False) -> tuple[str, ...]:
+    """Return the methods asked for, in the order of the rows, whatever the model allows.
+
+    Args:
+        names: of methods, or `all`.
+        ablations: also train `lm_uniknow` on other data.
+    """
+    wanted = {*names, *(METHOD_NAMES if ALL_METHODS in names else ())}
+    return (
+        *(name for name in (*METHOD_NAMES, *_OPTIONAL) if name in wanted),
+        *(variant.name for variant in ablation_variants() if ablations),
+    )
+
+
+def choose_methods(names: Sequence[str], lm: LanguageModel, *, ablations: bool = False) -> Chosen:
+    """Choose the methods asked for that the model allows.
+
+    Args:
+        names: of methods, or `all`, which leaves out what the model does not allow.
+        lm: what is asked.
+        ablations: also train `lm_uniknow` on other data.
+
+    Raises:
+        InputError: a method asked for by name, or the ablations, cannot be run.
+    """
+    possible: list[str] = []
+    left_out: dict[str, str] = {}
+    for name in wanted_methods(names, ablations=ablations):
+        reason = _why_not(name, lm)
+        if not reason:
+            possible.append(name)
+        elif ALL_METHODS in names:
+            left_out[name] = reason
+        else:
+            raise InputError(reason, where=name, hint="leave the method out, or use a local model")
+    return Chosen(tuple(possible), left_out)
+
+
+def with_training(chosen: Chosen, cases: Sequence[Case], *, for_all: bool) -> Chosen:
+    """Leave out the trained methods if there is nothing to train them on.
+
+    Args:
+        chosen: the methods that the model allows.
+        cases: of training questions.
+        for_all: leave them out; otherwise raise.
+
+    Raises:
+        InputError: the model knows all training questions, or none.
+    """
+    sides = {case.knowledge for case in cases}
+    if sides >= {Knowledge.KNOWN, Knowledge.UNKNOWN}:
+        return chosen
+    reason = "training needs questions that the model knows and ones that it does not"
+    untrained = [name for name in chosen.names if _is_trained(name)]
+    if untrained and not for_all:
+        raise InputError(
+            reason,
+            where=untrained[0],
+            hint="give more questions, or leave the trained methods out by --methods",
+        )
+    return Chosen(
+        tuple(name for name in chosen.names if name not in untrained),
+        {**chosen.left_out, **dict.fromkeys(untrained, reason)},
+    )
+
+
+def _is_trained(name: str) -> bool:
+    """Return whether a method, or a variant of one, trains an adapter."""
+    return name.partition("@")[0] in (*_TRAINED, *_OPTIONAL)
+
+
+def _why_not(name: str, lm: LanguageModel) -> str:
+    if name in _CONTRASTIVE or name == "guard_coiecd":
+        return why_not_contrastive(lm)
+    if _is_trained(name):
+        return why_not_trained(lm)
+    return ""
+
+
+@dataclass(slots=True)
+class Methods:
+    """Make the methods of a run.
+
+    Attributes:
+        lm: what is asked.
+        prompts: of the data set.
+        trainer: of trained methods; None if there are none.
+        meter: measured the guards' signals; None if there are no guards.
+        policy: of the guards; None likewise.
+    """
+
+    lm: LanguageModel
+    prompts: PromptSet
+    trainer: Trainer | None = None
+    meter: SignalMeter | None = None
+    policy: Policy | None = None
+    _asked: dict[str, RememberingMethod] = field(default_factory=dict)
+    _last: Method | None = None
+
+    def remembering(self, name: str) -> RememberingMethod:
+        """Return a method without training or guard; a guard can use its replies again."""
+        if name not in self._asked:
+            made: Method
+            if name in _PROMPTED:
+                made = prompted_method(name, self.lm, self.prompts)
+            else:
+                assert isinstance(self.lm, ContrastiveLanguageModel)
+                made = ContrastiveMethod(name, self.lm, self.prompts)
+            self._asked[name] = RememberingMethod(made)
+        return self._asked[name]
+
+    def train(self, name: str, on_progress: OnProgress | None = None) -> None:
+        """Train the adapter of a method, if it needs one and it does not exist.
+
+        Raises:
+            InputError: it cannot be trained.
+        """
+        if _is_trained(name):
+            assert self.trainer is not None
+            self.trainer.train(_variant(name), on_progress)
+
+    def make(self, name: str) -> Method:
+        """Return the method of that name; only the last one is kept in memory.
+
+        Raises:
+            InputError: it cannot be trained, or the guard's parts do not belong together.
+        """
+        if self._last is None or self._last.name != name:
+            self._last = None
+            self._last = self._made(name)
+        return self._last
+
+    def _made(self, name: str) -> Method:
+        if name in GUARDED:
+            assert self.meter is not None
+            assert self.policy is not None
+            guard = policy_guard(self.policy, self.meter.scorer, self.meter.estimator)
+            return GuardMethod(name, self.remembering(name.removeprefix("guard_")), guard)
+        if _is_trained(name):
+            assert self.trainer is not None
+            return self.trainer.method(_variant(name))
+        return self.remembering(name)
+
+
+def _variant(name: str) -> TrainedVariant:
+    variants = {variant.name: variant for variant in ablation_variants()}
+    return variants.get(name) or TrainedVariant(TrainedMethod(name))
+
+
+# Needs no training, and is the best of the bundled scorers on contexts of about 100 words that
+# were retrieved wrongly: AUROC .991 on the microworld.
+_GUARD_SCORER = "late_interaction"
+
+
+class UniKnowSettings(SuiteSettings):
+    """Settings of a run of the suite.
+
+    Raises:
+        InputError: a method is unknown, or a probability or the sampling is out of range.
+    """
+
+    data: str = Field(
+        MICROWORLD,
+        description="microworld, facts (the bundled list of short questions), or a file of "
+        "questions (MRQA, SQuAD or JSON lines).",
+    )
+    model: str = Field(
+        "embedded",
+        description="embedded, smollm2, a model folder, gguf:FILE, a hub name, provider:model, or "
+        "python:module:attribute.",
+    )
+    methods: tuple[str, ...] = Field(
+        (ALL_METHODS,), description="all, or names of methods with commas between them."
+    )
+    knowledge: Path | None = Field(
+        None,
+        description="File that stores what models know, shared by runs; by default in the run "
+        "folder.",
+    )
+    limit: Annotated[int | None, Field(ge=1, description="Use at most that many questions.")] = None
+    questions_per_side: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            description="Evaluate at most that many known and as many unknown questions, evenly "
+            "spaced over the data set.",
+        ),
+    ] = None
+    defined_only: bool = Field(
+        False,
+        description="Leave out questions that the model answers rightly at times; they count in "
+        "Acc and Rely only.",
+    )
+    samples: int = Field(10, description="Closed-book answers that settle what the model knows.")
+    tau: float = Field(0.7, description="Share of right answers from which on a question is known.")
+    temperature: float = Field(1.0, description="Temperature of these answers.")
+    risk: float = Field(
+        0.1,
+        description="Share that guards may let through where neither context nor model has the "
+        "answer.",
+    )
+    delta: float = Field(
+        0.1, description="Probability that the guarantee of the guards fails by chance."
+    )
+    ablations: bool = Field(False, description="Also train lm_uniknow on other data.")
+    beyond: bool = Field(
+        False, description="Also use contexts of several passages, and untrue ones."
+    )
+    passages_per_context: Annotated[
+        int, Field(ge=2, description="Passages of the contexts with several.")
+    ] = 4
+    scorer: str = Field(
+        _GUARD_SCORER, description="Scorer of the guards, by name, folder or judge:MODEL."
+    )
+    answer_tokens: Annotated[
+        int, Field(ge=1, description="The most tokens an answer of a local model may have.")
+    ] = 24
+    rank: Annotated[
+        int | None, Field(ge=1, description="Rank of trained adapters; by default what suits.")
+    ] = None
+    epochs: Annotated[
+        int | None, Field(ge=1, description="Epochs of training; by default what suits.")
+    ] = None
+    training_steps: Annotated[
+        int | None, Field(ge=1, description="Steps after which each training ends; by default all.")
+    ] = None
+    learning_rate: Annotated[
+        float | None, Field(gt=0, description="Peak rate of training; by default what suits.")
+    ] = None
+    dtype: str = Field(
+        "auto", description="Precision of a local model: auto, or a torch name, e.g. bfloat16."
+    )
+    seed: int = Field(0, description="Random seed.")
+
+    @field_validator("methods", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            value = [value]
+        return [name.strip() for text in value for name in text.split(",") if name.strip()]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        check_methods(self.methods)
+        for name in ("risk", "delta"):
+            require_share(name, getattr(self, name))
+        assert self.sampling  # checks its values
+        return self
+
+    @property
+    def sampling(self) -> Sampling:
+        """How closed-book answers are sampled."""
+        return Sampling(self.samples, self.tau, self.temperature, self.seed)
+
+    @property
+    def asks_for_all(self) -> bool:
+        """Whether methods that the model does not allow are left out instead of rejected."""
+        return ALL_METHODS in self.methods
+
+    @property
+    def kinds(self) -> tuple[ContextKind, ...]:
+        """The kinds of contexts that are built."""
+        return (*PAPER_KINDS, *BEYOND_KINDS) if self.beyond else PAPER_KINDS
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Objects that a run is made with; None for the defaults.
+
+    Attributes:
+        scorer: of the guards; by default the one that the settings name.
+        estimator: of the guards; by default the cascade for a model with weights, sampled
+            consistency for others.
+        encoder: retrieves misleading passages; by default the embedded bi-encoder.
+        training: of trained methods; by default what suits the model.
+        preference_training: of `dpo`; by default what suits the model.
+    """
+
+    scorer: RelevanceScorer | None = None
+    estimator: ConfidenceEstimator | None = None
+    encoder: TextEmbedder | None = None
+    training: ScenarioTrainingSettings | None = None
+    preference_training: ScenarioTrainingSettings | None = None
+
+    def training_of(self, lm: LanguageModel, settings: UniKnowSettings) -> ScenarioTrainingSettings:
+        """Return the settings of supervised training."""
+        if self.training is not None:
+            return self.training
+        return _training_of(lm, settings, ScenarioTrainingSettings.for_embedded)
+
+    def preference_training_of(
+        self, lm: LanguageModel, settings: UniKnowSettings
+    ) -> ScenarioTrainingSettings:
+        """Return the settings of preference training."""
+        if self.preference_training is not None:
+            return self.preference_training
+        return _training_of(lm, settings, ScenarioTrainingSettings.for_embedded_preferences)
+
+
+def _training_of(
+    lm: LanguageModel,
+    settings: UniKnowSettings,
+    for_embedded: Callable[[], ScenarioTrainingSettings],
+) -> ScenarioTrainingSettings:
+    """Return what suits the model, with what the run's settings say."""
+    given = {
+        "rank": settings.rank,
+        "epochs": settings.epochs,
+        "most_steps": settings.training_steps,
+        "learning_rate": settings.learning_rate,
+    }
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if not isinstance(lm, HuggingFaceLM):
+        return replace(ScenarioTrainingSettings(), **changes)
+    if Path(lm.name) == microworld_model_path():
+        return replace(for_embedded(), **changes)
+    if settings.dtype != "auto":
+        changes["dtype"] = settings.dtype
+    # Trained as it is asked.
+    return replace(ScenarioTrainingSettings(), chat_template=lm.uses_chat_template, **changes)
+
+
+def signal_meter(
+    methods: Methods, scorer: RelevanceScorer, estimator: ConfidenceEstimator | None
+) -> SignalMeter:
+    """Make what measures the guards' signals.
+
+    Args:
+        methods: of the run.
+        scorer: measures relevance.
+        estimator: measures confidence; None for one that suits the model.
+    """
+    if estimator is None:
+        prompt = Prompt("uniknow.closed_book", methods.prompts.closed_book)
+        # The cascade needs log-probabilities, which a remote model seldom gives.
+        kind = "cascade" if hasattr(methods.lm, "score_options") else "sampled_consistency"
+        estimator = load_estimator(kind, methods.lm, prompt=prompt)
+    aggregator = default_aggregator(scorer.fingerprint.kind)
+    return SignalMeter(scorer, estimator, aggregator, methods.remembering("naive"))
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The stages of one run.
+
+    Attributes:
+        run: open for writing.
+        settings: of the suite.
+        parts: objects that the run is made with.
+        methods: of the run.
+        at_once: cases per batch.
+        whole_batches: whether a batch that a kill cut is asked again as a whole.
+        on_progress: called with the state of each stage; may be None.
+    """
+
+    run: Run
+    settings: UniKnowSettings
+    parts: Parts
+    methods: Methods
+    at_once: int
+    whole_batches: bool
+    on_progress: OnProgress | None = None
+
+    def plan(self, dataset: Dataset, chosen: Chosen) -> Plan:
+        """Return the stored plan, or make and store it.
+
+        Raises:
+            InputError: no question is left to evaluate, or there is nothing to train on.
+        """
+        stored = Plan.read(self.run)
+        if stored is not None:
+            return stored
+        plan = self._new_plan(dataset)
+        chosen = with_training(chosen, plan.training, for_all=self.settings.asks_for_all)
+        rows = len(plan.evaluation) * len(chosen.names)
+        file = plan.file.model_copy(update={"rows": rows, "left_out": chosen.left_out})
+        plan = replace(plan, file=file)
+        plan.write(self.run)
+        return plan
+
+    def _new_plan(self, dataset: Dataset) -> Plan:
+        settings, lm = self.settings, self.methods.lm
+        estimates = estimate_knowledge(
+            lm,
+            dataset.questions,
+            dataset.prompts,
+            sampling=settings.sampling,
+            store=KnowledgeStore(settings.knowledge or self.run.folder / "knowledge.jsonl"),
+            on_progress=self.on_progress,
+        )
+        size = fitting_size(
+            lm,
+            dataset,
+            answer_tokens=getattr(lm, "max_new_tokens", 0),
+            passages=settings.passages_per_context,
+            several=settings.beyond,
+        )
+        contexts = build_contexts(
+            dataset,
+            encoder=self.parts.encoder,
+            kinds=settings.kinds,
+            size=size,
+            seed=settings.seed,
+            on_progress=self.on_progress,
+        )
+        return make_plan(
+            dataset,
+            contexts,
+            estimates,
+            questions_per_side=settings.questions_per_side,
+            defined_only=settings.defined_only,
+            seed=settings.seed,
+        )
+
+    def calibrate(self, plan: Plan, meter: SignalMeter) -> Policy:
+        """Measure the missing signals, fit the policy on the training questions and store it."""
+        signals = self._signals(plan, meter)
+        self.methods.remembering("naive").remember(
+            (signal.case_id, reply_from(signal.context_reply, row.case))
+            for signal, row in zip(signals, plan.rows, strict=True)
+            if signal.context_reply is not None
+        )
+        policy = calibrate_guard(
+            [signal for signal in signals if signal.part == "training"],
+            scorer=meter.scorer.fingerprint,
+            estimator=meter.estimator.fingerprint,
+            aggregator=meter.aggregator,
+            risk=self.settings.risk,
+            delta=self.settings.delta,
+        )
+        policy.save(self.run.folder / POLICY)
+        return policy
+
+    def _signals(self, plan: Plan, meter: SignalMeter) -> list[UniKnowSignal]:
+        table, rows = self.run[SIGNALS], plan.rows
+        table.require_order([row.case_id for row in rows])
+        done = len(table.done)
+        start = done // self.at_once * self.at_once if self.whole_batches else done
+        start = done if done == len(rows) else start
+        meter.remember(
+            (signal, row.case) for signal, row in zip(table.rows()[:start], rows, strict=False)
+        )
+        for first in range(start, len(rows), self.at_once):
+            batch = rows[first : first + self.at_once]
+            for part in dict.fromkeys(row.part for row in batch):
+                cases = [row.case for row in batch if row.part == part]
+                table.extend(meter.measure(cases, part))
+            if self.on_progress is not None:
+                done = first + len(batch)
+                self.on_progress(Progress("measuring relevance and confidence", done, len(rows)))
+        return table.rows()
+
+    def trainer(self, cases: Sequence[Case], prompts: PromptSet) -> Trainer:
+        """Return what trains the methods of the run."""
+        lm = self.methods.lm
+        assert isinstance(lm, HuggingFaceLM)
+        return Trainer(
+            lm,
+            cases,
+            prompts,
+            self.run.folder / "adapters",
+            self.parts.training_of(lm, self.settings),
+            self.parts.preference_training_of(lm, self.settings),
+            self.settings.seed,
+        )
+
+    def reuse_replies(self, name: str, cases: Sequence[Case]) -> None:
+        """Let a guard over a method reuse the replies of that method's rows."""
+        stored = {row.case_id: row for row in self.run[ROWS].rows() if row.method == name}
+        for first in range(0, len(cases), self.at_once):
+            batch = cases[first : first + self.at_once]
+            rows = {case.case_id: stored.get(row_id(name, case)) for case in batch}
+            if self.whole_batches and None in rows.values():
+                continue
+            self.methods.remembering(name).remember(
+                (case_id, Reply(row.answer, abstained=row.abstained))
+                for case_id, row in rows.items()
+                if row is not None and row.error is None
+            )
+
 
 _LOCAL_BATCH, _REMOTE_BATCH = 64, 16
 # Settings that the manifest holds in another form: as fingerprints, or as those of training.
@@ -44,7 +606,7 @@ _STORED_OTHERWISE = {
     *("rank", "epochs", "training_steps", "learning_rate"),
 }
 # Questions when they are read, cases once `prepare` has built their contexts.
-_Case = SuiteQuestion | ScenarioCase
+_Case = Question | Case
 
 
 class _MethodSystem(System):
@@ -96,7 +658,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         """The table of rows."""
         return ROWS
 
-    def cases(self, settings: UniKnowSettings) -> Sequence[SuiteQuestion]:
+    def cases(self, settings: UniKnowSettings) -> Sequence[Question]:
         """Read the questions; their contexts are built by `prepare`."""
         if settings.knowledge is not None:
             KnowledgeStore(settings.knowledge)  # before anything is asked: is it such a file?
@@ -151,7 +713,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
 
     def row_id(self, case: _Case, system: str) -> str:
         """Return the id of a method's row for a case."""
-        assert isinstance(case, ScenarioCase)
+        assert isinstance(case, Case)
         return row_id(system, case)
 
     def batches(self, cases: Sequence[_Case], system: System) -> Iterator[Sequence[_Case]]:
@@ -184,8 +746,6 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         if "dpo" in chosen.names:
             stored["preference_training"] = asdict(parts.preference_training_of(lm, settings))
         stored["seed"] = settings.seed
-        if parts.editor is not None:
-            stored["editor"] = parts.editor.fingerprint
         stored["prompts_sha256"] = {
             name: Prompt(name, text).sha256
             for name, text in sorted(asdict(methods.prompts).items())
@@ -239,7 +799,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
 
     def answer(self, cases: Sequence[_Case], system: System) -> list[UniKnowRow]:
         """Answer a batch with one method; a failure costs one case."""
-        asked = [case for case in cases if isinstance(case, ScenarioCase)]
+        asked = [case for case in cases if isinstance(case, Case)]
         replies = cast(_MethodSystem, system).method.answer(asked)
         return [
             UniKnowRow.of(system.name, case, reply)
@@ -248,7 +808,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
 
     def failed(self, case: _Case, system: System, error: Exception) -> UniKnowRow:
         """Return the row of a case without an answer."""
-        assert isinstance(case, ScenarioCase)
+        assert isinstance(case, Case)
         note = f"{type(error).__name__}: {error}"
         return UniKnowRow.of(system.name, case, Reply("", abstained=False, error=note))
 
@@ -286,5 +846,5 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         return Chosen(tuple(system.name for system in systems), chosen.left_out)
 
 
-def _questions(cases: Sequence[_Case]) -> list[SuiteQuestion]:
-    return [case for case in cases if isinstance(case, SuiteQuestion)]
+def _questions(cases: Sequence[_Case]) -> list[Question]:
+    return [case for case in cases if isinstance(case, Question)]

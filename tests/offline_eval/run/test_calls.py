@@ -21,7 +21,7 @@ from knowgate.offline_eval.run import (
     RunTotals,
     Table,
 )
-from knowgate.offline_eval.run._rows import UnstorableRowError
+from knowgate.offline_eval.run._table import UnstorableRowError
 from tests.support.any_rows import any_rows, any_table
 from tests.support.deadlines import awith_enough_time
 
@@ -75,13 +75,6 @@ async def test_what_is_stored_is_not_asked_again(tmp_path: Path) -> None:
 
     assert asked == ["a", "c"]
     assert (totals.total, totals.already, totals.stored, totals.failed) == (3, 1, 2, 0)
-
-
-async def test_nothing_to_ask_is_no_error(tmp_path: Path) -> None:
-    with any_table(tmp_path / "rows") as store:
-        totals = await _run([], _echo, store)
-
-    assert (totals.total, totals.stored, totals.calls) == (0, 0, None)
 
 
 async def test_no_more_items_are_under_way_than_asked_for(tmp_path: Path) -> None:

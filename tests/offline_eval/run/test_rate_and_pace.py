@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import itertools
 import selectors
 from typing import Any
 
 import pytest
 
 from knowgate.offline_eval.run import CallLimits
-from knowgate.offline_eval.run._limits import RateLimit
-from knowgate.offline_eval.run._progress import Tally
+from knowgate.offline_eval.run._calls import RateLimit, Tally
 
 
 class _JumpingSelector(selectors.SelectSelector):
@@ -63,21 +61,6 @@ def test_calls_are_one_interval_apart_whoever_makes_them(at_once: int) -> None:
     _on_jumping_clock(run())
 
     assert moments == pytest.approx([0.25 * number for number in range(20)], abs=1e-6)
-
-
-def test_a_pause_is_not_made_up_for_by_a_burst() -> None:
-    moments: list[float] = []
-
-    async def run() -> None:
-        limit = RateLimit(10.0)
-        for pause in (0.0, 5.0, 0.0, 0.0):
-            await asyncio.sleep(pause)
-            await limit.wait()
-            moments.append(asyncio.get_running_loop().time())
-
-    _on_jumping_clock(run())
-
-    assert moments == pytest.approx([0.0, 5.0, 5.1, 5.2], abs=1e-6)
 
 
 def test_a_loop_that_stood_still_is_not_followed_by_a_burst() -> None:
@@ -151,33 +134,6 @@ def test_without_a_rate_nobody_waits() -> None:
         return asyncio.get_running_loop().time()
 
     assert _on_jumping_clock(run()) == 0.0
-
-
-def test_attempts_wait_twice_as_long_each_time_and_never_alike() -> None:
-    async def moments_of(limit: RateLimit) -> list[float]:
-        moments: list[float] = []
-
-        async def attempt() -> None:
-            moments.append(asyncio.get_running_loop().time())
-            raise ConnectionError
-
-        with pytest.raises(ConnectionError):
-            await CallLimits(timeout=None, max_attempts=5, first_wait=1.0).attempt(attempt, limit)
-        return moments
-
-    async def run() -> list[list[float]]:
-        return await asyncio.gather(*(moments_of(RateLimit(None)) for _ in range(30)))
-
-    waits = [
-        [after - before for before, after in itertools.pairwise(moments)]
-        for moments in _on_jumping_clock(run())
-    ]
-
-    for number, base in enumerate((1.0, 2.0, 4.0, 8.0)):
-        extra = [row[number] - base for row in waits]
-        assert min(extra) >= -1e-6
-        assert max(extra) <= 1.0 + 1e-6
-        assert max(extra) - min(extra) > 0.5
 
 
 def test_further_attempts_keep_to_the_rate_as_well() -> None:

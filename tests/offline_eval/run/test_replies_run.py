@@ -75,26 +75,6 @@ def test_what_was_stored_is_read_back(tmp_path: Path) -> None:
     assert RepliesRun.is_in(run)
 
 
-def test_the_same_call_goes_on_with_the_run(tmp_path: Path) -> None:
-    run = start(tmp_path / "run")
-    store(run, "replies", "reply_id", reply("q1/left_out"))
-    start(run)
-    assert len(RepliesRun.read(run).replies) == 1
-
-
-def test_another_run_in_the_folder_is_refused(tmp_path: Path) -> None:
-    run = start(tmp_path / "run")
-    with pytest.raises(InputError, match=r"another run \(its settings\.seed differs\)"):
-        start(run, settings={"seed": 1})
-
-
-def test_a_folder_with_strangers_is_refused_and_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(InputError, match=r"found 'mine.txt'"):
-        start(tmp_path)
-    assert [item.name for item in tmp_path.iterdir()] == ["mine.txt"]
-
-
 def test_a_start_that_was_killed_before_its_manifest_is_made_good(tmp_path: Path) -> None:
     run = start(tmp_path / "run")
     (run / "manifest.json").unlink()

@@ -17,7 +17,7 @@ from knowgate.guard import InputError
 from knowgate.offline_eval.run import (
     TableSpec,
 )
-from knowgate.offline_eval.run._rows import UnstorableRowError, stored_rows
+from knowgate.offline_eval.run._table import UnstorableRowError, stored_rows
 from tests.support.any_rows import AnyRow, any_rows, any_table
 
 ROOT = Path(__file__).parents[3]
@@ -49,20 +49,6 @@ def test_a_store_goes_on_where_it_ended(tmp_path: Path) -> None:
             assert name in store.done
 
     assert [row["id"] for row in any_rows(tmp_path / "rows")] == ["a", "b", "c"]
-
-
-def test_where_nothing_was_stored_there_are_no_rows(tmp_path: Path) -> None:
-    assert any_rows(tmp_path / "nothing" / "here") == []
-
-
-def test_a_store_without_rows_has_none(tmp_path: Path) -> None:
-    with any_table(tmp_path / "rows"):
-        assert any_rows(tmp_path / "rows") == []
-    (tmp_path / "rows.jsonl").write_bytes(b"")  # killed before the first sync
-
-    assert any_rows(tmp_path / "rows") == []
-    with any_table(tmp_path / "rows") as store:
-        assert not store.done
 
 
 def test_no_key_is_stored_twice(tmp_path: Path) -> None:

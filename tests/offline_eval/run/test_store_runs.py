@@ -47,16 +47,6 @@ def test_rows_come_back_in_order_one_line_each(tmp_path: Path) -> None:
     assert Manifest.read_raw(tmp_path / "run") == _MANIFEST
 
 
-def test_a_row_that_json_cannot_hold_leaves_nothing_behind(tmp_path: Path) -> None:
-    with (
-        _run(tmp_path) as run,
-        pytest.raises(InputError, match="JSON compliant"),
-    ):
-        run[_ROWS].append({"case_id": "1/a", "x": float("nan")})
-
-    assert (tmp_path / "rows.jsonl").read_bytes() == b""
-
-
 @pytest.mark.parametrize("name", ["notes.txt", "questions.jsonl", "rows.jsonl", "calibration.json"])
 def test_a_folder_with_other_things_in_it_is_refused_and_left_alone(
     tmp_path: Path, name: str
@@ -102,53 +92,6 @@ def test_another_version_of_the_program_may_go_on_with_a_run(tmp_path: Path) -> 
     assert (tmp_path / "rows.jsonl").read_bytes().count(b"\n") == 3
 
 
-def test_a_run_open_elsewhere_is_refused_until_it_is_closed(tmp_path: Path) -> None:
-    with (
-        _run(tmp_path),
-        pytest.raises(InputError, match="another process is writing"),
-    ):
-        _write(tmp_path)
-
-    _write(tmp_path)
-
-
-def test_rows_of_something_else_are_refused_by_line(tmp_path: Path) -> None:
-    _write(tmp_path, rows=1)
-    with (tmp_path / "rows.jsonl").open("a", encoding="utf-8") as stream:
-        stream.write('{"case_id": "2/a"}\n')
-
-    with pytest.raises(InputError, match=r"rows\.jsonl:2: the row is not the one"):
-        _write(tmp_path)
-
-
-def test_more_rows_than_cases_are_refused(tmp_path: Path) -> None:
-    _write(tmp_path)
-    with (tmp_path / "rows.jsonl").open("a", encoding="utf-8") as stream:
-        stream.write('{"case_id": "3/a"}\n')
-
-    with pytest.raises(InputError, match=r"rows\.jsonl:4"):
-        _write(tmp_path)
-
-
-def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine", encoding="utf-8")
-
-    for folder in (tmp_path / "file", tmp_path / "file" / "run"):
-        with pytest.raises(InputError, match="cannot be used as a run folder"):
-            _write(folder)
-
-    assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
-
-
-def test_a_folder_in_the_place_of_the_rows_is_refused(tmp_path: Path) -> None:
-    _write(tmp_path, rows=1)
-    (tmp_path / "rows.jsonl").unlink()
-    (tmp_path / "rows.jsonl").mkdir()
-
-    with pytest.raises(InputError, match=r"rows\.jsonl: cannot be written"):
-        _write(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -179,10 +122,3 @@ def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(InputError, match=r"no run in this folder.*knowgate eval"):
             Manifest.read_raw(folder)
-
-
-def test_a_file_named_as_run_folder_is_refused_by_name(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine", encoding="utf-8")
-
-    with pytest.raises(InputError, match=r"file: is a file, not a run folder.*knowgate eval"):
-        Manifest.read_raw(tmp_path / "file")

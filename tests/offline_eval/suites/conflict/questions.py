@@ -14,9 +14,12 @@ from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites import RunOptions, System, read_suite_run, run_suite
 from knowgate.offline_eval.suites.conflict import ConflictItem
 from knowgate.offline_eval.suites.conflict._items import Candidate, ConflictSet
-from knowgate.offline_eval.suites.conflict._run_reading import ConflictRun, conflict_run
-from knowgate.offline_eval.suites.conflict._settings import ConflictSettings
-from knowgate.offline_eval.suites.conflict._suite import ConflictParts, ConflictSuite
+from knowgate.offline_eval.suites.conflict._scoring import ConflictRun, conflict_run
+from knowgate.offline_eval.suites.conflict._suite import (
+    ConflictParts,
+    ConflictSettings,
+    ConflictSuite,
+)
 
 TOWNS = ("Rill", "Bovar", "Cindel", "Dorn", "Esk", "Fallow", "Gant", "Hythe")
 

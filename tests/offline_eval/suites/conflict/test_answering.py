@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 
 from knowgate.offline_eval.suites._parts import MODEL_SYSTEM
 from knowgate.offline_eval.suites.conflict._answering import (
+    fitted,
     free_letters,
     halves,
     likeliest,
     read_reply,
 )
-from knowgate.offline_eval.suites.conflict._instances import fitted
 from knowgate.offline_eval.suites.conflict._items import EvidenceKind, Task
-from knowgate.offline_eval.suites.conflict._plan import Planned
-from knowgate.offline_eval.suites.conflict._rows import Instance, Option, Shown
+from knowgate.offline_eval.suites.conflict._rows import Case, Instance, Option, Shown
 
 INSTANCE = Instance(
     key="k",
@@ -37,8 +36,8 @@ INSTANCE = Instance(
 )
 
 
-def planned(task: Task, kind: EvidenceKind = EvidenceKind.HPC) -> Planned:
-    return Planned(MODEL_SYSTEM, task, kind, INSTANCE)
+def planned(task: Task, kind: EvidenceKind = EvidenceKind.HPC) -> Case:
+    return Case(MODEL_SYSTEM, task, kind, INSTANCE)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,14 @@ from knowgate.guard import LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites.conflict import Believed, ConflictItem
 from knowgate.offline_eval.suites.conflict._beliefs import conflict_prompts
-from knowgate.offline_eval.suites.conflict._evidence import EvidenceMaker
+from knowgate.offline_eval.suites.conflict._evidence import (
+    EvidenceMaker,
+    PassageJudge,
+    Validator,
+    disagree,
+    judged_plausibility,
+    likelihood_rank,
+)
 from knowgate.offline_eval.suites.conflict._items import Candidate, EvidenceKind
 from knowgate.offline_eval.suites.conflict._rows import (
     Check,
@@ -20,13 +27,6 @@ from knowgate.offline_eval.suites.conflict._rows import (
     answering_sentences,
     answers_named,
     names_answer,
-)
-from knowgate.offline_eval.suites.conflict._validation import (
-    PassageJudge,
-    Validator,
-    disagree,
-    judged_plausibility,
-    likelihood_rank,
 )
 
 from .questions import ScoringModel, item

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.suites.conflict import ConflictItem
-from knowgate.offline_eval.suites.conflict._items import ConflictSet, microworld_items
+from knowgate.offline_eval.suites.conflict._items import ConflictSet
 
 CONFLICTQA = {
     "question": "Is Rill old?",
@@ -109,12 +109,6 @@ def test_signs_are_answers_too(tmp_path: Path) -> None:
     assert len(ConflictItem.read(write(tmp_path / "qa.jsonl", line)).items) == 1
 
 
-def test_one_question_may_be_a_file(tmp_path: Path) -> None:
-    line = {"question": "Who?", "answers": ["a b", "c"]}
-    (tmp_path / "one.json").write_text(json.dumps(line))
-    assert ConflictItem.read(tmp_path / "one.json").items[0].question == "Who?"
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -132,35 +126,12 @@ def test_a_broken_line_is_named(tmp_path: Path, line: object) -> None:
         ConflictItem.read(write(tmp_path / "qa.jsonl", CONFLICTQA, line))
 
 
-def test_nothing_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no questions"):
-        ConflictItem.read(tmp_path)
-    with pytest.raises(InputError):
-        ConflictItem.read(tmp_path / "none.jsonl")
-
-
-def test_an_id_twice_is_refused(tmp_path: Path) -> None:
-    line = {"id": "x", "question": "Who?", "answers": ["a", "b"]}
-    with pytest.raises(InputError, match="came before"):
-        ConflictItem.read(write(tmp_path / "set.jsonl", line, line))
-
-
 @pytest.mark.slow
 def test_the_public_files_are_read(shared_data: Path) -> None:
     found = ConflictItem.read(shared_data / "conflictqa")
     assert len(found.items) == 1245 + 671 + 559 - 2
     assert len(found.quirks) == 2
     assert all(item.given == 0 and all(a.passages for a in item.answers) for item in found.items)
-
-
-def test_the_microworld_knows_what_was_taught() -> None:
-    items = microworld_items()
-    assert len(items) == 573
-    first = items[0]
-    assert first.given == 0
-    assert first.acceptable == (0, 1)
-    assert all(answer.passages for answer in first.answers)
-    assert first.answers[1].text not in first.distractors
 
 
 JSON = st.recursive(
@@ -187,14 +158,3 @@ def test_any_file_is_read_or_refused(
     path.write_text(text)
     with contextlib.suppress(InputError):
         assert isinstance(ConflictItem.read(path), ConflictSet)
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.binary(max_size=200), st.sampled_from(["json", "jsonl", "csv"]))
-def test_any_bytes_are_read_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes, suffix: str
-) -> None:
-    path = tmp_path_factory.getbasetemp() / f"bytes.{suffix}"
-    path.write_bytes(content)
-    with pytest.raises(InputError):
-        ConflictItem.read(path)

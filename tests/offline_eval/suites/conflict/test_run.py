@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,20 +13,21 @@ from numpy.typing import NDArray
 from knowgate.guard import Decision, InputError, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites._parts import MODEL_SYSTEM
+from knowgate.offline_eval.suites.conflict._answering import read_replies
 from knowgate.offline_eval.suites.conflict._beliefs import conflict_prompts
+from knowgate.offline_eval.suites.conflict._evidence import PassageJudge
 from knowgate.offline_eval.suites.conflict._items import EvidenceKind, Task, microworld_items
-from knowgate.offline_eval.suites.conflict._plan import planned
-from knowgate.offline_eval.suites.conflict._replay import read_replies
 from knowgate.offline_eval.suites.conflict._rows import CLOSED_BOOK, REMOVES
-from knowgate.offline_eval.suites.conflict._run_reading import ConflictRun
 from knowgate.offline_eval.suites.conflict._scoring import (
+    ConflictRun,
     accuracy_cells,
     guard_routes,
     suppressions,
 )
-from knowgate.offline_eval.suites.conflict._settings import ConflictSettings
-from knowgate.offline_eval.suites.conflict._suite import ConflictParts, _explaining
-from knowgate.offline_eval.suites.conflict._validation import PassageJudge
+from knowgate.offline_eval.suites.conflict._suite import (
+    ConflictParts,
+    ConflictSettings,
+)
 from knowgate.offline_eval.systems import EMBEDDED, load_language_model
 from tests.support.bound_rows import bind
 
@@ -108,27 +108,6 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert len(lm.prompts) == asked
 
 
-def test_another_run_in_the_folder_is_refused(tmp_path: Path) -> None:
-    out, lm = tmp_path / "run", ScriptedLanguageModel(default="A")
-    run_conflict(lm, ITEMS, out)
-    with pytest.raises(InputError, match="another run"):
-        run_conflict(lm, ITEMS, out, settings=ConflictSettings(seed=1))
-    with pytest.raises(InputError, match="another run"):
-        run_conflict(lm, ITEMS[::-1], out)
-    judge = PassageJudge("judge", ScriptedLanguageModel(), conflict_prompts())
-    with pytest.raises(InputError, match="another run"):
-        run_conflict(lm, ITEMS, out, parts=ConflictParts(judges=(judge,)))
-    own = tmp_path / "own"
-    own.mkdir()
-    (own / "ck.txt").write_text("{context} {question} {options}")
-    with pytest.raises(InputError, match="another run"):
-        run_conflict(lm, ITEMS, out, parts=ConflictParts(prompts=conflict_prompts(own)))
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "letter.txt").write_text("hello")
-    with pytest.raises(InputError, match="not empty"):
-        run_conflict(lm, ITEMS, tmp_path / "other")
-
-
 def test_failures_are_rows(tmp_path: Path) -> None:
     lm = ScriptedLanguageModel(error=LanguageModelError("down"))
     run = read_conflict_run(run_conflict(lm, ITEMS[:2], tmp_path / "run"))
@@ -153,15 +132,6 @@ def test_failures_are_asked_again_on_demand(tmp_path: Path) -> None:
     before = (out / "instances.jsonl").read_text()
     run_conflict(working, ITEMS[:2], out, settings=settings, retry_failed=True)
     assert (out / "instances.jsonl").read_text() == before
-
-
-def test_without_any_belief_nothing_is_asked(tmp_path: Path) -> None:
-    lm = ScriptedLanguageModel(default="no")
-    settings = ConflictSettings(beliefs="asked")
-    run = read_conflict_run(run_conflict(lm, ITEMS, tmp_path / "run", settings=settings))
-    assert Counter(row.why for row in run.beliefs) == {"none": 8}
-    assert not run.rows
-    assert not run.instances
 
 
 class Remover:
@@ -190,14 +160,6 @@ def test_a_guard_removes_the_passage_where_it_decides_so(tmp_path: Path) -> None
     assert found["remover", HPC].accuracy.n == 7  # one failed
     assert found["remover", LPC].accuracy.value == 0.0
     assert found[MODEL_SYSTEM, HPC].accuracy.value == 0.0
-
-
-@pytest.mark.parametrize("name", [MODEL_SYSTEM, CLOSED_BOOK, REMOVES])
-def test_a_guard_cannot_take_the_models_name(tmp_path: Path, name: str) -> None:
-    guards = {name: Remover()}
-    with pytest.raises(InputError, match="cannot be called"):
-        run_conflict(ScoringModel(), ITEMS, tmp_path / "run", guards=guards)
-    assert not (tmp_path / "run").exists()
 
 
 def test_what_guards_decided_is_counted(tmp_path: Path) -> None:
@@ -264,15 +226,6 @@ def test_logged_replies_take_the_models_place(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize(
-    "line", [{"response": "A"}, {"key": "k", "task": "CK"}, {"row_id": 7, "response": "A"}]
-)
-def test_a_broken_log_is_refused(tmp_path: Path, line: object) -> None:
-    (tmp_path / "log.jsonl").write_text(json.dumps(line) + "\n")
-    with pytest.raises(InputError, match=r"log\.jsonl:1"):
-        read_replies(tmp_path / "log.jsonl")
-
-
 def test_free_replies_are_read_by_a_judge_where_there_is_one(tmp_path: Path) -> None:
     script = {"Explain in one sentence": "It names her. <given>A, C</given>"}
     answering = ScriptedLanguageModel(default="Answer: the usual two")
@@ -304,22 +257,6 @@ def test_likelihoods_need_a_model_that_has_them(tmp_path: Path) -> None:
         run_conflict(ScriptedLanguageModel(), ITEMS, tmp_path / "run", settings=settings)
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("manifest.json", "{"),
-        ("rows.jsonl", '{"row_id": "x"}\n'),
-        ("instances.jsonl", '{"key": 7}\n'),
-        ("evidence.jsonl", '{"row_id": "a", "kind": "XY"}\n'),
-    ],
-)
-def test_a_broken_file_of_the_run_is_named(tmp_path: Path, name: str, text: str) -> None:
-    out = run_conflict(ScriptedLanguageModel(default="A"), ITEMS[:2], tmp_path / "run")
-    (out / name).write_text(text)
-    with pytest.raises(InputError, match=name.partition(".")[0]):
-        read_conflict_run(out)
-
-
 @pytest.mark.slow
 def test_the_embedded_model_cannot_ignore_a_context_and_removing_it_helps(tmp_path: Path) -> None:
     lm = load_language_model(EMBEDDED)
@@ -338,18 +275,3 @@ def test_the_embedded_model_cannot_ignore_a_context_and_removing_it_helps(tmp_pa
     told = by_system[MODEL_SYSTEM].difference
     assert told.high is not None
     assert told.high < -0.02
-
-
-def test_the_plan_names_every_row_once() -> None:
-    assert list(planned([], list(Task), list(EvidenceKind))) == []
-
-
-def test_a_model_by_name_may_explain_in_lines_before_it_answers(
-    smollm2_cache: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if smollm2_cache is not None:
-        monkeypatch.setenv("KNOWGATE_CACHE", smollm2_cache)
-    found = _explaining("smollm2")
-    assert found is not None
-    assert found.stop == ()
-    assert found.max_new_tokens > 200

@@ -18,8 +18,8 @@ from knowgate.offline_eval.suites.conflict._rows import (
     Option,
     Shown,
 )
-from knowgate.offline_eval.suites.conflict._run_reading import ConflictRun
 from knowgate.offline_eval.suites.conflict._scoring import (
+    ConflictRun,
     accuracy_cells,
     confident_keys,
     evidence_differences,

@@ -14,15 +14,19 @@ from numpy.typing import NDArray
 from knowgate.calibration import Interval
 from knowgate.guard import Generation, InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites import System, run_suite, write_report
+from knowgate.offline_eval.suites import System, run_suite
 from knowgate.offline_eval.suites.conflict import Believed, ConflictItem
 from knowgate.offline_eval.suites.judge_bias import JudgeBias
-from knowgate.offline_eval.suites.judge_bias._cases import BiasCase, BiasJudge, bias_cases
-from knowgate.offline_eval.suites.judge_bias._measuring import measure_bias
-from knowgate.offline_eval.suites.judge_bias._suite import BiasRow, BiasSettings, JudgeBiasSuite
+from knowgate.offline_eval.suites.judge_bias._artefact import measure_bias
+from knowgate.offline_eval.suites.judge_bias._suite import (
+    BiasCase,
+    BiasJudge,
+    BiasRow,
+    BiasSettings,
+    JudgeBiasSuite,
+    bias_cases,
+)
 from tests.offline_eval.suites.conflict.questions import plain_item
-
-HOSTILE = "<b>judge</b>"
 
 
 def items(size: int) -> list[ConflictItem]:
@@ -81,7 +85,7 @@ def test_each_question_has_two_conflicts_and_two_controls() -> None:
         (False, True),
         (True, False),
     ]
-    assert [case.conflicting for case in found] == [False, False, True, True]
+    assert [case.label != case.believed for case in found] == [False, False, True, True]
     assert found[3].context == "Bo runs town 0."
     assert found[3].reply == "Bo"
 
@@ -181,20 +185,8 @@ def test_a_run_keeps_what_is_known_of_its_judges(tmp_path: Path) -> None:
     assert warned(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["{", '{"schema_version": 1}', '{"schema_version": 1, "kind": "judge_biases", "judges": 7}',
-     '{"schema_version": 1, "kind": "judge_biases", "judges": [{"judge": "j"}]}',
-     '{"schema_version": 1, "kind": "judge_biases", "judges": ["j"]}'],
-)  # fmt: skip
-def test_a_broken_file_of_the_run_is_named(tmp_path: Path, text: str) -> None:
-    (tmp_path / "judge_bias.json").write_text(text)
-    with pytest.raises(InputError, match=r"judge_bias\.json"):
-        JudgeBias.of_run(tmp_path)
-
-
 def test_missing_verdicts_are_counted_and_left_out() -> None:
-    some = [verdict(case, None if case.conflicting else case.label) for case in cases(3)]
+    some = [verdict(case, None if case.label != case.believed else case.label) for case in cases(3)]
     found = measure_bias(some, judge="j")
     assert (found.cases, found.no_verdict) == (6, 6)
     assert found.follows_belief.value is None
@@ -268,17 +260,6 @@ def test_a_killed_measurement_continues_and_asks_nothing_twice(tmp_path: Path) -
         measured(BiasJudge("llm:other", lm), items(10), path, "given")
 
 
-def test_a_measurement_has_a_report_with_its_warning(tmp_path: Path) -> None:
-    measured(BiasJudge("llm:believer", Believer()), items(30), tmp_path / "bias.json")
-
-    paths = write_report(tmp_path / "bias", gates=["belief_effect>0.05"])
-
-    assert paths.gates[0].failed
-    assert json.loads(paths.json.read_text())["judge"] == "llm:believer"
-    for path in (paths.html, paths.markdown):
-        assert "follows its own beliefs" in path.read_text()
-
-
 def test_failures_and_silence_cost_one_case_each(tmp_path: Path) -> None:
     class Flaky(Reader):
         def generate(
@@ -327,9 +308,3 @@ def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "bias.json").write_text(text)
     with pytest.raises(InputError, match=r"bias\.json"):
         JudgeBias.read(tmp_path / "bias.json")
-
-
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    found = bias(judge=HOSTILE)
-    found.write(tmp_path / "bias.json")
-    assert JudgeBias.read(tmp_path / "bias.json") == found

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from knowgate.offline_eval.suites import System, read_suite_run, run_suite
-from knowgate.offline_eval.suites.uaqfact._prompting import Prompts
-from knowgate.offline_eval.suites.uaqfact._run_reading import UaqRun
+from knowgate.offline_eval.suites.uaqfact._asking import Prompts
+from knowgate.offline_eval.suites.uaqfact._scoring import UaqRun
 from knowgate.offline_eval.suites.uaqfact._suite import UAQFACT, UaqSettings, UaqSystem
 
 

@@ -39,22 +39,6 @@ def from_memory(path: Path, lm: ScriptedLanguageModel) -> Path:
     return saved(path, policy)
 
 
-def test_a_policy_makes_a_guard(lexical: Path) -> None:
-    found = GuardChoice.load_guards([lexical], None)
-    assert list(found.guards) == list(found.sha256) == ["policy"]
-    assert found.guards["policy"].decide("Who?", ["Nothing."]).route is Route.ABSTAIN
-
-
-def test_one_policy_twice_is_refused(lexical: Path) -> None:
-    with pytest.raises(InputError, match="twice"):
-        GuardChoice.load_guards([lexical, lexical], None)
-
-
-def test_another_scorer_is_refused(lexical: Path) -> None:
-    with pytest.raises(InputError, match="another scorer"):
-        GuardChoice.load_guards([lexical], None, scorer="bi_encoder")
-
-
 def test_a_policy_may_ask_how_sure_the_model_under_test_is(tmp_path: Path) -> None:
     lm = ScriptedLanguageModel(default="Ann Li")
     path = from_memory(tmp_path / "sure.json", lm)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from knowgate.offline_eval.suites.uaqfact._metrics import (
+from knowgate.offline_eval.suites.uaqfact._scoring import (
     ScoredReply,
     krr_value,
     passed_questions,

@@ -17,7 +17,7 @@ from knowgate.offline_eval.suites.uaqfact._absence import (
     strict_hit,
     strict_refusals,
 )
-from knowgate.offline_eval.suites.uaqfact._plan import UaqRow
+from knowgate.offline_eval.suites.uaqfact._asking import UaqRow
 from knowgate.offline_eval.suites.uaqfact._scoring import verdicts
 from tests.offline_eval.data.graph.layout_questions import AB, DILEMMA, item
 

@@ -18,10 +18,14 @@ from knowgate.offline_eval.run import (
     TableSpec,
 )
 from knowgate.offline_eval.suites._parts import MODEL_SYSTEM
-from knowgate.offline_eval.suites.uaqfact._answering import FactRetriever, _best
-from knowgate.offline_eval.suites.uaqfact._plan import TASK3_FORMS, UaqRow
-from knowgate.offline_eval.suites.uaqfact._prompting import Prompts, clue_facts, embedded_prompts
-from knowgate.offline_eval.suites.uaqfact._replay import read_replies
+from knowgate.offline_eval.suites.uaqfact._asking import (
+    TASK3_FORMS,
+    FactRetriever,
+    Prompts,
+    UaqRow,
+    clue_facts,
+    read_replies,
+)
 from knowgate.offline_eval.suites.uaqfact._scoring import score_choices, score_run
 from knowgate.offline_eval.systems import LoggedReplies
 from tests.offline_eval.data.graph.layout_questions import small_set
@@ -89,13 +93,6 @@ def test_a_run_goes_on_where_it_stopped(folder: Path, tmp_path: Path) -> None:
     calls = lm.generated
     run_uaqfact(lm, folder, out, **ALL_FORMS)
     assert lm.generated == calls
-
-
-def test_another_run_in_the_folder_is_refused(folder: Path, tmp_path: Path) -> None:
-    out, lm = tmp_path / "run", ScriptedLanguageModel(default="A")
-    run_uaqfact(lm, folder, out, tasks=(1,))
-    with pytest.raises(InputError, match="another run"):
-        run_uaqfact(lm, folder, out, tasks=(1,), shots=0)
 
 
 def test_failures_are_rows(folder: Path, tmp_path: Path) -> None:
@@ -251,11 +248,6 @@ def test_facts_are_found_in_batches_as_one_by_one(shared_data: Path) -> None:
     assert found > 0.8 * len(some)
 
 
-def test_of_equal_facts_the_first_comes_first() -> None:
-    assert _best(np.array([0.5, 0.1, 0.5, 0.5], dtype=np.float32), 2) == [0, 2]
-    assert _best(np.array([0.1, 0.5], dtype=np.float32), 5) == [1, 0]
-
-
 def test_a_run_within_the_data_folder_goes_on(folder: Path) -> None:
     lm, out = ScriptedLanguageModel(default="A"), folder / "run"
     run_uaqfact(lm, folder, out, tasks=(1,))
@@ -285,9 +277,3 @@ def test_a_model_without_letters_chooses_by_the_text(folder: Path, tmp_path: Pat
     settings: dict[str, Any] = {"tasks": (2,), "choose_by": "text"}
     run = run_uaqfact(TextScoringModel(), folder, tmp_path / "run", **settings)
     assert [row.letter for row in rows(run)] == ["B"] * 3
-
-
-def test_the_bundled_model_is_asked_in_its_own_words() -> None:
-    prompts = embedded_prompts()
-    assert prompts.of("answer", "en").text == "Question: {question}\nAnswer:"
-    assert prompts.of("choice", "en").text == Prompts().of("choice", "en").text

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.offline_eval.suites.uniknow._cases import Knowledge
+from knowgate.offline_eval.suites.uniknow._cases import Knowledge, KnowledgeEstimate
 from knowgate.offline_eval.suites.uniknow._knowledge import (
-    KnowledgeEstimate,
     KnowledgeStore,
     Sampling,
 )

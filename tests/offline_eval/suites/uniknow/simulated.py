@@ -12,15 +12,16 @@ from typing import Any
 from knowgate.guard import Scenario
 from knowgate.offline_eval.suites.uniknow._cases import (
     PAPER_KINDS,
+    Case,
+    CaseRow,
     Context,
     ContextKind,
     Knowledge,
-    ScenarioCase,
-    SuiteQuestion,
+    KnowledgeEstimate,
+    Question,
+    UniKnowRow,
 )
-from knowgate.offline_eval.suites.uniknow._knowledge import KnowledgeEstimate
 from knowgate.offline_eval.suites.uniknow._plan import PlanFile
-from knowgate.offline_eval.suites.uniknow._rows import CaseRow, UniKnowRow
 
 Row = dict[str, Any]
 
@@ -49,11 +50,11 @@ _KNOWLEDGE = (Knowledge.KNOWN, Knowledge.UNKNOWN, Knowledge.KNOWN, Knowledge.UNK
 
 def simulated_cases(
     questions: int, *, kinds: Sequence[ContextKind] = PAPER_KINDS, text: str = ""
-) -> list[ScenarioCase]:
+) -> list[Case]:
     """Every fifth question is of undefined knowledge; `text` stands in all that is free text."""
     cases = []
     for number in range(questions):
-        question = SuiteQuestion(
+        question = Question(
             id=f"q{number}",
             question=f"Where does person {number} live? {text}".strip(),
             answers=(f"Town {number} {text}".strip(), f"City of Town {number}"),
@@ -61,7 +62,7 @@ def simulated_cases(
             group=f"person {number}",
         )
         knowledge = Knowledge.UNDEFINED if number % 5 == 4 else _KNOWLEDGE[number % 4]
-        cases += [ScenarioCase(question, _context(kind, number, text), knowledge) for kind in kinds]
+        cases += [Case(question, _context(kind, number, text), knowledge) for kind in kinds]
     return cases
 
 
@@ -83,7 +84,7 @@ def _context(kind: ContextKind, number: int, text: str) -> Context:
 
 
 def simulated_rows(
-    cases: Sequence[ScenarioCase],
+    cases: Sequence[Case],
     methods: Mapping[str, tuple[tuple[float, ...], float]] = HABITS,
     *,
     seed: int = 0,
@@ -100,7 +101,7 @@ def simulated_rows(
 
 def _row(
     method: str,
-    case: ScenarioCase,
+    case: Case,
     habits: tuple[tuple[float, ...], float],
     rng: random.Random,
     failing: float,
@@ -138,7 +139,7 @@ def _row(
     return {**row, **_wrong(case, rng)}
 
 
-def _wrong(case: ScenarioCase, rng: random.Random) -> Row:
+def _wrong(case: Case, rng: random.Random) -> Row:
     if case.context.untrue_answers and rng.random() < 0.6:
         return {"answer": case.context.untrue_answers[0], "misled": True}
     gold = case.question.answers[0]
@@ -151,7 +152,7 @@ def _wrong(case: ScenarioCase, rng: random.Random) -> Row:
 
 def write_run(
     folder: Path,
-    cases: Sequence[ScenarioCase],
+    cases: Sequence[Case],
     rows: Sequence[UniKnowRow],
     *,
     stored: int | None = None,

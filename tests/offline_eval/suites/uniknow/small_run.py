@@ -9,10 +9,8 @@ from knowgate.calibration.training.scenarios import ScenarioTrainingSettings
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.run import Run
 from knowgate.offline_eval.suites import RunOptions, System, run_suite
-from knowgate.offline_eval.suites.uniknow._reading import UniKnowManifest, UniKnowRun, checked_run
-from knowgate.offline_eval.suites.uniknow._settings import UniKnowSettings
-from knowgate.offline_eval.suites.uniknow._stages import Parts
-from knowgate.offline_eval.suites.uniknow._suite import UniKnowSuite
+from knowgate.offline_eval.suites.uniknow._plan import UniKnowManifest, UniKnowRun, checked_run
+from knowgate.offline_eval.suites.uniknow._suite import Parts, UniKnowSettings, UniKnowSuite
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 
 METHODS = ("naive", "coiecd", "retrobust", "guard_naive", "guard_coiecd")

@@ -6,12 +6,13 @@ import pytest
 
 from knowgate.offline_eval.suites.uniknow._alternatives import (
     Alternatives,
+    AnswerKind,
     StatedAnswer,
+    answer_shape,
     stated_answer,
 )
-from knowgate.offline_eval.suites.uniknow._answer_kinds import AnswerKind, answer_shape
-from knowgate.offline_eval.suites.uniknow._cases import SuiteQuestion
-from knowgate.offline_eval.suites.uniknow._numbers import nearby_numbers, nearby_years
+from knowgate.offline_eval.suites.uniknow._cases import Question
+from knowgate.offline_eval.suites.uniknow._matching import nearby_numbers, nearby_years
 from knowgate.offline_eval.suites.uniknow._windows import NearestPassages
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 
@@ -20,7 +21,7 @@ def _texts(*asked: tuple[str, str, str]) -> list[list[str]]:
     """The texts proposed for each of some questions with answer and context."""
     stated: list[StatedAnswer] = []
     for number, (question, answer, window) in enumerate(asked):
-        one = SuiteQuestion(f"q{number}", question, (answer,), "data", f"g{number}", (window,))
+        one = Question(f"q{number}", question, (answer,), "data", f"g{number}", (window,))
         stated.append(stated_answer(one, window))
     nearest = NearestPassages(
         [one.window for one in stated],

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 from knowgate.guard import Generation
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites.uniknow._cases import SuiteQuestion
+from knowgate.offline_eval.suites.uniknow._cases import Dataset, PromptSet, Question
 from knowgate.offline_eval.suites.uniknow._contexts import ContextSize, fitting_size
-from knowgate.offline_eval.suites.uniknow._datasets import Dataset, PromptSet
 
 PROMPTS = PromptSet("{question}", "{context} {question}", "{question}", "{context} {question}")
 DATASET = Dataset(
     "texts",
-    (SuiteQuestion("q", "when?", ("noon",), "texts", "g", ("word " * 300 + "noon",)),),
+    (Question("q", "when?", ("noon",), "texts", "g", ("word " * 300 + "noon",)),),
     PROMPTS,
 )
 

@@ -8,15 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.guard import InputError, LanguageModelError
-from knowgate.guard.testing import ScriptedLanguageModel
+from knowgate.guard import InputError
 from knowgate.offline_eval.suites.uniknow import ContextKind
-from knowgate.offline_eval.suites.uniknow._cases import Knowledge
+from knowgate.offline_eval.suites.uniknow._bundled import fact_of
+from knowgate.offline_eval.suites.uniknow._cases import Dataset, Knowledge
 from knowgate.offline_eval.suites.uniknow._contexts import ContextSet, ContextSize, build_contexts
-from knowgate.offline_eval.suites.uniknow._datasets import Dataset
 from knowgate.offline_eval.suites.uniknow._matching import holds_answer
-from knowgate.offline_eval.suites.uniknow._microworld import fact_of
-from knowgate.offline_eval.suites.uniknow._plan import build_cases, split_questions
+from knowgate.offline_eval.suites.uniknow._plan import split_questions
 from knowgate.offline_eval.suites.uniknow._questions import read_dataset
 from knowgate.offline_eval.suites.uniknow._windows import NearestPassages
 from knowgate.offline_eval.testbed import FactStatus
@@ -112,16 +110,6 @@ def test_the_right_passage_stands_in_each_place_equally_often(towers: Dataset) -
     assert places == {0: 6, 1: 6, 2: 6}
 
 
-def test_the_same_seed_gives_the_same_contexts(towers: Dataset) -> None:
-    first, second, other = (
-        build_contexts(towers, encoder=BagOfWords(), kinds=ALL, seed=seed).contexts
-        for seed in (1, 1, 2)
-    )
-
-    assert first == second
-    assert first != other
-
-
 def test_the_retrieved_passage_is_the_nearest_without_the_answer(towers: Dataset) -> None:
     built = build_contexts(towers, encoder=BagOfWords(), kinds=[ContextKind.RETRIEVED])
     question = towers.questions[0]
@@ -152,64 +140,6 @@ def test_what_cannot_be_built_is_a_problem_and_no_crash(tmp_path: Path) -> None:
     assert reasons["missing", ContextKind.ORIGINAL] == "no source holds an answer"
     built_kinds = sum(map(len, built.contexts.values()))
     assert len(built.problems) == 3 * len(ALL) - built_kinds
-
-
-def test_an_editor_writes_the_alternative(towers: Dataset) -> None:
-    editor = ScriptedLanguageModel(
-        {"Who built the tower of Rome?": "Wrong answer: Zoe Marble.\nBecause."}, default="Bo Green"
-    )
-
-    built = build_contexts(
-        towers, encoder=BagOfWords(), editor=editor, kinds=[ContextKind.CONFLICTING]
-    )
-
-    context = built.contexts[towers.questions[0].id][ContextKind.CONFLICTING]
-    assert context.answers == ("Zoe Marble",)
-    assert context.text == "The tower of Rome was built in 1801 by Zoe Marble. It is tall."
-    # A person is no year: the default reply does not pass there.
-    reasons = {p.question_id: p.reason for p in built.problems}
-    assert reasons[towers.questions[2].id] == "no reply of the editor can take the answer's place"
-
-
-def test_an_editor_that_fails_is_a_problem_of_each_question(towers: Dataset) -> None:
-    editor = ScriptedLanguageModel(error=LanguageModelError("down"))
-
-    built = build_contexts(
-        towers, encoder=BagOfWords(), editor=editor, kinds=[ContextKind.CONFLICTING]
-    )
-
-    assert {p.reason for p in built.problems} == {"the editor failed (LanguageModelError)"}
-    assert len(built.problems) == len(towers.questions)
-
-
-@pytest.mark.slow
-def test_the_microworld_brings_its_own_contexts(microworld: tuple[Dataset, ContextSet]) -> None:
-    dataset, built = microworld
-    world = dataset.world
-    assert world is not None
-    assert built.problems == []
-    for question in dataset.questions:
-        fact, found = fact_of(world, question), built.contexts[question.id]
-        assert found[ContextKind.ORIGINAL].text == world.document_for(fact).text
-        assert found[ContextKind.CONFLICTING].answers[0] == world.contradicting_value(fact)
-        assert found[ContextKind.UNTRUE].untrue_answers[0] == (
-            world.contradicting_value(fact, plausible=False)
-        )
-        for kind in (*WITHOUT_ANSWER, ContextKind.CONFLICTING, ContextKind.UNTRUE):
-            assert not holds_answer(found[kind].text, [fact.value])
-        # The world's model cannot read more.
-        assert len(found[ContextKind.NONE_OF_K].passages) == 3
-
-
-def test_cases_come_in_the_order_of_questions_and_kinds(towers: Dataset) -> None:
-    built = build_contexts(towers, encoder=BagOfWords(), kinds=list(reversed(ALL)))
-    known = {q.id: Knowledge.KNOWN for q in towers.questions[:2]}
-
-    cases = build_cases(towers, built, known)
-
-    assert [c.case_id for c in cases] == [
-        f"towers/{q.id}/{kind.value}" for q in towers.questions[:2] for kind in ALL
-    ]
 
 
 def _true_knowledge(dataset: Dataset) -> dict[str, Knowledge]:
@@ -260,19 +190,3 @@ def test_arguments_out_of_range_are_refused(towers: Dataset) -> None:
         ContextSize(passages=1)
     with pytest.raises(InputError):
         split_questions(towers, {}, evaluation_share=1.0)
-
-
-@pytest.mark.slow
-def test_xquad_gets_an_original_and_irrelevant_contexts_throughout(shared_data: Path) -> None:
-    dataset = read_dataset(shared_data / "xquad" / "xquad.en.even.json", limit=250)
-
-    built = build_contexts(dataset, encoder=BagOfWords())
-
-    counts = Counter(kind for found in built.contexts.values() for kind in found)
-    assert counts[ContextKind.ORIGINAL] >= len(dataset.questions) - 2
-    assert counts[ContextKind.RANDOM] == counts[ContextKind.RETRIEVED] == len(dataset.questions)
-    assert counts[ContextKind.CONFLICTING] >= 0.2 * len(dataset.questions)
-    for question in dataset.questions:
-        for kind, context in built.contexts[question.id].items():
-            held = holds_answer(context.text, question.answers)
-            assert held == (kind is ContextKind.ORIGINAL)

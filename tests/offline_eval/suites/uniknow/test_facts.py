@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.calibration.training.scenarios import ScenarioTrainingSettings
 from knowgate.guard import Generation
 from knowgate.offline_eval.suites import ModelChoice
+from knowgate.offline_eval.suites.uniknow._bundled import FACTS, FACTS_FILE, listed_facts
 from knowgate.offline_eval.suites.uniknow._cases import PAPER_KINDS, ContextKind, Knowledge
 from knowgate.offline_eval.suites.uniknow._contexts import build_contexts
-from knowgate.offline_eval.suites.uniknow._facts import FACTS, FACTS_FILE, listed_facts
 from knowgate.offline_eval.suites.uniknow._knowledge import estimate_knowledge
 from knowgate.offline_eval.suites.uniknow._matching import holds_answer
 from knowgate.offline_eval.suites.uniknow._plan import Plan, make_plan
 from knowgate.offline_eval.suites.uniknow._questions import completes, question_file, read_dataset
-from knowgate.offline_eval.suites.uniknow._settings import UniKnowSettings
-from knowgate.offline_eval.suites.uniknow._stages import Parts
-from knowgate.offline_eval.suites.uniknow._suite import UniKnowSuite
+from knowgate.offline_eval.suites.uniknow._suite import Parts, UniKnowSettings, UniKnowSuite
 from knowgate.offline_eval.testbed import microworld_model_path
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 
@@ -171,11 +167,3 @@ def test_the_list_is_asked_and_trained_without_a_chat_template() -> None:
     )
     assert ScenarioTrainingSettings(epochs=2, batch_size=16).steps(100) == 14
     assert ScenarioTrainingSettings(epochs=2, batch_size=16, most_steps=9).steps(100) == 9
-
-
-def test_the_manifest_names_the_file_of_the_list(tmp_path: Path) -> None:
-    del tmp_path
-    settings = UniKnowSettings(data=FACTS)
-
-    assert UniKnowSuite().inputs(settings) == [FACTS_FILE]
-    assert json.dumps(settings.model_dump(mode="json"))

@@ -10,8 +10,7 @@ import pytest
 
 from knowgate.guard import Generation, InputError, LanguageModelError
 from knowgate.guard.contracts import PartialGenerationsError
-from knowgate.offline_eval.suites.uniknow._cases import Knowledge, SuiteQuestion
-from knowgate.offline_eval.suites.uniknow._datasets import PromptSet
+from knowgate.offline_eval.suites.uniknow._cases import Knowledge, PromptSet, Question
 from knowgate.offline_eval.suites.uniknow._knowledge import (
     KnowledgeStore,
     Sampling,
@@ -67,8 +66,8 @@ class _PatternLM:
         return self.generate(prompts, n=n, temperature=temperature, seed=seed)
 
 
-def _questions(names: Sequence[str]) -> list[SuiteQuestion]:
-    return [SuiteQuestion(name, name, ("Right.",), "toy", name) for name in names]
+def _questions(names: Sequence[str]) -> list[Question]:
+    return [Question(name, name, ("Right.",), "toy", name) for name in names]
 
 
 def _by_ten(pattern: str) -> Knowledge:
@@ -173,14 +172,6 @@ def test_what_arrived_of_a_call_that_failed_in_part_is_kept() -> None:
     assert sum("first" in names for names in lm.asked) == 1
 
 
-def test_a_foreign_error_is_kept_by_its_type_alone() -> None:
-    lm = _PatternLM({"odd": "1" * 10}, {"odd": RuntimeError("quotes the question")})
-
-    found = estimate_knowledge(lm, _questions(["odd"]), PROMPTS)
-
-    assert found["odd"].error == "LanguageModelError: the model raised RuntimeError"
-
-
 def test_stored_estimates_are_not_asked_again(tmp_path: Path) -> None:
     patterns = ["1" * 10, "0" * 10, "1000000000"]
     questions = _questions(patterns)
@@ -201,7 +192,7 @@ def test_another_seed_prompt_or_answer_is_asked_anew(tmp_path: Path) -> None:
     [question] = _questions(["known"])
     pattern = {"known": "1" * 20}
     estimate_knowledge(_PatternLM(pattern), [question], PROMPTS, store=store)
-    other_answer = SuiteQuestion("known", "known", ("Left",), "toy", "known")
+    other_answer = Question("known", "known", ("Left",), "toy", "known")
     by_seed, by_answer = _PatternLM(pattern), _PatternLM(pattern)
 
     estimate_knowledge(by_seed, [question], PROMPTS, sampling=Sampling(seed=1), store=store)
@@ -223,19 +214,6 @@ def test_a_failure_is_not_stored(tmp_path: Path) -> None:
     )
 
     assert found["odd"].knowledge is Knowledge.KNOWN
-
-
-def test_a_line_that_a_kill_cut_off_is_asked_again(tmp_path: Path) -> None:
-    path = tmp_path / "knowledge.jsonl"
-    questions = _questions(["1111111111", "0000000000"])
-    patterns = {question.id: question.id for question in questions}
-    whole = estimate_knowledge(_PatternLM(patterns), questions, PROMPTS, store=KnowledgeStore(path))
-    path.write_bytes(path.read_bytes()[:-20])
-
-    again = estimate_knowledge(_PatternLM(patterns), questions, PROMPTS, store=KnowledgeStore(path))
-
-    assert again == whole
-    assert len(KnowledgeStore(path)) == 2
 
 
 def test_a_file_that_holds_no_estimates_is_refused(tmp_path: Path) -> None:

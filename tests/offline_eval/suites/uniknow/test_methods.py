@@ -6,22 +6,28 @@ from collections.abc import Sequence
 
 import pytest
 
-from knowgate.guard import Generation, InputError, LanguageModelError, Scenario
+from knowgate.guard import Generation, InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites.uniknow import ContextKind
 from knowgate.offline_eval.suites.uniknow._cases import (
+    Case,
     Context,
     Knowledge,
+    PromptSet,
+    Question,
     Reply,
-    ScenarioCase,
-    SuiteQuestion,
+    UniKnowRow,
 )
-from knowgate.offline_eval.suites.uniknow._choosing import METHOD_NAMES, choose_methods
-from knowgate.offline_eval.suites.uniknow._datasets import PromptSet
-from knowgate.offline_eval.suites.uniknow._methods import ContrastiveMethod, Method, prompted_method
-from knowgate.offline_eval.suites.uniknow._rows import UniKnowRow
-from knowgate.offline_eval.suites.uniknow._settings import UniKnowSettings
-from knowgate.offline_eval.suites.uniknow._training_data import ablation_variants
+from knowgate.offline_eval.suites.uniknow._methods import (
+    ContrastiveMethod,
+    Method,
+    prompted_method,
+)
+from knowgate.offline_eval.suites.uniknow._suite import (
+    METHOD_NAMES,
+    UniKnowSettings,
+    choose_methods,
+)
 
 PROMPTS = PromptSet(
     closed_book="CB {question}",
@@ -38,9 +44,9 @@ def _case(
     knowledge: Knowledge = Knowledge.KNOWN,
     answers: tuple[str, ...] = ("Rome",),
     untrue: tuple[str, ...] = (),
-) -> ScenarioCase:
-    question = SuiteQuestion(name, f"Where {name}?", ("Paris",), "toy", name)
-    return ScenarioCase(question, Context(kind, (f"text {name}",), answers, untrue), knowledge)
+) -> Case:
+    question = Question(name, f"Where {name}?", ("Paris",), "toy", name)
+    return Case(question, Context(kind, (f"text {name}",), answers, untrue), knowledge)
 
 
 class _Contrasting(ScriptedLanguageModel):
@@ -118,15 +124,6 @@ def test_an_expected_answer_that_holds_such_a_word_is_an_answer() -> None:
     assert UniKnowRow.of("naive", _case(answers=("Unknown Soldier",)), reply).right
 
 
-def test_an_empty_reply_is_wrong_and_no_abstention() -> None:
-    method = prompted_method("naive", ScriptedLanguageModel(default=" "), PROMPTS)
-
-    [reply] = method.answer([_case()])
-
-    assert reply == Reply("", abstained=False)
-    assert not UniKnowRow.of("naive", _case(), reply).right
-
-
 def test_a_batch_that_fails_is_asked_one_by_one() -> None:
     class _Picky(ScriptedLanguageModel):
         def generate(
@@ -152,14 +149,6 @@ def test_a_batch_that_fails_is_asked_one_by_one() -> None:
     ]
 
 
-def test_what_arrived_before_a_model_went_down_is_kept() -> None:
-    cases = [_case(name=f"q{number}") for number in range(4)]
-
-    replies = prompted_method("naive", ScriptedLanguageModel(fails_after=3), PROMPTS).answer(cases)
-
-    assert [reply.error is None for reply in replies] == [True, True, True, False]
-
-
 @pytest.mark.parametrize(
     ("case", "text", "marks"),
     [
@@ -170,20 +159,10 @@ def test_what_arrived_before_a_model_went_down_is_kept() -> None:
         (_case(ContextKind.UNTRUE, answers=(), untrue=("1 AD",)), "1 AD", {"misled"}),
     ],
 )
-def test_rows_say_what_a_reply_is_worth(case: ScenarioCase, text: str, marks: set[str]) -> None:
+def test_rows_say_what_a_reply_is_worth(case: Case, text: str, marks: set[str]) -> None:
     row = UniKnowRow.of("naive", case, Reply(text, abstained=False))
 
     assert {name for name in ("right", "parametric", "misled") if getattr(row, name)} == marks
-
-
-def test_a_reply_that_abstains_is_never_right() -> None:
-    case = _case(ContextKind.RANDOM, knowledge=Knowledge.UNKNOWN, answers=())
-
-    row = UniKnowRow.of("guard_naive", case, Reply("", abstained=True, route="abstain"))
-
-    assert row.scenario == Scenario.UNKNOWN
-    assert row.abstained
-    assert not row.right
 
 
 def test_all_on_a_model_without_weights_leaves_out_what_cannot_be_and_says_why() -> None:
@@ -208,16 +187,3 @@ def test_a_method_that_was_named_and_cannot_be_is_refused() -> None:
 def test_unknown_methods_are_refused(methods: tuple[str, ...]) -> None:
     with pytest.raises(InputError, match="method"):
         UniKnowSettings(methods=methods)
-
-
-def test_ablations_are_named_by_what_they_change() -> None:
-    assert [variant.name for variant in ablation_variants()] == [
-        "lm_uniknow@abstention=0",
-        "lm_uniknow@abstention=0.125",
-        "lm_uniknow@abstention=0.25",
-        "lm_uniknow@abstention=0.375",
-        "lm_uniknow@abstention=0.5",
-        "lm_uniknow@without=conflicting",
-        "lm_uniknow@without=retrieved",
-        "lm_uniknow@without=conflicting+retrieved",
-    ]

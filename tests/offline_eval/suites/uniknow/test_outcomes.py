@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from knowgate.offline_eval.suites.uniknow._matching import stands_in
-from knowgate.offline_eval.suites.uniknow._outcomes import (
-    ERROR_TYPES,
+from knowgate.offline_eval.suites.uniknow._metrics import (
     Outcome,
     context_holds_answer,
     outcome_of,
@@ -15,15 +14,6 @@ from tests.offline_eval.suites.uniknow.twenty_cases import CONTEXT, TABLE, row
 @pytest.mark.parametrize("number", range(len(TABLE)))
 def test_each_of_twenty_cases_is_sorted_as_by_hand(number: int) -> None:
     assert outcome_of(row(number), CONTEXT) == TABLE[number][-1]
-
-
-def test_the_error_types_are_the_papers_four() -> None:
-    assert [kind.value for kind in ERROR_TYPES] == [
-        "contextual",
-        "parametric",
-        "false_abstention",
-        "other",
-    ]
 
 
 def test_without_its_context_no_answer_counts_as_taken_from_an_irrelevant_one() -> None:

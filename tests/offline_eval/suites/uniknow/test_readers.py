@@ -13,10 +13,7 @@ from hypothesis import strategies as st
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.suites.uniknow import _questions
-from knowgate.offline_eval.suites.uniknow._microworld import fact_of
-from knowgate.offline_eval.suites.uniknow._question_formats import documents, tidy
-from knowgate.offline_eval.suites.uniknow._questions import read_dataset
-from knowgate.offline_eval.testbed import default_world
+from knowgate.offline_eval.suites.uniknow._questions import documents, read_dataset, tidy
 
 
 def _lines(path: Path, *rows: object) -> Path:
@@ -158,12 +155,6 @@ def test_a_file_without_questions_is_refused(tmp_path: Path, content: bytes) -> 
         read_dataset(path)
 
 
-def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
-    for spec in (tmp_path, tmp_path / "none.jsonl", "a\0b"):
-        with pytest.raises(InputError):
-            read_dataset(spec)
-
-
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: (
@@ -209,32 +200,6 @@ def test_a_limit_draws_the_same_questions_in_their_order(tmp_path: Path) -> None
     assert drawn != [q.id for q in read_dataset(path, limit=7, seed=4).questions]
 
 
-def test_the_microworld_asks_each_fact_once_in_a_held_out_phrasing() -> None:
-    world = default_world()
-    dataset = read_dataset("microworld")
-
-    assert len(dataset.questions) == len(world.facts)
-    held_out = {q.id for fact in world.facts for q in world.questions(fact, held_out=True)}
-    assert {q.id for q in dataset.questions} <= held_out
-    for question in dataset.questions:
-        assert question.answers[0] == fact_of(world, question).value
-        assert question.group == fact_of(world, question).subject
-
-
-def test_prompts_have_the_fields_that_are_filled(tmp_path: Path) -> None:
-    plain = read_dataset(_lines(tmp_path / "p.jsonl", {"question": "q", "answer": "a"}))
-    for prompts in (read_dataset("microworld", limit=1).prompts, plain.prompts):
-        for template in (prompts.closed_book, prompts.closed_book_or_unknown):
-            assert "{question}" in template
-            assert "{context}" not in template
-        for template in (prompts.with_context, prompts.with_context_or_unknown):
-            filled = template.format(question="Q?", context="a {brace} stays")
-            assert "Q?" in filled
-            assert "a {brace} stays" in filled
-        assert "unknown" in prompts.closed_book_or_unknown
-        assert "unknown" in prompts.with_context_or_unknown
-
-
 def test_what_no_reply_could_equal_is_no_question(tmp_path: Path) -> None:
     path = _lines(
         tmp_path / "x.jsonl",
@@ -251,12 +216,6 @@ def test_an_answer_that_is_no_number_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match=r"x\.jsonl:1.*NaN"):
         read_dataset(path)
-
-
-def test_groups_name_no_path(tmp_path: Path) -> None:
-    dataset = read_dataset(_lines(tmp_path / "SQuAD.jsonl", HEADER, MRQA_LINE))
-
-    assert {question.group for question in dataset.questions} == {"line 2"}
 
 
 def test_an_empty_answer_in_an_mrqa_file_leaves_out_its_question_alone(tmp_path: Path) -> None:

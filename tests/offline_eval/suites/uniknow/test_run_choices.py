@@ -18,9 +18,7 @@ from knowgate.offline_eval.run import (
     Manifest,
 )
 from knowgate.offline_eval.suites import RunOptions, System, run_suite
-from knowgate.offline_eval.suites.uniknow._settings import UniKnowSettings
-from knowgate.offline_eval.suites.uniknow._stages import Parts
-from knowgate.offline_eval.suites.uniknow._suite import UniKnowSuite
+from knowgate.offline_eval.suites.uniknow._suite import Parts, UniKnowSettings, UniKnowSuite
 from knowgate.offline_eval.testbed import microworld_model_path
 from tests.adapters.langchain.fakes import TalkingModel
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
@@ -97,16 +95,6 @@ def test_kinds_beyond_the_paper_are_asked_too(tmp_path: Path, lm: HuggingFaceLM)
     }
 
 
-@pytest.mark.slow
-def test_at_most_so_many_questions_a_side_are_evaluated(tmp_path: Path, lm: HuggingFaceLM) -> None:
-    run = stored_run(small_run(tmp_path / "run", lm, methods=("naive",), questions_per_side=3))
-
-    questions = {(row.question_id, row.knowledge) for row in run.rows}
-    sides = [str(knowledge) for _, knowledge in questions]
-    assert sides.count("known") == 3
-    assert sides.count("unknown") == 3
-
-
 # -- failures ----------------------------------------------------------------------------
 
 
@@ -123,25 +111,6 @@ def test_a_model_that_fails_leaves_rows_with_errors_and_the_run_ends(tmp_path: P
         "SignalError: confidence could not be measured",
     }
     assert not any(row.right for row in run.rows if row.error)
-
-
-def test_a_run_with_another_editor_of_contexts_is_anothersmall_run(
-    shared_data: Path, tmp_path: Path
-) -> None:
-    def go(editor: ScriptedLanguageModel | None) -> Path:
-        return small_run(
-            tmp_path / "run",
-            ScriptedLanguageModel(default="Rome"),
-            parts=Parts(editor=editor, encoder=BagOfWords()),
-            data=str(shared_data / "xquad" / "xquad.en.even.json"),
-            limit=4,
-            methods=("naive",),
-        )
-
-    go(ScriptedLanguageModel(default="Paris"))
-
-    with pytest.raises(InputError, match=r"another run \(its settings.editor differs\)"):
-        go(None)
 
 
 def test_failed_rows_are_asked_again_on_request(tmp_path: Path) -> None:

@@ -11,17 +11,15 @@ from knowgate.guard import InputError
 from knowgate.offline_eval.suites.uniknow import ContextKind, TrainedMethod, TrainedVariant
 from knowgate.offline_eval.suites.uniknow._cases import (
     PAPER_KINDS,
+    Case,
     Context,
     Knowledge,
-    ScenarioCase,
-    SuiteQuestion,
+    PromptSet,
+    Question,
 )
-from knowgate.offline_eval.suites.uniknow._datasets import PromptSet
-from knowgate.offline_eval.suites.uniknow._training_data import (
+from knowgate.offline_eval.suites.uniknow._methods import (
     preference_examples,
-    prompt_for,
     training_examples,
-    wanted_reply,
 )
 
 PROMPTS = PromptSet(
@@ -38,9 +36,9 @@ ANSWERS = {
 }
 
 
-def question(number: int, knowledge: Knowledge) -> list[ScenarioCase]:
+def question(number: int, knowledge: Knowledge) -> list[Case]:
     """One question with the paper's four contexts and one beyond it."""
-    asked = SuiteQuestion(
+    asked = Question(
         id=f"{knowledge.value}{number}",
         question=f"{knowledge.value}{number}?",
         answers=(f"gold {number}", f"the gold {number}"),
@@ -52,7 +50,7 @@ def question(number: int, knowledge: Knowledge) -> list[ScenarioCase]:
         for kind, says in ANSWERS.items()
     ]
     contexts.append(Context(ContextKind.NONE_OF_K, ("a", "b")))
-    return [ScenarioCase(asked, context, knowledge) for context in contexts]
+    return [Case(asked, context, knowledge) for context in contexts]
 
 
 CASES = [
@@ -159,28 +157,6 @@ def test_only_so_many_questions_of_each_side_are_taken_and_the_same_for_every_me
     assert len({frozenset(names) for names in taken.values()}) == 1
 
 
-def test_the_seed_decides_the_order_and_nothing_else_does() -> None:
-    first = training_examples(variant("kaft"), CASES, PROMPTS, seed=1)
-
-    assert first == training_examples(variant("kaft"), CASES, PROMPTS, seed=1)
-    again = training_examples(variant("kaft"), CASES, PROMPTS, seed=2)
-    assert first != again
-    assert sorted(map(repr, first)) == sorted(map(repr, again))
-
-
-def test_methods_that_may_say_unknown_are_asked_so() -> None:
-    assert prompt_for(TrainedMethod.LM_UNIKNOW, PROMPTS) == PROMPTS.with_context_or_unknown
-    assert prompt_for(TrainedMethod.DPO, PROMPTS) == PROMPTS.with_context_or_unknown
-    assert prompt_for(TrainedMethod.KAFT, PROMPTS) == PROMPTS.with_context
-    assert prompt_for(TrainedMethod.RETROBUST, PROMPTS) == PROMPTS.with_context
-
-
-def test_braces_in_a_context_are_text() -> None:
-    examples = training_examples(variant("kaft"), CASES, PROMPTS)
-
-    assert all("{text}" in example.prompt for example in examples)
-
-
 def test_preferences_set_the_wanted_reply_against_the_one_that_tempts() -> None:
     found = Counter(
         (
@@ -203,12 +179,6 @@ def test_preferences_set_the_wanted_reply_against_the_one_that_tempts() -> None:
         ("unknown", "random", "unknown", "other"): 6,
         ("unknown", "retrieved", "unknown", "other"): 6,
     }
-
-
-def test_a_reply_is_the_first_spelling() -> None:
-    case = next(case for case in CASES if case.context.kind is ContextKind.RANDOM)
-
-    assert wanted_reply(TrainedMethod.KAFT, case) == "gold 0"
 
 
 @pytest.mark.parametrize(

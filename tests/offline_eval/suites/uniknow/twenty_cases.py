@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from knowgate.offline_eval.suites.uniknow._rows import UniKnowRow
+from knowgate.offline_eval.suites.uniknow._cases import UniKnowRow
 
 KNOWLEDGE = {
     "conflict": "known",

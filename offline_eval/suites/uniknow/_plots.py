@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 
 from ....calibration import Interval
 from ...report import Colour, Plot
-from ._metrics import MethodMetrics
-from ._outcomes import Outcome
-from ._report_names import SITUATIONS, Family, method_name, plain
-from ._report_summary import AblationPoint
+from ._metrics import MethodMetrics, Outcome
+from ._summary import SITUATIONS, Family, plain, shown_method
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +45,7 @@ def situation_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
         panels = figure.subplots(1, len(SITUATIONS), sharey=True)
         for panel, situation in zip(panels, SITUATIONS, strict=True):
             for line, (name, found) in enumerate(methods.items()):
-                _dot(panel, found.scenarios[situation.name].em, line, name)
+                _dot(panel, found.scenarios[situation.name]["em"], line, name)
             panel.set_xlim(-_MARGIN, 1 + _MARGIN)
             panel.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
             panel.set_title(f"{situation.title}\n({situation.letter})", fontsize=10)
@@ -106,7 +104,7 @@ def outcome_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
 def rely_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
     """Plot accuracy against reliability; None where neither is known."""
     points = [
-        (label, method_name(name).family, found.overall.acc.value, found.overall.rely.value)
+        (label, shown_method(name)[0], found.overall["acc"].value, found.overall["rely"].value)
         for (name, found), label in zip(methods.items(), _labels(methods), strict=True)
     ]
     known = [
@@ -155,26 +153,35 @@ def rely_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
     )
 
 
-def abstention_share_plot(points: Sequence[AblationPoint]) -> Plot | None:
+def abstention_share_plot(points: Sequence[tuple[float, MethodMetrics]]) -> Plot | None:
     """Plot the variants by their share of abstention; None for fewer than two."""
     if len(points) < 2:
         return None
 
     def draw(figure: Figure) -> None:
         axes: Axes = figure.subplots()
+        rely = [found.overall["rely"] for _, found in points]
+        unknown = [found.scenarios["unknown"]["em"] for _, found in points]
+        memory = [found.scenarios["parametric_only"]["em"] for _, found in points]
         lines = (
-            ("Rely", [point.rely for point in points], Colour.BLUE, "o", "-"),
-            ("abstained, neither knows (U)", [p.unknown for p in points], Colour.SKY, "s", "--"),
+            ("Rely", rely, Colour.BLUE, "o", "-"),
+            (
+                "abstained, neither knows (U)",
+                unknown,
+                Colour.SKY,
+                "s",
+                "--",
+            ),
             (
                 "right, only the model knows (P-Only)",
-                [p.memory for p in points],
+                memory,
                 Colour.AMBER,
                 "^",
                 ":",
             ),
         )
         for words, intervals, colour, mark, style in lines:
-            _curve(axes, [point.share for point in points], intervals, (words, colour, mark, style))
+            _curve(axes, [share for share, _ in points], intervals, (words, colour, mark, style))
         axes.set_ylim(-_MARGIN, 1 + _MARGIN)
         axes.set_xlabel("share of training examples whose target is “unknown”")
         axes.set_ylabel("share of cases, Rely")
@@ -221,20 +228,8 @@ def _labels(methods: Mapping[str, MethodMetrics]) -> list[str]:
 
 
 def _dot(axes: Axes, interval: Interval, line: int, method: str) -> None:
-    if interval.value is None or interval.low is None or interval.high is None:
-        return
-    mark, colour = _MARKS[method_name(method).family]
-    axes.errorbar(
-        interval.value,
-        line,
-        xerr=[[interval.value - interval.low], [interval.high - interval.value]],
-        fmt=mark,
-        color=colour,
-        ecolor=Colour.INK,
-        elinewidth=1.2,
-        capsize=2.5,
-        markersize=5.5,
-    )
+    mark, colour = _MARKS[shown_method(method)[0]]
+    Plot.draw_interval(axes, interval, line, marker=mark, colour=colour)
 
 
 def _method_axis(axes: Axes, labels: Sequence[str]) -> None:

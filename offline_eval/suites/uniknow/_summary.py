@@ -1,28 +1,206 @@
-"""The numbers of a run of this suite: what `report.json` holds."""
+"""The numbers of a run of this suite: what `report.json` holds, under the names of the report."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from ...._version import __version__
 from ....calibration import Interval
 from ....guard.policy import Guarantee
 from ...report import Document
-from ._beyond import BeyondRates, beyond_rates
 from ._cases import ContextKind, Knowledge
-from ._comparison import (
+from ._metrics import (
     PUBLISHED_ABLATION,
     PUBLISHED_MODEL,
     PUBLISHED_ROWS,
+    MethodMetrics,
     PairedDifference,
+    Rates,
+    beyond_rates,
     paired_difference,
+    uniknow_metrics,
 )
-from ._metrics import MethodMetrics, uniknow_metrics
-from ._reading import UniKnowRun
-from ._report_names import PAIRS, in_order, variant_of
+from ._plan import UniKnowRun
+
+
+class Family(StrEnum):
+    """What a method changes."""
+
+    PROMPT = "prompt only"
+    DECODING = "decoding"
+    TRAINED = "fine-tuned"
+    GUARD = "guarded"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A knowledge scenario as it is shown.
+
+    Attributes:
+        name: as in the rows.
+        title: short.
+        letter: the paper's abbreviation.
+        what: what the model and the context know.
+        wanted: what a good method does.
+    """
+
+    name: str
+    title: str
+    letter: str
+    what: str
+    wanted: str
+
+
+SITUATIONS = (
+    Situation(
+        "conflict",
+        "Context against memory",
+        "C",
+        "The model knows an answer, and the context states another.",
+        "Answer from the context.",
+    ),
+    Situation(
+        "external_only",
+        "Only the context knows",
+        "E-Only",
+        "The model does not know the answer; the context states one.",
+        "Answer from the context.",
+    ),
+    Situation(
+        "parametric_only",
+        "Only the model knows",
+        "P-Only",
+        "The model knows the answer; the context is about something else.",
+        "Ignore the context, answer from memory.",
+    ),
+    Situation(
+        "unknown",
+        "Neither knows",
+        "U",
+        "The model does not know the answer, and the context does not hold it either.",
+        "Abstain.",
+    ),
+)
+
+# By name, in the order in which they are shown: what a method changes, and what it does.
+METHODS = {
+    "naive": (Family.PROMPT, "The context in the prompt, the reply as it comes."),
+    "prompting": (
+        Family.PROMPT,
+        "The prompt allows “unknown” when neither the context nor the model knows.",
+    ),
+    "cad": (
+        Family.DECODING,
+        "Context-aware decoding: words that the context makes likelier are favoured.",
+    ),
+    "coiecd": (Family.DECODING, "As cad, word by word as far as the context surprises the model."),
+    "coiecd_prompt": (Family.DECODING, "coiecd with the prompts that allow “unknown”."),
+    "retrobust": (Family.TRAINED, "Fine-tuned on right and on irrelevant contexts."),
+    "kaft": (Family.TRAINED, "Fine-tuned on right, conflicting and irrelevant contexts."),
+    "lm_uniknow": (
+        Family.TRAINED,
+        "Fine-tuned on all four situations; replies “unknown” where neither knows.",
+    ),
+    "dpo": (
+        Family.TRAINED,
+        "Fine-tuned to prefer the wanted reply of each situation over the others.",
+    ),
+    "guard_naive": (
+        Family.GUARD,
+        "The guard of knowgate chooses context, memory or abstention; replies as naive.",
+    ),
+    "guard_coiecd": (Family.GUARD, "The same guard; replies from the context as coiecd."),
+}
+_ORDER = {name: position for position, name in enumerate(METHODS)}
+
+KIND_TITLES = {
+    ContextKind.ORIGINAL: ("Right context", "The context states the gold answer."),
+    ContextKind.CONFLICTING: (
+        "Conflicting context",
+        "The gold answer in the context was replaced by another of its kind.",
+    ),
+    ContextKind.RANDOM: (
+        "Random context",
+        "A context of another question, without the answer.",
+    ),
+    ContextKind.RETRIEVED: (
+        "Wrongly retrieved context",
+        "The most similar passage that does not hold the answer.",
+    ),
+    ContextKind.ONE_OF_K: (
+        "One right passage among distractors",
+        "Wanted: the answer of the one passage that has it.",
+    ),
+    ContextKind.TWO_IN_CONFLICT: (
+        "Two passages that contradict each other",
+        "One states the gold answer, one another; either counts as right.",
+    ),
+    ContextKind.NONE_OF_K: (
+        "Distractors only",
+        "Wanted: the answer from memory where the model knows it, otherwise abstain.",
+    ),
+    ContextKind.UNTRUE: (
+        "An untrue passage",
+        "It states something false. Wanted: not to believe it.",
+    ),
+}
+
+# Guard and base first: what the report is mainly about.
+PAIRS = (
+    ("guard_naive", "naive"),
+    ("guard_naive", "prompting"),
+    ("guard_coiecd", "coiecd"),
+    ("guard_naive", "retrobust"),
+    ("guard_naive", "kaft"),
+    ("guard_naive", "lm_uniknow"),
+    ("guard_naive", "dpo"),
+)
+
+_PLAIN = re.compile(r"[A-Za-z0-9_@=.,+-][A-Za-z0-9_@=.,+ -]{0,47}")
+
+
+def variant_of(method: str) -> tuple[str, str] | None:
+    """Split the name of an ablation, as `lm_uniknow@abstention=0.25`; None for others.
+
+    Example:
+        >>> variant_of("lm_uniknow@abstention=0.25"), variant_of("naive")
+        (('lm_uniknow', 'abstention=0.25'), None)
+    """
+    base, sign, variant = method.partition("@")
+    return (base, variant) if sign and base and variant else None
+
+
+def shown_method(name: str) -> tuple[Family, str]:
+    """Return the family of a method, `other` if it is not known, and what it does."""
+    base, variant = variant_of(name) or (name, "")
+    if base not in METHODS:
+        return Family.OTHER, ""
+    family, meaning = METHODS[base]
+    return family, f"{base}, {variant}." if variant else meaning
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Sort the methods: those of the suite in its order, others by name, ablations last."""
+    return sorted(
+        set(names), key=lambda name: (variant_of(name) is not None, _ORDER.get(name, 99), name)
+    )
+
+
+def plain(name: str, position: int) -> str:
+    """Return the name if it can be drawn in a plot, otherwise a number.
+
+    Example:
+        >>> plain("naive", 0), plain("<script>", 4)
+        ('naive', 'method 5')
+    """
+    return name if _PLAIN.fullmatch(name) else f"method {position + 1}"
+
 
 _BASE = "lm_uniknow"
 _SHARE, _WITHOUT = "abstention", "without"
@@ -30,41 +208,15 @@ _SHARE, _WITHOUT = "abstention", "without"
 _USUAL_SHARE = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class AblationPoint:
-    """A training with some share of examples that abstain.
-
-    Attributes:
-        share: of the training examples, in [0, 1].
-        rely: over all scored cases.
-        unknown: exact match in `unknown`.
-        memory: exact match in `parametric_only`.
-    """
-
-    share: float
-    rely: Interval
-    unknown: Interval
-    memory: Interval
-
-
-@dataclass(frozen=True, slots=True)
-class Ablations:
-    """The results of the variants in a run.
-
-    Attributes:
-        shares: by share, ascending; the usual training among them.
-        left_out: the usual training first, then those with kinds left out, with Rely.
-    """
-
-    shares: tuple[AblationPoint, ...]
-    left_out: tuple[tuple[str, Interval], ...]
+# By share of examples that abstain, ascending; and Rely with kinds of contexts left out.
+Ablations = tuple[tuple[tuple[float, MethodMetrics], ...], tuple[tuple[str, Interval], ...]]
 
 
 def find_ablations(methods: Mapping[str, MethodMetrics]) -> Ablations:
     """Find the ablations among the methods, by their names.
 
     These are `lm_uniknow@abstention=0.5` and `lm_uniknow@without=conflicting` (several kinds
-    joined by `+`).
+    joined by `+`). The usual training is among the first, and the first of the second.
     """
     shares: dict[float, MethodMetrics] = {}
     left_out: list[tuple[str, Interval]] = []
@@ -76,15 +228,13 @@ def find_ablations(methods: Mapping[str, MethodMetrics]) -> Ablations:
         if what == _SHARE and (share := _share(value)) is not None:
             shares[share] = found
         if what == _WITHOUT and value:
-            left_out.append((f"without {value}", found.overall.rely))
+            left_out.append((f"without {value}", found.overall["rely"]))
     usual = methods.get(_BASE)
     if usual is not None and shares:
         shares.setdefault(_USUAL_SHARE, usual)
     if usual is not None and left_out:
-        left_out.insert(0, ("full training", usual.overall.rely))
-    return Ablations(
-        tuple(_point(share, shares[share]) for share in sorted(shares)), tuple(left_out)
-    )
+        left_out.insert(0, ("full training", usual.overall["rely"]))
+    return tuple(sorted(shares.items(), key=lambda pair: pair[0])), tuple(left_out)
 
 
 def _share(text: str) -> float | None:
@@ -93,15 +243,6 @@ def _share(text: str) -> float | None:
     except ValueError:
         return None
     return share if 0.0 <= share <= 1.0 else None
-
-
-def _point(share: float, found: MethodMetrics) -> AblationPoint:
-    return AblationPoint(
-        share=share,
-        rely=found.overall.rely,
-        unknown=found.scenarios["unknown"].em,
-        memory=found.scenarios["parametric_only"].em,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +268,7 @@ class UniKnowSummary:
     failures: Mapping[str, Mapping[str, int]]
     methods: Mapping[str, MethodMetrics]
     differences: tuple[PairedDifference, ...]
-    beyond: Mapping[ContextKind, Mapping[str, BeyondRates]]
+    beyond: Mapping[ContextKind, Mapping[str, Rates]]
     ablations: Ablations
     problems: Mapping[str, int]
     run: UniKnowRun
