@@ -124,7 +124,6 @@ COMMANDS = MappingProxyType(
             ("_shadow_report",),
         ),
         "import": Entry("Make a run of replies from files that other tools wrote.", ("_import",)),
-        "export": Entry("Write a run of replies as files that other tools read.", ("_export",)),
         "export-onnx": Entry(
             "Write a scorer as ONNX graphs, and check its scores against torch.",
             ("_export_onnx",),

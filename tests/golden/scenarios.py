@@ -26,8 +26,6 @@ COMMANDS = (
     "eval ookb",
     "eval uaqfact",
     "eval uniknow",
-    "export",
-    "export knowornot",
     "import",
     "import knowornot",
     "import lm-eval",
@@ -249,7 +247,6 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "report run --out failing --format json,junit --fail-if 'abstention_rate<0.9' "
                 "--fail-if 'tier_3>100'",
                 "report run --out unknown --fail-if 'nonsense<0.9'",
-                "export knowornot run --out documents",
             ),
         ],
         keep=(
@@ -259,7 +256,6 @@ SCENARIOS: tuple[Scenario, ...] = (
             "passing/junit.xml",
             "failing/junit.xml",
             "unknown/*",
-            "documents/*",
         ),
         slow=True,
     ),
@@ -269,11 +265,10 @@ SCENARIOS: tuple[Scenario, ...] = (
             "import knowornot in/knowornot/input.json in/knowornot/output.json "
             "in/knowornot/evaluated.json --out run",
             "report run --format json,csv",
-            "export knowornot run --out documents",
             f"import lm-eval {_LM_EVAL} --out lm",
             "report lm --format json,csv",
         ),
-        keep=("run/*", "documents/*", "lm/*"),
+        keep=("run/*", "lm/*"),
     ),
     Scenario(
         "kb",

@@ -1,7 +1,7 @@
 """Schemas of KnowOrNot's documents: optional fields have defaults.
 
 Field names are those of its files. What a document must have to be of use (texts of
-questions and replies) is demanded; writing demands the rest, see `write_document`.
+questions and replies) is demanded.
 
 Source of the format: the public repository govtech-responsibleai/KnowOrNot, version 0.1.1.
 """
@@ -10,21 +10,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from ....guard.text import clean_text
-
-NO_CITATION = "no citation"
-
-
-def _cleaned(value: Any) -> Any:
-    return clean_text(value) if isinstance(value, str) else value
-
-
-def _named(value: Any) -> Any:
-    """Ids as text: some tools number their questions."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return clean_text(str(value)).strip() if whole or isinstance(value, str) else value
+from .._fields import Identifier, NamedText, Text
 
 
 def _prompt(value: Any) -> Any:
@@ -36,24 +24,21 @@ def _or_empty(value: Any) -> Any:
 
 
 def _or_blank(value: Any) -> Any:
-    return "" if value is None else _cleaned(value)
+    return "" if value is None else value
 
 
 def _tags(value: Any) -> Any:
     """Tags with the list of their texts; a text alone is a list of one."""
-    if value is None:
-        return {}
     if not isinstance(value, dict):
-        return value
+        return {} if value is None else value
     return {
         name: (texts,) if isinstance(texts, str) else _or_empty(texts)
         for name, texts in value.items()
     }
 
 
-Text = Annotated[str, BeforeValidator(_cleaned)]
-OptionalText = Annotated[str, BeforeValidator(_or_blank)]
-Identifier = Annotated[str, BeforeValidator(_named), Field(min_length=1)]
+OptionalText = Annotated[Text, BeforeValidator(_or_blank)]
+Texts = Annotated[tuple[Text, ...], BeforeValidator(_or_empty)]
 
 
 class _Stored(BaseModel):
@@ -79,7 +64,7 @@ class QuestionEntry(_Stored):
 
     question: Text
     answer: OptionalText = ""
-    identifier: Annotated[str, BeforeValidator(_named)] = ""
+    identifier: NamedText = ""
 
 
 class NumberedQuestion(QuestionEntry):
@@ -124,10 +109,8 @@ class ModelReply(_Stored):
 class SavedReply(_Stored):
     """One reply with what was asked."""
 
-    identifier: OptionalText = ""
     experiment_input: ExperimentQuestion
     llm_response: ModelReply
-    cited_QA: QuestionEntry | None = None  # noqa: N815 - the name in the files
 
 
 class ExperimentMetadata(_Stored):
@@ -158,10 +141,10 @@ class EvaluationSpec(_Stored):
     evaluator_model: OptionalText = ""
     evaluation_prompt: Prompt = NamedPrompt()
     tag_name: OptionalText = ""
-    evaluation_outcomes_list: Annotated[tuple[Text, ...], BeforeValidator(_or_empty)] = ()
-    in_context: Annotated[tuple[Text, ...], BeforeValidator(_or_empty)] = ()
+    evaluation_outcomes_list: Texts = ()
+    in_context: Texts = ()
     use_default_xml_prompting: bool = True
-    additional_tags: Annotated[tuple[Text, ...], BeforeValidator(_or_empty)] = ()
+    additional_tags: Texts = ()
 
 
 class Verdict(_Stored):
@@ -172,7 +155,6 @@ class Verdict(_Stored):
         additional_tags_info: further tags of the judge's text, e.g. its reasoning.
     """
 
-    evaluation_id: OptionalText = ""
     evaluation_timestamp: OptionalText = ""
     evaluation_name: Identifier
     evaluation_outcome: OptionalText = ""
@@ -180,18 +162,22 @@ class Verdict(_Stored):
 
 
 class EvaluatedReply(_Stored):
-    """A reply with its verdicts."""
+    """A reply with its verdicts; in an output document, without any."""
 
     llm_response: SavedReply
     evaluations: Annotated[tuple[Verdict, ...], BeforeValidator(_or_empty)] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_output(cls, value: Any) -> Any:
+        bare = isinstance(value, dict) and "experiment_input" in value
+        return {"llm_response": value} if bare else value
 
 
 class QuestionDocument(_Stored):
     """A knowledge base as questions with answers."""
 
-    path_to_store: OptionalText = ""
     knowledge_base_identifier: OptionalText = ""
-    creation_timestamp: OptionalText = ""
     questions: tuple[NumberedQuestion, ...]
 
 
@@ -202,20 +188,15 @@ class InputDocument(_Stored):
     questions: tuple[ExperimentQuestion, ...]
 
 
-class OutputDocument(_Stored):
-    """What was replied."""
-
-    metadata: ExperimentMetadata
-    responses: tuple[SavedReply, ...]
-
-
-class EvaluatedDocument(_Stored):
-    """Replies with the verdicts of judges."""
+class ReplyDocument(_Stored):
+    """What was replied, and in an evaluated document what judges said of it."""
 
     path_to_store: OptionalText = ""
-    experiment_metadata: ExperimentMetadata
+    metadata: ExperimentMetadata = Field(
+        validation_alias=AliasChoices("experiment_metadata", "metadata")
+    )
     evaluation_metadata: Annotated[tuple[EvaluationSpec, ...], BeforeValidator(_or_empty)] = ()
     responses: tuple[EvaluatedReply, ...]
 
 
-Document = QuestionDocument | InputDocument | OutputDocument | EvaluatedDocument
+Document = QuestionDocument | InputDocument | ReplyDocument

@@ -46,7 +46,6 @@ _CALLS = {
     "demo": "demo --out demo",
     "doctor": "doctor --scorers",
     "drift": "drift --policy policy.json --run run",
-    "export knowornot": "export knowornot replies --out documents",
     "export-onnx": "export-onnx lexical --out onnx --calibration-data pairs.jsonl",
     "index": "index passages.jsonl --out passages --scorer lexical",
     "judge": "judge replies --judge detector",
@@ -137,7 +136,7 @@ def _write_inputs(folder: Path, name: str) -> None:
     (folder / "docs" / "faq.md").write_text("Q: When?\nA: At nine.\n\nQ: Who?\nA: Ann.\n")
     if name == "judge":
         replies_run(folder / "replies", {"right": ANSWER, "refused": REFUSAL, "failed": None})
-    elif name in ("label", "export knowornot"):
+    elif name == "label":
         toy_run(folder / "replies")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.data import PassageKind
-from knowgate.offline_eval.data.formats._run_parts import InteropWarning
+from knowgate.offline_eval.data.formats._rows import InteropWarning
 from knowgate.offline_eval.run import (
     CaseKind,
     RepliesRun,

@@ -1,4 +1,4 @@
-"""`knowgate import …` and `knowgate export …`."""
+"""`knowgate import …`."""
 
 from __future__ import annotations
 
@@ -11,22 +11,19 @@ from knowgate.offline_eval.run import (
 )
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
 from tests.offline_eval.data.formats.knowornot_experiments import asked, metadata, replied, store
-from tests.offline_eval.data.formats.test_lm_eval_samples import GENERATION
+from tests.offline_eval.data.formats.test_lm_eval import GENERATION
 
 
-def test_knowornot_documents_go_in_and_come_out(knowgate: Knowgate, tmp_path: Path) -> None:
+def test_knowornot_documents_go_in(knowgate: Knowgate, tmp_path: Path) -> None:
     output = {"metadata": metadata(), "responses": [replied(asked(0, [1, 2]), "It is red.")]}
     unanswered = {"metadata": metadata(retrieval_type="DIRECT"), "questions": [asked(1, None)]}
     files = [store(tmp_path / "a.json", output), store(tmp_path / "b.json", unanswered)]
 
     taken = knowgate("import", "knowornot", *files, "--out", tmp_path / "run")
-    given = knowgate("export", "knowornot", tmp_path / "run", "--out", tmp_path / "documents")
 
-    assert (taken.code, given.code, given.err) == (0, 0, "")
+    assert taken.code == 0
     assert taken.err.startswith(f"warning: {files[1]}: the experiment has no output document")
     assert f"run → {tmp_path / 'run'}" in taken.out
-    assert f"3 documents → {tmp_path / 'documents'}" in given.out
-    assert len(list((tmp_path / "documents").iterdir())) == 3
     assert len(RepliesRun.read(tmp_path / "run").replies) == 1
 
 
@@ -44,16 +41,11 @@ def test_broken_files_leave_no_run(knowgate: Knowgate, tmp_path: Path, tool: str
     path = tmp_path / "broken.json"
     path.write_text('{"responses": 3}\n', encoding="utf-8")
 
-    refused(knowgate("import", tool, path, "--out", tmp_path / "run"), f"{path}:1")
+    refused(knowgate("import", tool, path, "--out", tmp_path / "run"), str(path))
 
     assert not (tmp_path / "run").exists()
     refused(knowgate("import", tool, tmp_path / "none", "--out", tmp_path / "run"), "no such file")
 
 
-def test_a_folder_without_a_run_is_not_exported(knowgate: Knowgate, tmp_path: Path) -> None:
-    refused(knowgate("export", "knowornot", tmp_path, "--out", tmp_path / "out"), "no run")
-
-
-@pytest.mark.parametrize("group", ["import", "export"])
-def test_help_shows_an_example(knowgate: Knowgate, group: str) -> None:
-    assert f"knowgate {group} knowornot" in knowgate(group, "knowornot", "--help").out
+def test_help_shows_an_example(knowgate: Knowgate) -> None:
+    assert "knowgate import knowornot" in knowgate("import", "knowornot", "--help").out
