@@ -28,7 +28,8 @@ def _named(value: Any) -> Any:
 # Fields of pydantic models that read files of others.
 Text = Annotated[str, BeforeValidator(_cleaned)]
 NamedText = Annotated[str, BeforeValidator(_named)]
-Identifier = Annotated[str, BeforeValidator(_named), Field(min_length=1)]
+Filled = Annotated[str, BeforeValidator(_named), Field(min_length=1)]
+Identifier = Filled
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ....guard.errors import InputError
 from ._graph import (
     ALIASES,
@@ -41,7 +39,6 @@ class PropertyProfile:
     """A property as the rules see it.
 
     Attributes:
-        prop: its node.
         iri: its IRI.
         labels: by language; empty where there is none.
         kind: of its values.
@@ -53,7 +50,6 @@ class PropertyProfile:
         left_out: why no questions are made of it; empty where they are.
     """
 
-    prop: int
     iri: str
     labels: Mapping[str, str]
     kind: Kind
@@ -111,10 +107,7 @@ def profile_properties(
     Raises:
         InputError: an entry of `include` names no property of the graph.
     """
-    found = [
-        _profile(graph, labels, templates, rules, languages, prop, facts)
-        for prop, facts in graph.facts.items()
-    ]
+    found = [_profile(graph, labels, templates, rules, languages, iri) for iri in graph.facts]
     for name in rules.include:
         if not any(_is_named(profile.iri, [name]) for profile in found):
             raise InputError(
@@ -131,72 +124,56 @@ def _profile(
     templates: Templates,
     rules: PropertyRules,
     languages: Sequence[str],
-    prop: int,
-    facts: Facts,
+    iri: str,
 ) -> PropertyProfile:
-    iri = graph.nodes[prop]
-    # Repeated subjects stand together.
-    counts = np.diff(np.flatnonzero(np.r_[True, np.diff(facts.subjects) != 0, True]))
-    named = {
-        language: _label(graph, labels, templates, rules, prop, iri, language)
-        for language in languages
-    }
-    functional = bool((counts == 1).mean() >= _FUNCTIONAL_SHARE)
+    facts = graph.facts[iri]
+    counts = [len(values) for values in facts.by_subject.values()]
+    named = {language: _label(labels, templates, rules, iri, language) for language in languages}
+    functional = counts.count(1) >= _FUNCTIONAL_SHARE * len(counts)
     return PropertyProfile(
-        prop=prop,
         iri=iri,
         labels=named,
         kind=facts.kind,
-        facts=len(facts.subjects),
+        facts=len(facts.pairs),
         subjects=len(counts),
-        values=len(np.unique(facts.objects)),
-        values_per_subject=float(counts.mean()),
+        values=len(facts.by_value),
+        values_per_subject=len(facts.pairs) / len(counts),
         functional=functional,
-        dated=int((facts.span_starts > 0).sum()),
+        dated=sum(span.start is not None for spans in facts.dated.values() for span in spans),
         classes=_classes(graph, facts),
-        left_out=_reason(graph, templates, rules, prop, iri, named, facts, functional)
+        left_out=_reason(graph, templates, rules, iri, named, functional)
         or _nameless(labels, facts),
     )
 
 
 def _label(
-    graph: KnowledgeGraph,
-    labels: Labels,
-    templates: Templates,
-    rules: PropertyRules,
-    prop: int,
-    iri: str,
-    language: str,
+    labels: Labels, templates: Templates, rules: PropertyRules, iri: str, language: str
 ) -> str:
     given = templates.label(iri, language)
     if given is not None:
         return clean_name(given)
-    found = labels.label(prop, language)
+    found = labels.label(iri, language)
     return found or (words_of(local_name(iri)) if rules.local_names else "")
 
 
 def _classes(graph: KnowledgeGraph, facts: Facts) -> tuple[str, ...]:
-    step = max(1, len(facts.objects) // _SAMPLE)
+    """The commonest classes of the values, first of all of a sample of facts."""
+    step = max(1, len(facts.pairs) // _SAMPLE)
     counts = Counter(
-        graph.nodes[found]
-        for value in facts.objects[::step].tolist()
-        for found in graph.classes(value)
+        name for _, value in facts.pairs[::step] for name in graph.classes.get(value, ())
     )
-    return tuple(name for name, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))[
-        :5
-    ]
+    return tuple(sorted(counts, key=lambda name: (-counts[name], name))[:5])
 
 
 def _reason(
     graph: KnowledgeGraph,
     templates: Templates,
     rules: PropertyRules,
-    prop: int,
     iri: str,
     labels: Mapping[str, str],
-    facts: Facts,
     functional: bool,
 ) -> str:
+    facts = graph.facts[iri]
     if _is_named(iri, rules.exclude):
         return "excluded by name"
     if rules.include and not _is_named(iri, rules.include):
@@ -205,14 +182,14 @@ def _reason(
         return "part of the vocabulary"
     chosen = _is_named(iri, rules.include) or templates.names(iri)
     texts = [*labels.values(), words_of(local_name(iri))]
-    if not chosen and (prop in graph.identifiers or any(_NAMES.search(text) for text in texts)):
+    if not chosen and (iri in graph.identifiers or any(_NAMES.search(text) for text in texts)):
         return "identifier, address or picture"
     if facts.kind in (Kind.TEXT, Kind.BLANK):
         return "its values are texts"
     missing = [language for language, label in labels.items() if not label]
     if missing:
         return f"no label in: {', '.join(missing)}"
-    if len(facts.subjects) < rules.min_facts:
+    if len(facts.pairs) < rules.min_facts:
         return f"fewer than {rules.min_facts} facts"
     if rules.functional == "only" and not functional:
         return "several values a subject"
@@ -223,10 +200,9 @@ def _reason(
 
 def _nameless(labels: Labels, facts: Facts) -> str:
     """Such as web pages, and entities that the graph only mentions."""
-    values = np.unique(facts.objects)
+    values = list(facts.by_value)
     step = max(1, len(values) // _SAMPLE)
-    fit = sum(labels.fit(value) for value in values[::step].tolist())
-    return "" if fit else "its values have no names"
+    return "" if any(labels.fit(value) for value in values[::step]) else "its values have no names"
 
 
 def _is_named(iri: str, names: Sequence[str]) -> bool:

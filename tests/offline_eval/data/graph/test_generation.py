@@ -21,11 +21,11 @@ from knowgate.offline_eval.data.graph import (
     generate_questions,
     load_graph,
 )
+from knowgate.offline_eval.data.graph._drawing import bounds, met_window, unmet_window
 from knowgate.offline_eval.data.graph._generation import GeneratedSet
 from knowgate.offline_eval.data.graph._graph import Span
-from knowgate.offline_eval.data.graph._time import bounds, met_window, unmet_window
 from tests.offline_eval.data.graph.graphs import ALIAS, RDF, RDFS, WD, WikidataLike, entity
-from tests.offline_eval.data.graph.test_loading import node, write
+from tests.offline_eval.data.graph.test_loading import write
 
 _E = "http://example.org/"
 
@@ -278,7 +278,7 @@ def test_subjects_with_more_values_than_allowed_are_not_asked_about(tmp_path: Pa
 
 _SPAN = st.builds(
     lambda value, start, length: Span(value, start, None if length is None else start + length),
-    st.integers(1, 4),
+    st.sampled_from("abcd"),
     st.integers(1900, 1940),
     st.one_of(st.none(), st.integers(0, 20)),
 )
@@ -325,7 +325,7 @@ def test_nobody_is_asked_about_whose_years_run_backwards(tmp_path: Path) -> None
     path = tmp_path / "g.nt"
     path.write_text(world.text(), encoding="utf-8")
     graph = load_graph(path)
-    backwards = {graph.labels["en"][node(graph, f"{WD}entity/Q{100 + at}")] for at in range(20)}
+    backwards = {graph.labels["en"][f"{WD}entity/Q{100 + at}"] for at in range(20)}
     made = generate_questions(graph, GenerationSettings(types=(QuestionType.TIME,)))
     asked = {triple.subject for item in made.data.items for triple in item.triples}
     assert asked
@@ -333,10 +333,10 @@ def test_nobody_is_asked_about_whose_years_run_backwards(tmp_path: Path) -> None
 
 
 def test_bounds_are_the_first_beginning_and_the_last_end() -> None:
-    spans = [Span(1, 1950, 1960), Span(2, 1940, 1945), Span(3, 1958, 1959)]
+    spans = [Span("a", 1950, 1960), Span("b", 1940, 1945), Span("c", 1958, 1959)]
     assert bounds(spans) == (1940, 1960)
-    assert bounds([*spans, Span(4, 1941, None)]) == (1940, None)
-    assert met_window([Span(1, 1950, 1952), Span(2, 1952, 1954)], False, Random(0)) in (
-        ((1950, 1951), (1,)),
-        ((1953, 1954), (2,)),
+    assert bounds([*spans, Span("d", 1941, None)]) == (1940, None)
+    assert met_window([Span("a", 1950, 1952), Span("b", 1952, 1954)], False, Random(0)) in (
+        ((1950, 1951), ("a",)),
+        ((1953, 1954), ("b",)),
     )

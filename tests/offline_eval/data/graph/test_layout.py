@@ -99,11 +99,9 @@ QUESTIONS = "task1/inter_ab_en.json"
 @pytest.mark.parametrize(
     ("file", "change", "message"),
     [
-        (QUESTIONS, {"question": 7}, "item 1: field 'question' must be text"),
-        (QUESTIONS, {"answer": "Ann"}, "field 'answer' must be a list"),
+        (QUESTIONS, {"answer": "Ann"}, "item 1: field 'answer'"),
         (QUESTIONS, {"answer": [{"id": "None", "label": "None"}]}, "must have an answer"),
         ("task1/inter_ua_en.json", {"answer": [{"id": "1", "label": "A"}]}, "must have no answer"),
-        ("task2/inter_task2_en_choice.json", {"options": ["a"]}, "must list four texts"),
         ("task2/inter_task2_en_choice.json", {"target_options": "x"}, "none of the options"),
         ("task3/inter/inter_sup_logic_ab_en.json", {"sup_que_ans": ["a"]}, "lists of one length"),
     ],
