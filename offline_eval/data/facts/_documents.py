@@ -13,10 +13,8 @@ from pathlib import Path
 from ....guard.errors import InputError
 from ....guard.files import read_bytes
 from ....guard.text import clean_text
-from ._blocks import Content, DocumentError, blocks_of_lines
-from ._html import read_html
-from ._markdown import read_markdown
-from ._pairs import text_pairs
+from ._blocks import Content, DocumentError, blocks_of_lines, text_pairs
+from ._html import read_html, read_markdown
 from ._pdf import read_pdf
 from ._records import read_json_records, read_jsonl_records, read_table
 

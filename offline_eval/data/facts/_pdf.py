@@ -13,8 +13,7 @@ from pypdf import PdfReader
 from pypdf.errors import DependencyError, PyPdfError
 
 from ....guard.text import clean_text
-from ._blocks import Content, DocumentError, blocks_of_lines
-from ._pairs import text_pairs
+from ._blocks import Content, DocumentError, blocks_of_lines, text_pairs
 
 _DIGITS = re.compile(r"\d+")
 _MARGIN_LINES, _PAGE_WORDS = 2, 3

@@ -6,80 +6,11 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from ....guard.errors import InputError
-from ....guard.prompts import Prompt
 from ....guard.text import clean_text
-from ._blocks import Block, BlockKind, Content, DocumentError, Pair, check_sizes, joined
+from ._blocks import Block, BlockKind, Content, DocumentError, Pair, joined
 from ._html import table_line
-from ._requests import BuildPrompts
-
-NO_MODEL = "none"
-
-
-@dataclass(frozen=True, slots=True)
-class BuildSettings:
-    """Settings that decide the questions.
-
-    Attributes:
-        model: name of the model that is asked; `none` for rules alone. What was asked
-            under one name is not asked again under it.
-        prompts: what it is asked with.
-        structured: use structured output where the model has it.
-        sentences_per_call: most sentences in one request for facts.
-        max_repairs: how often a faulty reply is sent back.
-        chunk_size: most words in a chunk, the passage of a question; see `load_chunks`.
-        chunk_overlap: most words that two neighbouring chunks share.
-
-    Raises:
-        InputError: a number is out of range.
-    """
-
-    model: str = NO_MODEL
-    prompts: BuildPrompts = field(default_factory=BuildPrompts)
-    structured: bool = True
-    sentences_per_call: int = 12
-    max_repairs: int = 2
-    chunk_size: int = 150
-    chunk_overlap: int = 0
-
-    @classmethod
-    def of_prompts(
-        cls, facts: Path | None = None, question: Path | None = None, **settings: Any
-    ) -> Self:
-        """Make settings with prompts from files.
-
-        Args:
-            facts: file of the prompt for facts; None for the bundled one.
-            question: likewise, for questions.
-            settings: all others.
-
-        Raises:
-            InputError: a file cannot be read, or a prompt lacks its slot.
-        """
-        files = {"facts": facts, "question": question}
-        prompts = {name: Prompt.load(path) for name, path in files.items() if path is not None}
-        return cls(prompts=BuildPrompts(**prompts), **settings)
-
-    @property
-    def asks_model(self) -> bool:
-        """Whether a model is asked."""
-        return self.model != NO_MODEL
-
-    def __post_init__(self) -> None:
-        check_sizes(self.chunk_size, self.chunk_overlap)
-        if not 1 <= self.sentences_per_call <= 100:
-            raise InputError(
-                "must be between 1 and 100", where="sentences_per_call", hint="12 does well"
-            )
-        if self.max_repairs < 0:
-            raise InputError("must not be negative", where="max_repairs", hint="0 for none")
-        if not self.model:
-            raise InputError("must not be empty", where="model", hint=f"`{NO_MODEL}` for none")
-
 
 _QUESTION_NAMES = ("question", "questions", "q", "query", "prompt", "问题", "題目", "问")
 _ANSWER_NAMES = ("answer", "answers", "a", "response", "reply", "expected_answer", "答案", "答")

@@ -21,9 +21,9 @@ from knowgate.offline_eval.data.facts import (
     BuildSettings,
     build_questions,
 )
-from knowgate.offline_eval.data.facts._artefacts import CallRow
 from knowgate.offline_eval.data.facts._build import BuildTotals
-from knowgate.offline_eval.data.facts._requests import BuildPrompts
+from knowgate.offline_eval.data.facts._rows import CallRow
+from knowgate.offline_eval.data.facts._settings import BuildPrompts
 from knowgate.offline_eval.run import CallLimits
 from tests.offline_eval.cli.commands import read_lines
 from tests.support.commands import Program

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from knowgate.offline_eval.data.facts._artefacts import SentenceKind
 from knowgate.offline_eval.data.facts._documents import ReadDocument, read_content
+from knowgate.offline_eval.data.facts._rows import SentenceKind
 from knowgate.offline_eval.data.facts._sentences import language_of, sentences_of, split_sentences
 
 
