@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 from ...guard.errors import InputError
 from ...guard.files import read_jsonl
 from ...guard.text import clean_text
-from ._csv_file import CsvFile
+from ._question_file import CsvFile
 
 
 def _cleaned(value: Any) -> Any:

@@ -20,7 +20,7 @@ from ._graph import KnowledgeGraph
 from ._items import Answerability, ChoiceItem, QuestionType, UaqItem
 from ._layout import UaqData, write_layout
 from ._loading import load_graph
-from ._settings import GenerationSettings, PropertyRules
+from ._properties import GenerationSettings, PropertyRules
 from ._templates import Templates
 
 __all__ = [

@@ -18,8 +18,7 @@ from ._items import ChoiceItem, QuestionType, UaqItem
 from ._labels import Labels
 from ._layout import UaqData, write_layout
 from ._material import Material, Twins, seeded
-from ._properties import PropertyProfile, profile_properties
-from ._settings import GenerationSettings
+from ._properties import GenerationSettings, PropertyProfile, profile_properties
 from ._templates import Templates
 from ._wording import UnfitTextError, Writer, Written
 

@@ -10,8 +10,7 @@ from typing import NamedTuple
 from ._graph import Facts, Kind, KnowledgeGraph, Span
 from ._items import QuestionType
 from ._labels import Labels
-from ._properties import PropertyProfile
-from ._settings import GenerationSettings
+from ._properties import GenerationSettings, PropertyProfile
 from ._templates import Templates
 
 _TRIES = 80

@@ -21,7 +21,7 @@ from knowgate.offline_eval.data.diversity import (
 )
 from knowgate.offline_eval.data.diversity._farthest_first import farthest_first
 from knowgate.offline_eval.data.diversity._filter import Dropped, DropReason, diverse_questions
-from knowgate.offline_eval.data.diversity._uniqueness import (
+from knowgate.offline_eval.data.diversity._words import (
     original_keyword_scores,
     original_keyword_selection,
 )
