@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,11 @@ from knowgate.guard import InputError
 from knowgate.offline_eval.data.formats._knowornot import context_in_prompt, read_document
 from knowgate.offline_eval.data.formats._knowornot_schemas import (
     InputDocument,
-    QuestionDocument,
     QuestionEntry,
     ReplyDocument,
 )
 from tests.offline_eval.data.formats.knowornot_experiments import (
     QUESTIONS,
-    asked,
-    metadata,
-    replied,
     store,
 )
 
@@ -118,15 +113,6 @@ def test_a_fault_is_named_with_its_field(tmp_path: Path) -> None:
     assert caught.value.where == str(path)
 
 
-def test_a_question_document_keeps_its_name(tmp_path: Path) -> None:
-    path = store(tmp_path / "x.json", {"knowledge_base_identifier": "kb", "questions": QUESTIONS})
-
-    document = read_document(path)
-
-    assert isinstance(document, QuestionDocument)
-    assert document.knowledge_base_identifier == "kb"
-
-
 @settings(max_examples=40, deadline=None)
 @given(_JSON)
 def test_any_json_is_a_document_or_an_input_error(
@@ -139,38 +125,3 @@ def test_any_json_is_a_document_or_an_input_error(
     except InputError:
         return
     json.dumps(document.model_dump(mode="json"), ensure_ascii=False).encode()
-
-
-@pytest.mark.slow
-@settings(max_examples=40, deadline=None)
-@given(st.data())
-def test_a_document_with_any_one_value_changed_is_read_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    # A copy: the questions in it belong to other tests as well.
-    value = deepcopy({"metadata": metadata(), "responses": [replied(asked(0, [1, 2]), "R", 1)]})
-    place: Any = value
-    while True:
-        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
-        key = data.draw(st.sampled_from(keys))
-        inner = place[key]
-        if not isinstance(inner, dict | list) or not inner or data.draw(st.booleans()):
-            place[key] = data.draw(_JSON)
-            break
-        place = inner
-    path = store(tmp_path_factory.mktemp("any") / "any.json", value)
-    try:
-        read_document(path)
-    except InputError as error:
-        assert error.where.startswith(str(path))  # noqa: PT017 - only some values are refused
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"\xff\x00\xfe", b"[" * 5000, b'{"questions":' * 3000, b"NaN", b"1" * 9000]
-)
-def test_what_is_no_document_is_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "broken.json"
-    path.write_bytes(content)
-
-    with pytest.raises(InputError):
-        read_document(path)

@@ -194,15 +194,3 @@ def test_any_json_is_a_log_or_an_input_error(
     for reply in replies:
         assert reply.failure is not None or reply.response is not None
         json.dumps(reply.response, ensure_ascii=False).encode()
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"\xff\xfe\x00", b"\x00" * 50, b"[" * 5000, b'{"id":' * 3000, b"[]\n", b"NaN\n", b'"text"'],
-)
-def test_what_is_no_json_lines_is_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "log.jsonl"
-    path.write_bytes(content)
-
-    with pytest.raises(InputError):
-        read_replay_log(path)

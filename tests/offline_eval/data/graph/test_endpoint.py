@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -153,15 +152,6 @@ def test_a_date_to_wait_for_is_understood_and_one_beyond_the_deadline_is_not_wai
     assert len(endpoint.queries) == 1
 
 
-def test_requests_keep_their_distance(wikidata_store: pyoxigraph.Store) -> None:
-    endpoint = Endpoint(wikidata_store)
-    with serving(endpoint), SparqlClient(endpoint.url, quick(pause=0.15)) as client:
-        for _ in range(3):
-            client.select(_COUNT, ("n",))
-    gaps = [b - a for a, b in zip(endpoint.started, endpoint.started[1:], strict=False)]
-    assert min(gaps) >= 0.15
-
-
 @pytest.mark.parametrize(
     ("status", "word"),
     [(400, "not understood"), (403, "not allowed"), (404, "no such address"), (302, "moved")],
@@ -277,24 +267,6 @@ def test_the_deadline_holds_for_everything(wikidata_store: pyoxigraph.Store) -> 
         assert len(endpoint.queries) == 1
 
     with_enough_time(check)
-
-
-def test_an_address_where_nobody_listens_is_an_error() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://user:secret@127.0.0.1:{taken.getsockname()[1]}/sparql"
-        with (
-            SparqlClient(url, quick(max_attempts=2)) as client,
-            pytest.raises(SparqlError, match="cannot be reached") as raised,
-        ):
-            client.select(_COUNT, ("n",))
-    assert "secret" not in str(raised.value)
-
-
-@pytest.mark.parametrize("url", ["ftp://x/", "http://", "sparql"])
-def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(InputError, match="not an http address"):
-        SparqlClient(url, quick())
 
 
 @pytest.mark.parametrize("name", ["born in", "<http://x>", "http://x/ ?o . } #"])

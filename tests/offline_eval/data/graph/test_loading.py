@@ -205,15 +205,6 @@ def test_a_label_is_taken_by_language_then_variant_then_none_then_fallback(
     assert named == {"a": "zh", "b": "hant", "c": "many", "d": "de", "e": "de"}
 
 
-def test_names_are_cleaned(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "g.nt",
-        f'<{_E}a> <{RDFS}label> "Rill\\n\\u202Etown\\u0007  one"@en',
-        f'<{_E}b> <{RDFS}label> "\\u200B \\t"@en',
-    )
-    assert list(load_graph(path).labels["en"].values()) == ["Rill town one"]
-
-
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
