@@ -44,34 +44,6 @@ _STOP_WORDS = """
     that this they their you your he she his her not
 """
 _STOP = frozenset(_STOP_WORDS.split())
-_CHINESE = re.compile(
-    r"(?:本|该|此|这[篇段份句]|上述|以上|下述|以下)(?:文[章本档件]?|段[落文]?|句子?|资料|材料|内容|事实)"
-    r"|文中|上文|下文|根据(?:文章|文本|段落|资料)"
-)
-_PRONOUN = re.compile(
-    r"\b(?:it|its|they|them|their|theirs|he|him|his|she|hers?|this|these|those)\b", re.IGNORECASE
-)
-# "Is it an offence to …", "when it rains": stands for nothing before it.
-_EMPTY_IT = re.compile(
-    r"\b(?:(?:is|was|does|will|can|would)\s+it\s+(?:not\s+)?\w+(?:\s+\w+){0,3}\s+"
-    r"(?:to|that|if|when|for|before)\b|it\s+(?:is|was)\s+\w+(?:\s+\w+){0,3}\s+(?:to|that|for)\b"
-    r"|it\s+(?:rains?|snows?|is\s+(?:rain|snow|dark|late|early|hot|cold|wet))\w*)",
-    re.IGNORECASE,
-)
-# A name or a noun phrase that a pronoun after it may stand for.
-_ANTECEDENT = re.compile(
-    r"\b(?:the|an?|any|each|every|your|my|our|all|some|no|someone|somebody|people|if)\b"
-    r"|(?<=\w\s)[A-Z]\w+|\b(?!(?:does|this|hers|its|was|has|these)\b)\w{3,}s\b",
-)
-_THIS_NOUN = re.compile(r"\b(?:this|these|those)\b(?=\s+(?:year|month|week|case|way)\b)", re.I)
-_CHINESE_PRONOUN = re.compile(r"^(?:它|他|她|这|那)(?:们|些|个|是)?")
-_STOP = frozenset(
-    [
-        *("a", "an", "the", "of", "to", "in", "on", "at", "by", "for", "from", "with", "and"),
-        *("or", "is", "are", "was", "were", "be", "been", "do", "does", "did", "it", "its"),
-        *("as", "that", "this", "they", "their", "you", "your", "he", "she", "his", "her", "not"),
-    ]
-)
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
 
 

@@ -13,9 +13,8 @@ from ...._version import __version__
 from ....guard.files import new_folder, write_json
 from ...run import OnStep
 from ._drawing import MOST_MISSES, groups_of
-from ._graph import KnowledgeGraph
+from ._graph import KnowledgeGraph, Labels
 from ._items import ChoiceItem, QuestionType, UaqItem
-from ._labels import Labels
 from ._layout import UaqData, write_layout
 from ._material import Material, Twins, seeded
 from ._properties import GenerationSettings, PropertyProfile, profile_properties

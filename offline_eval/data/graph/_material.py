@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import NamedTuple
 
-from ._graph import Facts, Kind, KnowledgeGraph, Span
+from ._graph import Facts, Kind, KnowledgeGraph, Labels, Span
 from ._items import QuestionType
-from ._labels import Labels
 from ._properties import GenerationSettings, PropertyProfile
 from ._templates import Templates
 

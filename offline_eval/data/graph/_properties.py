@@ -15,12 +15,12 @@ from ._graph import (
     Facts,
     Kind,
     KnowledgeGraph,
+    Labels,
     clean_name,
     local_name,
     words_of,
 )
 from ._items import QuestionType
-from ._labels import Labels
 from ._templates import Templates
 
 _FUNCTIONAL_SHARE = 0.95

@@ -242,10 +242,10 @@ def test_an_unreadable_file_is_a_failure_and_no_error(tmp_path: Path) -> None:
 def test_a_pdf_beyond_a_limit_is_too_large(
     monkeypatch: pytest.MonkeyPatch, limit: str, most: int, detail: str
 ) -> None:
-    from knowgate.offline_eval.data.facts import _pdf
+    from knowgate.offline_eval.data.facts import _documents
 
     raw = pdf_bytes([["A page with some words."], ["Another page."], ["A third page."]])
-    monkeypatch.setattr(_pdf, limit, most)
+    monkeypatch.setattr(_documents, limit, most)
 
     with pytest.raises(DocumentError) as caught:
         read_content(raw, ".pdf")
