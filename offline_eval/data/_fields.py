@@ -5,12 +5,31 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
 
 from ...guard.errors import InputError
 from ...guard.files import read_jsonl
 from ...guard.text import clean_text
-from ._csv_file import CsvFile
+from ._question_file import CsvFile
+
+
+def _cleaned(value: Any) -> Any:
+    return clean_text(value) if isinstance(value, str) else value
+
+
+def _named(value: Any) -> Any:
+    """Ids as text: some tools number their questions."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return clean_text(str(value)).strip() if whole or isinstance(value, str) else value
+
+
+# Fields of pydantic models that read files of others.
+Text = Annotated[str, BeforeValidator(_cleaned)]
+NamedText = Annotated[str, BeforeValidator(_named)]
+Filled = Annotated[str, BeforeValidator(_named), Field(min_length=1)]
+Identifier = Filled
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ...guard.errors import InputError
-from ...guard.files import read_json, read_jsonl, read_text
 from ...guard.text import clean_text
-from ._csv_file import CsvFile
 from ._fields import Fields
-from ._generated import note_on_makers
-from ._shared_words import SHARED_BY_PEOPLE, mean_shared_words
+from ._question_file import QuestionFile
+from ._shared_words import SHARED_BY_PEOPLE, mean_shared_words, note_on_makers
 
-_DECODER = json.JSONDecoder()
-_SPACE = " \t\r\n"
-_ID_FIELDS = ("id", "question_id", "identifier")
 _HINT = 'each record needs "question" and "answer", and may have "id", "passage" and "source"'
 
 
@@ -151,8 +144,10 @@ def _records(
     """Read records with unique ids; one without an id gets `prefix` and its number."""
     records: list[QuestionRecord] = []
     seen: dict[str, str] = {}
-    found = list(_objects(Path(path)))
-    taken = {clean_text(str(value.get(name))) for _, value in found for name in _ID_FIELDS}
+    found = QuestionFile.read(path).rows
+    taken = {
+        clean_text(str(value.get(name))) for _, value in found for name in QuestionFile.ID_FIELDS
+    }
     for where, value in found:
         default_id = f"{prefix}{len(records) + 1}"
         while default_id in taken:
@@ -170,85 +165,8 @@ def _records(
     return records
 
 
-def _objects(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    if CsvFile.is_named_so(path):
-        for number, row in CsvFile.read(path).rows:
-            yield f"{path}:{number}", row
-        return
-    if path.suffix.lower() in (".jsonl", ".ndjson") or _holds_lines(read_text(path)):
-        for number, value in read_jsonl(path):
-            yield f"{path}:{number}", value
-        return
-    value = read_json(path)
-    items = value.get("questions") if isinstance(value, dict) else value
-    if not isinstance(items, list):
-        raise InputError(
-            "expected a list of questions, or an object whose field 'questions' is one",
-            where=f"{path}:1",
-            hint="use a KnowOrNot question document, or JSON lines in a .jsonl file",
-        )
-    try:
-        lines = _item_lines(read_text(path), within_document=isinstance(value, dict))
-    except RecursionError:
-        lines = []
-    for index, item in enumerate(items):
-        where = f"{path}:{lines[index]}" if index < len(lines) else f"{path}: questions[{index}]"
-        if not isinstance(item, dict):
-            raise InputError(
-                f"expected a JSON object, found {type(item).__name__}", where=where, hint=_HINT
-            )
-        yield where, item
-
-
-def _holds_lines(text: str) -> bool:
-    """Whether the first line is an object by itself and more follows, whatever the name."""
-    first, _, rest = text.strip().partition("\n")
-    if not first.startswith("{") or not rest.strip():
-        return False
-    try:
-        return isinstance(json.loads(first), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _item_lines(text: str, *, within_document: bool) -> list[int]:
-    """The line on which each item of the list of questions begins; `text` is whole JSON."""
-    start = _field_start(text, "questions") if within_document else 0
-    position = text.find("[", start) + 1
-    lines: list[int] = []
-    line, counted = 1, 0
-    while True:
-        position = _past(text, position, _SPACE + ",")
-        if text[position] == "]":
-            return lines
-        line += text.count("\n", counted, position)
-        counted = position
-        lines.append(line)
-        _, position = _DECODER.raw_decode(text, position)
-
-
-def _field_start(text: str, name: str) -> int:
-    """Where the value of the outermost object's field `name` begins (of the last such one)."""
-    position = _past(text, text.index("{") + 1, _SPACE)
-    start = 0
-    while text[position] != "}":
-        key, position = _DECODER.raw_decode(text, position)
-        position = _past(text, position, _SPACE + ":")
-        if key == name:
-            start = position
-        _, position = _DECODER.raw_decode(text, position)
-        position = _past(text, position, _SPACE + ",")
-    return start
-
-
-def _past(text: str, position: int, skipped: str) -> int:
-    while text[position] in skipped:
-        position += 1
-    return position
-
-
 def _record(fields: Fields, default_id: str, *, need_answer: bool) -> QuestionRecord:
-    identifier = fields.identifier(*_ID_FIELDS)
+    identifier = fields.identifier(*QuestionFile.ID_FIELDS)
     return QuestionRecord(
         question_id=default_id if identifier is None else identifier,
         question=fields.text("question"),

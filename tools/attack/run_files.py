@@ -70,7 +70,6 @@ RUNS = (
             _REPORT,
             "judge {run} --judge detector",
             "label {run} --agreement",
-            "export knowornot {run} --out {at}/documents",
         ),
     ),
     RunKind("kb", "kb build {in}/docs --out {run}"),

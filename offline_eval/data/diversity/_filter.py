@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ....guard.contracts import TextEmbedder
 from ....guard.errors import InputError
-from ....guard.files import atomic_writer, read_jsonl, read_text
+from ....guard.files import atomic_writer
+from ...run import OnStep
 from .. import QuestionRecord, embed_all
-from .._csv_file import CsvFile
+from .._question_file import CsvFile, QuestionFile
 from ._farthest_first import farthest_first
-from ._uniqueness import (
+from ._words import (
     keyword_distinct,
     original_keyword_scores,
     original_keyword_selection,
@@ -180,121 +180,94 @@ def diverse_questions(
             where="encoder",
             hint="give one, or set the semantic method to `off`",
         )
-    stages = _Stages(questions, settings, on_progress)
-    stages.drop_duplicates()
-    if settings.keyword is KeywordMethod.UNIQUENESS:
-        stages.drop_by_words()
-    elif settings.keyword is KeywordMethod.ORIGINAL:
-        stages.drop_by_original_score()
-    if settings.semantic is SemanticMethod.FARTHEST_FIRST and encoder is not None:
-        stages.drop_by_meaning(encoder)
-    return Diverse(tuple(questions[index] for index in stages.left), tuple(stages.dropped))
+    left, dropped = list(questions), list[Dropped]()
 
+    def texts() -> list[str]:
+        return [record.question for record in left]
 
-class _Stages:
-    """The questions that are left after each stage."""
+    def drop(found: Iterable[_TooNear]) -> None:
+        gone = {one.place: _dropped(left, one) for one in found}
+        dropped.extend(gone.values())
+        left[:] = [record for place, record in enumerate(left) if place not in gone]
 
-    def __init__(
-        self,
-        questions: Sequence[QuestionRecord],
-        settings: DiversitySettings,
-        on_progress: StageProgress | None,
-    ) -> None:
-        self.left = list(range(len(questions)))
-        self.dropped: list[Dropped] = []
-        self._questions, self._settings, self._on_progress = questions, settings, on_progress
-
-    def drop_duplicates(self) -> None:
-        near = self._settings.near_duplicates
-        self.left, found = remove_duplicates(
-            self._texts(), near=near, on_progress=self._advance("duplicates")
-        )
-        for one in found:
-            reason = DropReason.DUPLICATE if one.exact else DropReason.NEAR_DUPLICATE
-            least = None if one.exact else near
-            self._drop(one.index, reason, one.of, one.uniqueness, least)
-
-    def drop_by_words(self) -> None:
-        least = self._settings.keyword_threshold
-        found = keyword_distinct(
-            self._texts(), min_uniqueness=least, on_progress=self._advance("keywords")
-        )
-        kept = set(found.kept.tolist())
-        for row, index in enumerate(self.left):
-            if row not in kept:
-                of = self.left[found.nearest[row]]
-                self._drop(index, DropReason.KEYWORDS, of, float(found.uniqueness[row]), least)
-        self.left = [self.left[row] for row in found.kept]
-
-    def drop_by_original_score(self) -> None:
-        if not self.left:
-            return
-        scores = original_keyword_scores(self._texts())
-        share = self._settings.keyword_threshold
-        kept = original_keyword_selection(scores, threshold=share)
-        least = float(scores.min() + share * (scores.max() - scores.min()))
-        for row in sorted(set(range(len(self.left))) - set(kept.tolist())):
-            self._drop(self.left[row], DropReason.KEYWORDS, None, float(scores[row]), least)
-        self.left = [self.left[row] for row in kept]
-
-    def drop_by_meaning(self, encoder: TextEmbedder) -> None:
-        if not self.left:
-            return
-        vectors = embed_all(self._texts(), encoder, self._advance("embedding")).astype(np.float64)
-        least = self._settings.semantic_threshold
-        picked = np.sort(
-            farthest_first(vectors, min_distance=least, on_progress=self._advance("meaning"))
-        )
-        gone = np.setdiff1d(np.arange(len(vectors)), picked)
-        for row, best, cosine in zip(gone, *_nearest(vectors[gone], vectors[picked]), strict=True):
-            of = self.left[int(picked[best])]
-            score = max(0.0, 1.0 - float(cosine))
-            self._drop(self.left[int(row)], DropReason.MEANING, of, score, least)
-        self.left = [self.left[row] for row in picked]
-
-    def _texts(self) -> list[str]:
-        return [self._questions[index].question for index in self.left]
-
-    def _advance(self, stage: str) -> Callable[[int, int], None] | None:
-        told = self._on_progress
+    def step(stage: str) -> OnStep | None:
+        told = on_progress
         return None if told is None else lambda done, total: told(stage, done, total)
 
-    def _drop(
-        self, index: int, reason: DropReason, of: int | None, score: float, least: float | None
-    ) -> None:
-        record = self._questions[index]
-        other = None if of is None else self._questions[of]
-        self.dropped.append(
-            Dropped(
-                question_id=record.question_id,
-                question=record.question,
-                reason=reason,
-                nearest=None if other is None else other.question_id,
-                score=score,
-                least=least,
-                same_answer=None
-                if other is None
-                else " ".join(other.answer.split()) == " ".join(record.answer.split()),
-            )
-        )
+    drop(_duplicates(texts(), settings.near_duplicates, step("duplicates")))
+    if settings.keyword is KeywordMethod.UNIQUENESS:
+        drop(_by_words(texts(), settings.keyword_threshold, step("keywords")))
+    elif settings.keyword is KeywordMethod.ORIGINAL and left:
+        drop(_by_original_score(texts(), settings.keyword_threshold))
+    if settings.semantic is SemanticMethod.FARTHEST_FIRST and encoder is not None and left:
+        vectors = embed_all(texts(), encoder, step("embedding")).astype(np.float64)
+        drop(_by_meaning(vectors, settings.semantic_threshold, step("meaning")))
+    return Diverse(tuple(left), tuple(dropped))
 
 
-def _nearest(
-    rows: NDArray[np.float64], others: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Per row the place of the nearest of the others, and the cosine with it."""
-    rows, others = (one / np.linalg.norm(one, axis=1, keepdims=True) for one in (rows, others))
-    places = np.zeros(len(rows), dtype=np.int64)
-    cosines = np.zeros(len(rows))
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        part = slice(start, start + _ROWS_AT_ONCE)
-        products = rows[part] @ others.T
-        places[part] = products.argmax(axis=1)
-        cosines[part] = products.max(axis=1)
-    return places, cosines
+class _TooNear(NamedTuple):
+    """Why a question is dropped: places among those that are left, see `Dropped`."""
+
+    place: int
+    reason: DropReason
+    nearest: int | None
+    score: float
+    least: float | None
 
 
-_ID_FIELDS = ("id", "question_id", "identifier")
+def _duplicates(
+    texts: Sequence[str], near: float, on_progress: OnStep | None
+) -> Iterator[_TooNear]:
+    for one in remove_duplicates(texts, near=near, on_progress=on_progress)[1]:
+        reason = DropReason.DUPLICATE if one.exact else DropReason.NEAR_DUPLICATE
+        yield _TooNear(one.index, reason, one.of, one.uniqueness, None if one.exact else near)
+
+
+def _by_words(texts: Sequence[str], least: float, on_progress: OnStep | None) -> Iterator[_TooNear]:
+    found = keyword_distinct(texts, min_uniqueness=least, on_progress=on_progress)
+    for place in sorted(set(range(len(texts))) - set(found.kept.tolist())):
+        nearest, score = int(found.nearest[place]), float(found.uniqueness[place])
+        yield _TooNear(place, DropReason.KEYWORDS, nearest, score, least)
+
+
+def _by_original_score(texts: Sequence[str], share: float) -> Iterator[_TooNear]:
+    scores = original_keyword_scores(texts)
+    kept = original_keyword_selection(scores, threshold=share)
+    least = float(scores.min() + share * (scores.max() - scores.min()))
+    for place in sorted(set(range(len(texts))) - set(kept.tolist())):
+        yield _TooNear(place, DropReason.KEYWORDS, None, float(scores[place]), least)
+
+
+def _by_meaning(
+    vectors: NDArray[np.float64], least: float, on_progress: OnStep | None
+) -> Iterator[_TooNear]:
+    picked = np.sort(farthest_first(vectors, min_distance=least, on_progress=on_progress))
+    gone = np.setdiff1d(np.arange(len(vectors)), picked)
+    rows = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    for start in range(0, len(gone), _ROWS_AT_ONCE):
+        part = gone[start : start + _ROWS_AT_ONCE]
+        cosines = rows[part] @ rows[picked].T
+        for place, best, cosine in zip(
+            part.tolist(), picked[cosines.argmax(axis=1)].tolist(), cosines.max(axis=1), strict=True
+        ):
+            score = max(0.0, 1.0 - float(cosine))
+            yield _TooNear(place, DropReason.MEANING, best, score, least)
+
+
+def _dropped(left: Sequence[QuestionRecord], found: _TooNear) -> Dropped:
+    record = left[found.place]
+    nearest = None if found.nearest is None else left[found.nearest]
+    return Dropped(
+        question_id=record.question_id,
+        question=record.question,
+        reason=found.reason,
+        nearest=None if nearest is None else nearest.question_id,
+        score=found.score,
+        least=found.least,
+        same_answer=None
+        if nearest is None
+        else " ".join(nearest.answer.split()) == " ".join(record.answer.split()),
+    )
 
 
 def filter_questions_file(
@@ -330,7 +303,6 @@ def filter_questions_file(
             where=os.fspath(out),
             hint="give it a name that ends in .jsonl or .json",
         )
-    document = _Document(Path(questions), records)
     found = diverse_questions(records, encoder, settings, on_progress=on_progress)
     if len(found.kept) < 2:
         raise InputError(
@@ -338,7 +310,14 @@ def filter_questions_file(
             where=os.fspath(questions),
             hint="lower the thresholds",
         )
-    text = document.text({record.question_id for record in found.kept}, Path(out))
+    kept_ids = {record.question_id for record in found.kept}
+    file = QuestionFile.read(questions)
+    rows = [
+        _named(row, record.question_id)
+        for record, (_, row) in zip(records, file.rows, strict=True)
+        if record.question_id in kept_ids
+    ]
+    text = file.text(rows, out)
     # Both or neither: each is begun before either takes its place.
     with atomic_writer(out) as kept, atomic_writer(dropped) as report:
         kept.write(text)
@@ -347,52 +326,8 @@ def filter_questions_file(
     return found
 
 
-class _Document:
-    """The file as it stands, with the id of each of its records."""
-
-    def __init__(self, path: Path, records: Sequence[QuestionRecord]) -> None:
-        self._csv = CsvFile.read(path) if CsvFile.is_named_so(path) else None
-        self._whole = None if self._csv or _is_lines(path) else _whole(path)
-        self._rows = [
-            (record.question_id, _named(value, record.question_id))
-            for record, value in zip(records, self._values(path), strict=True)
-        ]
-
-    def _values(self, path: Path) -> list[Mapping[str, Any]]:
-        if self._csv is not None:
-            return [value for _, value in self._csv.rows]
-        if self._whole is None:
-            return [value for _, value in read_jsonl(path)]
-        values = self._whole["questions"] if isinstance(self._whole, dict) else self._whole
-        return list(values)
-
-    def text(self, kept: set[str], out: Path) -> str:
-        """The file without the records that are not kept, in the form that its name promises."""
-        rows = [value for name, value in self._rows if name in kept]
-        if self._csv is not None and CsvFile.is_named_so(out):
-            return self._csv.text(rows)
-        if _is_lines(out) or (self._csv is None and self._whole is None):
-            return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        whole = {**self._whole, "questions": rows} if isinstance(self._whole, dict) else rows
-        return json.dumps(whole, ensure_ascii=False, indent=2) + "\n"
-
-
-def _whole(path: Path) -> Any:
-    """Return the document in a file; None where it holds JSON lines under another name."""
-    try:
-        whole = json.loads(read_text(path))
-    except ValueError:
-        return None
-    values = whole.get("questions") if isinstance(whole, Mapping) else whole
-    return whole if isinstance(values, list) else None
-
-
-def _is_lines(path: str | os.PathLike[str]) -> bool:
-    return Path(path).suffix.lower() in (".jsonl", ".ndjson")
-
-
 def _named(value: Mapping[str, Any], identifier: str) -> dict[str, Any]:
-    if any(value.get(name) is not None for name in _ID_FIELDS):
+    if any(value.get(name) is not None for name in QuestionFile.ID_FIELDS):
         return dict(value)
     # Its default id goes by its place, which it may lose.
     return {"id": identifier, **{name: one for name, one in value.items() if name != "id"}}

@@ -18,10 +18,9 @@ The folder of a build:
 
 from __future__ import annotations
 
-from ._build import build_questions
+from ._build import BuildEstimate, build_questions
 from ._chunks import load_chunks
-from ._estimate import BuildEstimate
-from ._records import BuildSettings
+from ._settings import BuildSettings
 
 __all__ = [
     "BuildEstimate",

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from langchain_core.documents import Document
 from langchain_core.runnables import Runnable
 from pydantic import BaseModel
 
 from ....guard.errors import InputError
-from ...run import (
-    CallLimits,
-    Calls,
-    InputFile,
-    OnProgress,
-    Run,
-)
+from ...run import CallLimits, Calls, InputFile, OnProgress, Run
 from .._shared_words import SHARED_BY_PEOPLE, mean_shared_words
-from ._artefacts import CallRow, DocumentRow, FactRow, FailureRow, QuestionRow, SentenceRow, Stage
-from ._asking import (
-    ReplyFaultError,
-    Request,
-    SchemaAsker,
-    one_of_each,
-    question_request,
-    questions_of,
-)
-from ._chunks import chunks_of
+from ._asking import ReplyFaultError, Request, SchemaAsker, estimated_tokens
+from ._chunks import chunks_of, with_chunks
 from ._cloze import cloze_facts
 from ._documents import ReadDocument, find_documents, read_document
-from ._fact_requests import Stretch, UniqueNames, fact_request, facts_of, stretches
-from ._folder import (
+from ._rows import (
     COMPARED,
     DOCUMENTS,
     FACTS,
@@ -42,21 +27,45 @@ from ._folder import (
     QUESTIONS,
     SENTENCES,
     AnsweredCalls,
+    CallRow,
+    DocumentRow,
+    FactRow,
+    FailureRow,
+    QuestionRow,
+    SentenceKind,
+    SentenceRow,
+    Stage,
     build_manifest,
     calls_of,
 )
-from ._passages import with_chunks
-from ._records import BuildSettings
-from ._requests import FactsReply, QuestionReply
 from ._sentences import sentences_of
+from ._settings import BuildSettings
+from ._stages import (
+    FactsReply,
+    QuestionReply,
+    UniqueNames,
+    fact_request,
+    facts_of,
+    one_of_each,
+    question_request,
+    questions_of,
+    stretches,
+)
 
 # None of so many requests answered, and no other either: the rest would fare alike.
 _HOPELESS_AFTER = 10
-
 _LIMITS = CallLimits(timeout=60.0, max_attempts=4, first_wait=0.5)
+# Assumed, not measured: a fact per sentence of content longer than this many characters,
+# and replies about as long as these.
+_SHORTEST = 20
+_FACT_TOKENS, _QUESTION_TOKENS = 40, 50
+_SCHEMAS: Mapping[Stage, type[BaseModel]] = {
+    Stage.FACTS: FactsReply,
+    Stage.QUESTIONS: QuestionReply,
+}
 
 
-class PaidStages:
+class _Paid:
     """Asks the model whatever the folder has no answer to.
 
     Args:
@@ -78,84 +87,46 @@ class PaidStages:
         retry_failed: bool,
         on_progress: OnProgress | None,
     ) -> None:
-        self._folder, self._model = run, model
-        self._settings, self._limits = settings, limits
+        self._run, self._model, self._settings = run, model, settings
+        self._limits = replace(
+            limits,
+            max_attempts=limits.max_attempts + settings.max_repairs,
+            retry_on=(ReplyFaultError,),
+        )
         self._retry_failed = retry_failed
         self._on_progress = on_progress
         self.spent: list[CallRow] = []
 
-    def facts(self, asked: Sequence[Stretch]) -> dict[str, CallRow]:
-        """The calls for all stretches, by key."""
-        prompts = self._settings.prompts
-        requests = {row.key: fact_request(row, prompts) for row in asked}
-        return self._run(Stage.FACTS, FactsReply, requests)
-
-    def questions(self, facts: Sequence[FactRow]) -> dict[str, CallRow]:
-        """The calls for all facts, by key."""
-        name, prompts = self._settings.model, self._settings.prompts
-        made = (question_request(fact, model=name, prompts=prompts) for fact in facts)
-        requests = {request.key: request for request in made}
-        return self._run(Stage.QUESTIONS, QuestionReply, requests)
-
-    def _run(
-        self, stage: Stage, schema: type[BaseModel], requests: dict[str, Request]
-    ) -> dict[str, CallRow]:
-        asker = SchemaAsker(
-            self._model,
-            schema,
-            self._settings.prompts,
-            structured=self._settings.structured,
-            max_repairs=self._settings.max_repairs,
-        )
-        limits = self._limits
-        table = self._folder[calls_of(stage)]
+    def ask(self, stage: Stage, requests: Iterable[Request]) -> dict[str, CallRow]:
+        """Return the calls of a stage by key, those of earlier builds included."""
+        asker = SchemaAsker(self._model, _SCHEMAS[stage], self._settings)
+        table = self._run[calls_of(stage)]
         before = AnsweredCalls(table.rows())
-        todo = _todo(requests, before, again=self._retry_failed)
-        unanswered = _Unanswered(self._settings.model, todo)
-        limits = replace(
-            limits,
-            max_attempts=limits.max_attempts + self._settings.max_repairs,
-            retry_on=(ReplyFaultError,),
-        )
+        todo: list[Request] = []
+        for key, request in {request.key: request for request in requests}.items():
+            stored_as = before.key_to_ask(key, again_if_failed=self._retry_failed)
+            if stored_as is not None:
+                todo.append(replace(request, key=stored_as))
+        failed: list[Request] = []
+
+        def unanswered(request: Request, error: Exception) -> dict[str, Any]:
+            failed.append(request)
+            if len(failed) == _HOPELESS_AFTER and all(one.last is None for one in todo):
+                raise InputError(
+                    f"none of the first {len(failed)} requests was answered "
+                    f"({type(error).__name__})",
+                    where=self._settings.model,
+                    hint="check name, key and network, and start again with --retry-failed",
+                )
+            return request.row(error)
+
         calls = Calls[Request](
-            lambda request: request.key, unanswered.row, limits, self._on_progress, stage.value
+            lambda request: request.key, unanswered, self._limits, self._on_progress, stage.value
         )
         calls.run_sync(todo, asker, table)
         after = AnsweredCalls(table.rows())
         self.spent += after.all[len(before.all) :]
         return after.by_key
-
-
-class _Unanswered:
-    """Makes rows of requests that got no answer, as long as that is not all of them."""
-
-    def __init__(self, model: str, requests: Sequence[Request]) -> None:
-        self._model, self._requests = model, requests
-        self._failed = 0
-
-    def row(self, request: Request, error: Exception) -> dict[str, Any]:
-        """The row that says why.
-
-        Raises:
-            InputError: the model answers nothing at all.
-        """
-        self._failed += 1
-        if self._failed == _HOPELESS_AFTER and all(row.last is None for row in self._requests):
-            raise InputError(
-                f"none of the first {self._failed} requests was answered ({type(error).__name__})",
-                where=self._model,
-                hint="check name, key and network, and start again with --retry-failed",
-            )
-        return request.row(error)
-
-
-def _todo(requests: dict[str, Request], before: AnsweredCalls, *, again: bool) -> list[Request]:
-    found: list[Request] = []
-    for key, request in requests.items():
-        stored_as = before.key_to_ask(key, again_if_failed=again)
-        if stored_as is not None:
-            found.append(replace(request, key=stored_as))
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +151,13 @@ class Spent:
         return f"{said} (estimated in part)" if self.estimated_replies else said
 
     @classmethod
-    def of(cls, rows: Iterable[CallRow]) -> Spent:
+    def of(cls, rows: Sequence[CallRow]) -> Spent:
         """Return the sum over finished requests."""
-        held = list(rows)
         return cls(
-            sum(row.calls for row in held),
-            sum(row.input_tokens for row in held),
-            sum(row.output_tokens for row in held),
-            sum(row.estimated for row in held),
+            sum(row.calls for row in rows),
+            sum(row.input_tokens for row in rows),
+            sum(row.output_tokens for row in rows),
+            sum(row.estimated for row in rows),
         )
 
 
@@ -244,17 +214,27 @@ class ReadBase:
         documents: all that were found, in order.
         sentences: of all of them.
         questions: pairs that stand in the documents as such.
-        failures: what could not be read.
     """
 
     documents: tuple[ReadDocument, ...]
     sentences: tuple[SentenceRow, ...]
     questions: tuple[QuestionRow, ...]
-    failures: tuple[FailureRow, ...]
 
-    def chunks(self, settings: BuildSettings) -> list[Document]:
-        """Cut the documents into chunks."""
-        return chunks_of(self.documents, settings.chunk_size, settings.chunk_overlap)
+    @property
+    def unread(self) -> int:
+        """How many documents gave nothing."""
+        return sum(document.failure is not None for document in self.documents)
+
+    def failures(self) -> list[FailureRow]:
+        """Return what could not be read."""
+        return [
+            FailureRow.of(Stage.DOCUMENTS, fault, document.name)
+            for document in self.documents
+            for fault in (
+                *([document.failure] if document.failure else ()),
+                *(document.content.faults if document.content else ()),
+            )
+        ]
 
 
 def read_base(
@@ -270,12 +250,22 @@ def read_base(
         InputError: a place does not exist, or there is no document.
     """
     documents = tuple(read_document(file) for file in find_documents(places, without=without))
-    return ReadBase(
-        documents,
-        tuple(sentences_of(documents)),
-        tuple(_pairs(documents)),
-        tuple(_failures(documents)),
-    )
+    names = UniqueNames()
+    pairs = [
+        QuestionRow(
+            # Marked, so that no fact of the document has the same id.
+            id=names.name(f"{document.name}:qa", f"{pair.question}\n{pair.answer}"),
+            question=pair.question,
+            answer=pair.answer,
+            passage=pair.answer,
+            source=document.name,
+            topic=pair.topic,
+        )
+        for document in documents
+        if document.content
+        for pair in document.content.pairs
+    ]
+    return ReadBase(documents, tuple(sentences_of(documents)), tuple(pairs))
 
 
 def build_questions(
@@ -320,11 +310,11 @@ def build_questions(
         run.rewrite_manifest(begun)
         DOCUMENTS.write(out, _document_rows(base))
         SENTENCES.write(out, base.sentences)
-        stages: PaidStages | None = None
+        spent: Sequence[CallRow] = ()
         if model is None:
             facts, made, failures = cloze_facts(base.sentences)
         else:
-            stages = PaidStages(
+            paid = _Paid(
                 run,
                 model,
                 settings,
@@ -332,86 +322,44 @@ def build_questions(
                 retry_failed=retry_failed,
                 on_progress=on_progress,
             )
-            facts, made, failures = _asked(run, stages, base, settings)
-        asked, cut = with_chunks([*base.questions, *made], base.sentences, base.chunks(settings))
-        made_of = _Made(facts, asked, [*base.failures, *failures, *cut])
-        totals = _finished(run, base, made_of, stages.spent if stages else ())
-        run.rewrite_manifest(build_manifest(**head, complete=True, **_counts(totals)))
+            facts, made, failures = _asked(run, paid, base, settings)
+            spent = paid.spent
+        chunks = chunks_of(base.documents, settings.chunk_size, settings.chunk_overlap)
+        asked, cut = with_chunks([*base.questions, *made], base.sentences, chunks)
+        questions, unfit = one_of_each(asked)
+        failures = [*base.failures(), *failures, *cut, *unfit]
+        FACTS.write(out, facts)
+        QUESTIONS.write(out, questions)
+        FAILURES.write(out, failures)
+        ever = [row for stage in _SCHEMAS for row in calls_of(stage).read(out)]
+        totals = BuildTotals(
+            documents=len(base.documents),
+            unread=base.unread,
+            sentences=len(base.sentences),
+            facts=len(facts),
+            questions=len(questions),
+            failures=dict(sorted(Counter(row.type for row in failures).items())),
+            shared_words=mean_shared_words((row.question, row.passage) for row in questions),
+            now=Spent.of(spent),
+            ever=Spent.of(ever),
+        )
+        counts = {name: one for name, one in asdict(totals).items() if name not in ("now", "ever")}
+        cost = asdict(totals.ever)
+        run.rewrite_manifest(build_manifest(**head, complete=True, **counts, cost=cost))
     return totals
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """The results of the stages, before equal questions are merged."""
-
-    facts: list[FactRow]
-    questions: list[QuestionRow]
-    failures: list[FailureRow]
-
-
-def _finished(run: Run, base: ReadBase, made: _Made, spent: Iterable[CallRow]) -> BuildTotals:
-    """Write what was made, and count it."""
-    questions, unfit = one_of_each(made.questions)
-    failures = [*made.failures, *unfit]
-    FACTS.write(run.folder, made.facts)
-    QUESTIONS.write(run.folder, questions)
-    FAILURES.write(run.folder, failures)
-    ever = [
-        row for stage in (Stage.FACTS, Stage.QUESTIONS) for row in calls_of(stage).read(run.folder)
-    ]
-    return BuildTotals(
-        documents=len(base.documents),
-        unread=sum(document.failure is not None for document in base.documents),
-        sentences=len(base.sentences),
-        facts=len(made.facts),
-        questions=len(questions),
-        failures=dict(sorted(Counter(row.type for row in failures).items())),
-        shared_words=mean_shared_words((row.question, row.passage) for row in questions),
-        now=Spent.of(spent),
-        ever=Spent.of(ever),
-    )
-
-
 def _asked(
-    run: Run, stages: PaidStages, base: ReadBase, settings: BuildSettings
+    run: Run, paid: _Paid, base: ReadBase, settings: BuildSettings
 ) -> tuple[list[FactRow], list[QuestionRow], list[FailureRow]]:
-    asked = stretches(
-        base.sentences,
-        model=settings.model,
-        prompts=settings.prompts,
-        size=settings.sentences_per_call,
-    )
-    facts, failures = facts_of(asked, stages.facts(asked))
+    asked = stretches(base.sentences, settings)
+    rows = paid.ask(Stage.FACTS, (fact_request(stretch, settings) for stretch in asked))
+    facts, failures = facts_of(asked, rows)
     # Before the questions: whoever looks in while they are asked finds the facts.
     FACTS.write(run.folder, facts)
-    rows = stages.questions(facts)
-    questions, unasked = questions_of(facts, rows, model=settings.model, prompts=settings.prompts)
+    rows = paid.ask(Stage.QUESTIONS, (question_request(fact, settings) for fact in facts))
+    questions, unasked = questions_of(facts, rows, settings)
     return facts, questions, [*failures, *unasked]
-
-
-def _pairs(documents: Iterable[ReadDocument]) -> Iterable[QuestionRow]:
-    names = UniqueNames()
-    for document in documents:
-        for pair in document.content.pairs if document.content else ():
-            yield QuestionRow(
-                # Marked, so that no fact of the document has the same id.
-                id=names.name(f"{document.name}:qa", f"{pair.question}\n{pair.answer}"),
-                question=pair.question,
-                answer=pair.answer,
-                passage=pair.answer,
-                source=document.name,
-                topic=pair.topic,
-            )
-
-
-def _failures(documents: Iterable[ReadDocument]) -> Iterable[FailureRow]:
-    for document in documents:
-        faults = [document.failure] if document.failure else []
-        faults += document.content.faults if document.content else ()
-        for type_, detail in faults:
-            yield FailureRow(
-                stage=Stage.DOCUMENTS, type=type_, detail=detail, document=document.name
-            )
 
 
 def _document_rows(base: ReadBase) -> Iterable[DocumentRow]:
@@ -450,19 +398,99 @@ def _manifest_head(settings: BuildSettings, base: ReadBase) -> dict[str, Any]:
     }
 
 
-def _counts(totals: BuildTotals) -> dict[str, Any]:
-    return {
-        "documents": totals.documents,
-        "unread": totals.unread,
-        "sentences": totals.sentences,
-        "facts": totals.facts,
-        "questions": totals.questions,
-        "failures": totals.failures,
-        "shared_words": totals.shared_words,
-        "cost": {
-            "calls": totals.ever.calls,
-            "input_tokens": totals.ever.input_tokens,
-            "output_tokens": totals.ever.output_tokens,
-            "estimated_replies": totals.ever.estimated_replies,
-        },
-    }
+@dataclass(frozen=True, slots=True)
+class BuildEstimate:
+    """What a build would do; every token count is an estimate from the length of the text.
+
+    Attributes:
+        documents: found.
+        unread: of them, those that give nothing.
+        sentences: in all documents.
+        pairs: of question and answer that stand in them as such.
+        fact_calls: requests for facts that have no answer yet.
+        question_calls: requests for questions expected, one a fact; exact as far as facts
+            are known, one per sentence of content for the rest.
+        answered_calls: requests answered by an earlier build.
+        input_tokens: of all expected requests, without repeated ones.
+        output_tokens: of their replies.
+    """
+
+    documents: int
+    unread: int
+    sentences: int
+    pairs: int
+    fact_calls: int = 0
+    question_calls: int = 0
+    answered_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"documents: {self.documents:,}, of which {self.unread:,} give nothing · sentences: "
+            f"{self.sentences:,} · pairs of question and answer: {self.pairs:,}\n"
+            f"calls: {self.fact_calls:,} for facts, about {self.question_calls:,} for questions "
+            f"({self.answered_calls:,} answered already)\n"
+            f"tokens, estimated: {self.input_tokens:,} in, {self.output_tokens:,} out\n"
+            "nothing was asked and nothing written"
+        )
+
+    @classmethod
+    def of(
+        cls,
+        places: Sequence[str | os.PathLike[str]],
+        out: str | os.PathLike[str] | None = None,
+        *,
+        settings: BuildSettings | None = None,
+    ) -> BuildEstimate:
+        """Estimate what `build_questions` would do; nothing is asked or written.
+
+        Args:
+            places: files, and folders with all below them.
+            out: folder of an earlier build, whose answers need not be asked for again.
+            settings: what is asked.
+
+        Raises:
+            InputError: nothing to read, or the folder cannot be used.
+        """
+        settings = settings or BuildSettings()
+        if out is not None:
+            build_manifest().is_in(out, compare=COMPARED)
+        base = read_base(places, without=out)
+        known = cls(len(base.documents), base.unread, len(base.sentences), len(base.questions))
+        if not settings.asks_model:
+            return known
+        answered, answered_questions = (
+            AnsweredCalls(() if out is None else calls_of(stage).read(out)).by_key
+            for stage in _SCHEMAS
+        )
+        asked = stretches(base.sentences, settings)
+        todo = {row.key: row for row in asked if row.key not in answered}
+        facts, _ = facts_of(asked, answered)
+        requests = [question_request(fact, settings) for fact in facts]
+        questions = [one for one in requests if one.key not in answered_questions]
+        expected = [
+            sentence.text
+            for stretch in todo.values()
+            for sentence in stretch.sentences
+            if sentence.kind is not SentenceKind.HEADING and len(sentence.text) > _SHORTEST
+        ]
+        # Either a tool's description or words in the prompt: the model reads the schema.
+        facts_schema, question_schema = (
+            estimated_tokens(json.dumps(schema.model_json_schema())) for schema in _SCHEMAS.values()
+        )
+        prompts = [fact_request(stretch, settings).prompt for stretch in todo.values()]
+        bare = estimated_tokens(settings.prompts.question.text) + question_schema
+        asked_for = len(questions) + len(expected)
+        answered_calls = len({row.key for row in asked}) - len(todo) + len(facts) - len(questions)
+        return replace(
+            known,
+            fact_calls=len(todo),
+            question_calls=asked_for,
+            answered_calls=answered_calls,
+            input_tokens=sum(estimated_tokens(prompt) + facts_schema for prompt in prompts)
+            + sum(estimated_tokens(request.prompt) + question_schema for request in questions)
+            # A fact and the sentence that it comes from are about as long as one another.
+            + sum(bare + 2 * estimated_tokens(text) for text in expected),
+            output_tokens=_FACT_TOKENS * len(expected) + _QUESTION_TOKENS * asked_for,
+        )

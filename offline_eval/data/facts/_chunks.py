@@ -1,17 +1,22 @@
-"""Cut documents into chunks, as a knowledge base serves them."""
+"""Cut documents into chunks, as a knowledge base serves them, and find those that answer."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from langchain_core.documents import Document
 
 from ....guard.errors import InputError, MissingDependencyError
-from ._blocks import Block, BlockKind, Content, check_sizes
+from ._blocks import Block, BlockKind, Content
+from ._checks import words_of
 from ._documents import ReadDocument, find_documents, read_document
+from ._rows import FailureRow, QuestionRow, SentenceRow, Stage
+from ._settings import check_sizes
 
 # Tried in this order: section, paragraph, line, sentence, word.
 _SECTION, _PARAGRAPH, _LINE = "\n\n\n", "\n\n", "\n"
@@ -19,6 +24,8 @@ _SEPARATORS = (_SECTION, _PARAGRAPH, _LINE, r"(?<=[.!?])\s+|(?<=[。！？])", r
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\s\u3040-\u30ff\u3400-\u9fff]+")
 # Each text of these is a record of its own and never shares a chunk with another.
 _RECORDS = ("table", "records")
+# Text between two sentences, such as code, is part of a chunk and not of what they say.
+_LEAST_SHARE = 0.9
 
 
 def load_chunks(
@@ -115,3 +122,64 @@ def _seam(before: Block, after: Block) -> str:
         return _SECTION
     listed = before.kind is after.kind and after.kind in (BlockKind.ITEM, BlockKind.TABLE_ROW)
     return _LINE if listed else _PARAGRAPH
+
+
+def with_chunks(
+    questions: Iterable[QuestionRow], sentences: Sequence[SentenceRow], chunks: Sequence[Document]
+) -> tuple[list[QuestionRow], list[FailureRow]]:
+    """Replace the passage of each question by the chunk of its document that holds the answer.
+
+    Args:
+        questions: whose passage is what states the answer.
+        sentences: of all documents; those that questions cite.
+        chunks: of all documents.
+
+    Returns:
+        The questions with chunks, and a failure for each whose answer no single chunk states:
+        leaving out one chunk would leave a part of the answer.
+    """
+    texts = {(row.document, row.index): row.text for row in sentences}
+    by_source: dict[str, list[_Chunk]] = defaultdict(list)
+    for chunk in chunks:
+        by_source[chunk.metadata["source"]].append(_Chunk.of(chunk))
+    found: list[QuestionRow] = []
+    failures: list[FailureRow] = []
+    for row in questions:
+        holder = _holder(_stated(row, texts), by_source[row.source])
+        if holder is None:
+            fault = "in_several_chunks", "no single chunk states the answer; larger chunks may"
+            failures.append(FailureRow.of(Stage.QUESTIONS, fault, row.source, row.id))
+        else:
+            found.append(row.model_copy(update={"passage": holder.text, "chunk": holder.number}))
+    return found, failures
+
+
+class _Chunk(NamedTuple):
+    number: int
+    text: str
+    words: str
+    counts: Counter[str]
+
+    @classmethod
+    def of(cls, chunk: Document) -> _Chunk:
+        words = words_of(chunk.page_content)
+        number = chunk.metadata["chunk"]
+        return cls(number, chunk.page_content, f" {' '.join(words)} ", Counter(words))
+
+
+def _stated(row: QuestionRow, texts: Mapping[tuple[str, int], str]) -> list[list[str]]:
+    """Return the words of each text that a chunk must hold."""
+    if row.citations:
+        return [words_of(texts[row.source, number]) for number in row.citations]
+    return [words_of(row.question), words_of(row.answer)]
+
+
+def _holder(stated: Sequence[Sequence[str]], chunks: Sequence[_Chunk]) -> _Chunk | None:
+    """Return the first chunk that holds all texts, or nearly all of their words."""
+    for chunk in chunks:
+        if all(f" {' '.join(words)} " in chunk.words for words in stated):
+            return chunk
+    wanted = Counter(word for words in stated for word in words)
+    shares = [(wanted & chunk.counts).total() / max(1, wanted.total()) for chunk in chunks]
+    best = max(shares, default=0.0)
+    return chunks[shares.index(best)] if best >= _LEAST_SHARE else None

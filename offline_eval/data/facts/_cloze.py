@@ -7,17 +7,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ._artefacts import FactRow, FailureRow, QuestionRow, SentenceKind, SentenceRow, Stage
-from ._fact_requests import UniqueNames
-from ._requests import (
+from ._checks import (
     answer_in_question,
     lacks_antecedent,
     refers_to_document,
     words_of,
 )
-from ._rewriting import rewritten
-from ._sections import asked_of, section_facts
+from ._rewriting import rewritten, section_facts
+from ._rows import FactRow, FailureRow, QuestionRow, SentenceKind, SentenceRow, Stage
 from ._sentences import language_of
+from ._stages import UniqueNames, asked_of
 
 _SHORTEST, _LONGEST = 6, 45
 _SHORTEST_CHINESE, _LONGEST_CHINESE = 10, 120
@@ -163,39 +162,21 @@ _PHRASE = re.compile(
 _LAST_CHINESE = re.compile(
     r"(?:必须|应当|需要|使用|包括|称为|叫做|位于)([\u3400-\u9fff]{2,12})(?=[。，；！])"
 )
-_FUNCTION = frozenset(
-    [
-        *("the", "of", "and", "or", "to", "in", "on", "at", "by", "for", "from", "with", "is"),
-        *("are", "was", "were", "be", "must", "may", "can", "should", "will", "that", "which"),
-        *("who", "when", "if", "as", "a", "an", "than", "not", "it", "they", "you", "your"),
-        *("has", "have", "had", "been", "before", "after", "while", "during", "unless", "until"),
-        *("so", "but", "into", "up", "out", "off", "because", "where", "there", "under", "over"),
-        *("through", "without", "within", "between", "behind", "whose", "he", "she", "him", "her"),
-        *("his", "its", "their", "do", "does", "did", "ahead", "towards", "except", "such"),
-        *("all", "any", "each", "every", "other", "others", "same", "about", "upon", "around"),
-    ]
-)
-_DULL = frozenset(
-    [
-        *("able", "order", "case", "time", "times", "way", "ways", "part", "parts", "thing"),
-        *("things", "number", "person", "people", "example", "addition", "general", "following"),
-        *(
-            "vicinity",
-            "same",
-            "other",
-            "others",
-            "due",
-            "most",
-            "first",
-            "second",
-            "end",
-            "start",
-            "side",
-        ),
-        *("possible", "necessary", "required", "manner", "purpose", "reason", "place", "places"),
-        *("kind", "type", "types", "fact", "idea", "area", "areas", "day", "year", "use", "need"),
-    ]
-)
+_FUNCTION_WORDS = """
+    the of and or to in on at by for from with is are was were be must may can should will that
+    which who when if as a an than not it they you your has have had been before after while during
+    unless until so but into up out off because where there under over through without within
+    between behind whose he she him her his its their do does did ahead towards except such all any
+    each every other others same about upon around
+"""
+_FUNCTION = frozenset(_FUNCTION_WORDS.split())
+_DULL_WORDS = """
+    able order case time times way ways part parts thing things number person people example
+    addition general following vicinity same other others due most first second end start side
+    possible necessary required manner purpose reason place places kind type types fact idea area
+    areas day year use need
+"""
+_DULL = frozenset(_DULL_WORDS.split())
 _NUMBERED_NAME = re.compile(
     r"\b(?:section|rule|part|page|chapter|table|figure|class|item|step|type|level|no\.?|number)s?"
     r"\s*(?:\d\w*(?:\s*(?:,|/|-|and|or|to)\s*|\s+))*$",
@@ -435,15 +416,9 @@ def cloze_facts(
         facts.append(fact)
         made = _question(row, corpus)
         if made is None:
-            failures.append(
-                FailureRow(
-                    stage=Stage.QUESTIONS,
-                    type="nothing_to_blank",
-                    detail="no number, date, name or phrase that stands there once",
-                    document=row.document,
-                    about=(fact.fact_id,),
-                )
-            )
+            detail = "no number, date, name or phrase that stands there once"
+            fault = "nothing_to_blank", detail
+            failures.append(FailureRow.of(Stage.QUESTIONS, fault, row.document, fact.fact_id))
             continue
         questions.append(asked_of(fact, *made))
     return facts, questions, failures

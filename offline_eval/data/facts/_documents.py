@@ -1,24 +1,40 @@
-"""Find documents and read them, in any supported format."""
+"""Find documents and read them: text, tables, records and PDF; others read HTML and Markdown."""
 
 from __future__ import annotations
 
 import codecs
+import contextlib
+import csv
 import errno
 import hashlib
+import io
+import json
+import logging
 import os
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from pypdf import PdfReader
+from pypdf.errors import DependencyError, PyPdfError
 
 from ....guard.errors import InputError
 from ....guard.files import read_bytes
 from ....guard.text import clean_text
-from ._blocks import Content, DocumentError, blocks_of_lines
-from ._html import read_html
-from ._markdown import read_markdown
-from ._pairs import text_pairs
-from ._pdf import read_pdf
-from ._records import read_json_records, read_jsonl_records, read_table
+from ._blocks import (
+    Block,
+    BlockKind,
+    Content,
+    DocumentError,
+    Pair,
+    blocks_of_lines,
+    joined,
+    text_pairs,
+)
+from ._html import read_html, read_markdown, table_line
 
 MAX_BYTES = 64 * 1024 * 1024
 _MARKDOWN = (".md", ".markdown", ".mdown", ".mkd")
@@ -196,3 +212,210 @@ def _decoded(raw: bytes) -> str:
     if sum(ord(letter) < 9 or 13 < ord(letter) < 32 for letter in text[:4096]) > 40:
         raise DocumentError("binary", "no text file")
     return text
+
+
+_QUESTION_NAMES = ("question", "questions", "q", "query", "prompt", "问题", "題目", "问")
+_ANSWER_NAMES = ("answer", "answers", "a", "response", "reply", "expected_answer", "答案", "答")
+_TOPIC_NAMES = ("topic", "category", "section", "subject", "主题", "类别")
+_LIST_NAMES = ("questions", "faq", "faqs", "items", "data", "records", "rows")
+_MAX_CELL = 1_000_000
+
+
+def read_table(text: str, *, tabs: bool) -> Content:
+    """The content of a CSV or TSV file with a head.
+
+    With a column of questions and one of answers its rows are pairs, otherwise lines
+    of `head: value`.
+
+    Raises:
+        DocumentError: `empty` or `broken`.
+    """
+    csv.field_size_limit(_MAX_CELL)
+    delimiter = "\t" if tabs else _delimiter(text)
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+    except csv.Error as error:
+        raise DocumentError("broken", f"no readable table ({error})") from None
+    rows = [[clean_text(cell).strip() for cell in row] for row in rows]
+    rows = [row for row in rows if any(row)]
+    if len(rows) < 2:
+        raise DocumentError("empty", "a head and at least one row are needed")
+    head = [" ".join(cell.split()) for cell in rows[0]]
+    names = [name.lower() for name in head]
+    question, answer = _column(names, _QUESTION_NAMES), _column(names, _ANSWER_NAMES)
+    if question is None or answer is None:
+        lines = [joined([table_line(head, row)]) for row in rows[1:]]
+        blocks = tuple(Block(BlockKind.TABLE_ROW, line) for line in lines if line)
+        return Content("table", blocks, text=blocks)
+    values = [dict(zip(names, row, strict=False)) for row in rows[1:]]
+    places = [f"row {number}" for number in range(2, len(rows) + 1)]
+    return _content(zip(places, values, strict=True), "table")
+
+
+def read_json_records(text: str) -> Content:
+    """Pairs of a JSON list of objects, or of an object with such a list (`questions`, `faq` …).
+
+    Raises:
+        DocumentError: `broken`, or `no_questions`.
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        raise DocumentError("broken", "no readable JSON") from None
+    if isinstance(value, dict):
+        lists = [value[name] for name in _LIST_NAMES if isinstance(value.get(name), list)]
+        value = lists[0] if lists else [value]
+    if not isinstance(value, list):
+        raise DocumentError("no_questions", "no list of questions with answers in it")
+    return _content(((f"item {n}", item) for n, item in enumerate(value, start=1)), "records")
+
+
+def read_jsonl_records(text: str) -> Content:
+    """Pairs of a JSON-lines file, one object a line.
+
+    Raises:
+        DocumentError: `no_questions`: no line has both.
+    """
+
+    def lines() -> Iterable[tuple[str, Any]]:
+        for number, line in enumerate(text.split("\n"), start=1):
+            if not line.strip():
+                continue
+            try:
+                yield f"line {number}", json.loads(line)
+            except (ValueError, RecursionError):
+                yield f"line {number}", None
+
+    return _content(lines(), "records")
+
+
+def _content(records: Iterable[tuple[str, Any]], kind: str) -> Content:
+    pairs: list[Pair] = []
+    faults: list[tuple[str, str]] = []
+    for place, record in records:
+        if not isinstance(record, Mapping):
+            faults.append(("bad_record", f"{place}: no JSON object"))
+            continue
+        names = {str(name).lower(): value for name, value in record.items()}
+        question, answer = _value(names, _QUESTION_NAMES), _value(names, _ANSWER_NAMES)
+        if question is None or answer is None:
+            missing = "question" if question is None else "answer"
+            faults.append(("bad_record", f"{place}: no {missing}"))
+            continue
+        pairs.append(Pair(question, answer, _value(names, _TOPIC_NAMES)))
+    if not pairs:
+        raise DocumentError("no_questions", "no record has a question and an answer")
+    text = tuple(pair.as_block() for pair in pairs)
+    return Content(kind, (), tuple(pairs), tuple(faults), text)
+
+
+def _value(record: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    for name in names:
+        found = record.get(name)
+        if isinstance(found, list) and found:
+            found = found[0]
+        if isinstance(found, str) and (text := joined([clean_text(found)])):
+            return text
+    return None
+
+
+def _column(names: Sequence[str], wanted: Sequence[str]) -> int | None:
+    return next((names.index(name) for name in wanted if name in names), None)
+
+
+def _delimiter(text: str) -> str:
+    """Comma, semicolon or tab, whichever the head has most of."""
+    head = text.partition("\n")[0]
+    return max(",;\t", key=head.count)
+
+
+_DIGITS = re.compile(r"\d+")
+_MARGIN_LINES, _PAGE_WORDS = 2, 3
+# Beyond these a file is taken for an attack, or for no text to ask about.
+_MOST_PAGES, _MOST_OBJECTS, _MOST_CHARACTERS = 5_000, 500_000, 50_000_000
+
+
+def read_pdf(raw: bytes) -> Content:
+    """The content of a PDF; what repeats at the margins of its pages is left out.
+
+    Raises:
+        DocumentError: `encrypted`, `broken`, `too_large` (pages, objects or text), or `empty`
+            (also a scan without text).
+    """
+    try:
+        with _quiet():
+            pages = _pages(raw)
+    except DocumentError:
+        raise
+    except DependencyError:
+        raise DocumentError("encrypted", "reading it needs `pip install cryptography`") from None
+    except PyPdfError as error:
+        raise DocumentError("broken", f"no readable PDF ({type(error).__name__})") from None
+    except Exception as error:  # noqa: BLE001 - a broken file can raise anything inside the parser
+        raise DocumentError("broken", f"no readable PDF ({type(error).__name__})") from None
+    lines = [line for page in _without_margins(pages) for line in [*page, ""]]
+    rest, pairs = text_pairs(lines)
+    blocks = blocks_of_lines(rest)
+    if not blocks and not pairs:
+        raise DocumentError("empty", "no text in it; a scan needs text recognition first")
+    return Content("pdf", tuple(blocks), tuple(pairs), text=tuple(blocks_of_lines(lines)))
+
+
+def _pages(raw: bytes) -> list[list[str]]:
+    reader = PdfReader(io.BytesIO(raw))
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise DocumentError("encrypted", "the file asks for a password")
+    objects = sum(map(len, reader.xref.values())) + len(reader.xref_objStm)
+    if objects > _MOST_OBJECTS:
+        raise DocumentError("too_large", f"{objects:,} objects, more than {_MOST_OBJECTS:,}")
+    pages: list[list[str]] = []
+    characters = 0
+    for page in reader.pages:
+        text = clean_text(page.extract_text())
+        characters += len(text)
+        if len(pages) >= _MOST_PAGES:
+            raise DocumentError("too_large", f"more than {_MOST_PAGES:,} pages")
+        if characters > _MOST_CHARACTERS:
+            raise DocumentError("too_large", f"more than {_MOST_CHARACTERS:,} characters of text")
+        pages.append(text.split("\n"))
+    return pages
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """The library warns about every oddity of a file, on the console."""
+    logger = logging.getLogger("pypdf")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _without_margins(pages: list[list[str]]) -> list[list[str]]:
+    """Pages without the first and last lines that half of them, at least three, share."""
+    kept = [[line for line in page if line.strip()] for page in pages]
+    seen: Counter[str] = Counter()
+    for page in kept:
+        seen.update({_shape(line) for line in page[:_MARGIN_LINES] + page[-_MARGIN_LINES:]})
+    repeated = {shape for shape, n in seen.items() if n >= max(3, len(pages) / 2)}
+    found: list[list[str]] = []
+    for page in pages:
+        places = [number for number, line in enumerate(page) if line.strip()]
+        margin = {*places[:_MARGIN_LINES], *places[-_MARGIN_LINES:]}
+        found.append(
+            [
+                line
+                for number, line in enumerate(page)
+                if number not in margin or _shape(line) not in repeated
+            ]
+        )
+    return found
+
+
+def _shape(line: str) -> str:
+    """The line, without its digits where it is little else than a number of the page."""
+    plain = " ".join(line.split()).lower()
+    shape = _DIGITS.sub("#", plain)
+    return shape if len(shape.replace("#", " ").split()) <= _PAGE_WORDS else plain

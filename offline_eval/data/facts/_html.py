@@ -1,4 +1,4 @@
-"""Read HTML: the visible text without menus, and FAQs as pairs."""
+"""Read HTML and Markdown: the visible text without menus, and FAQs as pairs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Any
 
 from bs4 import BeautifulSoup, Tag, XMLParsedAsHTMLWarning
 from bs4.element import NavigableString, PreformattedString
+from markdown_it import MarkdownIt
 
-from ._blocks import Block, BlockKind, Content, DocumentError, Pair, joined
-from ._pairs import headed_pairs
+from ._blocks import Block, BlockKind, Content, DocumentError, Pair, headed_pairs, joined
 
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?\n---[ \t]*\n", re.DOTALL)
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _DROPPED = (
     "script", "style", "noscript", "template", "svg", "iframe", "form", "button", "select",
@@ -64,6 +65,17 @@ def read_html(raw: bytes | str) -> Content:
     if not blocks and not unique:
         raise DocumentError("empty", "the page has no text")
     return Content("html", tuple(blocks), tuple(unique), text=tuple(text))
+
+
+def read_markdown(text: str) -> Content:
+    """The content of a Markdown document; front matter is left out.
+
+    Raises:
+        DocumentError: `empty`.
+    """
+    parser = MarkdownIt("commonmark", {"html": True}).enable("table")
+    page = parser.render(_FRONT_MATTER.sub("", text, count=1))
+    return replace(read_html(f"<html><body>{page}</body>"), kind="markdown")
 
 
 def _is_menu(tag: Tag) -> bool:

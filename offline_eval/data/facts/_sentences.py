@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from sentencex import segment
 
-from ._artefacts import SentenceKind, SentenceRow
 from ._blocks import Block, BlockKind
 from ._documents import ReadDocument
+from ._rows import SentenceKind, SentenceRow
 
 _CJK = re.compile(r"[\u3400-\u9fff]")
 _KANA = re.compile(r"[\u3040-\u30ff]")

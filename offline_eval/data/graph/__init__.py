@@ -14,15 +14,14 @@ Example:
 
 from __future__ import annotations
 
-from ._files import UaqData
+from ._endpoint import EndpointSettings
 from ._generation import generate_questions, graph_properties
 from ._graph import KnowledgeGraph
 from ._items import Answerability, ChoiceItem, QuestionType, UaqItem
+from ._layout import UaqData, write_layout
 from ._loading import load_graph
-from ._settings import GenerationSettings, PropertyRules
-from ._sparql import EndpointSettings
+from ._properties import GenerationSettings, PropertyRules
 from ._templates import Templates
-from ._writing import write_layout
 
 __all__ = [
     "Answerability",

@@ -1,23 +1,16 @@
-"""Build a `KnowledgeGraph` from a stream of triples.
-
-Triples become whole numbers as they arrive. What is kept as text are IRIs, once each, and names
-in the languages asked for.
-"""
+"""Build a `KnowledgeGraph` from a stream of triples, in whatever order they come."""
 
 from __future__ import annotations
 
-import hashlib
-from array import array
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ._graph import (
+    ALIASES,
     DEPRECATED,
     INSTANCE_OF,
-    NO_YEAR,
+    LABELS,
     PROPERTY_TYPE,
     RANK,
     SAME_AS,
@@ -28,36 +21,27 @@ from ._graph import (
     WIKIBASE_OTHER,
     WIKIBASE_PROPERTY,
     Facts,
-    Ids,
     Kind,
     KnowledgeGraph,
+    Span,
+    clean_name,
+    kind_of,
     literal_node,
     local_name,
+    value_node,
     year_of,
 )
-from ._labels import NameReader
 
 # Qualifiers and properties that bound a statement in time, by their local names.
 STARTS = frozenset({"P580", "start", "startDate", "startYear", "start_date", "from", "validFrom"})
 ENDS = frozenset({"P582", "end", "endDate", "endYear", "end_date", "until", "validUntil"})
 _MEDIA = frozenset({"ExternalId", "Url", "CommonsMedia", "GlobeCoordinate", "Math", "GeoShape"})
-_TEXT_NODE = '""'
-# The first letter tells a value's node from an IRI.
-_PREFIXES = {Kind.YEAR: '"y', Kind.NUMBER: '"n'}
+_ALIAS_RANK = len(LABELS)
+_LONGEST_NAME = 200
 
-
-class _Rows:
-    """Columns of whole numbers, grown at the end."""
-
-    def __init__(self, columns: int) -> None:
-        self._columns = tuple(array("i") for _ in range(columns))
-
-    def append(self, *values: int) -> None:
-        for column, value in zip(self._columns, values, strict=True):
-            column.append(value)
-
-    def arrays(self) -> list[Ids]:
-        return [np.frombuffer(column, dtype=np.int32).copy() for column in self._columns]
+Handler = Callable[[Any, Any], object]
+Sets = defaultdict[str, set[str]]
+Rank = tuple[int, int, str]
 
 
 class GraphBuilder:
@@ -65,100 +49,99 @@ class GraphBuilder:
 
     Args:
         languages: in which names are kept.
-        fallback: languages whose names stand in for missing ones.
+        fallback: languages whose names stand in for missing ones, in order.
     """
 
     def __init__(self, languages: Sequence[str], fallback: Sequence[str] = ()) -> None:
-        self._ids: dict[str, int] = {}
-        self._kinds = array("B")
-        self._names = NameReader(languages, fallback)
-        self._facts, self._typed, self._same = _Rows(3), _Rows(2), _Rows(2)
-        self._heads, self._bodies = _Rows(3), _Rows(2)
-        self._starts, self._ends = _Rows(2), _Rows(2)
-        self._deprecated: set[int] = set()
-        self._identifiers: set[int] = set()
-        self._handlers: dict[str, Any] = {}
-        self._statement_predicates = _Rows(2)
+        self._languages, self._fallback = tuple(languages), tuple(fallback)
+        self._handlers: dict[str, Handler | None] = {}
+        self._nodes: dict[str, str] = {}
+        self._facts: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        self._classes, self._same = Sets(set), Sets(set)
+        # Of statements: what they are about, by which property, what they say, from when to when.
+        self._about, self._property, self._value = Sets(set), Sets(set), Sets(set)
+        self._starts: dict[str, set[int | None]] = defaultdict(set)
+        self._ends: dict[str, set[int | None]] = defaultdict(set)
+        self._deprecated: set[str] = set()
+        self._identifiers: set[str] = set()
         self._partial: set[str] = set()
+        self._closeness: dict[str | None, dict[str, int]] = {}
+        self._labels: dict[str, dict[str, Rank]] = {language: {} for language in languages}
+        self._names = Sets(set)
         self.triples = 0
 
     def add(self, subject: Any, predicate: str, obj: Any) -> None:
-        """One triple: terms of pyoxigraph, and the predicate's IRI."""
+        """Add one triple: terms of pyoxigraph, and the predicate's IRI."""
         self.triples += 1
-        handler = self._handlers.get(predicate)
-        if handler is None:
-            handler = self._handlers[predicate] = self._handler(predicate)
-        if handler is not _skip:
+        if predicate not in self._handlers:
+            self._handlers[predicate] = self._handler(predicate)
+        handler = self._handlers[predicate]
+        if handler is not None:
             handler(subject, obj)
 
     def mark_partial(self, prop: str) -> None:
-        """Say that only a part of a property's facts is here."""
+        """Note that only a part of a property's facts is here."""
         self._partial.add(_property(prop))
 
     # --- one triple ---------------------------------------------------------------------------
 
-    def _handler(self, predicate: str) -> Any:
-        role = self._names.role(predicate)
-        if role is not None:
-            rank = role
-            return lambda s, o: self._name(s, o, rank)
+    def _handler(self, predicate: str) -> Handler | None:
+        """What to do with the triples of a predicate; None for those that say nothing here."""
+        if predicate in LABELS or predicate in ALIASES:
+            role = LABELS.index(predicate) if predicate in LABELS else _ALIAS_RANK
+            return lambda s, o: self._name(s, o, role)
         if predicate == TYPE or INSTANCE_OF.fullmatch(predicate):
-            return lambda s, o: self._pair(self._typed, s, o)
-        if predicate == SAME_AS:
-            return lambda s, o: self._pair(self._same, s, o)
-        if predicate == STATEMENT_SUBJECT:
-            return lambda s, o: self._heads.append(self._node(s), self._node(o), -1)
-        if predicate == STATEMENT_PREDICATE:
-            return lambda s, o: self._statement_predicates.append(
-                self._node(s), self._iri(_property(_value(o)))
-            )
-        if predicate == STATEMENT_OBJECT:
-            return lambda s, o: self._bodies.append(self._node(s), self._node(o))
+            return self._pairs(self._classes)
         if predicate == RANK:
             return self._rank
         if predicate == PROPERTY_TYPE:
             return self._property_type
-        return self._other_handler(predicate)
+        if predicate == STATEMENT_PREDICATE:
+            return lambda s, o: self._property[self._node(s)].add(_property(_value(o)))
+        known = {
+            SAME_AS: self._same,
+            STATEMENT_SUBJECT: self._about,
+            STATEMENT_OBJECT: self._value,
+        }
+        return self._pairs(known[predicate]) if predicate in known else self._further(predicate)
 
-    def _other_handler(self, predicate: str) -> Any:
+    def _further(self, predicate: str) -> Handler | None:
         wikibase = WIKIBASE_PROPERTY.fullmatch(predicate)
-        name = local_name(predicate)
         if wikibase is None and WIKIBASE_OTHER.fullmatch(predicate):
-            return _skip
-        form = wikibase.group(2) if wikibase else "direct"
-        prop = self._iri(_property(predicate)) if form != "qualifier" else -1
+            return None
+        form, prop = wikibase[2] if wikibase else "direct", _property(predicate)
         if form is None:
-            return lambda s, o: self._heads.append(self._node(o), self._node(s), prop)
+            return lambda s, o: self._head(self._node(o), s, prop)
         if form == "statement":
-            return lambda s, o: self._bodies.append(self._node(s), self._node(o))
-        if name in STARTS or name in ENDS:
-            rows = self._starts if name in STARTS else self._ends
-            if form == "qualifier":
-                return lambda s, o: self._bound(rows, s, o)
-            return lambda s, o: self._bound_or_fact(rows, s, prop, o)
+            return self._pairs(self._value)
+        name = local_name(predicate)
+        bounds = self._starts if name in STARTS else self._ends if name in ENDS else None
         if form == "qualifier":
-            return _skip
-        return lambda s, o: self._fact(s, prop, o)
-
-    def _fact(self, subject: Any, prop: int, obj: Any) -> None:
-        self._facts.append(self._node(subject), prop, self._node(obj))
-
-    def _bound_or_fact(self, rows: _Rows, subject: Any, prop: int, obj: Any) -> None:
+            return None if bounds is None else lambda s, o: self._bound(bounds, s, o)
+        if bounds is None:
+            return lambda s, o: self._fact(s, prop, o)
         # The same property may also bound something that is no statement.
-        self._bound(rows, subject, obj)
-        self._fact(subject, prop, obj)
+        return lambda s, o: self._bound_and_fact(bounds, s, prop, o)
 
-    def _pair(self, rows: _Rows, subject: Any, obj: Any) -> None:
-        rows.append(self._node(subject), self._node(obj))
+    def _pairs(self, into: Sets) -> Handler:
+        return lambda s, o: into[self._node(s)].add(self._node(o))
 
-    def _name(self, subject: Any, obj: Any, rank: int) -> None:
-        language = getattr(obj, "language", None)
-        if hasattr(obj, "datatype") and self._names.wants(language):
-            self._names.add(self._node(subject), obj.value, language, rank)
+    def _fact(self, subject: Any, prop: str, obj: Any) -> None:
+        self._facts[prop].add((self._node(subject), self._node(obj)))
 
-    def _bound(self, rows: _Rows, subject: Any, obj: Any) -> None:
+    def _head(self, statement: str, subject: Any, prop: str) -> None:
+        self._about[statement].add(self._node(subject))
+        self._property[statement].add(prop)
+
+    def _bound(self, bounds: dict[str, set[int | None]], subject: Any, obj: Any) -> None:
         year = year_of(obj.value) if hasattr(obj, "datatype") else None
-        rows.append(self._node(subject), NO_YEAR if year is None else year)
+        bounds[self._node(subject)].add(year)
+
+    def _bound_and_fact(
+        self, bounds: dict[str, set[int | None]], subject: Any, prop: str, obj: Any
+    ) -> None:
+        self._bound(bounds, subject, obj)
+        self._fact(subject, prop, obj)
 
     def _rank(self, subject: Any, obj: Any) -> None:
         if _value(obj) == DEPRECATED:
@@ -168,134 +151,180 @@ class GraphBuilder:
         if local_name(_value(obj)) in _MEDIA:
             self._identifiers.add(self._node(subject))
 
-    def _node(self, term: Any) -> int:
+    def _name(self, subject: Any, obj: Any, role: int) -> None:
+        if not hasattr(obj, "datatype"):
+            return
+        tag = obj.language
+        if tag not in self._closeness:
+            self._closeness[tag] = self._wanted(tag)
+        name = clean_name(obj.value) if self._closeness[tag] else ""
+        if not 0 < len(name) <= _LONGEST_NAME:
+            return
+        node = self._node(subject)
+        self._names[node].add(name)
+        if role == _ALIAS_RANK:
+            return
+        for language, closeness in self._closeness[tag].items():
+            rank = closeness, role, name
+            self._labels[language][node] = min(rank, self._labels[language].get(node, rank))
+
+    def _wanted(self, tag: str | None) -> dict[str, int]:
+        """The languages for which names with a tag count, and how far each is from it."""
+        found = {}
+        for language in self._languages:
+            if tag is not None and tag.casefold() == language.casefold():
+                found[language] = 0
+            elif tag is not None and tag.casefold().startswith(language.casefold() + "-"):
+                found[language] = 1
+            elif tag is None or tag == "mul":
+                found[language] = 2
+            elif tag in self._fallback:
+                found[language] = 3 + self._fallback.index(tag)
+        return found
+
+    def _node(self, term: Any) -> str:
         datatype = getattr(term, "datatype", None)
-        if datatype is not None:
-            kind, written = literal_node(term.value, datatype.value)
-            key = _TEXT_NODE if kind is Kind.TEXT else _PREFIXES[kind] + written
-            return self._intern(key, kind)
         value = getattr(term, "value", None)
-        if value is None:  # a triple term
-            return self._intern(_TEXT_NODE, Kind.TEXT)
-        if type(term).__name__ == "BlankNode" or "/.well-known/genid/" in value:
-            return self._intern("_:" + value, Kind.BLANK)
-        return self._iri(value)
-
-    def _iri(self, value: str) -> int:
-        return self._intern(value, Kind.ENTITY)
-
-    def _intern(self, key: str, kind: Kind) -> int:
-        known = self._ids.get(key)
-        if known is None:
-            known = self._ids[key] = len(self._ids)
-            self._kinds.append(kind)
-        return known
+        if datatype is not None:
+            node = literal_node(term.value, datatype.value)
+        elif value is None:  # a triple term
+            node = value_node(Kind.TEXT)
+        elif type(term).__name__ == "BlankNode" or "/.well-known/genid/" in value:
+            node = value_node(Kind.BLANK, value)
+        else:
+            node = value
+        # One text for all places in which the node stands.
+        return self._nodes.setdefault(node, node)
 
     # --- the whole ----------------------------------------------------------------------------
 
     def build(self, source: str, digest: str) -> KnowledgeGraph:
-        """The graph; the builder is used up.
+        """Return the graph; the builder is used up."""
+        same = _stand_ins(self._same)
 
-        The order of the triples makes no difference.
-        """
-        keys = list(self._ids)
-        order = sorted(range(len(keys)), key=keys.__getitem__)
-        rank = np.empty(len(keys) + 1, dtype=np.int32)
-        rank[np.asarray(order, dtype=np.int64)] = np.arange(len(keys), dtype=np.int32)
-        rank[-1] = -1  # of "none", which is -1
-        self._ids = {}
-        nodes = [keys[at] for at in order]
-        kinds = np.frombuffer(self._kinds, dtype=np.uint8)[np.asarray(order, dtype=np.int64)]
-        same = [rank[column] for column in self._same.arrays()]
-        merged = _merged(len(nodes), same[0], same[1])
-        rank[:-1] = merged[rank[:-1]]
-        partial = {int(rank[at]) for at, key in enumerate(keys) if key in self._partial}
-        del keys
-        subjects, props, objects = (rank[column] for column in self._facts.arrays())
-        dated, deprecated, is_statement = self._statements(rank, len(nodes))
-        own = ~is_statement[subjects] & ~is_statement[objects]
-        subjects = np.concatenate([subjects[own], dated[0]])
-        props = np.concatenate([props[own], dated[1]])
-        objects = np.concatenate([objects[own], dated[2]])
-        facts = _by_property(subjects, props, objects, dated, deprecated, kinds, partial)
-        typed = [rank[column] for column in self._typed.arrays()]
-        links = _grouped(
-            len(nodes), np.concatenate([subjects, objects]), np.concatenate([objects, subjects])
+        def one(node: str) -> str:
+            return same.get(node, node)
+
+        facts: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        spans: dict[str, dict[str, set[Span]]] = defaultdict(lambda: defaultdict(set))
+        doubtful = Sets(set)
+        statements = {one(node) for node in self._about}
+        for prop, pairs in self._facts.items():
+            plain = {(one(subject), one(value)) for subject, value in pairs}
+            facts[one(prop)] |= {
+                pair for pair in plain if pair[0] not in statements and pair[1] not in statements
+            }
+        deprecated = {one(node) for node in self._deprecated}
+        about, of, values, starts, ends = (
+            _renamed(table, same)
+            for table in (self._about, self._property, self._value, self._starts, self._ends)
         )
-        classes = _grouped(len(nodes), typed[0], typed[1])
-        labels, aliases = self._names.chosen(rank)
-        labels_by_node = [key[2:] if key.startswith(('"y', '"n')) else key for key in nodes]
+        for statement in about.keys() & of.keys():
+            subject, prop = one(min(about[statement])), one(min(of[statement]))
+            said = {one(value) for value in values.get(statement, ())}
+            # One that is withdrawn, or says nothing, such as "no value", leaves its values open.
+            if len(said) != 1 or statement in deprecated:
+                doubtful[prop].add(subject)
+                continue
+            (value,) = said
+            facts[prop].add((subject, value))
+            span = Span(value, _single(starts.get(statement)), _single(ends.get(statement)))
+            spans[prop][subject].add(span)
+        partial = {one(prop) for prop in self._partial}
+        labels, aliases = self._chosen_names(same)
+        links = Sets(set)
+        for pairs in facts.values():
+            for subject, value in pairs:
+                links[subject].add(value)
+                links[value].add(subject)
         return KnowledgeGraph(
-            nodes=labels_by_node,
-            kinds=kinds,
-            facts=facts,
+            facts={
+                prop: _facts(pairs, spans[prop], doubtful[prop], complete=prop not in partial)
+                for prop, pairs in sorted(facts.items())
+                if pairs
+            },
             labels=labels,
             aliases=aliases,
-            identifiers=frozenset(int(rank[node]) for node in self._identifiers),
+            identifiers=frozenset(one(node) for node in self._identifiers),
+            classes={
+                node: frozenset(one(name) for name in names)
+                for node, names in _renamed(self._classes, same).items()
+            },
+            links={node: frozenset(others) for node, others in links.items()},
             triples=self.triples,
             source=source,
             digest=digest,
-            class_starts=classes[0],
-            class_members=classes[1],
-            link_starts=links[0],
-            link_members=links[1],
         )
 
-    def _statements(
-        self, rank: Ids, n: int
-    ) -> tuple[tuple[Ids, Ids, Ids, Ids, Ids], tuple[Ids, Ids], NDArray[np.bool_]]:
-        """Dated facts, the (property, subject) of deprecated ones, and which nodes are statements.
-
-        Statements without any bound are dated facts as well: it is not known when they hold.
-        """
-        node, subject, named = (rank[column] for column in self._heads.arrays())
-        about = _single(n, node, subject)
-        more = [rank[column] for column in self._statement_predicates.arrays()]
-        prop = _single(
-            n,
-            np.concatenate([node[named >= 0], more[0]]),
-            np.concatenate([named[named >= 0], more[1]]),
-        )
-        node, obj = (rank[column] for column in self._bodies.arrays())
-        value = _single(n, node, obj, several=-1)
-        start, end = (
-            _single(n, rank[node], year, several=NO_YEAR)
-            for node, year in (self._starts.arrays(), self._ends.arrays())
-        )
-        is_statement = about >= 0
-        whole = np.flatnonzero(is_statement & (prop >= 0) & (value >= 0))
-        rejected = np.isin(
-            whole, np.fromiter((rank[node] for node in self._deprecated), dtype=np.int64)
-        )
-        bad, kept = whole[rejected], whole[~rejected]
-        # A head whose body says nothing, such as "no value", leaves its values open.
-        bad = np.concatenate([bad, np.flatnonzero(is_statement & (prop >= 0) & (value < 0))])
-        dated = (
-            about[kept],
-            prop[kept],
-            value[kept],
-            np.maximum(start[kept], NO_YEAR),
-            np.maximum(end[kept], NO_YEAR),
-        )
-        return dated, (prop[bad], about[bad]), is_statement
+    def _chosen_names(
+        self, same: Mapping[str, str]
+    ) -> tuple[dict[str, dict[str, str]], dict[str, tuple[str, ...]]]:
+        """Labels by language, and all names; nodes that are the same share their names."""
+        labels: dict[str, dict[str, str]] = {}
+        for language, found in self._labels.items():
+            best: dict[str, Rank] = {}
+            for node, rank in found.items():
+                stand_in = same.get(node, node)
+                best[stand_in] = min(rank, best.get(stand_in, rank))
+            labels[language] = {node: rank[2] for node, rank in best.items()}
+        names = _renamed(self._names, same)
+        return labels, {node: tuple(sorted(texts)) for node, texts in names.items()}
 
 
-def _single(n: int, nodes: Ids, values: Ids, several: int | None = None) -> Ids:
-    """Every node's value, -1 without one; of different ones the least, or `several`."""
-    order = np.lexsort((values, nodes))
-    nodes, values = nodes[order], values[order]
-    again = nodes[1:] == nodes[:-1]
-    found = np.full(n, -1, dtype=np.int32)
-    first = np.ones(len(nodes), dtype=np.bool_)
-    first[1:] = ~again
-    found[nodes[first]] = values[first]
-    if several is not None:
-        found[nodes[1:][again & (values[1:] != values[:-1])]] = several
+def _facts(
+    pairs: Iterable[tuple[str, str]],
+    spans: Mapping[str, set[Span]],
+    doubtful: set[str],
+    *,
+    complete: bool,
+) -> Facts:
+    ordered = sorted(pairs)
+    counts = Counter(kind_of(value) for _, value in ordered)
+    kind = min(counts, key=lambda one: (-counts[one], one))
+    others = {subject for subject, value in ordered if kind_of(value) is not kind}
+    return Facts(
+        pairs=ordered,
+        dated={
+            subject: tuple(
+                sorted(found, key=lambda span: (span.start or 0, span.end or 0, span.value))
+            )
+            for subject, found in spans.items()
+        },
+        doubtful=frozenset(doubtful | others),
+        kind=kind,
+        complete=complete,
+    )
+
+
+def _stand_ins(same: Mapping[str, set[str]]) -> dict[str, str]:
+    """Every node's stand-in: the first of all that are the same."""
+    found: dict[str, str] = {}
+
+    def first(node: str) -> str:
+        while found.get(node, node) != node:
+            found[node] = found.get(found[node], found[node])
+            node = found[node]
+        return node
+
+    for node, others in same.items():
+        for other in others:
+            one, another = sorted((first(node), first(other)))
+            found[another] = one
+    return {node: first(node) for node in found}
+
+
+def _renamed(table: Mapping[str, set[Any]], same: Mapping[str, str]) -> dict[str, set[Any]]:
+    """A table with stand-ins in place of its keys."""
+    found: dict[str, set[Any]] = {}
+    for node, values in table.items():
+        found.setdefault(same.get(node, node), set()).update(values)
     return found
 
 
-def _skip(_subject: Any, _obj: Any) -> None:
-    """For predicates that say nothing here."""
+def _single(years: Iterable[int | None] | None) -> int | None:
+    """The only year; None for none, and where there are several."""
+    found = list(years or ())
+    return found[0] if len(found) == 1 else None
 
 
 def _value(term: Any) -> str:
@@ -305,81 +334,4 @@ def _value(term: Any) -> str:
 def _property(iri: str) -> str:
     """All forms of a Wikibase property are one: its entity, which has the label."""
     match = WIKIBASE_PROPERTY.fullmatch(iri)
-    return f"{match.group(1)}/entity/{match.group(3)}" if match else iri
-
-
-def _merged(n: int, left: Ids, right: Ids) -> Ids:
-    """Every node's stand-in: the first of all that are the same."""
-    parent = np.arange(n, dtype=np.int32)
-
-    def root(node: int) -> int:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = int(parent[node])
-        return node
-
-    for a, b in zip(left.tolist(), right.tolist(), strict=True):
-        one, other = sorted((root(a), root(b)))
-        parent[other] = one
-    for node in {*left.tolist(), *right.tolist()}:
-        parent[node] = root(node)
-    return parent
-
-
-def _grouped(n: int, keys: Ids, members: Ids) -> tuple[NDArray[np.int64], Ids]:
-    order = np.lexsort((members, keys))
-    starts = np.zeros(n + 1, dtype=np.int64)
-    np.cumsum(np.bincount(keys, minlength=n), out=starts[1:])
-    return starts, members[order]
-
-
-def _by_property(
-    subjects: Ids,
-    props: Ids,
-    objects: Ids,
-    dated: Sequence[Ids],
-    deprecated: Sequence[Ids],
-    kinds: NDArray[np.uint8],
-    partial: set[int],
-) -> dict[int, Facts]:
-    order = np.lexsort((objects, subjects, props))
-    subjects, props, objects = subjects[order], props[order], objects[order]
-    new = np.ones(len(props), dtype=np.bool_)
-    new[1:] = (np.diff(props) != 0) | (np.diff(subjects) != 0) | (np.diff(objects) != 0)
-    subjects, props, objects = subjects[new], props[new], objects[new]
-    span_order = np.lexsort((dated[4], dated[3], dated[2], dated[0], dated[1]))
-    spans = [column[span_order] for column in dated]
-    found = {}
-    for prop in np.unique(props).tolist():
-        low, high = np.searchsorted(props, (prop, prop + 1))
-        first, last = np.searchsorted(spans[1], (prop, prop + 1))
-        own_subjects, own_objects = subjects[low:high], objects[low:high]
-        held = np.lexsort((own_subjects, own_objects))
-        object_kinds = kinds[own_objects]
-        kind = Kind(int(np.bincount(object_kinds).argmax()))
-        doubtful: Iterable[Ids] = (
-            own_subjects[object_kinds != kind],
-            deprecated[1][deprecated[0] == prop],
-        )
-        found[int(prop)] = Facts(
-            subjects=own_subjects,
-            objects=own_objects,
-            held_objects=own_objects[held],
-            held_subjects=own_subjects[held],
-            span_subjects=spans[0][first:last],
-            span_values=spans[2][first:last],
-            span_starts=spans[3][first:last],
-            span_ends=spans[4][first:last],
-            doubtful=np.unique(np.concatenate(list(doubtful))),
-            kind=kind,
-            complete=int(prop) not in partial,
-        )
-    return found
-
-
-def digest_of(lines: Iterable[bytes]) -> str:
-    """sha256 of parts put together."""
-    found = hashlib.sha256()
-    for line in lines:
-        found.update(line)
-    return found.hexdigest()
+    return f"{match[1]}/entity/{match[3]}" if match else iri

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,27 +12,14 @@ from typing import Any
 from ...._version import __version__
 from ....guard.files import new_folder, write_json
 from ...run import OnStep
-from ._answer_sets import MOST_MISSES, Material, seeded
-from ._drafts import Twins
-from ._files import UaqData
-from ._graph import KnowledgeGraph
-from ._inter import inter_groups
+from ._drawing import MOST_MISSES, groups_of
+from ._graph import KnowledgeGraph, Labels
 from ._items import ChoiceItem, QuestionType, UaqItem
-from ._labels import Labels
-from ._properties import PropertyProfile, profile_properties
-from ._question_types import dilemma_groups
-from ._settings import GenerationSettings
+from ._layout import UaqData, write_layout
+from ._material import Material, Twins, seeded
+from ._properties import GenerationSettings, PropertyProfile, profile_properties
 from ._templates import Templates
-from ._time import time_groups
 from ._wording import UnfitTextError, Writer, Written
-from ._writing import write_layout
-
-Group = Callable[[], Iterator[Twins]]
-_GROUPS: dict[QuestionType, Callable[[Material], list[Group]]] = {
-    QuestionType.INTER: inter_groups,
-    QuestionType.TIME: time_groups,
-    QuestionType.DILEMMA: dilemma_groups,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +135,7 @@ class _Generation:
         self._writers = [Writer(material, language) for language in self._settings.languages]
         self._on_progress = on_progress
         self._seen: set[tuple[str, str]] = set()
-        self._reserved: set[tuple[int, int]] = set()
+        self._reserved: set[tuple[str, str]] = set()
         self._left_out: Counter[str] = Counter()
         self._done = 0
         self._kept = False
@@ -184,7 +171,7 @@ class _Generation:
         Whoever takes them sets `_kept` when he keeps some: a group of which too many are
         dropped in a row is given up.
         """
-        groups = _GROUPS[kind](self._material)
+        groups = groups_of(kind, self._material)
         seeded(self._settings.seed, "groups", kind.value).shuffle(groups)
         active = [(group(), 0) for group in groups]
         while active:

@@ -1,51 +1,21 @@
-"""A knowledge graph in memory: whole numbers in sorted arrays, texts only for names.
+"""A knowledge graph in memory: its terms, its facts, and names that are fit for questions.
 
-Built once, by `GraphBuilder`; every look-up is a binary search.
+A node is an IRI, or the kind of a value with its written form; see `kind_of`.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from itertools import groupby
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ....guard.errors import KnowgateError
 from ....guard.text import clean_text
-
-if TYPE_CHECKING:
-    pass
-
-
-class SparqlError(KnowgateError):
-    """The endpoint did not answer as it should."""
-
-
-class SparqlTimeoutError(SparqlError):
-    """No answer before the deadline."""
-
-
-class SparqlStatusError(SparqlError):
-    """An HTTP status that says no.
-
-    Attributes:
-        status_code: as answered.
-    """
-
-    def __init__(self, message: str, status_code: int) -> None:
-        self.status_code = status_code
-        super().__init__(message)
-
-
-class SparqlTooLargeError(SparqlError):
-    """An answer larger than allowed."""
-
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 RDFS = "http://www.w3.org/2000/01/rdf-schema#"
@@ -82,27 +52,11 @@ ALIASES = (
 VOCABULARIES = (RDF, RDFS, OWL, SKOS, WIKIBASE, "http://www.w3.org/ns/shacl#")
 
 _YEARS = frozenset({XSD + "gYear", XSD + "gYearMonth", XSD + "date", XSD + "dateTime"})
-_NUMBERS = frozenset(
-    XSD + name
-    for name in [
-        "integer",
-        "decimal",
-        "double",
-        "float",
-        "int",
-        "long",
-        "short",
-        "byte",
-        "nonNegativeInteger",
-        "positiveInteger",
-        "unsignedInt",
-        "unsignedLong",
-        "unsignedShort",
-        "unsignedByte",
-        "nonPositiveInteger",
-        "negativeInteger",
-    ]
-)
+_NUMBER_TYPES = """
+    integer decimal double float int long short byte nonNegativeInteger positiveInteger unsignedInt
+    unsignedLong unsignedShort unsignedByte nonPositiveInteger negativeInteger
+"""
+_NUMBERS = frozenset(XSD + name for name in _NUMBER_TYPES.split())
 _YEAR = re.compile(r"\+?(\d{4,6})(?:-\d\d(?:-\d\d(?:T.*)?)?)?(?:Z|[+-]\d\d:\d\d)?$")
 _MOST_DIGITS = 30
 # Zero-width joiners are part of words in Persian and in Indic scripts.
@@ -131,22 +85,22 @@ def year_of(text: str) -> int | None:
     return (int(match.group(1)) or None) if match else None
 
 
-def literal_node(text: str, datatype: str) -> tuple[Kind, str]:
-    """A literal's kind and how it is written in questions; texts are all one node.
+def literal_node(text: str, datatype: str) -> str:
+    """Return the node of a literal: a year, a number, or one node for all texts.
 
     Dates count by their year.
 
     Example:
-        >>> literal_node("1951-08-14", XSD + "date"), literal_node("+08.50", XSD + "decimal")
-        ((<Kind.YEAR: 2>, '1951'), (<Kind.NUMBER: 3>, '8.5'))
+        >>> written(literal_node("1951-08-14", XSD + "date"))
+        '1951'
+        >>> written(literal_node("+08.50", XSD + "decimal"))
+        '8.5'
     """
-    if datatype in _YEARS:
-        year = year_of(text)
-        return (Kind.TEXT, "") if year is None else (Kind.YEAR, str(year))
-    if datatype in _NUMBERS:
-        number = _number(text)
-        return (Kind.TEXT, "") if number is None else (Kind.NUMBER, number)
-    return Kind.TEXT, ""
+    if datatype in _YEARS and (year := year_of(text)) is not None:
+        return value_node(Kind.YEAR, str(year))
+    if datatype in _NUMBERS and (number := _number(text)) is not None:
+        return value_node(Kind.NUMBER, number)
+    return value_node(Kind.TEXT)
 
 
 def _number(text: str) -> str | None:
@@ -202,77 +156,67 @@ def words_of(name: str) -> str:
     return " ".join(part.lower() for part in parts) if "".join(parts) == joined else ""
 
 
-Ids = NDArray[np.int32]
-NO_YEAR = 0
-"""A bound that is not stated, in arrays of years."""
+_KINDS = {"_:": Kind.BLANK, '"y': Kind.YEAR, '"n': Kind.NUMBER, '""': Kind.TEXT}
+_PREFIXES = {kind: prefix for prefix, kind in _KINDS.items()}
+
+
+def value_node(kind: Kind, written: str = "") -> str:
+    """Return the node of a value or of a blank node; its beginning tells it from an IRI."""
+    return _PREFIXES[kind] + written
+
+
+def kind_of(node: str) -> Kind:
+    """Return what a node is.
+
+    Example:
+        >>> kind_of(value_node(Kind.YEAR, "1951")), kind_of("http://example.org/Rill")
+        (<Kind.YEAR: 2>, <Kind.ENTITY: 0>)
+    """
+    return _KINDS.get(node[:2], Kind.ENTITY)
+
+
+def written(node: str) -> str:
+    """Return the IRI of an entity, or the written form of a value."""
+    return node[2:] if node.startswith(('"y', '"n')) else node
 
 
 class Span(NamedTuple):
     """A fact's value and the years in which it holds; None where the graph has no bound."""
 
-    value: int
+    value: str
     start: int | None
     end: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Facts:
     """All facts of one property.
 
     Attributes:
-        subjects, objects: sorted by subject, then object; no pair twice.
-        held_objects, held_subjects: the same facts, sorted by object, then subject.
-        span_subjects, span_values, span_starts, span_ends: dated facts, sorted alike;
-            `NO_YEAR` where a bound is missing.
-        doubtful: subjects, sorted, of which not every value is known: one is a blank node,
-            a deprecated statement or of another kind than the property's other values.
+        pairs: subject and object of each, sorted; none twice.
+        dated: subject → its dated facts, by start.
+        doubtful: subjects of which not every value is known: one is a blank node, a deprecated
+            statement or of another kind than the property's other values.
         kind: of most objects.
         complete: whether the graph has all of the property's facts about its subjects'
             objects, too; False where only a part was fetched.
     """
 
-    subjects: Ids
-    objects: Ids
-    held_objects: Ids
-    held_subjects: Ids
-    span_subjects: Ids
-    span_values: Ids
-    span_starts: Ids
-    span_ends: Ids
-    doubtful: Ids
+    pairs: Sequence[tuple[str, str]]
+    dated: Mapping[str, tuple[Span, ...]]
+    doubtful: frozenset[str]
     kind: Kind
     complete: bool = True
 
-    def values(self, subject: int) -> Ids:
-        """The objects of a subject, ascending."""
-        low, high = self.subjects.searchsorted(_between(subject))
-        return self.objects[low:high]
+    @cached_property
+    def by_subject(self) -> Mapping[str, tuple[str, ...]]:
+        """Subject → its objects, both ascending."""
+        return _grouped(self.pairs)
 
-    def holders(self, value: int) -> Ids:
-        """The subjects with an object, ascending."""
-        low, high = self.held_objects.searchsorted(_between(value))
-        return self.held_subjects[low:high]
-
-    def spans(self, subject: int) -> tuple[Span, ...]:
-        """The dated facts of a subject, by start."""
-        low, high = self.span_subjects.searchsorted(_between(subject))
-        found = [
-            Span(int(value), int(start) or None, int(end) or None)
-            for value, start, end in zip(
-                self.span_values[low:high],
-                self.span_starts[low:high],
-                self.span_ends[low:high],
-                strict=True,
-            )
-        ]
-        return tuple(
-            sorted(set(found), key=lambda span: (span.start or 0, span.end or 0, span.value))
-        )
-
-    def is_doubtful(self, subject: int) -> bool:
-        """Whether a value of this subject is unknown or disputed."""
-        at = int(np.searchsorted(self.doubtful, subject))
-        return at < len(self.doubtful) and int(self.doubtful[at]) == subject
+    @cached_property
+    def by_value(self) -> Mapping[str, tuple[str, ...]]:
+        """Object → the subjects with it, both ascending."""
+        return _grouped(sorted((value, subject) for subject, value in self.pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,55 +224,167 @@ class KnowledgeGraph:
     """Entities, values, their names and all facts, by property.
 
     Attributes:
-        nodes: IRI of every entity, written form of every value; sorted.
-        kinds: of every node, by `Kind`.
-        facts: property (a node) → its facts.
+        facts: property → its facts.
         labels: language → node → name.
         aliases: node → further names, sorted.
         identifiers: properties that the graph itself declares as identifiers, addresses or
             media.
+        classes: node → the classes that the graph says it is of.
+        links: node → every node that stands in a fact with it, by any property, either way round.
         triples: how many were read.
         source: name of the file or address.
         digest: sha256 of the file; of what was fetched, for an endpoint.
     """
 
-    nodes: Sequence[str]
-    kinds: NDArray[np.uint8]
-    facts: Mapping[int, Facts]
-    labels: Mapping[str, Mapping[int, str]]
-    aliases: Mapping[int, tuple[str, ...]]
-    identifiers: frozenset[int]
+    facts: Mapping[str, Facts]
+    labels: Mapping[str, Mapping[str, str]]
+    aliases: Mapping[str, tuple[str, ...]]
+    identifiers: frozenset[str]
+    classes: Mapping[str, frozenset[str]]
+    links: Mapping[str, frozenset[str]]
     triples: int
     source: str
     digest: str
-    class_starts: NDArray[np.int64]
-    class_members: Ids
-    link_starts: NDArray[np.int64]
-    link_members: Ids
 
-    def kind(self, node: int) -> Kind:
-        """What a node is."""
-        return Kind(int(self.kinds[node]))
+    def are_linked(self, one: str, other: str) -> bool:
+        """Return whether two nodes stand in a fact together."""
+        return other in self.links.get(one, ())
 
-    def classes(self, node: int) -> frozenset[int]:
-        """The classes that the graph says a node is of; often one, or none."""
-        return frozenset(
-            self.class_members[self.class_starts[node] : self.class_starts[node + 1]].tolist()
+
+def _grouped(pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    return {
+        key: tuple(value for _, value in found)
+        for key, found in groupby(pairs, key=lambda pair: pair[0])
+    }
+
+
+_LONGEST_LABELS = 100
+# Below this many letters, an alias is found within almost every name. Chinese says more in two.
+_LEAST_LETTERS, _LEAST_SIGNS = 3, 2
+_IDENTIFIER = re.compile(r"[QPLqpl]\d+")
+# What makes a name that only repeats the IRI's last part, such as "item_7", no name.
+_CODE = re.compile(r"[\d_]")
+_SLOT = re.compile(r"\{\w+\}")
+# Words that the layout or the suite's prompts use for "no answer".
+_RESERVED = frozenset({"none", "-1", "##none##"})
+
+
+class Labels:
+    """Names for questions in all languages at once.
+
+    Args:
+        graph: with the names.
+        languages: a node is fit for a question only when it has a name in each.
+    """
+
+    def __init__(self, graph: KnowledgeGraph, languages: Sequence[str]) -> None:
+        self._graph, self._languages = graph, tuple(languages)
+        self._labels: dict[str, dict[str, str]] = {language: {} for language in languages}
+        self._fit: dict[str, bool] = {}
+        self._folded: dict[str, frozenset[str]] = {}
+        self._owners = _owners(graph)
+
+    def label(self, node: str, language: str) -> str:
+        """The name in a language; empty when there is none that is fit."""
+        known = self._labels[language].get(node)
+        if known is None:
+            known = self._labels[language][node] = self._label(node, language)
+        return known
+
+    def _label(self, node: str, language: str) -> str:
+        if kind_of(node) in (Kind.YEAR, Kind.NUMBER):
+            return written(node)
+        if kind_of(node) is not Kind.ENTITY:
+            return ""
+        name = self._graph.labels[language].get(node, "")
+        return name if self._is_name(node, name) else ""
+
+    def fit(self, node: str) -> bool:
+        """Whether the node has a name in every language."""
+        if node not in self._fit:
+            self._fit[node] = all(self.label(node, language) for language in self._languages)
+        return self._fit[node]
+
+    def unique(self, node: str) -> bool:
+        """Whether none of its labels is also a name of another node.
+
+        A question about one of two namesakes may be meant about the other.
+        """
+        return all(
+            self._owners.get(folded(self.label(node, language)), node) == node
+            for language in self._languages
         )
 
-    def linked(self, node: int) -> frozenset[int]:
-        """Every node that stands in a fact with this one, by any property, either way round."""
-        return frozenset(
-            self.link_members[self.link_starts[node] : self.link_starts[node + 1]].tolist()
+    def names(self, node: str) -> tuple[str, ...]:
+        """Labels and aliases."""
+        value = written(node)
+        if kind_of(node) is Kind.NUMBER:
+            return (value, f"{int(value):,}") if value.isdecimal() else (value,)
+        if kind_of(node) is Kind.YEAR:
+            return (value,)
+        labels = [self.label(node, language) for language in self._languages]
+        found = dict.fromkeys(label for label in labels if label)
+        return tuple(dict.fromkeys((*found, *self._graph.aliases.get(node, ()))))
+
+    def aliases(self, node: str, language: str) -> tuple[str, ...]:
+        """Names beside the label in a language."""
+        label = self.label(node, language)
+        return tuple(name for name in self.names(node) if name != label)
+
+    def same_name(self, left: Iterable[str], right: Iterable[str]) -> bool:
+        """Whether a node of one side and one of the other share a name."""
+        names: set[str] = set()
+        for node in left:
+            names |= self._all_folded(node)
+        return any(names & self._all_folded(node) for node in right)
+
+    def overlap(self, one: str, other: str) -> bool:
+        """Whether the two share a name, or one of their names is part of one of the other's."""
+        left, right = self._all_folded(one), self._all_folded(other)
+        if left & right:
+            return True
+        labels = {
+            (folded(self.label(one, language)), folded(self.label(other, language)))
+            for language in self._languages
+        }
+        if any(a in b or b in a for a, b in labels if a and b):
+            return True
+        return any((_long(a) and a in b) or (_long(b) and b in a) for a in left for b in right)
+
+    def within(self, node: str, text: str, language: str) -> bool:
+        """Whether a text names the node."""
+        searched = folded(text)
+        label = folded(self.label(node, language))
+        return (bool(label) and label in searched) or any(
+            _long(name) and name in searched for name in self._all_folded(node)
         )
 
-    def are_linked(self, one: int, other: int) -> bool:
-        """Whether two nodes stand in a fact together."""
-        low, high = self.link_starts[one], self.link_starts[one + 1]
-        at = low + self.link_members[low:high].searchsorted(np.int32(other))
-        return bool(at < high and self.link_members[at] == other)
+    def _all_folded(self, node: str) -> frozenset[str]:
+        if node not in self._folded:
+            self._folded[node] = frozenset(folded(name) for name in self.names(node))
+        return self._folded[node]
+
+    def _is_name(self, node: str, name: str) -> bool:
+        return (
+            0 < len(name) <= _LONGEST_LABELS
+            and any(letter.isalnum() for letter in name)
+            and name != node
+            and not (name == local_name(node) and _CODE.search(name))
+            and folded(name) not in _RESERVED
+            and not _IDENTIFIER.fullmatch(name)
+            and not _SLOT.search(name)
+            and "://" not in name
+        )
 
 
-def _between(node: int) -> Ids:
-    # Of the arrays' own type, or all of the array searched would be converted.
-    return np.array((node, node + 1), dtype=np.int32)
+def _owners(graph: KnowledgeGraph) -> dict[str, str]:
+    """Folded name → the node that has it; empty where several do."""
+    found: dict[str, str] = {}
+    for node, names in graph.aliases.items():
+        for name in {folded(name) for name in names}:
+            found[name] = node if found.get(name, node) == node else ""
+    return found
+
+
+def _long(name: str) -> bool:
+    return len(name) >= (_LEAST_LETTERS if name.isascii() else _LEAST_SIGNS)

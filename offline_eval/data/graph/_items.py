@@ -8,8 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+from .._fields import Filled, NamedText
 
 LANGUAGES = ("en", "zh")
+
+
+def _or_empty(value: object) -> object:
+    return value or ()
+
+
+def _or_blank(value: object) -> object:
+    return value or ""
 
 
 class QuestionType(StrEnum):
@@ -41,9 +54,9 @@ class Answer:
         aliases: further names; published sets have none.
     """
 
-    id: str
-    label: str
-    aliases: tuple[str, ...] = ()
+    id: Annotated[str, BeforeValidator(str)]
+    label: Filled
+    aliases: Annotated[tuple[NamedText, ...], BeforeValidator(_or_empty)] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +68,11 @@ class Triple:
         end: until when.
     """
 
-    subject: str
-    relation: str
-    object: str
-    start: str = ""
-    end: str = ""
+    subject: Filled
+    relation: Filled
+    object: Filled
+    start: Annotated[NamedText, BeforeValidator(_or_blank)] = ""
+    end: Annotated[NamedText, BeforeValidator(_or_blank)] = ""
 
     def __str__(self) -> str:
         """Write the fact as one line.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import re
 import zlib
@@ -14,10 +15,9 @@ from typing import Any
 from ....guard.errors import InputError, optional_import
 from ....guard.files import file_sha256
 from ...testbed import default_world
-from ._building import GraphBuilder, digest_of
-from ._endpoint import load_endpoint
+from ._building import GraphBuilder
+from ._endpoint import EndpointSettings, load_endpoint
 from ._graph import KnowledgeGraph
-from ._sparql import EndpointSettings
 
 MICROWORLD = "microworld"
 _EXTENSIONS = ("nt", "nq", "ttl", "trig", "n3", "rdf", "xml", "jsonld", "owl")
@@ -63,28 +63,27 @@ def load_graph(
         SparqlError: the endpoint does not answer as it should.
         MissingDependencyError: pyoxigraph is not installed; for endpoints, httpx.
     """
+    builder = GraphBuilder(languages, fallback)
     if _ADDRESS.match(os.fspath(path)):
         return load_endpoint(
             os.fspath(path),
-            languages=languages,
-            fallback=fallback,
+            builder,
+            languages=(*languages, *fallback),
             properties=properties,
             settings=endpoint,
             on_progress=on_progress,
         )
-    builder = GraphBuilder(languages, fallback)
+    oxigraph = optional_import("pyoxigraph")
     if os.fspath(path) == MICROWORLD:
         text = default_world().to_ntriples()
-        parse = optional_import("pyoxigraph")
-        quads = parse.parse(text, parse.RdfFormat.N_TRIPLES)
+        quads = oxigraph.parse(text, oxigraph.RdfFormat.N_TRIPLES)
         _feed(builder, quads, MICROWORLD, on_progress)
-        return builder.build(MICROWORLD, digest_of([text.encode("utf-8")]))
+        return builder.build(MICROWORLD, hashlib.sha256(text.encode("utf-8")).hexdigest())
     where = Path(path)
     if where.is_dir():
         return _store(builder, where, on_progress)
     if not where.is_file():
         raise InputError("no such file", where=str(where), hint="check the path")
-    oxigraph = optional_import("pyoxigraph")
     with _parsed(oxigraph, where) as quads:
         _feed(builder, quads, str(where), on_progress)
     return builder.build(where.name, file_sha256(where))
@@ -186,8 +185,8 @@ def _store(builder: GraphBuilder, path: Path, on_progress: Progress | None) -> K
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None
     _feed(builder, store, str(path), on_progress)
-    lines = sorted(str(quad).encode("utf-8") for quad in store)
-    return builder.build(path.name, digest_of(lines))
+    lines = "".join(sorted(str(quad) for quad in store))
+    return builder.build(path.name, hashlib.sha256(lines.encode("utf-8")).hexdigest())
 
 
 def _unreadable(path: Path, error: BaseException) -> InputError:

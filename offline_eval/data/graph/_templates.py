@@ -13,39 +13,111 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from random import Random
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+)
 
 from ....guard.errors import InputError
 from ....guard.files import file_sha256, read_text
 from ....guard.prompts import Prompt
+from ....guard.read_models import check_model
 from ._graph import Kind
 
-TimeChoice = Literal["begin", "value"]
-
-_SLOTS: Mapping[str, frozenset[str]] = {
-    name: frozenset(slots.split())
-    for name, slots in {
-        "question": "subject",
-        "question_year": "subject",
-        "question_number": "subject",
-        "question_inverse": "value",
-        "role": "subject",
-        "role_inverse": "value",
-        "inter": "role_1 role_2",
-        "inter_inverse": "role_1 role_2",
-        "time_between": "subject start end",
-        "time_year": "subject year",
-        "begin": "subject",
-        "finish": "subject",
-        "dilemma": "question option_1 option_2",
-    }.items()
+_SLOTS = {
+    "question": "subject",
+    "question_year": "subject",
+    "question_number": "subject",
+    "question_inverse": "value",
+    "role": "subject",
+    "role_inverse": "value",
+    "inter": "role_1 role_2",
+    "inter_inverse": "role_1 role_2",
+    "time_between": "subject start end",
+    "time_year": "subject year",
+    "begin": "subject",
+    "finish": "subject",
+    "dilemma": "question option_1 option_2",
 }
 _ALWAYS = frozenset({"property", "asks"})
-_FRAMES = frozenset({"inter", "inter_inverse", "dilemma"})
-_OWN = frozenset({"label", "asks"})
+_SPECIAL = {Kind.YEAR: "question_year", Kind.NUMBER: "question_number"}
 _SLOT, _BRACE = re.compile(r"\{\w+\}"), re.compile(r"[{}]")
 _ANY = ""
 """Stands for all properties."""
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Word = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+Texts = Annotated[tuple[Word, ...], BeforeValidator(_listed), Field(min_length=1)]
+
+
+class _Words(BaseModel):
+    """Wordings in one language, of one property or of all; what is not given is empty."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    asks: Texts = ()
+    question: Texts = ()
+    question_year: Texts = ()
+    question_number: Texts = ()
+    question_inverse: Texts = ()
+    role: Texts = ()
+    role_inverse: Texts = ()
+    time_between: Texts = ()
+    time_year: Texts = ()
+    begin: Texts = ()
+    finish: Texts = ()
+
+    @field_validator("*")
+    @classmethod
+    def _slots(cls, texts: Any, info: ValidationInfo) -> Any:
+        for text in texts if info.field_name in _SLOTS else ():
+            needed = set(_SLOTS[info.field_name or ""].split())
+            slots = Prompt("template", text).slots
+            for stranger in sorted(slots - needed - _ALWAYS):
+                known = ", ".join(sorted(needed | _ALWAYS))
+                raise ValueError(f"there is no slot {{{stranger}}} here, but: {known}")
+            for missing in sorted(needed - slots):
+                raise ValueError(f"lacks the slot {{{missing}}}")
+            if _BRACE.search(_SLOT.sub("", text)) or not text.isprintable():
+                raise ValueError("has a brace that is part of no slot, or more than one line")
+        return texts
+
+
+class _AnyWords(_Words):
+    """Wordings for any property."""
+
+    inter: Texts = ()
+    inter_inverse: Texts = ()
+    dilemma: Texts = ()
+    asks_by_class: dict[str, Texts] = {}
+
+
+class _OwnWords(_Words):
+    """Wordings for one property, and what it is called."""
+
+    label: Texts = ()
+
+
+class _Property(BaseModel):
+    """An entry `[[property]]`; further fields are tables of wordings by language."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    iri: str
+    inverse: StrictBool = True
+    time_choice: Literal["begin", "value"] = "begin"
 
 
 class Templates:
@@ -73,8 +145,7 @@ class Templates:
     def __init__(self, files: Iterable[str | os.PathLike[str]] = ()) -> None:
         self._texts: dict[tuple[str, str, str], tuple[str, ...]] = {}
         self._asks_by_class: dict[tuple[str, str], str] = {}
-        self._time_choice: dict[str, TimeChoice] = {}
-        self._one_way: set[str] = set()
+        self._properties: dict[str, _Property] = {}
         self.sha256: dict[str, str] = {}
         folder = resources.files(f"{__package__}.templates")
         for name in ("generic.toml", "wikidata.toml", "microworld.toml"):
@@ -86,6 +157,33 @@ class Templates:
             except tomllib.TOMLDecodeError as error:
                 raise InputError(f"not valid TOML ({error})", where=where) from None
             self.sha256[Path(where).name] = file_sha256(file)
+
+    def _add(self, value: Mapping[str, Any], where: str) -> None:
+        entries = value.get("property", [])
+        if not isinstance(entries, list):
+            raise InputError("must be entries [[property]]", where=f"{where}: property")
+        for number, entry in enumerate(entries, start=1):
+            place = f"{where}: property {number}"
+            found = check_model(_Property, entry, where=place, hint='iri = "http://…"')
+            known = self._properties.get(found.iri, found)
+            changed = {name: getattr(found, name) for name in found.model_fields_set}
+            self._properties[found.iri] = known.model_copy(update=changed)
+            for language, table in (found.model_extra or {}).items():
+                words = check_model(_OwnWords, table, where=f"{place}: {language}")
+                self._keep(words, language, found.iri)
+        for language, table in value.items():
+            if language != "property":
+                shared = check_model(_AnyWords, table, where=f"{where}: {language}")
+                self._keep(shared, language, _ANY)
+                for iri, asks in shared.asks_by_class.items():
+                    self._asks_by_class[language, iri] = asks[0]
+
+    def _keep(self, words: _Words, language: str, prop: str) -> None:
+        if prop != _ANY and words.question:
+            for special in _SPECIAL.values():
+                self._texts.pop((language, prop, special), None)
+        for name in words.model_fields_set - {"asks_by_class"}:
+            self._texts[language, prop, name] = getattr(words, name)
 
     def require(self, language: str) -> None:
         """Reject a language in which not every kind of question can be worded.
@@ -125,111 +223,26 @@ class Templates:
                 return self._asks_by_class[language, name]
         return self._texts[language, _ANY, "asks"][0]
 
-    def time_choice(self, prop: str) -> TimeChoice:
-        """What four-option questions on dated facts ask for."""
-        return self._time_choice.get(prop, "begin")
+    def time_choice(self, prop: str) -> Literal["begin", "value"]:
+        """Return what four-option questions on dated facts ask for."""
+        found = self._properties.get(prop)
+        return found.time_choice if found else "begin"
 
     def asks_inversely(self, prop: str) -> bool:
-        """Whether the subjects of a value may be asked for, as well as the values of a subject."""
-        return prop not in self._one_way
+        """Return whether the subjects of a value may be asked for, and not only the values."""
+        found = self._properties.get(prop)
+        return found is None or found.inverse
 
     def pick(self, name: str, language: str, prop: str, rng: Random) -> Prompt:
-        """One of the wordings of a template."""
-        texts = self._texts.get((language, prop, name)) or self._texts[language, _ANY, name]
+        """Draw one of the wordings of a template."""
+        owner = prop if (language, prop, name) in self._texts else _ANY
+        texts = self._texts[language, owner, name]
         return Prompt(name, texts[0] if len(texts) == 1 else rng.choice(texts))
 
     def pick_question(self, language: str, prop: str, kind: Kind, rng: Random) -> Prompt:
-        """One of the wordings of the plain question for a property's values."""
-        special = {Kind.YEAR: "question_year", Kind.NUMBER: "question_number"}.get(kind)
+        """Draw one of the wordings of the plain question for a property's values."""
         for owner in (prop, _ANY):
-            for name in (special, "question"):
-                if name is not None and (language, owner, name) in self._texts:
-                    return Prompt(name, self._one(language, owner, name, rng))
+            for name in (_SPECIAL.get(kind, "question"), "question"):
+                if (language, owner, name) in self._texts:
+                    return self.pick(name, language, owner, rng)
         raise KeyError(language)  # `require` was not called
-
-    def _one(self, language: str, prop: str, name: str, rng: Random) -> str:
-        texts = self._texts[language, prop, name]
-        return texts[0] if len(texts) == 1 else rng.choice(texts)
-
-    # --- reading ------------------------------------------------------------------------------
-
-    def _add(self, value: Mapping[str, Any], where: str) -> None:
-        properties = value.get("property", [])
-        if not isinstance(properties, list):
-            raise InputError("must be entries [[property]]", where=f"{where}: property")
-        for number, entry in enumerate(properties, start=1):
-            place = f"{where}: property {number}"
-            if not isinstance(entry, dict) or not isinstance(entry.get("iri"), str):
-                raise InputError("lacks its iri", where=place, hint='iri = "http://…"')
-            iri = entry["iri"]
-            for key, table in entry.items():
-                if key == "iri":
-                    continue
-                if key == "inverse":
-                    if not isinstance(table, bool):
-                        raise InputError("must be true or false", where=f"{place}: inverse")
-                    (self._one_way.discard if table else self._one_way.add)(iri)
-                    continue
-                if key == "time_choice":
-                    if table not in ("begin", "value"):
-                        raise InputError("must be begin or value", where=f"{place}: time_choice")
-                    self._time_choice[iri] = table
-                    continue
-                self._add_table(table, key, iri, f"{place}: {key}")
-        for language, table in value.items():
-            if language != "property":
-                self._add_table(table, language, _ANY, f"{where}: {language}")
-
-    def _add_table(self, table: Any, language: str, prop: str, where: str) -> None:
-        if not isinstance(table, dict):
-            raise InputError("must be a table of templates", where=where, hint=f"[{language}]")
-        for name, value in table.items():
-            place = f"{where}: {name}"
-            if name == "asks_by_class" and prop == _ANY and isinstance(value, dict):
-                for iri, word in value.items():
-                    self._asks_by_class[language, iri] = _texts(word, place)[0]
-                continue
-            known = (_SLOTS.keys() | _OWN) - (_FRAMES if prop != _ANY else {"label"})
-            if name not in known:
-                raise InputError(
-                    "there is no such template", where=place, hint=f"one of: {sorted(known)}"
-                )
-            texts = _texts(value, place)
-            if name in _SLOTS:
-                for text in texts:
-                    _check(text, name, place)
-            self._texts[language, prop, name] = texts
-            if prop != _ANY and name == "question":
-                for special in ("question_year", "question_number"):
-                    self._texts.pop((language, prop, special), None)
-
-
-def _texts(value: Any, where: str) -> tuple[str, ...]:
-    texts = (value,) if isinstance(value, str) else value
-    if (
-        not isinstance(texts, list | tuple)
-        or not texts
-        or not all(isinstance(text, str) and text.strip() for text in texts)
-    ):
-        raise InputError("must be a text, or a list of texts", where=where)
-    return tuple(text.strip() for text in texts)
-
-
-def _check(text: str, name: str, where: str) -> None:
-    slots = Prompt(name, text).slots
-    strangers = sorted(slots - _SLOTS[name] - _ALWAYS)
-    if strangers:
-        raise InputError(
-            f"there is no slot {{{strangers[0]}}} here",
-            where=where,
-            hint=f"slots: {', '.join(sorted(_SLOTS[name] | _ALWAYS))}",
-        )
-    missing = sorted(_SLOTS[name] - slots)
-    if missing:
-        raise InputError(f"lacks the slot {{{missing[0]}}}", where=where)
-    if _BRACE.search(_SLOT.sub("", text)) or not text.isprintable():
-        raise InputError(
-            "has a brace that is part of no slot, or more than one line",
-            where=where,
-            hint="slots are written {subject}",
-        )

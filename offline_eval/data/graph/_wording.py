@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from random import Random
 
 from ....guard.prompts import Prompt
-from ._answer_sets import AnswerSet, Material, View, seeded
-from ._drafts import Draft, FactDraft, Twins
-from ._graph import Span
+from ._drawing import bounds
+from ._graph import Span, written
 from ._items import Answer, Answerability, ChoiceItem, Clue, QuestionType, Triple, UaqItem
-from ._time import bounds
+from ._material import AnswerSet, Draft, FactDraft, Material, Twins, View, seeded
 
 _SLOT = re.compile(r"\{\w+\}")
 _ENDS = " ?？.。!！"
@@ -85,7 +84,7 @@ class Writer:
 
     def _plain(self, asked: AnswerSet, rng: Random) -> str:
         """The question that the answer set answers."""
-        prop = self._iri(asked.view)
+        prop = asked.view.prop
         key = self._name(asked.key)
         if asked.view.inverse:
             prompt = self._templates.pick("question_inverse", self._language, prop, rng)
@@ -100,7 +99,7 @@ class Writer:
         asked = draft.parts[0]
         if draft.window is not None:
             return self._dated(asked, draft.window, rng)
-        prompt = self._templates.pick("dilemma", self._language, self._iri(asked.view), rng)
+        prompt = self._templates.pick("dilemma", self._language, asked.view.prop, rng)
         one, two = (self._name(option) for option in draft.options)
         return self._filled(
             prompt, asked.view, question=plain[0].rstrip(_ENDS), option_1=one, option_2=two
@@ -110,7 +109,7 @@ class Writer:
         roles = []
         for part in draft.parts:
             name, slot = ("role_inverse", "value") if part.view.inverse else ("role", "subject")
-            prompt = self._templates.pick(name, self._language, self._iri(part.view), rng)
+            prompt = self._templates.pick(name, self._language, part.view.prop, rng)
             roles.append(self._filled(prompt, part.view, **{slot: self._name(part.key)}))
         frame = "inter_inverse" if draft.parts[0].view.inverse else "inter"
         prompt = self._templates.pick(frame, self._language, "", rng)
@@ -120,7 +119,7 @@ class Writer:
         return _whole(prompt.fill(role_1=roles[0], role_2=roles[1], asks=asks, property=""))
 
     def _dated(self, asked: AnswerSet, window: tuple[int, int], rng: Random) -> str:
-        prop, subject = self._iri(asked.view), self._name(asked.key)
+        prop, subject = asked.view.prop, self._name(asked.key)
         start, end = window
         if start == end:
             prompt = self._templates.pick("time_year", self._language, prop, rng)
@@ -130,7 +129,7 @@ class Writer:
 
     def _step(self, asked: AnswerSet, name: str) -> str:
         # Always the same of several wordings: one fact, one question.
-        prop = self._iri(asked.view)
+        prop = asked.view.prop
         prompt = self._templates.pick(name, self._language, prop, seeded(0))
         return self._filled(prompt, asked.view, subject=self._name(asked.key))
 
@@ -142,16 +141,13 @@ class Writer:
 
     def _asks(self, view: View) -> str:
         classes = () if view.inverse else self._material.profiles[view.prop].classes
-        return self._templates.asks(self._iri(view), classes, self._language)
+        return self._templates.asks(view.prop, classes, self._language)
 
-    def _name(self, node: int) -> str:
+    def _name(self, node: str) -> str:
         label = self._labels.label(node, self._language)
         if not label:
             raise UnfitTextError("a node without a name")
         return label
-
-    def _iri(self, view: View) -> str:
-        return self._material.graph.nodes[view.prop]
 
     # --- questions ----------------------------------------------------------------------------
 
@@ -175,8 +171,8 @@ class Writer:
             triples=tuple(triple for part in draft.parts for triple in self._triples(part)),
         )
 
-    def _answer(self, node: int) -> Answer:
-        name = self._material.graph.nodes[node]
+    def _answer(self, node: str) -> Answer:
+        name = written(node)
         match = _WIKIBASE_ENTITY.fullmatch(name)
         return Answer(
             id=match.group(1) if match else name,
@@ -216,15 +212,12 @@ class Writer:
         self, question_type: QuestionType, fact: FactDraft, qid: str, linked: Sequence[str]
     ) -> ChoiceItem:
         asked = fact.asked
-        nodes = self._material.graph.nodes
-        target_name = nodes[fact.target] if fact.step == "value" else str(fact.target)
-        # By names, not numbers: these depend on what else the graph holds.
         rng = seeded(
             self._material.settings.seed,
             "choice",
-            self._iri(asked.view),
-            nodes[asked.key],
-            target_name,
+            asked.view.prop,
+            written(asked.key),
+            written(fact.target),
         )
         drawn = [fact.target, *fact.wrong]
         rng.shuffle(drawn)
@@ -238,7 +231,7 @@ class Writer:
                 else self._dated(asked, (span.start, span.end), rng)
             )
         else:
-            names, target = [str(year) for year in drawn], str(fact.target)
+            names, target = drawn, fact.target
             question = self._step(asked, fact.step)
         if len(set(names)) < len(names):
             raise UnfitTextError("two options are written alike")

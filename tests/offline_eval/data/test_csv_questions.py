@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.data import QuestionRecord
-from knowgate.offline_eval.data._csv_file import CsvFile
+from knowgate.offline_eval.data._question_file import CsvFile
 from knowgate.offline_eval.data.diversity import (
     DiversitySettings,
     KeywordMethod,

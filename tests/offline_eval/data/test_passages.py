@@ -39,13 +39,6 @@ def test_questions_share_a_passage_that_says_the_same_word_for_word(
     assert found.passage_of == passage_of
 
 
-def test_a_knowledge_base_of_one_passage_is_refused() -> None:
-    records = [QuestionRecord("a", "Who?", "Ann."), QuestionRecord("b", "Whose?", "Ann. ")]
-
-    with pytest.raises(InputError, match=r"kb\.json: all questions share one passage — "):
-        KnowledgeBase.of(records, PassageKind.ANSWER, where="kb.json")
-
-
 def test_a_record_without_its_passage_is_named() -> None:
     records = [*_RECORDS, QuestionRecord("d", "Why?", "So.")]
 

@@ -19,12 +19,7 @@ from knowgate.offline_eval.data.diversity import (
     SemanticMethod,
     filter_questions_file,
 )
-from knowgate.offline_eval.data.diversity._farthest_first import farthest_first
-from knowgate.offline_eval.data.diversity._filter import Dropped, DropReason, diverse_questions
-from knowgate.offline_eval.data.diversity._uniqueness import (
-    original_keyword_scores,
-    original_keyword_selection,
-)
+from knowgate.offline_eval.data.diversity._filter import DropReason, diverse_questions
 from tests.offline_eval.suites.ookb.toy import ToyEncoder
 
 _ANGLES = {"red": 0.0, "crimson": 20.0, "blue": 90.0, "green": 180.0}
@@ -70,25 +65,6 @@ def test_each_stage_drops_for_its_own_reason() -> None:
     ]
     assert found.dropped[3].score == pytest.approx(1 - np.cos(np.radians(20.0)), abs=1e-6)
     assert all(one.same_answer is False for one in found.dropped)
-
-
-def test_the_kept_ones_are_those_of_the_parts() -> None:
-    draw = np.random.default_rng(0)
-    words = [f"w{at}" for at in range(60)]
-    records = _records(*(" ".join(draw.choice(words, 6, replace=False)) for _ in range(80)))
-    encoder = ToyEncoder()
-    settings = DiversitySettings(keyword=KeywordMethod.ORIGINAL, near_duplicates=0.0)
-
-    found = diverse_questions(records, encoder, settings)
-
-    texts = [record.question for record in records]
-    some = original_keyword_selection(original_keyword_scores(texts))
-    picked = farthest_first(encoder.embed([texts[at] for at in some]))
-    assert [int(one.question_id) for one in found.kept] == sorted(some[picked].tolist())
-    assert len(found.kept) + len(found.dropped) == 80
-    by_formula = [one for one in found.dropped if one.reason is DropReason.KEYWORDS]
-    assert by_formula
-    assert all(one.nearest is None and one.score < (one.least or 0) for one in by_formula)
 
 
 def test_stages_can_be_left_out() -> None:
@@ -142,11 +118,6 @@ def test_thresholds_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
         DiversitySettings(**wrong)
 
 
-def test_meaning_without_an_encoder_is_refused() -> None:
-    with pytest.raises(InputError, match="needs an encoder"):
-        diverse_questions(_records("a", "b"))
-
-
 _OFF = DiversitySettings(semantic=SemanticMethod.OFF)
 
 
@@ -198,14 +169,6 @@ def test_a_document_stays_a_document(tmp_path: Path, within_document: bool) -> N
     assert [one.question_id for one in QuestionRecord.read(tmp_path / "out")] == ["a", "c"]
 
 
-def test_lines_under_another_name_stay_lines(tmp_path: Path) -> None:
-    lines = [{"question": f"{word}?", "answer": "A"} for word in ("Who", "When", "who")]
-
-    text = _filter(tmp_path, "kb.json", "".join(json.dumps(line) + "\n" for line in lines))
-
-    assert len(text.splitlines()) == 2
-
-
 def test_nothing_is_written_where_too_little_is_left(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="fewer than two questions are left"):
         _filter(tmp_path, "kb.jsonl", '{"question": "a", "answer": "b"}\n' * 3)
@@ -224,18 +187,6 @@ def test_one_file_for_two_things_is_refused(tmp_path: Path) -> None:
         filter_questions_file(path, tmp_path / "o", tmp_path / "o", settings=_OFF)
 
     assert path.read_text(encoding="utf-8") == text
-
-
-def test_what_was_dropped_says_all_that_a_reader_needs() -> None:
-    assert set(Dropped.__slots__) == {
-        "question_id",
-        "question",
-        "reason",
-        "nearest",
-        "score",
-        "least",
-        "same_answer",
-    }
 
 
 class _Scattered:

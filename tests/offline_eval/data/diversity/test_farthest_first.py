@@ -55,39 +55,6 @@ def test_the_selection_is_that_of_the_described_algorithm(seed: int, dimensions:
         assert farthest_first(vectors, min_distance=least).tolist() == expected
 
 
-def test_many_rounds_give_what_one_pick_at_a_time_gives() -> None:
-    vectors = np.random.default_rng(0).normal(0.0, 1.0, (3000, 10))
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    picked, distances = [0], 1.0 - unit @ unit[0]
-    while True:
-        distances[picked] = -1.0
-        best = int(np.argmax(distances))
-        if distances[best] < 0.1:
-            break
-        picked.append(best)
-        distances = np.minimum(distances, 1.0 - unit @ unit[best])
-
-    found = farthest_first(vectors, min_distance=0.1)
-
-    assert len(picked) > 1000
-    assert found.tolist() == picked
-
-
-@pytest.mark.parametrize("seed", [1, 2, 5])
-def test_of_many_equally_far_items_the_first_is_picked_in_every_round(seed: int) -> None:
-    vectors = np.random.default_rng(seed).integers(-1, 2, (400, 6)).astype(np.float64)
-    vectors[~vectors.any(axis=1)] = 1.0
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    far = np.round(1.0 - unit @ unit.T, 10)
-    picked, distances = [0], far[0].copy()
-    while (best := int(np.argmax(distances))) not in picked and distances[best] >= 0.05:
-        picked.append(best)
-        distances = np.minimum(distances, far[best])
-
-    assert len(picked) > 200
-    assert farthest_first(vectors, min_distance=0.05).tolist() == picked
-
-
 @settings(max_examples=30, deadline=None)
 @given(
     arrays(
@@ -108,14 +75,6 @@ def test_of_equally_distant_items_the_first_is_picked(grid: NDArray[np.int64], a
     )
 
 
-def test_copies_are_picked_once() -> None:
-    vectors = np.repeat(np.random.default_rng(1).normal(size=(50, 20)), 4, axis=0)
-
-    found = farthest_first(vectors)
-
-    assert sorted(found.tolist()) == list(range(0, 200, 4))
-
-
 def test_no_items_give_no_selection_and_one_gives_itself() -> None:
     assert farthest_first(np.zeros((0, 5))).tolist() == []
     assert farthest_first([[3.0, 4.0]]).tolist() == [0]
@@ -134,15 +93,3 @@ def test_no_items_give_no_selection_and_one_gives_itself() -> None:
 def test_what_has_no_distance_is_refused(vectors: object, least: float, message: str) -> None:
     with pytest.raises(InputError, match=message):
         farthest_first(vectors, min_distance=least)  # type: ignore[arg-type]
-
-
-def test_progress_ends_with_all_items_decided() -> None:
-    told: list[tuple[int, int]] = []
-
-    farthest_first(
-        np.random.default_rng(2).normal(size=(300, 8)),
-        on_progress=lambda done, total: told.append((done, total)),
-    )
-
-    assert told[-1] == (300, 300)
-    assert told == sorted(told)

@@ -16,7 +16,6 @@ from knowgate.offline_eval.data.facts import (
     build_questions,
 )
 from knowgate.offline_eval.data.facts._build import BuildTotals
-from knowgate.offline_eval.run import Manifest, Run
 from tests.offline_eval.cli.commands import read_lines
 from tests.support.scripted_chat import ScriptedChat
 from tests.support.scripted_facts import scripted_facts
@@ -54,22 +53,6 @@ def test_a_build_below_its_documents_does_not_read_itself(documents: Path) -> No
 
     assert (first.documents, second.documents, expected.documents) == (2, 1, 1)
     assert {row["source"] for row in read_lines(out / "questions.jsonl")} == {"rules.txt"}
-
-
-def test_a_second_build_into_the_same_folder_changes_nothing(
-    documents: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "kb"
-    build_questions([documents], out)
-    before = {path.name: path.read_bytes() for path in out.iterdir()}
-
-    with (
-        Run.create_or_resume(out, Manifest.read(out)),
-        pytest.raises(InputError, match="another process is writing"),
-    ):
-        build_questions([documents / "rules.txt"], out)
-
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 
 def test_two_builds_at_once_are_told_apart_while_one_asks(documents: Path, tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ from knowgate.offline_eval.data.facts import (
     BuildSettings,
     build_questions,
 )
-from knowgate.offline_eval.data.facts._artefacts import CallRow
 from knowgate.offline_eval.data.facts._build import BuildTotals
-from knowgate.offline_eval.data.facts._requests import BuildPrompts
+from knowgate.offline_eval.data.facts._rows import CallRow
+from knowgate.offline_eval.data.facts._settings import BuildPrompts
 from knowgate.offline_eval.run import CallLimits
 from tests.offline_eval.cli.commands import read_lines
 from tests.support.commands import Program
@@ -95,19 +95,6 @@ def test_a_model_without_structured_output_is_asked_for_json(
         for name in ("plain", "structured", "ignoring")
     )
     assert one == two == three
-
-
-def test_tokens_that_nobody_counted_are_estimated_and_labelled(
-    documents: Path, tmp_path: Path
-) -> None:
-    chat = ScriptedChat(script=scripted_facts, usage=False)
-
-    totals = build(documents, tmp_path / "kb", chat)
-
-    assert totals.now.estimated_replies == 8
-    assert totals.now.input_tokens > 1_000
-    manifest = json.loads((tmp_path / "kb" / "manifest.json").read_text())
-    assert manifest["cost"]["estimated_replies"] == 8
 
 
 def faulty_first(bad: str | Mapping[str, Any]) -> tuple[Script, list[list[BaseMessage]]]:
@@ -223,20 +210,6 @@ def test_a_reply_that_stays_faulty_is_a_typed_failure_and_its_good_part_is_kept(
         "document": "fees.txt",
         "about": ["fees.txt#0", "fees.txt#1", "fees.txt#2"],
     }
-
-
-def test_a_finished_build_asks_nothing_again_and_writes_the_same(
-    documents: Path, tmp_path: Path
-) -> None:
-    build(documents, tmp_path / "kb", ScriptedChat(script=scripted_facts))
-    files = {path: path.read_bytes() for path in (tmp_path / "kb").rglob("*.json*")}
-    again = ScriptedChat(script=scripted_facts)
-
-    totals = build(documents, tmp_path / "kb", again)
-
-    assert again.calls == totals.now.calls == 0
-    assert totals.ever.calls == 8
-    assert {path: path.read_bytes() for path in files} == files
 
 
 def test_a_changed_document_redoes_its_own_part_only(documents: Path, tmp_path: Path) -> None:
@@ -374,13 +347,6 @@ def test_pairs_of_a_faq_are_taken_over_without_asking(tmp_path: Path) -> None:
 def test_a_prompt_with_the_wrong_slots_is_refused(text: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         BuildPrompts(question=Prompt("mine", text))
-
-
-def test_a_folder_with_something_else_in_it_is_refused(documents: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="not empty and holds no knowledge base"):
-        build_questions([documents], documents)
-
-    assert sorted(path.name for path in documents.iterdir()) == ["fees.txt", "rules.txt"]
 
 
 def slow_build(documents: Path, out: Path, log: Path, most: int) -> None:

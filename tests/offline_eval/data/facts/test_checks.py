@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.data.facts._requests import answer_in_question, question_fault
+from knowgate.offline_eval.data.facts._checks import answer_in_question, question_fault
 
 
 @pytest.mark.parametrize(

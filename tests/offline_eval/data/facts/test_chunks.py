@@ -89,15 +89,6 @@ def test_chunks_share_as_many_words_as_is_said(tmp_path: Path) -> None:
     ]
 
 
-def test_a_chinese_character_counts_as_a_word(tmp_path: Path) -> None:
-    folder = folder_with(tmp_path, page_txt="红灯停车。绿灯通行。")
-
-    assert [chunk.page_content for chunk in load_chunks(folder, chunk_size=5)] == [
-        "红灯停车。",
-        "绿灯通行。",
-    ]
-
-
 def test_each_record_of_a_table_is_a_chunk(tmp_path: Path) -> None:
     records = [{"question": "Why?", "answer": "Because."}, {"question": "How?", "answer": "So."}]
     folder = folder_with(
@@ -124,18 +115,6 @@ def test_questions_that_a_page_declares_for_search_engines_only_are_in_a_chunk(
     (chunk,) = load_chunks(folder_with(tmp_path, page_html=page))
 
     assert chunk.page_content == "Welcome.\n\nFree?\nYes."
-
-
-def test_a_file_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
-    folder = folder_with(tmp_path, page_txt="Text.", empty_txt="")
-    (folder / "image.png").write_bytes(b"\x89PNG\0\0")
-
-    assert [chunk.metadata["source"] for chunk in load_chunks(folder)] == ["page.txt"]
-
-
-def test_a_folder_without_any_text_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no document has any text"):
-        load_chunks(folder_with(tmp_path, empty_txt=""))
 
 
 @pytest.mark.parametrize(("size", "overlap"), [(0, 0), (10, -1), (10, 10)])

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from knowgate.offline_eval.data import QuestionRecord
 from knowgate.offline_eval.data.facts import build_questions
-from knowgate.offline_eval.data.facts._cloze import Corpus, best_blank, cloze_facts, last_cell
+from knowgate.offline_eval.data.facts._checks import answer_in_question
+from knowgate.offline_eval.data.facts._cloze import cloze_facts, last_cell
 from knowgate.offline_eval.data.facts._documents import ReadDocument, read_content
-from knowgate.offline_eval.data.facts._requests import answer_in_question
 from knowgate.offline_eval.data.facts._sentences import sentences_of
 from tests.offline_eval.cli.commands import read_lines
 
@@ -88,10 +88,6 @@ def test_a_sentence_is_asked_about(sentence: str, question: str, answer: str) ->
 )
 def test_a_sentence_that_leans_on_others_or_has_no_piece_of_its_own_is_not(sentence: str) -> None:
     assert asked(sentence) == []
-
-
-def test_a_row_of_a_few_words_asks_nothing() -> None:
-    assert asked("extra,for\nlangchain,models by provider\n", ".csv") == []
 
 
 def test_the_row_of_a_table_is_asked_for_its_last_value() -> None:
@@ -188,12 +184,6 @@ def test_a_sentence_that_makes_a_poor_question_is_passed_over(sentence: str) -> 
     assert asked(sentence) == []
 
 
-def test_what_is_thought_of_things_does_not_say_what_they_are() -> None:
-    found = asked("Smoke and noise are a nuisance.")
-
-    assert not any(question.startswith("What are") for question, _ in found)
-
-
 @pytest.mark.parametrize(
     ("sentence", "answer"),
     [
@@ -220,11 +210,3 @@ def test_the_blank_is_the_whole_answer_and_nothing_more(sentence: str, answer: s
 )
 def test_a_row_of_a_table_that_asks_nothing_gives_no_question(line: str) -> None:
     assert last_cell(line) is None
-
-
-def test_a_word_without_a_meaning_of_its_own_is_never_asked_for() -> None:
-    text = "Many readers know that the library calls its magazine “The” in every issue."
-
-    found = best_blank(text, Corpus.of([text]))
-
-    assert found is None or text[slice(*found)].casefold() != "the"

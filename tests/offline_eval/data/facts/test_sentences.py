@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from knowgate.offline_eval.data.facts._artefacts import SentenceKind
 from knowgate.offline_eval.data.facts._documents import ReadDocument, read_content
+from knowgate.offline_eval.data.facts._rows import SentenceKind
 from knowgate.offline_eval.data.facts._sentences import language_of, sentences_of, split_sentences
 
 
@@ -41,12 +41,6 @@ def test_a_stretch_without_an_end_is_cut_at_spaces() -> None:
     assert len(found) == 3
     assert max(map(len, found)) <= 2_000
     assert " ".join(found).split() == ["word"] * 1_000
-
-
-def test_a_very_long_paragraph_loses_no_sentence() -> None:
-    sentences = [f"Rule {n} is about lane {n} of the road." for n in range(2_000)]
-
-    assert split_sentences(" ".join(sentences)) == sentences
 
 
 def test_the_script_tells_the_language() -> None:
@@ -98,12 +92,3 @@ def test_a_heading_on_every_page_is_no_topic() -> None:
         for w in ("one", "two", "six", "ten")
         for text, topic in ((f"Rule {w} holds.", None), (f"Keep left {w}.", f"LANE {w.upper()}"))
     }
-
-
-def test_a_document_that_changes_leaves_the_sentences_of_others_alone() -> None:
-    before = sentences_of(documents("Keep left. Stop at red.", "Give way."))
-    after = sentences_of(documents("Keep right now. Stop.", "Give way."))
-
-    assert [row for row in before if row.document == "d1.txt"] == [
-        row for row in after if row.document == "d1.txt"
-    ]

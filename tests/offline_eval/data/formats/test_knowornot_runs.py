@@ -1,32 +1,17 @@
-"""KnowOrNot's experiments as runs, and runs as KnowOrNot's documents."""
+"""KnowOrNot's experiments as runs."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.formats import export_knowornot, import_knowornot
-from knowgate.offline_eval.data.formats._knowornot_documents import read_document
-from knowgate.offline_eval.data.formats._knowornot_names import (
-    guarded_model,
-    model_and_guard,
-    tags_as_text,
-    text_as_tags,
-)
-from knowgate.offline_eval.data.formats._run_parts import InteropWarning
-from knowgate.offline_eval.run import (
-    CaseKind,
-    Judgement,
-    RepliesRun,
-)
-from tests.offline_eval.cli.commands import write_lines
+from knowgate.offline_eval.data.formats import import_knowornot
+from knowgate.offline_eval.data.formats._rows import InteropWarning
+from knowgate.offline_eval.run import CaseKind, RepliesRun
 from tests.offline_eval.data.formats.knowornot_experiments import (
     QUESTIONS,
     asked,
@@ -36,20 +21,11 @@ from tests.offline_eval.data.formats.knowornot_experiments import (
     store,
     verdict,
 )
-from tests.support.replayed_runs import replayed_run
-
-_KEPT = ("questions", "passages", "cases", "replies", "judgements", "systems")
 
 
 def _import(folder: Path, *documents: Any, **more: Any) -> RepliesRun:
     paths = [store(folder / f"{n}.json", value) for n, value in enumerate(documents)]
     return RepliesRun.read(import_knowornot(paths, folder / "run", **more))
-
-
-def _again(run: RepliesRun, folder: Path) -> RepliesRun:
-    """Exported and imported again."""
-    paths = export_knowornot(run.folder, folder / "documents")
-    return RepliesRun.read(import_knowornot(paths, folder / "again"))
 
 
 def _output(**changes: Any) -> dict[str, Any]:
@@ -109,42 +85,6 @@ def test_documents_of_one_experiment_may_come_in_any_order(
 
     assert (run.replies, run.judgements) == (whole.replies, whole.judgements)
     assert (run.questions, run.systems) == (whole.questions, whole.systems)
-
-
-def test_published_artefacts_survive_the_round_trip(artefacts: list[Path], tmp_path: Path) -> None:
-    run = RepliesRun.read(import_knowornot(artefacts, tmp_path / "run"))
-
-    paths = export_knowornot(run.folder, tmp_path / "documents")
-    again = RepliesRun.read(import_knowornot(paths, tmp_path / "again"))
-
-    assert [path.name.rpartition("_")[2] for path in paths] == [
-        "questions.json",
-        "input.json",
-        "output.json",
-        "evaluated.json",
-    ]
-    # What was asked comes out character by character.
-    assert json.loads(paths[1].read_text("utf-8")) == json.loads(artefacts[0].read_text("utf-8"))
-    for name in _KEPT:
-        assert getattr(again, name) == getattr(run, name)
-    assert again.manifest.settings == run.manifest.settings
-
-
-def test_replayed_logs_survive_the_round_trip(shared_data: Path, tmp_path: Path) -> None:
-    folder = shared_data / "policybench"
-    logs = sorted((folder / "gpt-4o_runs").glob("BTT_*_basic.jsonl"))
-    questions = [folder / "questions" / "BTT.json"]
-    run = RepliesRun.read(replayed_run(logs, questions, tmp_path / "run"))
-
-    again = _again(run, tmp_path)
-
-    assert dict(again.replies) == dict(run.replies)
-    for name in _KEPT:
-        kept = getattr(run, name)
-        if name == "systems":
-            # A document does not say how many passages were asked for.
-            kept = {key: one.model_copy(update={"top_k": None}) for key, one in kept.items()}
-        assert getattr(again, name) == kept
 
 
 def test_input_and_output_of_two_experiments_stay_apart(tmp_path: Path) -> None:
@@ -209,15 +149,12 @@ def test_synthetic_questions_may_reuse_ids_of_the_knowledge_base(tmp_path: Path)
     }
 
     run = _import(tmp_path, _output(), output)
-    again = _again(run, tmp_path)
 
     last = list(run.replies.values())[-1]
     assert run.case_of(last).kind is CaseKind.SYNTHETIC
     assert run.question_of(last).question == "Colour of the moon?"
     assert run.question_of(last).question_id == "kb_0~2"
     assert list(run.systems) == ["gpt-x·basic_rag·careful"]
-    assert dict(again.replies) == dict(run.replies)
-    assert dict(again.judgements) == dict(run.judgements)
 
 
 def test_custom_evaluations_and_reasoning_are_kept(tmp_path: Path) -> None:
@@ -245,9 +182,6 @@ def test_custom_evaluations_and_reasoning_are_kept(tmp_path: Path) -> None:
             "<reasoning>?</reasoning>\n<advice>a</advice>\n<advice>b</advice>",
         ),
     }
-    again = _again(run, tmp_path)
-    assert dict(again.judgements) == dict(run.judgements)
-    assert again.manifest.settings == run.manifest.settings
 
 
 def test_a_second_evaluator_goes_by_its_model(tmp_path: Path) -> None:
@@ -262,7 +196,6 @@ def test_a_second_evaluator_goes_by_its_model(tmp_path: Path) -> None:
         ("given", "no"): 1,
         ("given:judge-y", "yes"): 2,
     }
-    assert dict(_again(run, tmp_path).judgements) == dict(run.judgements)
 
 
 def test_contradictions_are_refused(tmp_path: Path) -> None:
@@ -295,100 +228,3 @@ def test_ids_of_two_knowledge_bases_are_told_apart(tmp_path: Path) -> None:
 
     assert next(iter(run.cases)) == "kb/kb_0/left_out"
     assert len(run.cases) == 4
-    again = _again(run, tmp_path)
-    for name in _KEPT:
-        assert getattr(again, name) == getattr(run, name)
-
-
-def test_answerable_cases_and_failed_replies_are_not_exported(tmp_path: Path) -> None:
-    questions = [{**one, "id": one["identifier"]} for one in QUESTIONS]
-    log = write_lines(
-        tmp_path / "log.jsonl",
-        [
-            {"id": "kb_0", "response": "Red.", "context_ids": ["kb_0"], "kind": "in_kb"},
-            {"id": "kb_0", "response": None, "context_ids": ["kb_1"]},
-            {"id": "kb_1", "response": "R", "context_ids": ["kb_0", "kb_2"], "citation": 1},
-        ],
-    )
-    out = replayed_run([log], [write_lines(tmp_path / "kb.jsonl", questions)], tmp_path / "run")
-    warnings: list[InteropWarning] = []
-
-    paths = export_knowornot(out, tmp_path / "documents", on_warning=warnings.append)
-
-    assert [(one.kind, one.count) for one in warnings] == [("in_kb_left_out", 1)]
-    written: list[Any] = [read_document(path) for path in paths]
-    assert [len(one.questions) for one in written[:2]] == [2, 2]
-    (reply,) = written[2].responses
-    assert reply.cited_QA.identifier == "kb_2"
-    assert reply.experiment_input.source_context_qa.context_questions[1].answer == "Green."
-
-
-def test_what_is_no_run_of_replies_is_not_exported(tmp_path: Path) -> None:
-    with pytest.raises(InputError):
-        export_knowornot(tmp_path, tmp_path / "documents")
-    assert not (tmp_path / "documents").exists()
-
-
-@given(
-    st.dictionaries(
-        st.sampled_from(["reasoning", "advice"]),
-        st.lists(st.text("ab<>/ \n"), min_size=1, max_size=3).map(tuple),
-        max_size=2,
-    )
-)
-def test_tags_are_found_again_in_reasoning(tags: dict[str, tuple[str, ...]]) -> None:
-    text = tags_as_text(tags)
-
-    found = text_as_tags(text, ["reasoning", "advice"])
-
-    assert tags_as_text(found) == text
-
-
-def test_every_judge_gets_a_document_of_its_own(tmp_path: Path) -> None:
-    specs = [spec("abstention")]
-    run = _import(tmp_path, _evaluated(specs, [verdict("abstention", "no")], []))
-    reply_id = next(iter(run.replies))
-    own = Judgement(
-        judgement_id=f"{reply_id}/abstention/llm:judge",
-        reply_id=reply_id,
-        judge="llm:judge",
-        criterion="abstention",
-        outcome="yes",
-        reasoning="It says nothing.",
-    )
-    guess = Judgement(
-        judgement_id=f"{reply_id}/factuality/estimate",
-        reply_id=reply_id,
-        judge="estimate",
-        criterion="factuality",
-        outcome="tier_1",
-        estimate=True,
-    )
-    with RepliesRun.JUDGEMENTS.open(run.folder) as store_:
-        store_.append(own.model_dump(mode="json"))
-        store_.append(guess.model_dump(mode="json"))
-
-    again = _again(RepliesRun.read(run.folder), tmp_path)
-
-    assert again.judgements[own.judgement_id] == own
-    assert again.judgements[guess.judgement_id].estimate
-    assert Counter(one.judge for one in again.judgements.values()) == {
-        "given": 1,
-        "llm:judge": 1,
-        "estimate": 1,
-    }
-
-
-def test_systems_that_differ_in_case_alone_get_files_of_their_own(tmp_path: Path) -> None:
-    rows = [
-        {"question": "Why?", "expected_answer": "So.", "response": "No.", "model": model}
-        for model in ("GPT", "gpt")
-    ]
-    run = replayed_run([write_lines(tmp_path / "log.jsonl", rows)], [], tmp_path / "run")
-    names = [path.name.casefold() for path in export_knowornot(run, tmp_path / "documents")]
-    assert len(names) == len(set(names)) == 5
-
-
-@pytest.mark.parametrize("guard", ["off", "policy.json", "a [guard b]"])
-def test_a_guard_stands_in_the_name_of_the_model(guard: str) -> None:
-    assert model_and_guard(guarded_model("gpt-x", guard)) == ("gpt-x", guard)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -22,13 +21,7 @@ from knowgate.offline_eval.data.graph import (
     generate_questions,
     load_graph,
 )
-from knowgate.offline_eval.data.graph._graph import (
-    SparqlError,
-    SparqlStatusError,
-    SparqlTimeoutError,
-    SparqlTooLargeError,
-)
-from knowgate.offline_eval.data.graph._sparql import SparqlClient
+from knowgate.offline_eval.data.graph._endpoint import SparqlClient, SparqlError
 from knowgate.offline_eval.testbed import default_world
 from tests.offline_eval.data.graph.endpoint_server import (
     Endpoint,
@@ -118,19 +111,10 @@ def test_of_a_property_that_is_cut_off_every_subject_has_all_its_values(
             endpoint=quick(page_size=10, most_facts=25),
         )
     ((prop, part),) = graph.facts.items()
-    whole = next(
-        facts
-        for node, facts in wikidata_graph.facts.items()
-        if wikidata_graph.nodes[node] == graph.nodes[prop]
-    )
     assert not part.complete
-    assert 5 < len(part.subjects) < 25
-    names = wikidata_graph.nodes
-    for subject in set(part.subjects.tolist()):
-        at = list(names).index(graph.nodes[subject])
-        assert [graph.nodes[value] for value in part.values(subject)] == [
-            names[value] for value in whole.values(at)
-        ]
+    assert 5 < len(part.pairs) < 25
+    for subject, values in part.by_subject.items():
+        assert values == wikidata_graph.facts[prop].by_subject[subject]
 
 
 def test_only_the_subjects_of_a_pattern_are_fetched(wikidata_store: pyoxigraph.Store) -> None:
@@ -138,10 +122,10 @@ def test_only_the_subjects_of_a_pattern_are_fetched(wikidata_store: pyoxigraph.S
     chosen = f"?s <http://www.wikidata.org/prop/direct/P19> ?o FILTER(?o = <{place}>)"
     with serving(Endpoint(wikidata_store)) as endpoint:
         graph = load_graph(endpoint.url, properties=("P19", "P39"), endpoint=quick(subjects=chosen))
-    by_name = {graph.nodes[prop].rsplit("/")[-1]: facts for prop, facts in graph.facts.items()}
+    by_name = {prop.rsplit("/")[-1]: facts for prop, facts in graph.facts.items()}
     born = by_name["P19"]
-    assert {graph.nodes[value] for value in born.objects} == {place}
-    assert set(by_name["P39"].subjects.tolist()) == set(born.subjects.tolist())
+    assert set(born.by_value) == {place}
+    assert set(by_name["P39"].by_subject) == set(born.by_subject)
     assert not born.complete
 
 
@@ -162,19 +146,10 @@ def test_a_date_to_wait_for_is_understood_and_one_beyond_the_deadline_is_not_wai
     with (
         serving(endpoint),
         SparqlClient(endpoint.url, quick()) as client,
-        pytest.raises(SparqlStatusError, match="status 503"),
+        pytest.raises(SparqlError, match="status 503"),
     ):
         client.select(_COUNT, ("n",))
     assert len(endpoint.queries) == 1
-
-
-def test_requests_keep_their_distance(wikidata_store: pyoxigraph.Store) -> None:
-    endpoint = Endpoint(wikidata_store)
-    with serving(endpoint), SparqlClient(endpoint.url, quick(pause=0.15)) as client:
-        for _ in range(3):
-            client.select(_COUNT, ("n",))
-    gaps = [b - a for a, b in zip(endpoint.started, endpoint.started[1:], strict=False)]
-    assert min(gaps) >= 0.15
 
 
 @pytest.mark.parametrize(
@@ -188,10 +163,9 @@ def test_a_refusal_is_not_asked_again(
     with (
         serving(endpoint),
         SparqlClient(endpoint.url, quick()) as client,
-        pytest.raises(SparqlStatusError, match=word) as raised,
+        pytest.raises(SparqlError, match=word) as raised,
     ):
         client.select(_COUNT, ("n",))
-    assert raised.value.status_code == status
     assert "secret" not in str(raised.value)
     assert len(endpoint.queries) == 1
 
@@ -201,7 +175,7 @@ def test_attempts_are_bounded(wikidata_store: pyoxigraph.Store) -> None:
     with (
         serving(endpoint),
         SparqlClient(endpoint.url, quick(max_attempts=3)) as client,
-        pytest.raises(SparqlStatusError, match="status 500"),
+        pytest.raises(SparqlError, match="status 500"),
     ):
         client.select(_COUNT, ("n",))
     assert len(endpoint.queries) == 3
@@ -211,7 +185,7 @@ def test_answers_are_bounded(wikidata_store: pyoxigraph.Store) -> None:
     with (
         serving(Endpoint(wikidata_store)) as endpoint,
         SparqlClient(endpoint.url, quick(max_bytes=1000)) as client,
-        pytest.raises(SparqlTooLargeError, match="1,000 bytes"),
+        pytest.raises(SparqlError, match="1,000 bytes"),
     ):
         client.select("SELECT ?s WHERE { ?s ?p ?o }", ("s",))
     assert len(endpoint.queries) == 1
@@ -253,7 +227,7 @@ def test_a_server_that_does_not_answer_is_given_up(wikidata_store: pyoxigraph.St
         serving(Endpoint(wikidata_store, fault=silent)) as endpoint,
         SparqlClient(endpoint.url, quick(timeout=0.2, max_attempts=1)) as client,
     ):
-        with pytest.raises(SparqlTimeoutError, match=r"no answer within 0\.2 s"):
+        with pytest.raises(SparqlError, match=r"no answer within 0\.2 s"):
             client.select(_COUNT, ("n",))
         released.set()
 
@@ -273,7 +247,7 @@ def test_an_answer_that_trickles_in_is_given_up(wikidata_store: pyoxigraph.Store
         with (
             serving(Endpoint(wikidata_store, fault=trickle)) as endpoint,
             SparqlClient(endpoint.url, quick(timeout=seconds, max_attempts=1)) as client,
-            pytest.raises(SparqlTimeoutError, match="does not end in time"),
+            pytest.raises(SparqlError, match="does not end in time"),
         ):
             client.select(_COUNT, ("n",))
 
@@ -288,30 +262,11 @@ def test_the_deadline_holds_for_everything(wikidata_store: pyoxigraph.Store) -> 
         ):
             client.select(_COUNT, ("n",))
             sleep(seconds)
-            with pytest.raises(SparqlTimeoutError, match=rf"not done within {seconds:g} s"):
+            with pytest.raises(SparqlError, match=rf"not done within {seconds:g} s"):
                 client.select(_COUNT, ("n",))
         assert len(endpoint.queries) == 1
 
     with_enough_time(check)
-
-
-def test_an_address_where_nobody_listens_is_an_error() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://user:secret@127.0.0.1:{taken.getsockname()[1]}/sparql"
-        with (
-            SparqlClient(url, quick(max_attempts=2)) as client,
-            pytest.raises(SparqlError, match="cannot be reached") as raised,
-        ):
-            client.select(_COUNT, ("n",))
-    assert "secret" not in str(raised.value)
-    assert client.requests == 2
-
-
-@pytest.mark.parametrize("url", ["ftp://x/", "http://", "sparql"])
-def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(InputError, match="not an http address"):
-        SparqlClient(url)
 
 
 @pytest.mark.parametrize("name", ["born in", "<http://x>", "http://x/ ?o . } #"])

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.data.graph import QuestionType, UaqData, write_layout
-from knowgate.offline_eval.data.graph._items import Triple, dilemma_options
-from tests.offline_eval.data.graph.layout_questions import AB, item, small_set
+from knowgate.offline_eval.data.graph._items import dilemma_options
+from tests.offline_eval.data.graph.layout_questions import small_set
 
 
 @pytest.fixture(scope="module")
@@ -52,16 +52,6 @@ def test_a_published_set_written_again_is_the_same(published: UaqData, tmp_path:
     assert again.clue_examples == published.clue_examples
 
 
-def test_triples_and_other_languages_are_kept(tmp_path: Path) -> None:
-    triples = (Triple("Bo", "mayor of", "Rill", "1990", "1995"),)
-    data = small_set("fr")
-    items = (*data.items, item("inter_ab_2", AB, language="fr", triples=triples))
-    write_layout(UaqData(items, data.choices, data.examples, data.clue_examples), tmp_path)
-    again = UaqData.read(tmp_path)
-    assert again.languages == ("fr",)
-    assert {one.qid: one.triples for one in again.items}["inter_ab_2"] == triples
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return write_layout(small_set(), tmp_path / "set")
@@ -80,11 +70,6 @@ def test_a_partial_folder_is_refused_with_what_is_missing(folder: Path) -> None:
     assert len(UaqData.read(folder, tasks=[1, 3]).items) == 6
 
 
-def test_a_language_that_is_not_there_is_refused(folder: Path) -> None:
-    with pytest.raises(InputError, match="'zh'"):
-        UaqData.read(folder, languages=["en", "zh"])
-
-
 @pytest.mark.parametrize("place", ["nowhere", "file", "empty"])
 def test_what_is_no_such_folder_is_said(tmp_path: Path, place: str) -> None:
     (tmp_path / "empty").mkdir()
@@ -99,11 +84,9 @@ QUESTIONS = "task1/inter_ab_en.json"
 @pytest.mark.parametrize(
     ("file", "change", "message"),
     [
-        (QUESTIONS, {"question": 7}, "item 1: field 'question' must be text"),
-        (QUESTIONS, {"answer": "Ann"}, "field 'answer' must be a list"),
+        (QUESTIONS, {"answer": "Ann"}, "item 1: field 'answer'"),
         (QUESTIONS, {"answer": [{"id": "None", "label": "None"}]}, "must have an answer"),
         ("task1/inter_ua_en.json", {"answer": [{"id": "1", "label": "A"}]}, "must have no answer"),
-        ("task2/inter_task2_en_choice.json", {"options": ["a"]}, "must list four texts"),
         ("task2/inter_task2_en_choice.json", {"target_options": "x"}, "none of the options"),
         ("task3/inter/inter_sup_logic_ab_en.json", {"sup_que_ans": ["a"]}, "lists of one length"),
     ],

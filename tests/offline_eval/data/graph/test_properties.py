@@ -11,12 +11,11 @@ from knowgate.offline_eval.data.graph import (
     GenerationSettings,
     KnowledgeGraph,
     PropertyRules,
-    generate_questions,
     graph_properties,
     load_graph,
 )
 from knowgate.offline_eval.data.graph._properties import PropertyProfile
-from tests.offline_eval.data.graph.graphs import RDF, RDFS, XSD
+from tests.offline_eval.data.graph.graphs import RDFS, XSD
 from tests.offline_eval.data.graph.test_loading import write
 
 _E = "http://example.org/"
@@ -110,35 +109,6 @@ def test_properties_that_the_graph_declares_as_identifiers_are_left_out(
     assert found["P2002"].left_out == "identifier, address or picture"
     assert found["P39"].usable
     assert found["P39"].classes[0] == "http://www.wikidata.org/entity/Q4164871"
-
-
-def test_a_graph_without_usable_properties_gives_an_empty_set(tmp_path: Path) -> None:
-    path = write(tmp_path / "g.nt", f"<{_E}a> <{RDF}type> <{_E}b>")
-    made = generate_questions(load_graph(path), GenerationSettings(per_type=3))
-    assert made.data.items == ()
-    assert made.shortfalls[0].startswith("inter: 0 of 3 pairs")
-
-
-@pytest.mark.parametrize(
-    ("given", "where"),
-    [
-        ({"languages": ()}, "languages"),
-        ({"languages": ("en", "en")}, "languages"),
-        ({"languages": ("../en",)}, "languages"),
-        ({"types": ()}, "types"),
-        ({"per_type": 0}, "per_type"),
-        ({"examples": 2}, "examples"),
-        ({"examples": 5}, "examples"),
-        ({"single_years": 2.0}, "single_years"),
-    ],
-)
-def test_settings_out_of_range_are_refused(given: dict[str, object], where: str) -> None:
-    with pytest.raises(InputError, match=where):
-        GenerationSettings(**given)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="max_values"):
-        PropertyRules(max_values=0)
-    with pytest.raises(InputError, match="functional"):
-        PropertyRules(functional="mostly")
 
 
 def test_a_label_may_be_the_last_part_of_the_iri_unless_it_is_a_code(tmp_path: Path) -> None:

@@ -17,11 +17,10 @@ from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites import System, run_suite
 from knowgate.offline_eval.suites.conflict import Believed, ConflictItem
 from knowgate.offline_eval.suites.judge_bias import JudgeBias
-from knowgate.offline_eval.suites.judge_bias._artefact import measure_bias
+from knowgate.offline_eval.suites.judge_bias._artefact import BiasRow, measure_bias
 from knowgate.offline_eval.suites.judge_bias._suite import (
     BiasCase,
     BiasJudge,
-    BiasRow,
     BiasSettings,
     JudgeBiasSuite,
     bias_cases,

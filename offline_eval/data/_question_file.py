@@ -1,17 +1,19 @@
-"""Read tables that a spreadsheet wrote, and write question files in the same form."""
+"""Read files of questions in all their forms, and write some of their rows in the same form."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 from ...guard.errors import InputError
-from ...guard.files import read_text
+from ...guard.files import read_json, read_jsonl, read_text
 
 _BYTE_ORDER_MARK = "\ufeff"
 # Excel writes and reads this line; it is no head.
@@ -91,6 +93,80 @@ class CsvFile:
         writer.writerow(columns)
         writer.writerows([row.get(field_name(column), "") for column in columns] for row in kept)
         return (_BYTE_ORDER_MARK if self.marked else "") + buffer.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionFile:
+    """A file of questions: JSON lines, a JSON list, a document with such a list, or CSV.
+
+    Attributes:
+        ID_FIELDS: names that the id of a question may have.
+        rows: place of each question, for errors, and its fields.
+        csv: of a CSV file.
+        whole: all of a JSON list or document.
+    """
+
+    ID_FIELDS: ClassVar[tuple[str, ...]] = ("id", "question_id", "identifier")
+
+    rows: tuple[tuple[str, Mapping[str, Any]], ...]
+    csv: CsvFile | None = None
+    whole: Any = None
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> QuestionFile:
+        """Read a file; JSON lines are known by what they are, whatever the name.
+
+        Raises:
+            InputError: it cannot be read, or is none of these; names file and line or item.
+        """
+        where = os.fspath(path)
+        if CsvFile.is_named_so(path):
+            table = CsvFile.read(path)
+            return cls(tuple((f"{where}:{line}", row) for line, row in table.rows), csv=table)
+        if _is_lines(path) or _holds_lines(read_text(path)):
+            return cls(tuple((f"{where}:{line}", row) for line, row in read_jsonl(path)))
+        whole = read_json(path)
+        items = whole.get("questions") if isinstance(whole, dict) else whole
+        if not isinstance(items, list):
+            raise InputError(
+                "expected a list of questions, or an object whose field 'questions' is one",
+                where=where,
+                hint="use a KnowOrNot question document, or JSON lines in a .jsonl file",
+            )
+        rows = tuple((f"{where}: questions[{place}]", item) for place, item in enumerate(items))
+        for place, item in rows:
+            if not isinstance(item, dict):
+                raise InputError(
+                    f"expected a JSON object, found {type(item).__name__}",
+                    where=place,
+                    hint="each record is an object with its fields",
+                )
+        return cls(rows, whole=whole)
+
+    def text(self, rows: Sequence[Mapping[str, Any]], out: str | os.PathLike[str]) -> str:
+        """Return some rows, in the form that the name of the file promises they go to."""
+        if self.csv is not None and CsvFile.is_named_so(out):
+            return self.csv.text(rows)
+        if _is_lines(out) or (self.csv is None and self.whole is None):
+            return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        document = isinstance(self.whole, dict)
+        whole = {**self.whole, "questions": rows} if document else rows
+        return json.dumps(whole, ensure_ascii=False, indent=2) + "\n"
+
+
+def _is_lines(path: str | os.PathLike[str]) -> bool:
+    return Path(path).suffix.lower() in (".jsonl", ".ndjson")
+
+
+def _holds_lines(text: str) -> bool:
+    """Whether the first line is an object by itself and more follows."""
+    first, _, rest = text.strip().partition("\n")
+    if not first.startswith("{") or not rest.strip():
+        return False
+    try:
+        return isinstance(json.loads(first), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def field_name(column: str) -> str:

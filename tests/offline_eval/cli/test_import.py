@@ -11,7 +11,7 @@ from knowgate.offline_eval.run import (
 )
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
 from tests.offline_eval.data.formats.knowornot_experiments import asked, metadata, replied, store
-from tests.offline_eval.data.formats.test_lm_eval_samples import GENERATION
+from tests.offline_eval.data.formats.test_lm_eval import GENERATION
 
 
 def test_knowornot_documents_go_in(knowgate: Knowgate, tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_broken_files_leave_no_run(knowgate: Knowgate, tmp_path: Path, tool: str
     path = tmp_path / "broken.json"
     path.write_text('{"responses": 3}\n', encoding="utf-8")
 
-    refused(knowgate("import", tool, path, "--out", tmp_path / "run"), f"{path}:1")
+    refused(knowgate("import", tool, path, "--out", tmp_path / "run"), str(path))
 
     assert not (tmp_path / "run").exists()
     refused(knowgate("import", tool, tmp_path / "none", "--out", tmp_path / "run"), "no such file")

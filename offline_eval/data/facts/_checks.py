@@ -1,115 +1,10 @@
-"""Prompts and replies of a build, and rules that find unusable questions."""
+"""Rules that find unusable questions, and words as they count them."""
 
 from __future__ import annotations
 
-import hashlib
-import math
 import re
-from dataclasses import dataclass, field
-from importlib import resources
-from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-
-from ....guard.errors import InputError
-from ....guard.prompts import Prompt
-from ....guard.text import clean_text
 from .._shared_words import content_words, shared_words
-
-_WIDE = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]")
-
-
-def estimated_tokens(text: str) -> int:
-    """Estimate the tokens of a text: four characters each; one for Chinese, Japanese and Korean.
-
-    Example:
-        >>> estimated_tokens("A broken white line."), estimated_tokens("交通灯")
-        (5, 3)
-    """
-    wide = len(_WIDE.findall(text))
-    return wide + math.ceil((len(text) - wide) / 4)
-
-
-_Text = Annotated[str, AfterValidator(clean_text)]
-
-
-class FactReply(BaseModel):
-    """One fact, with where it comes from."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    fact: _Text = Field(description="one fact as a whole sentence, understood by itself")
-    sentences: list[int] = Field(description="numbers of the sentences that it comes from")
-
-
-class FactsReply(BaseModel):
-    """All facts in the numbered sentences."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    facts: list[FactReply] = Field(description="empty if there is none")
-
-
-class QuestionReply(BaseModel):
-    """A question with its answer."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    question: _Text = Field(description="understood by somebody who has never seen the document")
-    answer: _Text = Field(description="short and complete; does not stand in the question")
-
-
-_PACKAGE = "prompts"
-
-
-def _bundled(name: str) -> Prompt:
-    text = resources.files(__package__).joinpath(_PACKAGE, f"{name}.txt").read_text("utf-8")
-    return Prompt(name=name, text=text.rstrip("\n"))
-
-
-@dataclass(frozen=True, slots=True)
-class BuildPrompts:
-    """The prompts of one build.
-
-    Attributes:
-        facts: asks for the facts in numbered `{sentences}` (needed) under the heading `{topic}`.
-        question: asks for a question about a `{fact}` (needed) from a `{passage}`.
-        as_json: tells a model without structured output the `{schema}`.
-        repair: tells a model the `{faults}` of its reply.
-
-    Raises:
-        InputError: a prompt lacks its slot, or has one that nothing fills.
-    """
-
-    facts: Prompt = field(default_factory=lambda: _bundled("facts"))
-    question: Prompt = field(default_factory=lambda: _bundled("question"))
-    as_json: Prompt = field(default_factory=lambda: _bundled("as_json"))
-    repair: Prompt = field(default_factory=lambda: _bundled("repair"))
-
-    def __post_init__(self) -> None:
-        _check(self.facts, "sentences", {"sentences", "topic"})
-        _check(self.question, "fact", {"fact", "passage", "topic"})
-        _check(self.as_json, "schema", {"schema"})
-        _check(self.repair, "faults", {"faults"})
-
-    def sha256(self, prompt: Prompt) -> str:
-        """Hash of `prompt` with those that go along with it."""
-        joint = "\0".join([prompt.text, self.as_json.text, self.repair.text])
-        return hashlib.sha256(joint.encode("utf-8", "replace")).hexdigest()
-
-
-def _check(prompt: Prompt, needed: str, known: set[str]) -> None:
-    if needed not in prompt.slots:
-        raise InputError(
-            f"the prompt has no slot {{{needed}}}", where=prompt.name, hint=f"put {{{needed}}} in"
-        )
-    if strange := sorted(prompt.slots - known):
-        raise InputError(
-            f"the prompt has a slot {{{strange[0]}}}, which nothing fills",
-            where=prompt.name,
-            hint=f"slots that are filled: {', '.join(sorted(known))}",
-        )
-
 
 _SOURCE = (
     r"(?:passage|document|text|article|page|paragraph|excerpt|extract|sentence|section|context|"
@@ -144,13 +39,11 @@ _ANTECEDENT = re.compile(
 )
 _THIS_NOUN = re.compile(r"\b(?:this|these|those)\b(?=\s+(?:year|month|week|case|way)\b)", re.I)
 _CHINESE_PRONOUN = re.compile(r"^(?:它|他|她|这|那)(?:们|些|个|是)?")
-_STOP = frozenset(
-    [
-        *("a", "an", "the", "of", "to", "in", "on", "at", "by", "for", "from", "with", "and"),
-        *("or", "is", "are", "was", "were", "be", "been", "do", "does", "did", "it", "its"),
-        *("as", "that", "this", "they", "their", "you", "your", "he", "she", "his", "her", "not"),
-    ]
-)
+_STOP_WORDS = """
+    a an the of to in on at by for from with and or is are was were be been do does did it its as
+    that this they their you your he she his her not
+"""
+_STOP = frozenset(_STOP_WORDS.split())
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
 
 

@@ -1,4 +1,4 @@
-"""Sample logs of the lm-evaluation-harness, as its versions write them."""
+"""Sample logs of the lm-evaluation-harness, as its versions write them, and as runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.formats._lm_eval_samples import Sample, read_samples
+from knowgate.offline_eval.data.formats import import_lm_eval
+from knowgate.offline_eval.data.formats._lm_eval import Sample, read_samples
+from knowgate.offline_eval.data.formats._rows import InteropWarning
+from knowgate.offline_eval.run import CaseKind, RepliesRun
 from tests.offline_eval.cli.commands import write_lines
 
 GENERATION = {
@@ -49,7 +52,7 @@ _JSON = st.recursive(
 
 
 def _one(folder: Path, value: dict[str, Any]) -> Sample:
-    (sample,) = read_samples(write_lines(folder / "samples_task.jsonl", [value])).samples
+    (sample,) = read_samples(write_lines(folder / "samples_task.jsonl", [value]))
     return sample
 
 
@@ -154,33 +157,29 @@ def test_metrics_that_are_no_numbers_are_left_out(tmp_path: Path) -> None:
     ("path", "task", "model"),
     [
         ("org__name/samples_trivia_qa_2025-01-02T03-04-05.678.jsonl", "trivia_qa", "org/name"),
-        ("runs/samples_arc_easy.jsonl", "arc_easy", ""),
-        ("runs/mine.jsonl", "mine", ""),
+        ("runs/samples_arc_easy.jsonl", "arc_easy", "lm-eval"),
+        ("runs/mine.jsonl", "mine", "lm-eval"),
+        ("gpt2/samples_t.jsonl", "t", "gpt2"),
     ],
 )
 def test_folder_and_file_tell_model_and_task(
     tmp_path: Path, path: str, task: str, model: str
 ) -> None:
     (tmp_path / path).parent.mkdir()
-    log = read_samples(write_lines(tmp_path / path, [GENERATION]))
+    if model == "gpt2":
+        (tmp_path / "gpt2" / "results_2025.json").write_text("{}")
+    log = write_lines(tmp_path / path, [GENERATION])
 
-    assert (log.task, log.model) == (task, model)
+    run = RepliesRun.read(import_lm_eval([log], tmp_path / "run"))
 
-
-def test_a_folder_with_results_is_named_after_the_model(tmp_path: Path) -> None:
-    (tmp_path / "gpt2").mkdir()
-    (tmp_path / "gpt2" / "results_2025.json").write_text("{}")
-
-    assert (
-        read_samples(write_lines(tmp_path / "gpt2" / "samples_t.jsonl", [CHOICE])).model == "gpt2"
-    )
+    assert (list(run.systems), list(run.cases)) == ([model], [f"{task}/0/in_kb"])
 
 
 def test_a_list_is_read_as_early_versions_wrote_it(tmp_path: Path) -> None:
     path = tmp_path / "samples_t.jsonl"
     path.write_text(json.dumps([GENERATION, CHOICE], indent=2), encoding="utf-8")
 
-    assert [sample.doc_id for sample in read_samples(path).samples] == ["0", "1"]
+    assert [sample.doc_id for sample in read_samples(path)] == ["0", "1"]
 
 
 @pytest.mark.parametrize(
@@ -206,16 +205,78 @@ def test_any_json_is_a_sample_or_an_input_error(
     path = tmp_path_factory.mktemp("any") / "samples_t.jsonl"
     path.write_text(json.dumps({**(CHOICE if choice else GENERATION), **changes}), "utf-8")
     try:
-        (sample,) = read_samples(path).samples
+        (sample,) = read_samples(path)
     except InputError:
         return
     json.dumps([sample.response, dict(sample.metrics)], allow_nan=False).encode()
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"[1]", b"\xff", b"[" * 5000, b"NaN", b'"x"'])
-def test_what_is_no_log_is_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "samples_t.jsonl"
-    path.write_bytes(content)
+def _run(folder: Path, *lines: dict[str, Any], **more: Any) -> RepliesRun:
+    log = write_lines(folder / "samples_t.jsonl", lines)
+    return RepliesRun.read(import_lm_eval([log], folder / "run", **more))
 
-    with pytest.raises(InputError):
-        read_samples(path)
+
+def test_samples_become_answerable_cases_with_judgements(tmp_path: Path) -> None:
+    run = _run(tmp_path, GENERATION, CHOICE, model="m")
+
+    assert [reply.response for reply in run.replies.values()] == ["Red.", "green"]
+    assert {case.kind for case in run.cases.values()} == {CaseKind.IN_KB}
+    assert [question.answer for question in run.questions.values()] == ["Red", "blue"]
+    assert {
+        one.judgement_id: (one.outcome, one.probability) for one in run.judgements.values()
+    } == {
+        "m/t/0/in_kb/exact_match/lm-eval": ("1", 1.0),
+        "m/t/1/in_kb/acc/lm-eval": ("0", 0.0),
+        "m/t/1/in_kb/acc_norm/lm-eval": ("1", 1.0),
+    }
+
+
+def test_a_second_filter_judges_the_same_reply(tmp_path: Path) -> None:
+    second = {**GENERATION, "filter": "loose", "filtered_resps": ["R"], "exact_match": 0.5}
+
+    run = _run(tmp_path, GENERATION, second)
+
+    assert [reply.response for reply in run.replies.values()] == ["Red."]
+    assert [(one.criterion, one.outcome) for one in run.judgements.values()] == [
+        ("exact_match", "1"),
+        ("exact_match,loose", "0.5"),
+    ]
+
+
+def test_two_models_answer_one_task(tmp_path: Path) -> None:
+    logs = []
+    for model in ("a__b", "c__d"):
+        (tmp_path / model).mkdir()
+        logs.append(write_lines(tmp_path / model / "samples_t.jsonl", [GENERATION]))
+
+    run = RepliesRun.read(import_lm_eval(logs, tmp_path / "run"))
+
+    assert list(run.systems) == ["a/b", "c/d"]
+    assert (len(run.cases), len(run.replies)) == (1, 2)
+    with pytest.raises(InputError, match="is answered twice"):
+        import_lm_eval(logs, tmp_path / "other", model="m")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_context_becomes_a_passage_of_the_task(tmp_path: Path) -> None:
+    doc = {"question": "Colour of the bus?", "context": "Buses are red."}
+    arguments = [["Buses are red. Colour of the bus?", {}]]
+
+    run = _run(tmp_path, {**GENERATION, "doc": doc, "arguments": arguments})
+
+    (reply,) = run.replies.values()
+    assert [(one.text, one.knowledge_base) for one in run.context_passages(reply)] == [
+        ("Buses are red.", "t")
+    ]
+
+
+def test_requests_without_an_answer_are_warned_about_and_alone_refused(tmp_path: Path) -> None:
+    rolling = {**GENERATION, "doc_id": 9, "arguments": [["text"]], "resps": [[-1.5]]}
+    warnings: list[InteropWarning] = []
+
+    run = _run(tmp_path, GENERATION, rolling, on_warning=warnings.append)
+
+    assert len(run.replies) == 1
+    assert [(one.kind, one.count) for one in warnings] == [("not_a_reply", 1)]
+    with pytest.raises(InputError, match="these logs hold no reply"):
+        import_lm_eval([write_lines(tmp_path / "samples_r.jsonl", [rolling])], tmp_path / "r")

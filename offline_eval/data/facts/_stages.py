@@ -1,0 +1,284 @@
+"""What a model is asked for facts and for questions, and what becomes of its replies."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Annotated, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from ....guard.text import clean_text
+from ._asking import Checked, Request
+from ._checks import copy_fault, question_fault, refers_to_document
+from ._rows import CallRow, FactRow, FailureRow, Fault, QuestionRow, SentenceRow, Stage
+from ._settings import BuildSettings
+
+_MOST_CHARACTERS = 4_000
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_NONE = "(none)"
+_Text = Annotated[str, AfterValidator(clean_text)]
+
+
+class FactReply(BaseModel):
+    """One fact, with where it comes from."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    fact: _Text = Field(description="one fact as a whole sentence, understood by itself")
+    sentences: list[int] = Field(description="numbers of the sentences that it comes from")
+
+
+class FactsReply(BaseModel):
+    """All facts in the numbered sentences."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    facts: list[FactReply] = Field(description="empty if there is none")
+
+
+class QuestionReply(BaseModel):
+    """A question with its answer."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    question: _Text = Field(description="understood by somebody who has never seen the document")
+    answer: _Text = Field(description="short and complete; does not stand in the question")
+
+
+class UniqueNames:
+    """Ids made of a document and a text, so that they stay when others change."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def name(self, document: str, text: str) -> str:
+        """Return an id that was not given before."""
+        found = f"{document}:{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:10]}"
+        while found in self._taken:
+            found += "'"
+        self._taken.add(found)
+        return found
+
+
+def _key(*parts: str) -> str:
+    """What a request is stored under: what is asked, how, and of whom."""
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()
+
+
+# --- facts -------------------------------------------------------------------------------------
+
+
+class Stretch(NamedTuple):
+    """Sentences that are asked about together.
+
+    Attributes:
+        key: of the request.
+        document: where they stand.
+        sentences: in order; numbered from 1 in the prompt.
+    """
+
+    key: str
+    document: str
+    sentences: tuple[SentenceRow, ...]
+
+
+def stretches(sentences: Iterable[SentenceRow], settings: BuildSettings) -> list[Stretch]:
+    """Group sentences that are content into stretches of one document and heading.
+
+    Long sentences make stretches shorter than the settings allow.
+    """
+    found: list[Stretch] = []
+    held: list[SentenceRow] = []
+    prompts = settings.prompts
+
+    def close() -> None:
+        # A lone heading or a word is no text to find facts in.
+        if any(len(row.text.split()) > 3 or len(row.text) > 12 for row in held):
+            texts = (row.text for row in held)
+            topic = held[0].topic or ""
+            key = _key(settings.model, prompts.sha256(prompts.facts), topic, *texts)
+            found.append(Stretch(key, held[0].document, tuple(held)))
+        held.clear()
+
+    for row in sentences:
+        if row.boilerplate:
+            continue
+        if held and (
+            (row.document, row.topic) != (held[0].document, held[0].topic)
+            or len(held) >= settings.sentences_per_call
+            or sum(len(other.text) for other in held) + len(row.text) > _MOST_CHARACTERS
+        ):
+            close()
+        held.append(row)
+    close()
+    return found
+
+
+def fact_request(stretch: Stretch, settings: BuildSettings) -> Request:
+    """Make the request for the facts of a stretch."""
+    texts = [row.text for row in stretch.sentences]
+    numbered = "\n".join(f"[{number}] {text}" for number, text in enumerate(texts, start=1))
+    topic = stretch.sentences[0].topic or _NONE
+    prompt = settings.prompts.facts.fill(sentences=numbered, topic=topic)
+    return Request(stretch.key, prompt, partial(_checked_facts, texts=texts))
+
+
+def _checked_facts(reply: FactsReply, *, texts: Sequence[str]) -> Checked:
+    found = [(fact, _fact_fault(fact, texts)) for fact in reply.facts]
+    good = FactsReply(facts=[fact for fact, fault in found if fault is None])
+    faults = tuple(
+        (fault[0], f"fact {number}: {fault[1]}")
+        for number, (_, fault) in enumerate(found, start=1)
+        if fault is not None
+    )
+    return Checked(good.model_dump(), faults)
+
+
+def _fact_fault(fact: FactReply, texts: Sequence[str]) -> Fault | None:
+    if not fact.fact.strip():
+        return "empty_fact", "it is empty"
+    if not fact.sentences:
+        return "no_citation", "it names no sentence"
+    if strange := [n for n in fact.sentences if not 1 <= n <= len(texts)]:
+        return "bad_citation", f"there is no sentence {strange[0]}; they go from 1 to {len(texts)}"
+    if refers_to_document(fact.fact):
+        return "refers_to_document", "it speaks of the text that it comes from"
+    cited = set(_NUMBER.findall(" ".join(texts[n - 1] for n in fact.sentences)))
+    # Small numbers may stand there as words.
+    if any(n not in cited and len(n) > 2 for n in _NUMBER.findall(fact.fact)):
+        return "number_not_cited", "it has a number that the sentences it names do not have"
+    return None
+
+
+def facts_of(
+    asked: Sequence[Stretch], rows: Mapping[str, CallRow]
+) -> tuple[list[FactRow], list[FailureRow]]:
+    """Return the facts of all stretches that have a reply, in the order of the documents.
+
+    A fact that was found before, in the same words, is not kept again.
+    """
+    facts: list[FactRow] = []
+    failures: list[FailureRow] = []
+    seen: set[str] = set()
+    names = UniqueNames()
+    for stretch in asked:
+        row = rows.get(stretch.key)
+        if row is None:
+            continue
+        faults = [*row.rejected, *([row.error] if row.error else [])]
+        reply = FactsReply.model_validate(row.reply) if row.reply else FactsReply(facts=[])
+        for fact in reply.facts:
+            text = " ".join(fact.fact.split())
+            places = sorted(set(fact.sentences))
+            if text.lower() in seen:
+                faults.append(("duplicate_fact", "the same fact was found before"))
+                continue
+            seen.add(text.lower())
+            if not places or not 1 <= places[0] <= places[-1] <= len(stretch.sentences):
+                continue
+            cited = [stretch.sentences[n - 1] for n in places]
+            facts.append(
+                FactRow(
+                    fact_id=names.name(stretch.document, text),
+                    document=stretch.document,
+                    text=text,
+                    citations=tuple(sentence.index for sentence in cited),
+                    passage=" ".join(sentence.text for sentence in cited),
+                    topic=cited[0].topic,
+                )
+            )
+        about = [sentence.sentence_id for sentence in stretch.sentences]
+        failures += [FailureRow.of(Stage.FACTS, one, stretch.document, *about) for one in faults]
+    return facts, failures
+
+
+# --- questions ---------------------------------------------------------------------------------
+
+
+def question_request(fact: FactRow, settings: BuildSettings) -> Request:
+    """Make the request for the question that a fact answers."""
+    prompts, topic = settings.prompts, fact.topic
+    sha256 = prompts.sha256(prompts.question)
+    return Request(
+        _key(settings.model, sha256, topic or "", fact.passage, fact.text),
+        prompts.question.fill(fact=fact.text, passage=fact.passage, topic=topic or _NONE),
+        partial(_checked_question, passage=fact.passage),
+    )
+
+
+def _checked_question(reply: QuestionReply, *, passage: str) -> Checked:
+    question, answer = " ".join(reply.question.split()), " ".join(reply.answer.split())
+    fault = question_fault(question, answer) or copy_fault(question, passage)
+    if fault is not None:
+        return Checked(None, (fault,))
+    return Checked({"question": question, "answer": answer})
+
+
+def questions_of(
+    facts: Sequence[FactRow], rows: Mapping[str, CallRow], settings: BuildSettings
+) -> tuple[list[QuestionRow], list[FailureRow]]:
+    """Return the questions of all facts that have a reply, in order."""
+    questions: list[QuestionRow] = []
+    failures: list[FailureRow] = []
+    for fact in facts:
+        row = rows.get(question_request(fact, settings).key)
+        if row is None:
+            continue
+        if row.reply is None:
+            fault = row.error or ("schema_error", "")
+            failures.append(FailureRow.of(Stage.QUESTIONS, fault, fact.document, fact.fact_id))
+            continue
+        reply = QuestionReply.model_validate(row.reply)
+        made_by = f"model:{settings.model}"
+        questions.append(asked_of(fact, reply.question, reply.answer, made_by=made_by))
+    return questions, failures
+
+
+def asked_of(fact: FactRow, question: str, answer: str, *, made_by: str = "rules") -> QuestionRow:
+    """Make the row of a question about a fact."""
+    return QuestionRow(
+        id=fact.fact_id,
+        question=question,
+        answer=answer,
+        passage=fact.passage,
+        source=fact.document,
+        topic=fact.topic,
+        fact=fact.text,
+        citations=fact.citations,
+        made_by=made_by,
+    )
+
+
+def one_of_each(
+    questions: Sequence[QuestionRow],
+) -> tuple[list[QuestionRow], list[FailureRow]]:
+    """Return questions that tell their facts apart.
+
+    Of several with the same question and answer the first is kept; where the same
+    question has different answers, none of those made here is: it has no right answer.
+    """
+    answers: dict[str, set[str]] = {}
+    for row in questions:
+        answers.setdefault(_plain(row.question), set()).add(_plain(row.answer))
+    kept: list[QuestionRow] = []
+    failures: list[FailureRow] = []
+    seen: set[tuple[str, str]] = set()
+    for row in questions:
+        asked = _plain(row.question), _plain(row.answer)
+        if len(answers[asked[0]]) > 1 and row.made_by:
+            fault = "ambiguous_question", "the same question has another answer elsewhere"
+        elif asked in seen:
+            fault = "duplicate_question", "the same question with the same answer was made before"
+        else:
+            seen.add(asked)
+            kept.append(row)
+            continue
+        failures.append(FailureRow.of(Stage.QUESTIONS, fault, row.source, row.id))
+    return kept, failures
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split()).rstrip(".?!。？！ ")

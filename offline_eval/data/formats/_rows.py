@@ -1,0 +1,249 @@
+"""Collect the rows of an imported run of replies, and write them as a run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from ...run import (
+    CaseKind,
+    InputFile,
+    Judgement,
+    Question,
+    RepliesRun,
+    ReplyCase,
+    ReplyContext,
+    ReplyRow,
+    ReplySystem,
+    StoredPassage,
+)
+from .. import QuestionRecord
+
+WarningKind = Literal[
+    "unknown_question", "unknown_context", "experiment_without_replies", "not_a_reply"
+]
+
+
+@dataclass(slots=True)
+class KnownBase:
+    """A knowledge base under the ids of its own file.
+
+    Attributes:
+        name: unique in the run.
+        questions: by the id in the file; the values carry ids that are unique in the run.
+        passages: by id, unique in the run; texts of logged contexts are added to them,
+            as passages of no knowledge base.
+        order: ids of the passages that are its own, in their order.
+    """
+
+    name: str
+    questions: dict[str, Question]
+    passages: dict[str, StoredPassage]
+    order: tuple[str, ...] = field(init=False)
+    _by_question: dict[str, Question] = field(init=False)
+    _by_text: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.order = tuple(self.passages)
+        # Of equal texts the first counts.
+        self._by_question = {plain(one.question): one for one in reversed(self.questions.values())}
+        self._by_text = {
+            plain(one.text): one.passage_id for one in reversed(self.passages.values())
+        }
+
+    @classmethod
+    def of_records(
+        cls, name: str, records: Mapping[str, QuestionRecord], shared: frozenset[str]
+    ) -> KnownBase:
+        """Make a knowledge base of what logs say about their questions.
+
+        Args:
+            name: of the knowledge base.
+            records: by id; an empty answer is an unknown one, and makes no passage.
+            shared: ids that other knowledge bases use too.
+        """
+        questions, passages = {}, {}
+        for identifier, record in records.items():
+            unique = f"{name}/{identifier}" if identifier in shared else identifier
+            text = f"{record.question}\n{record.answer}" if record.answer.strip() else ""
+            questions[identifier] = Question(
+                question_id=unique,
+                question=record.question,
+                answer=record.answer,
+                passage=text,
+                passage_id=unique,
+                knowledge_base=name,
+            )
+            if text:
+                passages[unique] = StoredPassage(passage_id=unique, text=text, knowledge_base=name)
+        return cls(name, questions, passages)
+
+    def asked(self, text: str) -> Question | None:
+        """Return the question of this text, white space aside."""
+        return self._by_question.get(plain(text))
+
+    def passage_id(self, text: str) -> str:
+        """Return the id of the passage of this text, white space aside; added where it is new."""
+        key = plain(text)
+        if key not in self._by_text:
+            digest = hashlib.sha256(key.encode()).hexdigest()[:16]
+            name = f"{self.name}/text-{digest}" if self.name else f"text-{digest}"
+            # Of no knowledge base: "all but these" must not come to mean more.
+            self.passages[name] = StoredPassage(passage_id=name, text=text)
+            self._by_text[key] = name
+        return self._by_text[key]
+
+    def context(self, names: tuple[str, ...]) -> ReplyContext:
+        """Return the shortest way to say it: these passages, or all of its own but a few.
+
+        Args:
+            names: ids of passages, in the order in which they stood.
+        """
+        if self.name and 2 * len(names) > len(self.order):
+            present = frozenset(names)
+            if names == tuple(name for name in self.order if name in present):
+                gone = tuple(name for name in self.order if name not in present)
+                return ReplyContext(kind="all_but", passages=gone)
+        return ReplyContext(kind="passages", passages=names)
+
+
+def plain(text: str) -> str:
+    """Return a text with all white space alike, for comparing."""
+    return " ".join(text.split())
+
+
+def shared_ids(groups: Iterable[Iterable[str]]) -> frozenset[str]:
+    """Return the ids that stand in more than one of the groups."""
+    counts = Counter(one for group in groups for one in set(group))
+    return frozenset(one for one, times in counts.items() if times > 1)
+
+
+@dataclass(frozen=True, slots=True)
+class InteropWarning:
+    """A warning that something was left out of what was read.
+
+    Attributes:
+        kind: what sort of thing.
+        where: the first such place, as `file:line` or file.
+        detail: one clause for people.
+        count: how many there are in that file.
+    """
+
+    kind: WarningKind
+    where: str
+    detail: str
+    count: int = 1
+
+    def __str__(self) -> str:
+        times = f" ({self.count} times)" if self.count > 1 else ""
+        return f"{self.where}: {self.detail}{times}"
+
+
+OnWarning = Callable[[InteropWarning], None]
+
+
+@dataclass(slots=True)
+class ReplyRows:
+    """Rows of a run of replies by id, as an import collects them.
+
+    Attributes:
+        systems: who answered.
+        cases: one per question and kind that was asked.
+        replies: of those systems to those cases.
+        judgements: that came along.
+    """
+
+    systems: dict[str, ReplySystem] = field(default_factory=dict)
+    cases: dict[str, ReplyCase] = field(default_factory=dict)
+    replies: dict[str, ReplyRow] = field(default_factory=dict)
+    judgements: dict[str, Judgement] = field(default_factory=dict)
+    _warnings: dict[tuple[str, WarningKind], InteropWarning] = field(default_factory=dict)
+
+    def case(self, question_id: str, kind: CaseKind, knowledge_base: str) -> str:
+        """Return the id of the case of a question; the case is added where it is new."""
+        case_id = f"{question_id}/{kind.value}"
+        case = ReplyCase(
+            case_id=case_id, question_id=question_id, kind=kind, knowledge_base=knowledge_base
+        )
+        self.cases.setdefault(case_id, case)
+        return case_id
+
+    def reply(self, system_id: str, case_id: str, **fields: Any) -> ReplyRow:
+        """Add the reply of a system to a case."""
+        row = ReplyRow(
+            reply_id=f"{system_id}/{case_id}", case_id=case_id, system_id=system_id, **fields
+        )
+        self.replies[row.reply_id] = row
+        return row
+
+    def judgement(self, reply_id: str, criterion: str, judge: str, **fields: Any) -> Judgement:
+        """Return the judgement of a reply that is kept: this one, or an earlier one."""
+        judgement = Judgement(
+            judgement_id=f"{reply_id}/{criterion}/{judge}",
+            reply_id=reply_id,
+            judge=judge,
+            criterion=criterion,
+            **fields,
+        )
+        return self.judgements.setdefault(judgement.judgement_id, judgement)
+
+    def warn(self, kind: WarningKind, file: str, where: str, detail: str) -> None:
+        """Count one more thing that was left out: a warning per file and kind."""
+        known = self._warnings.get((file, kind))
+        self._warnings[file, kind] = (
+            InteropWarning(kind, where, detail)
+            if known is None
+            else replace(known, count=known.count + 1)
+        )
+
+    @property
+    def warnings(self) -> tuple[InteropWarning, ...]:
+        """All warnings, in the order in which each was first met."""
+        return tuple(self._warnings.values())
+
+    def write(
+        self,
+        out: str | os.PathLike[str],
+        *,
+        settings: Mapping[str, Any],
+        questions: Sequence[Question],
+        bases: Iterable[KnownBase],
+        files: Sequence[str | os.PathLike[str]],
+        on_warning: OnWarning | None = None,
+    ) -> Path:
+        """Write the rows as a run of replies; done again with the same rows, it changes nothing.
+
+        Args:
+            out: folder; made where missing.
+            settings: JSON-ready; where the rows came from.
+            questions: of the cases, and others of their knowledge bases.
+            bases: whose passages are stored.
+            files: that were read.
+            on_warning: called with each warning once all is written.
+
+        Raises:
+            InputError: the folder holds something else, or cannot be written.
+        """
+        root = RepliesRun.start(
+            out,
+            settings=settings,
+            systems=list(self.systems.values()),
+            questions=questions,
+            passages=[passage for base in bases for passage in base.passages.values()],
+            cases=list(self.cases.values()),
+            replies=len(self.replies),
+            inputs=[InputFile.of(path) for path in files],
+        )
+        with RepliesRun.REPLIES.open(root) as replies:
+            replies.extend(self.replies.values())
+        with RepliesRun.JUDGEMENTS.open(root) as judgements:
+            judgements.extend(self.judgements.values())
+        if on_warning is not None:
+            for warning in self.warnings:
+                on_warning(warning)
+        return root

@@ -1,0 +1,329 @@
+"""Draw twins: a question with an answer, and one as alike as can be that has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import combinations
+from random import Random
+
+from ._graph import Span
+from ._items import QuestionType
+from ._material import AnswerSet, Draft, FactDraft, Material, Twins, View, seeded, shuffled
+
+MOST_MISSES = 500
+"""So many failures in a row, and a property is taken to give no more questions."""
+
+_OPTIONS = 4
+_FARTHEST_OPTION = 40
+_TRIES = 30
+_ROUNDS = 3
+_MOST_VIEWS = 200
+_NEAREST, _FARTHEST = 3, 30
+_FAR = 10**6
+Group = Callable[[], Iterator[Twins]]
+Window = tuple[int, int]
+
+
+def groups_of(kind: QuestionType, material: Material) -> list[Group]:
+    """Return streams of twins of a type, one per property, or per pair of properties that meet."""
+    if kind is QuestionType.INTER:
+        return [partial(_intersections, material, *pair) for pair in _meeting(material)]
+    if kind is QuestionType.TIME:
+        return [
+            partial(_dated, material, prop)
+            for prop, profile in material.profiles.items()
+            if profile.dated
+        ]
+    return [partial(_dilemmas, material, prop) for prop in material.profiles]
+
+
+# --- four-option questions on the facts behind an unanswerable question -------------------------
+
+
+def value_facts(material: Material, asked: AnswerSet, rng: Random) -> tuple[FactDraft, ...] | None:
+    """Make one question per answer; None where the graph lacks wrong ones for one of them."""
+    found = []
+    by_value = material.templates.time_choice(asked.view.prop) == "value"
+    for answer in asked.answers:
+        wrong = material.wrong_answers(asked, answer, _OPTIONS - 1, rng)
+        if wrong is None:
+            return None
+        span = None
+        if by_value and not asked.view.inverse:
+            spans = material.spans(asked.key, asked.view.prop)
+            whole = [one for one in spans if one.value == answer and one.start and one.end]
+            span = whole[0] if whole else None
+        found.append(FactDraft(asked, answer, wrong, span=span))
+    return tuple(found)
+
+
+def year_facts(asked: AnswerSet, spans: Sequence[Span], rng: Random) -> tuple[FactDraft, ...]:
+    """Ask for the year of the beginning and, where it is known, of the end."""
+    taken = {year for span in spans for year in (span.start, span.end) if year is not None}
+    found = []
+    for step, year in zip(("begin", "finish"), bounds(spans), strict=True):
+        if year is None:
+            continue
+        before = [one for one in range(max(1, year - _FARTHEST_OPTION), year) if one not in taken]
+        after = [one for one in range(year + 1, year + _FARTHEST_OPTION + 1) if one not in taken]
+        # In the middle of its options, a right year would be guessed.
+        earlier = min(rng.randrange(_OPTIONS), len(before))
+        wrong = rng.sample(before, earlier) + rng.sample(after, _OPTIONS - 1 - earlier)
+        found.append(FactDraft(asked, str(year), tuple(map(str, wrong)), step))
+    return tuple(found)
+
+
+# --- intersections of two answer sets, and twins whose intersection is empty --------------------
+
+
+def _meeting(material: Material) -> Iterator[tuple[View, View]]:
+    """Pairs of views with an answer in common."""
+    for inverse in (False, True):
+        views = [view for view in material.entity_views() if view.inverse is inverse]
+        # Those with most answers: pairs grow with the square.
+        views.sort(key=lambda view: (-len(material.members(view)), view.prop))
+        views = sorted(views[:_MOST_VIEWS])
+        members = {view: frozenset(material.members(view)) for view in views}
+        for one, other in combinations(views, 2):
+            if not members[one].isdisjoint(members[other]):
+                yield one, other
+
+
+def _intersections(material: Material, one: View, other: View) -> Iterator[Twins]:
+    names = (f"{view.prop}{'^' if view.inverse else ''}" for view in (one, other))
+    rng = seeded(material.settings.seed, "inter", *names)
+    shared = sorted(frozenset(material.members(one)).intersection(material.members(other)))
+    misses = 0
+    # A common answer has, as a rule, several pairs of questions to it.
+    for node in (node for _ in range(_ROUNDS) for node in shuffled(shared, rng)):
+        misses += 1
+        if misses > MOST_MISSES:
+            return
+        first = _holding(material, one, node, rng)
+        second = _holding(material, other, node, rng)
+        if first is None or second is None or first.key == second.key:
+            continue
+        common = tuple(sorted(set(first.answers) & set(second.answers)))
+        rivals = (set(first.answers) | set(second.answers)) - set(common)
+        if material.labels.same_name(common, rivals) or {first.key, second.key} & set(common):
+            continue
+        empty = _disjoint(material, first, other, node, shared, rng)
+        if empty is None or empty.key == second.key:
+            continue
+        facts = [value_facts(material, part, rng) for part in (first, empty)]
+        if any(found is None for found in facts):
+            continue
+        misses = 0
+        yield Twins(
+            Draft(QuestionType.INTER, (first, second), common),
+            Draft(QuestionType.INTER, (first, empty), ()),
+            tuple(fact for found in facts if found is not None for fact in found),
+        )
+
+
+def _holding(material: Material, view: View, node: str, rng: Random) -> AnswerSet | None:
+    """An answer set with `node` in it."""
+    keys = material.keys(view, node)
+    return material.answer_set(view, keys[rng.randrange(len(keys))]) if keys else None
+
+
+def _disjoint(
+    material: Material,
+    first: AnswerSet,
+    other: View,
+    like: str,
+    shared: Sequence[str],
+    rng: Random,
+) -> AnswerSet | None:
+    """A set of the same kind that has nothing in common with the first, by any fact or name.
+
+    Drawn as the set that it takes the place of, from `shared`, the answers that both views have:
+    or keys with many answers would stand in answerable questions more often.
+    """
+    graph = material.graph
+    classes = graph.classes.get(like)
+    for _ in range(_TRIES):
+        node = shared[rng.randrange(len(shared))]
+        found = None if node in first.answers else _holding(material, other, node, rng)
+        if found is None or found.key in (first.key, *first.answers):
+            continue
+        if first.key in found.answers:
+            continue
+        if classes and all(
+            classes.isdisjoint(graph.classes.get(answer, ())) for answer in found.answers
+        ):
+            continue
+        # A fact of another property may say the same, such as a subproperty or an inverse.
+        if any(graph.are_linked(first.key, answer) for answer in found.answers):
+            continue
+        if any(graph.are_linked(found.key, answer) for answer in first.answers):
+            continue
+        if not material.labels.same_name(first.answers, found.answers):
+            return found
+    return None
+
+
+# --- two options, of which one is right or, in the twin, neither ---------------------------------
+
+
+def _dilemmas(material: Material, prop: str) -> Iterator[Twins]:
+    """Options must not tell the twins apart: right answers are drawn as wrong ones are.
+
+    That is from all values alike. Drawn from all facts alike, the commonest values would stand
+    in answerable questions only.
+    """
+    rng = seeded(material.settings.seed, "dilemma", prop)
+    misses = 0
+    for subject, right in _by_value(material, prop, rng):
+        misses += 1
+        if misses > MOST_MISSES:
+            return
+        asked = material.answer_set(View(prop), subject)
+        if asked is None:
+            continue
+        wrong = material.wrong_answers(asked, right, 2, rng)
+        facts = None if wrong is None else value_facts(material, asked, rng)
+        if wrong is None or facts is None:
+            continue
+        misses = 0
+        yield Twins(
+            Draft(QuestionType.DILEMMA, (asked,), (right,), (right, wrong[0])),
+            Draft(QuestionType.DILEMMA, (asked,), (), tuple(shuffled(wrong, rng))),
+            facts,
+        )
+
+
+def _by_value(material: Material, prop: str, rng: Random) -> Iterator[tuple[str, str]]:
+    """Subjects, each once, and one of their values: every value as likely as any other.
+
+    Were subjects drawn instead, the commoner of two options would mostly be the right one.
+    """
+    view = View(prop)
+    values = list(material.members(view))
+    # Of each value: how many of its subjects had their turn, and which was the first.
+    turns: dict[str, tuple[int, int]] = {}
+    asked: set[str] = set()
+    while values:
+        at = rng.randrange(len(values))
+        value = values[at]
+        holders = material.keys(view, value)
+        done, start = turns.get(value) or (0, rng.randrange(len(holders)))
+        subject = holders[(start + done) % len(holders)]
+        turns[value] = done + 1, start
+        if done + 1 == len(holders):
+            values[at] = values[-1]
+            values.pop()
+        if subject not in asked:
+            asked.add(subject)
+            yield subject, value
+
+
+# --- constraints of time, and twins with years in which nothing holds ----------------------------
+
+
+def _dated(material: Material, prop: str) -> Iterator[Twins]:
+    rng = seeded(material.settings.seed, "time", prop)
+    dated = material.graph.facts[prop].dated
+    years = [year for spans in dated.values() for span in spans for year in span[1:] if year]
+    within = (min(years, default=0), max(years, default=0))
+    by_value = material.templates.time_choice(prop) == "value"
+    misses = 0
+    for subject in shuffled(sorted(dated), rng):
+        misses += 1
+        if misses > MOST_MISSES:
+            return
+        asked = material.answer_set(View(prop), subject)
+        spans = dated[subject]
+        # A value without a known beginning may hold in any year; one that ends before it begins
+        # is mistaken, nobody knows how.
+        if asked is None or not all(
+            span.start and (span.end is None or span.end >= span.start) for span in spans
+        ):
+            continue
+        if {span.value for span in spans} != set(asked.answers):
+            continue
+        single = not by_value and rng.random() < material.settings.single_years
+        met = met_window(spans, single, rng)
+        unmet = None if met is None else unmet_window(spans, met[0], within, rng)
+        if met is None or unmet is None:
+            continue
+        if material.labels.same_name(met[1], set(asked.answers) - set(met[1])):
+            continue
+        facts = value_facts(material, asked, rng) if by_value else year_facts(asked, spans, rng)
+        if facts is not None:
+            misses = 0
+            yield Twins(
+                Draft(QuestionType.TIME, (asked,), met[1], window=met[0]),
+                Draft(QuestionType.TIME, (asked,), (), window=unmet),
+                facts,
+            )
+
+
+def bounds(spans: Sequence[Span]) -> tuple[int, int | None]:
+    """Return the first beginning, and the last end; None where something has no end yet.
+
+    Example:
+        >>> bounds([Span("a", 1950, 1960), Span("b", 1955, None)])
+        (1950, None)
+    """
+    ends = [span.end for span in spans]
+    last = None if None in ends else max(end for end in ends if end is not None)
+    return min(span.start for span in spans if span.start is not None), last
+
+
+def met_window(
+    spans: Sequence[Span], single: bool, rng: Random
+) -> tuple[Window, tuple[str, ...]] | None:
+    """Draw years, and say what holds in them: in every one of them, and nothing else in any.
+
+    Example:
+        >>> met_window([Span("a", 1950, 1960), Span("b", 1960, None)], False, seeded(0))
+        ((1950, 1959), ('a',))
+    """
+    order = [span for span in spans if span.start is not None]
+    rng.shuffle(order)
+    for span in order:
+        start = span.start or 1
+        end = start if span.end is None else span.end
+        middle = (start + end) // 2
+        whole = [(start, end), (start, end - 1), (start + 1, end), (start + 1, end - 1)]
+        years = [(year, year) for year in (middle, start, end)]
+        for window in [*years, *whole] if single else [*whole, *years]:
+            if window[0] > window[1]:
+                continue
+            overlapping = {one.value for one in spans if _overlaps(one, window)}
+            covering = {one.value for one in spans if _covers(one, window)}
+            if overlapping == covering and covering:
+                return window, tuple(sorted(covering))
+    return None
+
+
+def unmet_window(spans: Sequence[Span], like: Window, within: Window, rng: Random) -> Window | None:
+    """Draw as many years before everything or after it; None where neither can be.
+
+    Nothing is asked about years outside `within`, those that the graph speaks of: by its length
+    or its years alone, an unanswerable question must not be told from an answerable one.
+    """
+    length = like[1] - like[0]
+    first, last = bounds(spans)
+    found = []
+    room = first - length - within[0]
+    if room >= _NEAREST:
+        end = first - rng.randint(_NEAREST, min(_FARTHEST, room))
+        found.append((end - length, end))
+    room = 0 if last is None else within[1] - length - last
+    if last is not None and room >= _NEAREST:
+        start = last + rng.randint(_NEAREST, min(_FARTHEST, room))
+        found.append((start, start + length))
+    return rng.choice(found) if found else None
+
+
+def _overlaps(span: Span, window: Window) -> bool:
+    return (span.start or 0) <= window[1] and (span.end or _FAR) >= window[0]
+
+
+def _covers(span: Span, window: Window) -> bool:
+    # Without an end, it is sure to hold in the year of its beginning only.
+    end = span.start if span.end is None else span.end
+    return (span.start or _FAR) <= window[0] and (end or 0) >= window[1]
