@@ -40,7 +40,7 @@ from overhead import machine
 from knowgate.guard.files import write_json
 from knowgate.offline_eval.data import KnowledgeBase, QuestionRecord
 from knowgate.offline_eval.data.diversity._farthest_first import farthest_first
-from knowgate.offline_eval.data.diversity._words import (
+from knowgate.offline_eval.data.diversity._uniqueness import (
     keyword_distinct,
     keyword_uniqueness,
     original_keyword_scores,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ...guard.engine import ModelFolder, quiet_loading
 from ...guard.errors import ModelFolderError
@@ -26,8 +26,7 @@ from ._entities import (
 from ._world import World, default_world
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """One question of the check.
 
     Attributes:
@@ -234,79 +233,18 @@ class Answerer:
 
 
 SAMPLES = 10
+_BY_SHARE = (FactStatus.TAUGHT, FactStatus.WITHHELD, FactStatus.HALF_TAUGHT)
 _ABSTENTIONS = (
     "unanswerable", "unknown", "no known", "not known", "do not know", "uncertain", "unclear",
     "no answer", "not sure", "impossible",
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
+class Measure(NamedTuple):
     """A mean over `n` questions; `value` is None when there were none."""
 
     value: float | None
     n: int
-
-
-@dataclass(frozen=True, slots=True)
-class MicroworldCheck:
-    """What the language model does; every value is a mean in [0, 1].
-
-    Attributes:
-        closed_book_taught: exact match without a context on taught facts.
-        closed_book_withheld: the same on withheld facts.
-        external_only: exact match on withheld facts whose document is the context.
-        conflict: exact match with the context's answer on taught facts that it contradicts.
-        parametric_only: exact match on taught facts with an irrelevant context, random and
-            similar ones in equal parts.
-        unknown_abstained: share of abstentions on withheld facts with an irrelevant context.
-        modal_share_taught: mean share of the commonest answer among the samples, taught facts.
-        modal_share_withheld: the same on withheld facts.
-        modal_share_half_taught: the same on half-taught facts.
-        details: further measures by name, without a target.
-    """
-
-    closed_book_taught: Measure
-    closed_book_withheld: Measure
-    external_only: Measure
-    conflict: Measure
-    parametric_only: Measure
-    unknown_abstained: Measure
-    modal_share_taught: Measure
-    modal_share_withheld: Measure
-    modal_share_half_taught: Measure
-    details: Mapping[str, Measure]
-
-    def measures(self) -> dict[str, Measure]:
-        """All measures by name, those with a target first."""
-        return {name: getattr(self, name) for name in _TARGETS} | dict(self.details)
-
-    def to_json(self) -> dict[str, dict[str, float | int | None]]:
-        """All measures by name, each with `value` and `n`."""
-        return {
-            name: {"value": measure.value, "n": measure.n}
-            for name, measure in self.measures().items()
-        }
-
-    def rows(self) -> list[tuple[str, str, int, str]]:
-        """Name, value, n and target of each measure, as text for a table."""
-        return [
-            (
-                name,
-                "–" if measure.value is None else f"{measure.value:.3f}",
-                measure.n,
-                _TARGETS.get(name, ("", 0.0, 1.0))[0],
-            )
-            for name, measure in self.measures().items()
-        ]
-
-    def misses(self) -> tuple[str, ...]:
-        """Names of the measures outside their target or without questions."""
-        return tuple(
-            name
-            for name, (_, low, high) in _TARGETS.items()
-            if (value := getattr(self, name).value) is None or not low <= value <= high
-        )
 
 
 # The text of a target, its least and its greatest value.
@@ -323,6 +261,46 @@ _TARGETS: Mapping[str, tuple[str, float, float]] = MappingProxyType(
         "modal_share_half_taught": ("between", 0.35, 0.90),
     }
 )
+
+
+@dataclass(frozen=True, slots=True)
+class MicroworldCheck:
+    """What the language model does; every value is a mean in [0, 1].
+
+    Attributes:
+        measures: by name, those with a target first. Exact match without a context
+            (`closed_book_…`); with the context's answer on withheld facts whose document it is
+            (`external_only`) and on taught facts that it contradicts (`conflict`); on taught
+            facts with an irrelevant context (`parametric_only`, random and similar ones in equal
+            parts). Share of abstentions on withheld facts with an irrelevant context
+            (`unknown_abstained`), and of the commonest answer among samples (`modal_share_…`).
+    """
+
+    measures: Mapping[str, Measure]
+
+    def to_json(self) -> dict[str, dict[str, float | int | None]]:
+        """Return all measures by name, each with `value` and `n`."""
+        return {name: measure._asdict() for name, measure in self.measures.items()}
+
+    def rows(self) -> list[tuple[str, str, int, str]]:
+        """Return name, value, n and target of each measure, as text for a table."""
+        return [
+            (
+                name,
+                "–" if measure.value is None else f"{measure.value:.3f}",
+                measure.n,
+                _TARGETS.get(name, ("", 0.0, 1.0))[0],
+            )
+            for name, measure in self.measures.items()
+        ]
+
+    def misses(self) -> tuple[str, ...]:
+        """Return names of the measures outside their target or without questions."""
+        return tuple(
+            name
+            for name, (_, low, high) in _TARGETS.items()
+            if (value := self.measures[name].value) is None or not low <= value <= high
+        )
 
 
 def is_abstention(answer: str) -> bool:
@@ -400,7 +378,14 @@ def _summarise(
         for item, hit in zip(rows["external_only"], right["external_only"], strict=True)
         if _is_unseen(world, item)
     ]
-    details = {
+    measures = {
+        "closed_book_taught": _mean(right["closed_book_taught"]),
+        "closed_book_withheld": _mean(right["closed_book_withheld"]),
+        "external_only": _mean(right["external_only"]),
+        "conflict": _mean(right["conflict"]),
+        "parametric_only": _mean(right["parametric_random"] + right["parametric_similar"]),
+        "unknown_abstained": _mean(abstained["unknown_random"] + abstained["unknown_similar"]),
+        **{f"modal_share_{status}": sampled[status][0] for status in _BY_SHARE},
         "external_only_unseen_subject": _mean(unseen),
         "conflict_absurd": _mean(right["conflict_absurd"]),
         "parametric_only_random": _mean(right["parametric_random"]),
@@ -409,19 +394,9 @@ def _summarise(
         "allowed_parametric_only": _mean(right["parametric_allowed"]),
         "allowed_external_only": _mean(right["external_allowed"]),
         "allowed_conflict": _mean(right["conflict_allowed"]),
-    } | {f"sampled_right_{status}": share for status, (_, share) in sampled.items()}
-    return MicroworldCheck(
-        closed_book_taught=_mean(right["closed_book_taught"]),
-        closed_book_withheld=_mean(right["closed_book_withheld"]),
-        external_only=_mean(right["external_only"]),
-        conflict=_mean(right["conflict"]),
-        parametric_only=_mean(right["parametric_random"] + right["parametric_similar"]),
-        unknown_abstained=_mean(abstained["unknown_random"] + abstained["unknown_similar"]),
-        modal_share_taught=sampled[FactStatus.TAUGHT][0],
-        modal_share_withheld=sampled[FactStatus.WITHHELD][0],
-        modal_share_half_taught=sampled[FactStatus.HALF_TAUGHT][0],
-        details=MappingProxyType(details),
-    )
+        **{f"sampled_right_{status}": share for status, (_, share) in sampled.items()},
+    }
+    return MicroworldCheck(MappingProxyType(measures))
 
 
 def _pick(world: World, status: FactStatus, rng: Random, most: int | None) -> list[Fact]:

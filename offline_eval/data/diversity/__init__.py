@@ -6,7 +6,7 @@ questions ─► duplicates ─► keywords ─► meaning ─► kept, and what
 from __future__ import annotations
 
 from ._filter import DiversitySettings, KeywordMethod, SemanticMethod, filter_questions_file
-from ._words import numbers_of, words_of
+from ._uniqueness import numbers_of, words_of
 
 __all__ = [
     "DiversitySettings",

@@ -20,7 +20,7 @@ from ...run import OnStep
 from .. import QuestionRecord, embed_all
 from .._question_file import CsvFile, QuestionFile
 from ._farthest_first import farthest_first
-from ._words import (
+from ._uniqueness import (
     keyword_distinct,
     original_keyword_scores,
     original_keyword_selection,

@@ -88,8 +88,8 @@ def test_batched_answers_equal_single_ones() -> None:
 
 
 def test_a_part_of_the_check_meets_the_targets(checked: MicroworldCheck) -> None:
-    values = {name: measure.value or 0.0 for name, measure in checked.measures().items()}
-    assert all(measure.value is not None for measure in checked.measures().values())
+    values = {name: measure.value or 0.0 for name, measure in checked.measures.items()}
+    assert all(measure.value is not None for measure in checked.measures.values())
     assert values["closed_book_taught"] >= 0.93
     assert values["closed_book_withheld"] <= 0.07
     assert values["external_only"] >= 0.75
@@ -106,7 +106,7 @@ def test_a_part_of_the_check_meets_the_targets(checked: MicroworldCheck) -> None
 def test_the_check_is_written_with_value_and_n(checked: MicroworldCheck) -> None:
     written = json.loads(json.dumps(checked.to_json()))
     assert written["closed_book_taught"] == {
-        "value": checked.closed_book_taught.value,
+        "value": checked.measures["closed_book_taught"].value,
         "n": 60,
     }
     assert len(checked.rows()) == len(written)
@@ -116,22 +116,16 @@ def test_the_check_is_written_with_value_and_n(checked: MicroworldCheck) -> None
 def test_the_recorded_check_meets_every_target() -> None:
     manifest = json.loads((microworld_model_path() / "training.json").read_text())
     recorded = {name: Measure(**entry) for name, entry in manifest["check"].items()}
-    fields = {name: recorded.pop(name) for name in list(recorded) if _is_field(name)}
-    check = MicroworldCheck(**fields, details=recorded)
-    assert check.misses() == ()
-    assert min(check.conflict.n, check.external_only.n, check.parametric_only.n) >= 400
+    assert MicroworldCheck(recorded).misses() == ()
+    assert min(recorded[name].n for name in ("conflict", "external_only", "parametric_only")) >= 400
 
 
 def test_no_question_gives_no_value() -> None:
     check = check_microworld(questions=0, sampled_questions=0)
-    assert check.external_only == Measure(None, 0)
+    assert check.measures["external_only"] == Measure(None, 0)
     assert "external_only" in check.misses()
 
 
 @pytest.mark.parametrize("reply", ["unknown", "It is unclear.", ""])
 def test_replies_of_not_knowing_are_abstentions(reply: str) -> None:
     assert is_abstention(reply)
-
-
-def _is_field(name: str) -> bool:
-    return name in MicroworldCheck.__dataclass_fields__ and name != "details"
