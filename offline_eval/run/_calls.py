@@ -41,7 +41,8 @@ from ...guard.errors import (
     is_transient,
 )
 from ._event_loop import run_interruptibly
-from ._table import Table, UnstorableRowError
+from ._rows import UnstorableRowError
+from ._table import Table
 
 _LEAST_WINDOW = 64
 _WINDOW_ROUNDS = 4

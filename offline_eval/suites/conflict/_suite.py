@@ -36,7 +36,7 @@ from ._answering import (
 from ._beliefs import BeliefCollector, conflict_prompts
 from ._evidence import Believed, EvidenceMaker, PassageJudge, Validator
 from ._items import MICROWORLD, ConflictItem, ConflictSet, EvidenceKind, Task
-from ._report import ConflictSummary, conflict_document, summarise_conflict
+from ._report import conflict_document
 from ._rows import (
     BELIEFS,
     EVIDENCE,
@@ -55,6 +55,7 @@ from ._rows import (
     row_id,
 )
 from ._scoring import conflict_run
+from ._summary import ConflictSummary, summarise_conflict
 
 
 class ConflictSettings(SuiteSettings):

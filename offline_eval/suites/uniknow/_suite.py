@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Self, cast
 
@@ -18,7 +18,6 @@ from ....guard.contracts import (
     RelevanceScorer,
     TextEmbedder,
 )
-from ....guard.errors import InputError
 from ....guard.policy import Policy
 from ....guard.prompts import Prompt
 from ....guard.signals.confidence import load_estimator
@@ -44,7 +43,6 @@ from ._cases import (
     Case,
     ContextKind,
     Dataset,
-    Knowledge,
     PromptSet,
     Question,
     Reply,
@@ -52,220 +50,28 @@ from ._cases import (
     UniKnowSignal,
     row_id,
 )
+from ._choosing import (
+    ALL_METHODS,
+    GUARDED,
+    Chosen,
+    Methods,
+    check_methods,
+    choose_methods,
+    wanted_methods,
+    with_training,
+)
 from ._contexts import build_contexts, fitting_size
-from ._guard import GuardMethod, SignalMeter, calibrate_guard, policy_guard, require_share
+from ._guard import GuardMethod, SignalMeter, calibrate_guard, require_share
 from ._knowledge import KnowledgeStore, Sampling, estimate_knowledge
 from ._methods import (
-    ContrastiveLanguageModel,
-    ContrastiveMethod,
     Method,
-    RememberingMethod,
-    TrainedMethod,
-    TrainedVariant,
     Trainer,
-    ablation_variants,
-    prompted_method,
     reply_from,
-    why_not_contrastive,
-    why_not_trained,
 )
 from ._plan import POLICY, ROWS, SIGNALS, Plan, UniKnowManifest, checked_run, make_plan
 from ._questions import completes, dataset_of, prompts_of, question_file, read_dataset
 from ._report import uniknow_document
 from ._summary import UniKnowSummary, summarise_uniknow
-
-_PROMPTED = ("naive", "prompting")
-_CONTRASTIVE = ("cad", "coiecd", "coiecd_prompt")
-_TRAINED = ("retrobust", "kaft", "lm_uniknow")
-GUARDED = ("guard_naive", "guard_coiecd")
-METHOD_NAMES = (*_PROMPTED, *_CONTRASTIVE, *_TRAINED, *GUARDED)
-ALL_METHODS = "all"
-# Not part of `all`: it goes beyond the paper's comparison.
-_OPTIONAL = ("dpo",)
-
-
-def check_methods(names: Sequence[str]) -> None:
-    """Check the names of methods.
-
-    Raises:
-        InputError: one is unknown, or none is named.
-    """
-    known = (*METHOD_NAMES, *_OPTIONAL, ALL_METHODS)
-    unknown = [name for name in names if name not in known]
-    if unknown or not names:
-        raise InputError(
-            f"unknown method {unknown[0]!r}" if unknown else "no method is named",
-            where="methods",
-            hint=f"one or several of: {', '.join(known)}",
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """The methods of a run.
-
-    Attributes:
-        names: in the order of the rows, ablations last.
-        left_out: methods that `all` asks for and that are not possible, with the reason.
-    """
-
-    names: tuple[str, ...]
-    left_out: dict[str, str]
-
-    @property
-    def trained(self) -> bool:
-        """Whether anything has to be trained."""
-        return any(map(_is_trained, self.names))
-
-
-def wanted_methods(names: Sequence[str], *, ablations: bool = False) -> tuple[str, ...]:
-    """Return the methods asked for, in the order of the rows, whatever the model allows.
-
-    Args:
-        names: of methods, or `all`.
-        ablations: also train `lm_uniknow` on other data.
-    """
-    wanted = {*names, *(METHOD_NAMES if ALL_METHODS in names else ())}
-    return (
-        *(name for name in (*METHOD_NAMES, *_OPTIONAL) if name in wanted),
-        *(variant.name for variant in ablation_variants() if ablations),
-    )
-
-
-def choose_methods(names: Sequence[str], lm: LanguageModel, *, ablations: bool = False) -> Chosen:
-    """Choose the methods asked for that the model allows.
-
-    Args:
-        names: of methods, or `all`, which leaves out what the model does not allow.
-        lm: what is asked.
-        ablations: also train `lm_uniknow` on other data.
-
-    Raises:
-        InputError: a method asked for by name, or the ablations, cannot be run.
-    """
-    possible: list[str] = []
-    left_out: dict[str, str] = {}
-    for name in wanted_methods(names, ablations=ablations):
-        reason = _why_not(name, lm)
-        if not reason:
-            possible.append(name)
-        elif ALL_METHODS in names:
-            left_out[name] = reason
-        else:
-            raise InputError(reason, where=name, hint="leave the method out, or use a local model")
-    return Chosen(tuple(possible), left_out)
-
-
-def with_training(chosen: Chosen, cases: Sequence[Case], *, for_all: bool) -> Chosen:
-    """Leave out the trained methods if there is nothing to train them on.
-
-    Args:
-        chosen: the methods that the model allows.
-        cases: of training questions.
-        for_all: leave them out; otherwise raise.
-
-    Raises:
-        InputError: the model knows all training questions, or none.
-    """
-    sides = {case.knowledge for case in cases}
-    if sides >= {Knowledge.KNOWN, Knowledge.UNKNOWN}:
-        return chosen
-    reason = "training needs questions that the model knows and ones that it does not"
-    untrained = [name for name in chosen.names if _is_trained(name)]
-    if untrained and not for_all:
-        raise InputError(
-            reason,
-            where=untrained[0],
-            hint="give more questions, or leave the trained methods out by --methods",
-        )
-    return Chosen(
-        tuple(name for name in chosen.names if name not in untrained),
-        {**chosen.left_out, **dict.fromkeys(untrained, reason)},
-    )
-
-
-def _is_trained(name: str) -> bool:
-    """Return whether a method, or a variant of one, trains an adapter."""
-    return name.partition("@")[0] in (*_TRAINED, *_OPTIONAL)
-
-
-def _why_not(name: str, lm: LanguageModel) -> str:
-    if name in _CONTRASTIVE or name == "guard_coiecd":
-        return why_not_contrastive(lm)
-    if _is_trained(name):
-        return why_not_trained(lm)
-    return ""
-
-
-@dataclass(slots=True)
-class Methods:
-    """Make the methods of a run.
-
-    Attributes:
-        lm: what is asked.
-        prompts: of the data set.
-        trainer: of trained methods; None if there are none.
-        meter: measured the guards' signals; None if there are no guards.
-        policy: of the guards; None likewise.
-    """
-
-    lm: LanguageModel
-    prompts: PromptSet
-    trainer: Trainer | None = None
-    meter: SignalMeter | None = None
-    policy: Policy | None = None
-    _asked: dict[str, RememberingMethod] = field(default_factory=dict)
-    _last: Method | None = None
-
-    def remembering(self, name: str) -> RememberingMethod:
-        """Return a method without training or guard; a guard can use its replies again."""
-        if name not in self._asked:
-            made: Method
-            if name in _PROMPTED:
-                made = prompted_method(name, self.lm, self.prompts)
-            else:
-                assert isinstance(self.lm, ContrastiveLanguageModel)
-                made = ContrastiveMethod(name, self.lm, self.prompts)
-            self._asked[name] = RememberingMethod(made)
-        return self._asked[name]
-
-    def train(self, name: str, on_progress: OnProgress | None = None) -> None:
-        """Train the adapter of a method, if it needs one and it does not exist.
-
-        Raises:
-            InputError: it cannot be trained.
-        """
-        if _is_trained(name):
-            assert self.trainer is not None
-            self.trainer.train(_variant(name), on_progress)
-
-    def make(self, name: str) -> Method:
-        """Return the method of that name; only the last one is kept in memory.
-
-        Raises:
-            InputError: it cannot be trained, or the guard's parts do not belong together.
-        """
-        if self._last is None or self._last.name != name:
-            self._last = None
-            self._last = self._made(name)
-        return self._last
-
-    def _made(self, name: str) -> Method:
-        if name in GUARDED:
-            assert self.meter is not None
-            assert self.policy is not None
-            guard = policy_guard(self.policy, self.meter.scorer, self.meter.estimator)
-            return GuardMethod(name, self.remembering(name.removeprefix("guard_")), guard)
-        if _is_trained(name):
-            assert self.trainer is not None
-            return self.trainer.method(_variant(name))
-        return self.remembering(name)
-
-
-def _variant(name: str) -> TrainedVariant:
-    variants = {variant.name: variant for variant in ablation_variants()}
-    return variants.get(name) or TrainedVariant(TrainedMethod(name))
-
 
 # Needs no training, and is the best of the bundled scorers on contexts of about 100 words that
 # were retrieved wrongly: AUROC .991 on the microworld.

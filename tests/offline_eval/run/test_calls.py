@@ -21,7 +21,7 @@ from knowgate.offline_eval.run import (
     RunTotals,
     Table,
 )
-from knowgate.offline_eval.run._table import UnstorableRowError
+from knowgate.offline_eval.run._rows import UnstorableRowError
 from tests.support.any_rows import any_rows, any_table
 from tests.support.deadlines import awith_enough_time
 

@@ -17,7 +17,7 @@ from knowgate.guard import InputError
 from knowgate.offline_eval.run import (
     TableSpec,
 )
-from knowgate.offline_eval.run._table import UnstorableRowError, stored_rows
+from knowgate.offline_eval.run._rows import UnstorableRowError, stored_rows
 from tests.support.any_rows import AnyRow, any_rows, any_table
 
 ROOT = Path(__file__).parents[3]

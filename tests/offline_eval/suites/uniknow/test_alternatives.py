@@ -6,11 +6,10 @@ import pytest
 
 from knowgate.offline_eval.suites.uniknow._alternatives import (
     Alternatives,
-    AnswerKind,
     StatedAnswer,
-    answer_shape,
     stated_answer,
 )
+from knowgate.offline_eval.suites.uniknow._answer_kinds import AnswerKind, answer_shape
 from knowgate.offline_eval.suites.uniknow._cases import Question
 from knowgate.offline_eval.suites.uniknow._matching import nearby_numbers, nearby_years
 from knowgate.offline_eval.suites.uniknow._windows import NearestPassages

@@ -18,16 +18,13 @@ from knowgate.offline_eval.suites.uniknow._cases import (
     Reply,
     UniKnowRow,
 )
+from knowgate.offline_eval.suites.uniknow._choosing import METHOD_NAMES, choose_methods
 from knowgate.offline_eval.suites.uniknow._methods import (
     ContrastiveMethod,
     Method,
     prompted_method,
 )
-from knowgate.offline_eval.suites.uniknow._suite import (
-    METHOD_NAMES,
-    UniKnowSettings,
-    choose_methods,
-)
+from knowgate.offline_eval.suites.uniknow._suite import UniKnowSettings
 
 PROMPTS = PromptSet(
     closed_book="CB {question}",

@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 
 from knowgate.offline_eval.suites.uniknow._alternatives import (
     Alternative,
-    AnswerKind,
     StatedAnswer,
-    answer_shape,
     is_another,
     replace_answer,
     stated_answer,
     takes_an,
 )
+from knowgate.offline_eval.suites.uniknow._answer_kinds import AnswerKind, answer_shape
 from knowgate.offline_eval.suites.uniknow._cases import Question
 from knowgate.offline_eval.suites.uniknow._matching import holds_answer
 

@@ -1,0 +1,411 @@
+"""Rows as lines of JSON: what can be stored, and what was stored whole."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from ...guard.errors import InputError
+from ...guard.files import open_regular, read_bytes
+
+_CONTINUE = "fix that and start again: it goes on after the last whole row"
+_FIX_ROW = "fix or remove that row, the others stay as they are"
+
+RawRow = tuple[str, dict[str, Any]]
+"""`file:line`, and the JSON object of that line."""
+
+
+class UnstorableRowError(InputError):
+    """JSON cannot hold the row, or its key is not a text."""
+
+
+def unwritable(path: Path, detail: str | None) -> InputError:
+    """The error for a file that cannot be written: disk full, no permission, ….
+
+    Args:
+        path: of the file.
+        detail: what the system says.
+    """
+    return InputError(
+        f"cannot be written ({detail or 'no such path'})", where=str(path), hint=_CONTINUE
+    )
+
+
+def encode_row(row: Mapping[str, Any], key: str) -> tuple[str, bytes]:
+    """Return the row's key, and the row as one line of UTF-8 JSON without its end.
+
+    Lone surrogates, which UTF-8 cannot hold, are written as `\\udXXX`: inside a JSON
+    string that reads back as it was.
+
+    Raises:
+        UnstorableRowError: JSON cannot hold the row, or its key is not a text.
+    """
+    identifier = row.get(key)
+    where = f"row {identifier[:80]!r}" if isinstance(identifier, str) else "row"
+    if not isinstance(identifier, str) or not identifier:
+        raise UnstorableRowError(f"field {key!r} must be a text that is not empty", where=where)
+    try:
+        identifier.encode()
+    except UnicodeEncodeError:
+        raise UnstorableRowError(f"field {key!r} holds half a character", where=where) from None
+    return identifier, encode_line(row, where)
+
+
+def encode_line(row: Mapping[str, Any], where: str) -> bytes:
+    """Return the row as one line of UTF-8 JSON without its end.
+
+    Raises:
+        UnstorableRowError: JSON cannot hold the row.
+    """
+    try:
+        line = json.dumps(dict(row), ensure_ascii=False, allow_nan=False)
+    except (ValueError, TypeError, RecursionError) as error:
+        kind = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise UnstorableRowError(f"JSON cannot hold it ({kind})", where=where) from None
+    return line.encode("utf-8", "backslashreplace")
+
+
+def decode_row(line: bytes, where: str) -> dict[str, Any]:
+    """Return the row that a line holds.
+
+    Args:
+        line: without its end.
+        where: `file:line`, for messages.
+
+    Raises:
+        InputError: the line is not a JSON object.
+    """
+    try:
+        value = json.loads(line)
+    except RecursionError:
+        raise InputError("the row is nested too deeply", where=where, hint=_FIX_ROW) from None
+    except ValueError as error:
+        detail = "not UTF-8" if isinstance(error, UnicodeDecodeError) else "broken JSON"
+        raise InputError(f"the row is damaged ({detail})", where=where, hint=_FIX_ROW) from None
+    if not isinstance(value, dict):
+        raise InputError(
+            f"expected a JSON object, found {type(value).__name__}", where=where, hint=_FIX_ROW
+        )
+    return value
+
+
+def whole_lines(content: bytes, path: Path) -> Iterator[RawRow]:
+    """Yield every line that has an end; what follows the last one was cut off.
+
+    Raises:
+        InputError: such a line is not a JSON object.
+    """
+    for number, line in enumerate(content.split(b"\n")[:-1], start=1):
+        if line.strip():
+            where = f"{path}:{number}"
+            yield where, decode_row(line, where)
+
+
+def stored_rows(path: Path) -> list[RawRow]:
+    """Return all whole rows of a file in their order; none where there is no file.
+
+    Raises:
+        InputError: the file cannot be read, or a row is damaged.
+    """
+    try:
+        content = read_bytes(path, links=False)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise InputError(
+            f"cannot be read ({error.strerror})", where=str(path), hint="check the permissions"
+        ) from None
+    return list(whole_lines(content, path))
+
+
+DIGEST = "chain_digest"
+"""Field of a stored row: a digest of the row and, by their digests, of all before it."""
+
+
+def bound(line: bytes, before: str) -> tuple[bytes, str]:
+    """Return a row with its digest, and the digest.
+
+    Args:
+        line: of a row, without its end.
+        before: digest of the row before it, or what the first row is bound to.
+    """
+    digest = _digest(json.loads(line), before)
+    return line[:-1] + f', "{DIGEST}": "{digest}"}}'.encode("ascii"), digest
+
+
+def last_digest(rows: Iterable[RawRow], first: str) -> str:
+    """Check that rows are as they were stored, in their order, and return the digest of the last.
+
+    Args:
+        rows: from the first on.
+        first: what the first row is bound to.
+
+    Raises:
+        InputError: one was changed, removed, or comes from elsewhere (with the line).
+    """
+    last = first
+    for where, row in rows:
+        try:
+            last = _digest(row, last)
+        except RecursionError:
+            raise InputError("the row is nested too deeply", where=where, hint=_FIX_ROW) from None
+        if row.get(DIGEST) != last:
+            raise InputError(
+                "not the row that was stored here: this row or manifest.json was changed, a row "
+                "before it is missing, or it is of another run",
+                where=where,
+                hint="restore the file; or remove this row and all after it, and start what "
+                "wrote them again",
+            )
+    return last
+
+
+def _digest(row: Mapping[str, Any], before: str) -> str:
+    # Of what the row says, not of how it is written.
+    text = json.dumps({name: row[name] for name in sorted(row) if name != DIGEST}, sort_keys=True)
+    return hashlib.sha256(f"{before} {text}".encode("ascii")).hexdigest()[:16]
+
+
+def keys_of(rows: Iterable[RawRow], key: str) -> dict[str, None]:
+    """Return the rows' keys in order.
+
+    Raises:
+        InputError: a row lacks its key, or two have the same.
+    """
+    keys: dict[str, None] = {}
+    for where, row in rows:
+        identifier = row.get(key)
+        if not isinstance(identifier, str) or not identifier:
+            raise InputError(f"field {key!r} is missing or not a text", where=where, hint=_FIX_ROW)
+        if identifier in keys:
+            raise InputError(f"{key} {identifier[:80]!r} occurs twice", where=where, hint=_FIX_ROW)
+        keys[identifier] = None
+    return keys
+
+
+class LinesFile:
+    """A file of rows, open for appending by this process alone.
+
+    Opening drops a last line that a kill cut off.
+
+    Args:
+        path: of the file, made where missing.
+        key: field by which rows are told apart.
+        first: what the first row is bound to; None where rows are not bound to each other.
+
+    Raises:
+        InputError: the file cannot be opened, a whole line of it is not a row, or one is not as it
+            was stored.
+    """
+
+    def __init__(self, path: Path, key: str, first: str | None = None) -> None:
+        self._path, self._last = path, first
+        try:
+            self._file = open_regular(path, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise unwritable(path, error.strerror) from None
+        try:
+            content = read_bytes(path, links=False)
+            self._end = content.rfind(b"\n") + 1
+            # Before the cut: a file that is something else is left as it is.
+            rows = list(whole_lines(content, path))
+            self.keys = keys_of(rows, key)
+            if first is not None:
+                self._last = last_digest(rows, first)
+            if self._end < len(content):
+                os.ftruncate(self._file, self._end)
+                os.fsync(self._file)
+            sync_folder(path.parent)
+        except OSError as error:
+            os.close(self._file)
+            raise unwritable(path, error.strerror) from None
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        """Append lines and force them to disk together; all of them or none.
+
+        Raises:
+            InputError: the disk is full, or the like, and the file is as it was before; or
+                it was removed, replaced or changed by somebody else.
+        """
+        last, stored = self._last, []
+        for line in lines:
+            whole = line
+            if last is not None:
+                whole, last = bound(line, last)
+            stored.append(whole + b"\n")
+        block = memoryview(b"".join(stored))
+        if os.fstat(self._file).st_size != self._end:
+            raise unwritable(self._path, "somebody else has changed it")
+        try:
+            written = 0
+            while written < len(block):
+                written += os.pwrite(self._file, block[written:], self._end + written)
+            os.fsync(self._file)
+            in_place = os.path.samestat(os.fstat(self._file), os.lstat(self._path))
+        except FileNotFoundError:
+            in_place = False
+        except OSError as error:
+            self._cut_back()
+            raise unwritable(self._path, error.strerror) from None
+        # What nobody finds under this name is not stored.
+        if not in_place:
+            raise unwritable(self._path, "it was moved or removed under way")
+        self._end += len(block)
+        self._last = last
+
+    def close(self) -> None:
+        """Close the file; everything in it is on disk already."""
+        os.close(self._file)
+
+    def _cut_back(self) -> None:
+        try:
+            os.ftruncate(self._file, self._end)
+        except OSError:
+            return  # half a line at the end is dropped by whoever reads or opens the file
+
+
+def inner_folder(root: str | os.PathLike[str], name: str) -> Path:
+    """Return the folder of a name below `root`, which need not be there yet.
+
+    Raises:
+        InputError: it is a link: what it leads to does not belong to `root`.
+    """
+    folder = Path(root, name)
+    if folder.is_symlink():
+        raise InputError(
+            "is a link, not a folder", where=str(folder), hint="put the folder itself there"
+        )
+    return folder
+
+
+def sync_folder(folder: Path) -> None:
+    """Force a folder to disk: a new file survives a power cut only with its folder."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class FileLock:
+    """A lock that is held from making to `release`, or until the process ends.
+
+    It is a hidden file beside what it locks, so that a file can be replaced under it.
+
+    Args:
+        stem: path of what is locked; the lock is `.<name>.lock` beside it.
+
+    Raises:
+        InputError: another process holds it, or the folder cannot be written.
+    """
+
+    def __init__(self, stem: Path) -> None:
+        self._path = stem.with_name(f".{stem.name}.lock")
+        while not self._taken():
+            pass  # its last holder removed the file this very moment: take the new one
+
+    def _taken(self) -> bool:
+        try:
+            self._file = open_regular(self._path, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise unwritable(self._path.parent, error.strerror) from None
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(self._file).st_ino == self._path.stat().st_ino:
+                return True
+        except BlockingIOError:
+            os.close(self._file)
+            raise InputError(
+                "another process is writing this run",
+                where=str(self._path.parent),
+                hint="wait for it, or choose another folder",
+            ) from None
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            os.close(self._file)
+            raise unwritable(self._path, error.strerror) from None
+        os.close(self._file)
+        return False
+
+    def release(self) -> None:
+        """Release the lock."""
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+        os.close(self._file)
+
+
+@contextlib.contextmanager
+def locked(stem: Path) -> Iterator[None]:
+    """Keep other processes out while this lasts.
+
+    Raises:
+        InputError: as `FileLock`.
+    """
+    lock = FileLock(stem)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def append_lines(path: Path, lines: Sequence[bytes]) -> int:
+    """Append whole lines to a file that several processes share, and force them to disk.
+
+    A last line without an end gets one if it is a whole JSON object; otherwise a kill cut it
+    off, and it is removed.
+
+    Returns:
+        Bytes written.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    block = b"".join(line + b"\n" for line in lines)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = not path.exists()
+        descriptor = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        with os.fdopen(descriptor, "ab+") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            _end_last_line(stream)
+            stream.write(block)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if new:
+            sync_folder(path.parent)
+    except OSError as error:
+        raise unwritable(path, error.strerror) from None
+    return len(block)
+
+
+def is_whole_row(line: bytes) -> bool:
+    """Whether a line without an end is a JSON object: no part of one is an object, too."""
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _end_last_line(stream: IO[bytes]) -> None:
+    if stream.seek(0, os.SEEK_END) == 0:
+        return
+    stream.seek(-1, os.SEEK_END)
+    if stream.read(1) != b"\n":
+        stream.seek(0)
+        content = stream.read()
+        start = content.rfind(b"\n") + 1
+        if is_whole_row(content[start:]):
+            stream.write(b"\n")
+        else:
+            stream.truncate(start)
+    stream.seek(0, os.SEEK_END)
