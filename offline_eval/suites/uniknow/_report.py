@@ -41,12 +41,12 @@ from ._matching import is_right
 from ._metrics import (
     ERROR_TYPES,
     PUBLISHED_ABLATION,
+    PUBLISHED_EM,
     PUBLISHED_MODEL,
-    PUBLISHED_ROWS,
+    PUBLISHED_RELY,
     MethodMetrics,
     Outcome,
     PairedDifference,
-    PublishedRow,
     Rates,
     measured,
     outcome_of,
@@ -341,19 +341,19 @@ def published_table(methods: Mapping[str, MethodMetrics]) -> Table:
     columns = (*(situation.name for situation in SITUATIONS), "all")
     headings = (*(situation.title for situation in SITUATIONS), "Mean of the four")
 
-    def line(row: PublishedRow) -> Line:
-        own = methods.get(row.method)
+    def line(name: str) -> Line:
+        own, published = methods.get(name), PUBLISHED_EM[name]
         cells = [
             Cell(
-                percent(row.em[name]),
-                "" if own is None else _here(own.scenarios[name]["em"], percent),
+                percent(published[column]),
+                "" if own is None else _here(own.scenarios[column]["em"], percent),
             )
-            for name in columns
+            for column in columns
         ]
         rely = "" if own is None else _here(own.overall["rely"], decimal)
-        return Line(row.method, (*cells, Cell(decimal(row.rely_nq), rely)))
+        return Line(name, (*cells, Cell(decimal(PUBLISHED_RELY.get(name)), rely)))
 
-    return Table("Method", (*headings, "Rely"), tuple(line(row) for row in PUBLISHED_ROWS))
+    return Table("Method", (*headings, "Rely"), tuple(map(line, PUBLISHED_EM)))
 
 
 def _table(
@@ -681,9 +681,8 @@ def _ablations(summary: UniKnowSummary) -> Section | None:
     if len(summary.main) == len(summary.methods):
         return None
     parts = (
-        f"{'without ' + ' and '.join(row.without) if row.without else 'full training'} "
-        f"{decimal(row.rely)}"
-        for row in PUBLISHED_ABLATION
+        f"{'without ' + ' and '.join(kinds) if kinds else 'full training'} {decimal(rely)}"
+        for kinds, rely in PUBLISHED_ABLATION.items()
     )
     published = (
         f"Published for {PUBLISHED_MODEL} on TriviaQA, for orientation: Rely {', '.join(parts)}."
