@@ -168,20 +168,6 @@ class RememberingEstimator:
         failed = self._ask(new, on_error) if new else {}
         return [failed.get(question) or self._found[question] for question in questions]
 
-    async def aestimate_many(
-        self, questions: Sequence[str], *, on_error: Literal["raise", "return"] = "raise"
-    ) -> list[Confidence | KnowgateError]:
-        """Do as `estimate_many`, question by question."""
-        found: list[Confidence | KnowgateError] = []
-        for question in questions:
-            try:
-                found.append(await self.aestimate(question))
-            except KnowgateError as error:
-                if on_error == "raise":
-                    raise
-                found.append(error)
-        return found
-
     def _ask(
         self, questions: list[str], on_error: Literal["raise", "return"]
     ) -> dict[str, KnowgateError]:

@@ -308,52 +308,6 @@ def split_questions(
     )
 
 
-def training_cases(
-    lm: LanguageModel,
-    dataset: Dataset,
-    *,
-    knowledge: Path | None = None,
-    per_side: int = _TRAINING_PER_SIDE,
-    seed: int = 0,
-    on_progress: OnProgress | None = None,
-) -> list[Case]:
-    """Make the cases of a data set's training part, to train a model outside of a run.
-
-    Args:
-        lm: is asked what it knows.
-        dataset: whose questions are split.
-        knowledge: file that stores what models know; None to store nothing.
-        per_side: at most that many known and as many unknown questions.
-        seed: of samples, split and contexts.
-        on_progress: called with the state of each stage.
-
-    Raises:
-        InputError: the model knows all questions, or none.
-    """
-    store = None if knowledge is None else KnowledgeStore(knowledge)
-    estimates = estimate_knowledge(
-        lm,
-        dataset.questions,
-        dataset.prompts,
-        sampling=Sampling(seed=seed),
-        store=store,
-        on_progress=on_progress,
-    )
-    known = {name: estimate.knowledge for name, estimate in estimates.items()}
-    chosen = split_questions(dataset, known, training_per_side=per_side, seed=seed).training
-    if not {known[question.id] for question in chosen} >= set(_SIDES):
-        counts = Counter(known.values())
-        raise InputError(
-            f"of {len(known)} questions the model knows {counts[Knowledge.KNOWN]} and does not "
-            f"know {counts[Knowledge.UNKNOWN]}: training needs some of both",
-            where=dataset.name,
-            hint="give more questions, or other ones",
-        )
-    training = replace(dataset, questions=chosen)
-    contexts = build_contexts(training, seed=seed, on_progress=on_progress)
-    return build_cases(training, contexts, known)
-
-
 def _training_groups(
     members: Sequence[Sequence[Question]],
     knowledge: Mapping[str, Knowledge],
@@ -522,7 +476,7 @@ def tuning_examples(
     *,
     knowledge: Path | None = None,
     limit: int | None = None,
-    per_side: int = 250,
+    per_side: int = _TRAINING_PER_SIDE,
     seed: int = 0,
     on_progress: OnProgress | None = None,
 ) -> list[TrainingExample] | list[PreferenceExample]:
@@ -542,13 +496,26 @@ def tuning_examples(
         InputError: the data cannot be used, or the model knows all questions, or none.
     """
     dataset = read_dataset(data, limit=limit, seed=seed)
-    cases = training_cases(
+    estimates = estimate_knowledge(
         load(),
-        dataset,
-        knowledge=knowledge,
-        per_side=per_side,
-        seed=seed,
+        dataset.questions,
+        dataset.prompts,
+        sampling=Sampling(seed=seed),
+        store=None if knowledge is None else KnowledgeStore(knowledge),
         on_progress=on_progress,
     )
+    known = {name: estimate.knowledge for name, estimate in estimates.items()}
+    chosen = split_questions(dataset, known, training_per_side=per_side, seed=seed).training
+    if not {known[question.id] for question in chosen} >= set(_SIDES):
+        counts = Counter(known.values())
+        raise InputError(
+            f"of {len(known)} questions the model knows {counts[Knowledge.KNOWN]} and does not "
+            f"know {counts[Knowledge.UNKNOWN]}: training needs some of both",
+            where=dataset.name,
+            hint="give more questions, or other ones",
+        )
+    training = replace(dataset, questions=chosen)
+    contexts = build_contexts(training, seed=seed, on_progress=on_progress)
+    cases = build_cases(training, contexts, known)
     make = preference_examples if variant.method is TrainedMethod.DPO else training_examples
     return make(variant, cases, dataset.prompts, per_side=per_side, seed=seed)

@@ -512,9 +512,8 @@ def _ablations(summary: UniKnowSummary) -> Section | None:
     if len(summary.main) == len(summary.methods):
         return None
     parts = (
-        f"{'without ' + ' and '.join(row.without) if row.without else 'full training'} "
-        f"{decimal(row.rely)}"
-        for row in PUBLISHED_ABLATION
+        f"{'without ' + ' and '.join(kinds) if kinds else 'full training'} {decimal(rely)}"
+        for kinds, rely in PUBLISHED_ABLATION.items()
     )
     published = (
         f"Published for {PUBLISHED_MODEL} on TriviaQA, for orientation: Rely {', '.join(parts)}."

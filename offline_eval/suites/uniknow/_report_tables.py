@@ -16,10 +16,10 @@ from ...report import (
 )
 from ._cases import ContextKind
 from ._metrics import (
-    PUBLISHED_ROWS,
+    PUBLISHED_EM,
+    PUBLISHED_RELY,
     MethodMetrics,
     PairedDifference,
-    PublishedRow,
     Rates,
 )
 from ._summary import (
@@ -147,19 +147,19 @@ def published_table(methods: Mapping[str, MethodMetrics]) -> Table:
     columns = (*(situation.name for situation in SITUATIONS), "all")
     headings = (*(situation.title for situation in SITUATIONS), "Mean of the four")
 
-    def line(row: PublishedRow) -> Line:
-        own = methods.get(row.method)
+    def line(name: str) -> Line:
+        own, published = methods.get(name), PUBLISHED_EM[name]
         cells = [
             Cell(
-                percent(row.em[name]),
-                "" if own is None else _here(own.scenarios[name]["em"], percent),
+                percent(published[column]),
+                "" if own is None else _here(own.scenarios[column]["em"], percent),
             )
-            for name in columns
+            for column in columns
         ]
         rely = "" if own is None else _here(own.overall["rely"], decimal)
-        return Line(row.method, (*cells, Cell(decimal(row.rely_nq), rely)))
+        return Line(name, (*cells, Cell(decimal(PUBLISHED_RELY.get(name)), rely)))
 
-    return Table("Method", (*headings, "Rely"), tuple(line(row) for row in PUBLISHED_ROWS))
+    return Table("Method", (*headings, "Rely"), tuple(map(line, PUBLISHED_EM)))
 
 
 def _table(

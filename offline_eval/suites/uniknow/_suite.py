@@ -13,7 +13,6 @@ from ....adapters.huggingface import HuggingFaceLM, LoadOptions
 from ....calibration.training.scenarios import ScenarioTrainingSettings
 from ....guard import Guard
 from ....guard.contracts import (
-    ConfidenceEstimator,
     LanguageModel,
     RelevanceScorer,
     TextEmbedder,
@@ -195,18 +194,13 @@ class Parts:
 
     Attributes:
         scorer: of the guards; by default the one that the settings name.
-        estimator: of the guards; by default the cascade for a model with weights, sampled
-            consistency for others.
         encoder: retrieves misleading passages; by default the embedded bi-encoder.
         training: of trained methods; by default what suits the model.
-        preference_training: of `dpo`; by default what suits the model.
     """
 
     scorer: RelevanceScorer | None = None
-    estimator: ConfidenceEstimator | None = None
     encoder: TextEmbedder | None = None
     training: ScenarioTrainingSettings | None = None
-    preference_training: ScenarioTrainingSettings | None = None
 
     def training_of(self, lm: LanguageModel, settings: UniKnowSettings) -> ScenarioTrainingSettings:
         """Return the settings of supervised training."""
@@ -218,8 +212,6 @@ class Parts:
         self, lm: LanguageModel, settings: UniKnowSettings
     ) -> ScenarioTrainingSettings:
         """Return the settings of preference training."""
-        if self.preference_training is not None:
-            return self.preference_training
         return _training_of(lm, settings, ScenarioTrainingSettings.for_embedded_preferences)
 
 
@@ -246,21 +238,19 @@ def _training_of(
     return replace(ScenarioTrainingSettings(), chat_template=lm.uses_chat_template, **changes)
 
 
-def signal_meter(
-    methods: Methods, scorer: RelevanceScorer, estimator: ConfidenceEstimator | None
-) -> SignalMeter:
+def signal_meter(methods: Methods, scorer: RelevanceScorer) -> SignalMeter:
     """Make what measures the guards' signals.
+
+    Confidence comes from the cascade for a model with weights, sampled consistency for others:
+    the cascade needs log-probabilities, which a remote model seldom gives.
 
     Args:
         methods: of the run.
         scorer: measures relevance.
-        estimator: measures confidence; None for one that suits the model.
     """
-    if estimator is None:
-        prompt = Prompt("uniknow.closed_book", methods.prompts.closed_book)
-        # The cascade needs log-probabilities, which a remote model seldom gives.
-        kind = "cascade" if hasattr(methods.lm, "score_options") else "sampled_consistency"
-        estimator = load_estimator(kind, methods.lm, prompt=prompt)
+    prompt = Prompt("uniknow.closed_book", methods.prompts.closed_book)
+    kind = "cascade" if hasattr(methods.lm, "score_options") else "sampled_consistency"
+    estimator = load_estimator(kind, methods.lm, prompt=prompt)
     aggregator = default_aggregator(scorer.fingerprint.kind)
     return SignalMeter(scorer, estimator, aggregator, methods.remembering("naive"))
 
@@ -510,7 +500,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
             # Its guards are calibrated on some of these questions, and judged on the others.
             asked = {one.id: one.question for one in _questions(cases)}
             require_not_tuned_on(scorer, asked, str(settings.scorer))
-            methods.meter = signal_meter(methods, scorer, self._parts.estimator)
+            methods.meter = signal_meter(methods, scorer)
         guards = [system for system in given if system.guard is not None]
         return [
             *(_MethodSystem(name, methods) for name in chosen.names),
