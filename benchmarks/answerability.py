@@ -34,14 +34,13 @@ from knowgate.guard.contracts import Premise
 from knowgate.guard.signals.answerability import PremiseChecker
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.data.graph import (
-    GenerationSettings,
-    UaqData,
-    UaqItem,
-    generate_questions,
-    load_graph,
-)
-from knowgate.offline_eval.suites import System, read_suite_run, run_suite
+from knowgate.offline_eval.data.graph.generation import generate_questions
+from knowgate.offline_eval.data.graph.items import UaqItem
+from knowgate.offline_eval.data.graph.layout import UaqData
+from knowgate.offline_eval.data.graph.loading import load_graph
+from knowgate.offline_eval.data.graph.properties import GenerationSettings
+from knowgate.offline_eval.suites import read_suite_run, run_suite
+from knowgate.offline_eval.suites.parts import System
 from knowgate.offline_eval.suites.uaqfact._asking import FactRetriever, Form, clue_facts
 from knowgate.offline_eval.suites.uaqfact._suite import UAQFACT, UaqSystem
 from knowgate.offline_eval.testbed import World, default_world

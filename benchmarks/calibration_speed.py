@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from overhead import machine
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration.risk import PathPoint, fit_policy
+from knowgate.calibration.risk import fit_policy
+from knowgate.calibration.risk.path import PathPoint
 from knowgate.guard import Policy
 from knowgate.guard.files import write_json
 

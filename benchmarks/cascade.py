@@ -34,9 +34,10 @@ from scipy.special import expit, ndtr
 from scipy.stats import rankdata
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration.risk import Cascade, Leak, PolicyBinding, fit_policy
+from knowgate.calibration.risk import Leak, fit_policy
+from knowgate.calibration.risk.fit import Cascade, PolicyBinding
 from knowgate.guard.files import read_json, read_jsonl, write_json, write_text
-from knowgate.guard.policy import CascadeRule, Fingerprint
+from knowgate.guard.fingerprint import CascadeRule, Fingerprint
 from knowgate.guard.signals.relevance import load_scorer
 
 Floats = NDArray[np.float64]

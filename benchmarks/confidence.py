@@ -31,7 +31,8 @@ from knowgate.guard import Confidence, KnowgateError
 from knowgate.guard.matching import same_answer
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import Sampling, StepwiseEstimator, load_estimator
-from knowgate.offline_eval.testbed import World, default_world, microworld_model_path
+from knowgate.offline_eval.testbed import World, default_world
+from knowgate.offline_eval.testbed.check import microworld_model_path
 
 SAMPLES, THRESHOLD = 10, 0.7
 # A base model of this size cannot judge itself; a few questions are enough to show it.

@@ -26,7 +26,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.guard import KnowgateError
-from knowgate.offline_eval.testbed import World, default_world, microworld_model_path
+from knowgate.offline_eval.testbed import World, default_world
+from knowgate.offline_eval.testbed.check import microworld_model_path
 
 CHUNK = 50
 

@@ -13,9 +13,9 @@ import lzma
 import random
 from pathlib import Path
 
-from knowgate.calibration import fit_platt
+from knowgate.calibration.calibrators import fit_platt
 from knowgate.guard.engine import BiEncoderScorer
-from knowgate.guard.policy import PlattCalibrator
+from knowgate.guard.routing import PlattCalibrator
 
 PAIRS = 4000
 

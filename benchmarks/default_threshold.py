@@ -37,11 +37,13 @@ from documents import DOCUMENTATIONS, Retrieved, prose, retrieved
 from sufficiency_cases import Builder, Case
 
 from knowgate import Guard
-from knowgate.calibration import Interval, fit_platt
+from knowgate.calibration import Interval
+from knowgate.calibration.calibrators import fit_platt
 from knowgate.guard import GuardOptions, Route
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_jsonl
-from knowgate.guard.signals.relevance import SufficiencyScorer, default_calibrator
+from knowgate.guard.policy import default_calibrator
+from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
 
 SITES = (
     "ada", "arxiv", "azure_management", "azure_security", "bitcoin", "btcpay",

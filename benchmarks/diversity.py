@@ -38,15 +38,15 @@ from numpy.typing import NDArray
 from overhead import machine
 
 from knowgate.guard.files import write_json
-from knowgate.offline_eval.data import KnowledgeBase, QuestionRecord
 from knowgate.offline_eval.data.diversity._farthest_first import farthest_first
-from knowgate.offline_eval.data.diversity._uniqueness import (
+from knowgate.offline_eval.data.diversity.uniqueness import (
     keyword_distinct,
     keyword_uniqueness,
     original_keyword_scores,
     original_keyword_selection,
 )
-from knowgate.offline_eval.systems import PassageIndex
+from knowgate.offline_eval.data.questions import KnowledgeBase, QuestionRecord
+from knowgate.offline_eval.systems.retrieval import PassageIndex
 
 DIMENSIONS, LEAST, SEED = 384, 0.3, 0
 Floats = NDArray[np.float64]

@@ -26,13 +26,15 @@ from knowgate.calibration import Interval
 from knowgate.calibration.risk import Leak
 from knowgate.guard import Guard, Policy
 from knowgate.guard.engine import BiEncoderScorer
-from knowgate.guard.signals.relevance import DEFAULT_SCORER, load_scorer
-from knowgate.offline_eval.data import QuestionRecord
+from knowgate.guard.signals.relevance import load_scorer
+from knowgate.guard.signals.relevance.registry import DEFAULT_SCORER
 from knowgate.offline_eval.data.diversity import filter_questions_file
 from knowgate.offline_eval.data.facts import build_questions, load_chunks
+from knowgate.offline_eval.data.questions import QuestionRecord
 from knowgate.offline_eval.policies import calibrate_run
 from knowgate.offline_eval.suites import run_suite
-from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
+from knowgate.offline_eval.suites.ookb import MEASURE
+from knowgate.offline_eval.suites.ookb.instruments import Instruments
 
 TOP, RISK, DELTA = 5, 0.2, 0.1
 

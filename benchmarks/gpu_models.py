@@ -152,7 +152,7 @@ def reranker(run: Run, folder: str | None) -> Path:
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    from knowgate.guard.engine import embedded_model_path
+    from knowgate.guard.engine.loading import embedded_model_path
 
     place = run.folder / "reranker"
     if not place.is_dir():
@@ -169,7 +169,8 @@ def reranker(run: Run, folder: str | None) -> Path:
 
 def scorer_of(run: Run, kind: str, *, device: str | None = None, **options: Any) -> Any:
     """A scorer without a cache, by name; on the run's device unless another is named."""
-    from knowgate.guard.engine import BiEncoderScorer, CrossEncoderScorer, TokenEncoder
+    from knowgate.guard.engine import BiEncoderScorer, CrossEncoderScorer
+    from knowgate.guard.engine.encoder import TokenEncoder
     from knowgate.guard.signals.relevance import load_scorer
 
     folder, _ = model_folder(run)
@@ -206,7 +207,7 @@ def peer(run: Run, kind: str, dtype: str) -> Callable[[Pairs], Any]:
     import torch
     from sentence_transformers import CrossEncoder, SentenceTransformer
 
-    from knowgate.guard.engine import embedded_model_path
+    from knowgate.guard.engine.loading import embedded_model_path
 
     folder, _ = model_folder(run)
     options = {"device": run.device, "model_kwargs": {"dtype": getattr(torch, dtype)}}

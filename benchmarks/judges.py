@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import cohen_kappa_score, roc_auc_score
 
 from knowgate.guard.files import write_json
-from knowgate.offline_eval.judging import DetectorJudge, EstimateJudge, JudgedReply
+from knowgate.offline_eval.judging.contract import JudgedReply
+from knowgate.offline_eval.judging.judges import DetectorJudge, EstimateJudge
 
 Floats = NDArray[np.float64]
 Tiers = NDArray[np.int64]

@@ -20,7 +20,7 @@ import numpy as np
 from knowgate.guard import Policy
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_json
-from knowgate.guard.signals.relevance import SufficiencyScorer
+from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
 
 TOP, SPLITS = 5, 200
 

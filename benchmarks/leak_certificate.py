@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, ndtr, rel_entr
 
-from knowgate.calibration.risk import LeakPlan
+from knowgate.calibration.risk.plan import LeakPlan
 
 Floats = NDArray[np.float64]
 Certified = Callable[[Floats], NDArray[np.bool_]]

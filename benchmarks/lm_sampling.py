@@ -23,7 +23,8 @@ import torch
 
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.guard import KnowgateError
-from knowgate.offline_eval.testbed import World, default_world, microworld_model_path
+from knowgate.offline_eval.testbed import World, default_world
+from knowgate.offline_eval.testbed.check import microworld_model_path
 
 STOP = "\n"
 

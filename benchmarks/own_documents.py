@@ -49,14 +49,18 @@ from tokenizers import Tokenizer
 
 from knowgate import Guard
 from knowgate.calibration import CalibrationRecord, Interval
-from knowgate.calibration.risk import Costs, Leak, Risk, fit_policy
+from knowgate.calibration.risk import Costs, Leak, fit_policy
+from knowgate.calibration.risk.risks import Risk
 from knowgate.guard.decision import Route
-from knowgate.guard.policy import Fingerprint, Policy
+from knowgate.guard.fingerprint import Fingerprint
+from knowgate.guard.policy import Policy
 from knowgate.guard.signals.relevance import register_scorer
-from knowgate.offline_eval.policies import CalibrationSet
-from knowgate.offline_eval.run import MeasuredRow, MeasuredRun
+from knowgate.offline_eval.policies.records import CalibrationSet
+from knowgate.offline_eval.run.measured_run import MeasuredRun
+from knowgate.offline_eval.run.questions import MeasuredRow
 from knowgate.offline_eval.suites import run_suite
-from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
+from knowgate.offline_eval.suites.ookb import MEASURE
+from knowgate.offline_eval.suites.ookb.instruments import Instruments
 
 WORDS, TOP, PARTS, RISK, DELTA = 94, 4, 10, 0.2, 0.1
 # Of the questions that rules make; more cost time and change little.

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from sufficiency_cases import Builder, Case, top_sets
 from sufficiency_measures import aggregator_of, progress, scored
 
-from knowgate.calibration import OperatingPoint
+from knowgate.calibration.selective_metrics import OperatingPoint
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_json, write_json, write_text
 from knowgate.guard.signals.relevance import load_scorer

@@ -47,7 +47,8 @@ WORDINGS: dict[str, Any] = {
 def microworld_cases(count: int) -> list[dict[str, Any]]:
     from knowgate.adapters.huggingface import HuggingFaceLM
     from knowgate.guard.matching import normalise_answer
-    from knowgate.offline_eval.testbed import World, microworld_model_path
+    from knowgate.offline_eval.testbed import World
+    from knowgate.offline_eval.testbed.check import microworld_model_path
 
     world = default_world()
     facts = Random(3).sample(world.facts, count)

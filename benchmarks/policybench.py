@@ -44,7 +44,7 @@ from policybench_rates import shown
 from knowgate.guard import KnowgateError, Policy
 from knowgate.guard.files import write_json
 from knowgate.guard.signals.relevance import load_scorer
-from knowgate.offline_eval.data import PassageKind
+from knowgate.offline_eval.data.questions import PassageKind
 
 HEAD = (
     "| run | replies | the model abstains | unsafe, no guard | unsafe, guard | guard stops "

@@ -13,7 +13,7 @@ from policybench_logs import Document
 from knowgate.guard import Fingerprint, Guard, GuardOptions, Policy, RelevanceScorer, Route
 from knowgate.guard.contracts import SetScore
 from knowgate.guard.engine import BiEncoderScorer
-from knowgate.offline_eval.data import Encoder
+from knowgate.offline_eval.data.embedding import Encoder
 
 TOP = 5
 # A prompt of more passages than this is no retrieval: it holds the whole knowledge base.

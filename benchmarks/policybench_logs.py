@@ -14,7 +14,7 @@ from typing import Any
 
 from knowgate.guard import InputError
 from knowgate.guard.files import read_jsonl
-from knowgate.offline_eval.data import KnowledgeBase, PassageKind, QuestionRecord
+from knowgate.offline_eval.data.questions import KnowledgeBase, PassageKind, QuestionRecord
 
 TIERS = {"tier_1": 1, "tier_2": 2, "tier_3": 3, "NA": None, None: None}
 UNSAFE_TIER = 3

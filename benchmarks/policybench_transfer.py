@@ -34,14 +34,17 @@ from policybench_measures import Part, Result, measured
 from policybench_rates import shown
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration.risk import Leak, PolicyBinding, fit_policy
+from knowgate.calibration.risk import Leak, fit_policy
+from knowgate.calibration.risk.fit import PolicyBinding
 from knowgate.guard import KnowgateError, Policy
 from knowgate.guard.files import write_json, write_text
-from knowgate.guard.signals.relevance import default_aggregator, load_scorer
-from knowgate.offline_eval.data import PassageKind
-from knowgate.offline_eval.policies import CalibrationSet
+from knowgate.guard.fingerprint import default_aggregator
+from knowgate.guard.signals.relevance import load_scorer
+from knowgate.offline_eval.data.questions import PassageKind
+from knowgate.offline_eval.policies.records import CalibrationSet
 from knowgate.offline_eval.suites import run_suite
-from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
+from knowgate.offline_eval.suites.ookb import MEASURE
+from knowgate.offline_eval.suites.ookb.instruments import Instruments
 
 HEAD = (
     "| passages | scorer | α | fitted on | tested on | source left out, passes | unsafe, no guard "

@@ -25,12 +25,10 @@ from typing import IO, Any
 from overhead import machine
 
 from knowgate.guard.files import write_json
-from knowgate.offline_eval.data.graph import (
-    GenerationSettings,
-    Templates,
-    generate_questions,
-    load_graph,
-)
+from knowgate.offline_eval.data.graph.generation import generate_questions
+from knowgate.offline_eval.data.graph.loading import load_graph
+from knowgate.offline_eval.data.graph.properties import GenerationSettings
+from knowgate.offline_eval.data.graph.question_templates import Templates
 
 BASE, SEED = "http://example.org/", 0
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"

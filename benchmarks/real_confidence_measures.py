@@ -11,13 +11,8 @@ from typing import Any
 from real_confidence_questions import Asked
 from real_confidence_store import LAYERS, StoredLM
 
-from knowgate.calibration import (
-    Interval,
-    ProbeSearch,
-    SelectiveCurve,
-    fit_cascade_bands,
-    fit_hidden_state_probe,
-)
+from knowgate.calibration import Interval, SelectiveCurve, fit_cascade_bands, fit_hidden_state_probe
+from knowgate.calibration.hidden_state_probe import ProbeSearch
 from knowgate.guard import Confidence
 from knowgate.guard.matching import same_answer
 from knowgate.guard.prompts import Prompt

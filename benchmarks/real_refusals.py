@@ -20,9 +20,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from knowgate.guard.abstention import AbstentionDetector, load_rule
+from knowgate.guard.abstention import AbstentionDetector
+from knowgate.guard.abstention.detector import load_rule
 from knowgate.guard.files import write_json
-from knowgate.offline_eval.judging import cohens_kappa
+from knowgate.offline_eval.judging.chance_agreement import cohens_kappa
 
 ROOT = Path(__file__).resolve().parents[1]
 LABELLED = ROOT / "tests" / "guard" / "abstention" / "smollm2_replies.jsonl"

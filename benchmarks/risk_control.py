@@ -22,8 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.progress import Progress
 
-from knowgate.calibration import CalibrationRecord, holm_adjusted
-from knowgate.calibration.risk import Evidence, PathPoint, RiskTarget, certify, fit_policy
+from knowgate.calibration import CalibrationRecord
+from knowgate.calibration.risk import RiskTarget, certify, fit_policy
+from knowgate.calibration.risk.certificate import Evidence
+from knowgate.calibration.risk.path import PathPoint
+from knowgate.calibration.statistics import holm_adjusted
 
 Floats = NDArray[np.float64]
 DELTA = 0.1

@@ -19,12 +19,9 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-from knowgate.offline_eval.run import (
-    CallLimits,
-    Calls,
-    Stored,
-    TableSpec,
-)
+from knowgate.offline_eval.run import CallLimits, Stored
+from knowgate.offline_eval.run.calls import Calls
+from knowgate.offline_eval.run.table import TableSpec
 
 
 class Row(Stored):

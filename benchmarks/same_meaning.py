@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from knowgate.guard.engine import BiEncoderScorer
-from knowgate.guard.signals.conflict import Rule
+from knowgate.guard.signals.conflict.meaning_rules import Rule
 
 Pair = tuple[str, str]
 MOST_FALSE = 0.01

@@ -102,7 +102,7 @@ def cross_encoder_folder(models: Path) -> Path:
     import torch
     import transformers
 
-    from knowgate.guard.engine import embedded_model_path
+    from knowgate.guard.engine.loading import embedded_model_path
 
     folder, source = models / "cross_encoder", str(embedded_model_path())
     if not folder.is_dir():
@@ -117,7 +117,8 @@ def cross_encoder_folder(models: Path) -> Path:
 
 def export(models: Path) -> None:
     """Export what ONNX Runtime runs, unless it is there."""
-    from knowgate.guard.engine import CrossEncoderScorer, export_encoder
+    from knowgate.guard.engine import CrossEncoderScorer
+    from knowgate.guard.engine.onnx_export import export_encoder
     from knowgate.guard.signals.relevance import export_scorer
 
     folder, pairs = cross_encoder_folder(models), pairs_of(MIXED, 99) + pairs_of(MIXED, 98)
@@ -202,7 +203,7 @@ def max_sim(dtype: str, size: int) -> Callable[[Path], Score]:
         import sentence_transformers
         import torch
 
-        from knowgate.guard.engine import embedded_model_path
+        from knowgate.guard.engine.loading import embedded_model_path
 
         encoder = sentence_transformers.SentenceTransformer(
             str(embedded_model_path()),
@@ -260,8 +261,8 @@ def joined(*scorers: Any) -> Score:
 
 def former(models: Path) -> Score:
     """Two encoders, one after the other, each with its own match; a row at a time."""
-    from knowgate.guard.engine import TokenEncoder
-    from knowgate.guard.signals.relevance import SufficiencyScorer
+    from knowgate.guard.engine.encoder import TokenEncoder
+    from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
 
     second = SufficiencyScorer(encoder=TokenEncoder(device="cpu"))
     # In this process no other engine runs.
@@ -402,7 +403,7 @@ def gemm_rate() -> float:
 
 def work(table: str, case: str) -> float:
     """Operations of the products with weights for one turn of a case."""
-    from knowgate.guard.engine import TokenEncoder
+    from knowgate.guard.engine.encoder import TokenEncoder
 
     encoder, pairs = TokenEncoder(device="cpu", cache_bytes=0), pairs_of(case, 0)
     sizes = {text: len(encoder.pieces(text)) for pair in pairs for text in pair}

@@ -41,7 +41,8 @@ from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import GuardedRAG
 from knowgate.guard import Guard, GuardOptions, Policy
-from knowgate.guard.engine import CrossEncoderScorer, embedded_model_path
+from knowgate.guard.engine import CrossEncoderScorer
+from knowgate.guard.engine.loading import embedded_model_path
 
 HERE = Path(__file__).parent
 PEER = "CrossEncoder.predict behind a lock"

@@ -56,7 +56,8 @@ from knowgate import __version__
 from knowgate.guard import InputError, KnowgateError
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import write_json, write_text
-from knowgate.guard.signals.relevance import load_scorer, scorer_names
+from knowgate.guard.signals.relevance import load_scorer
+from knowgate.guard.signals.relevance.registry import scorer_names
 
 SCORERS = ("lexical", "bi_encoder", "late_interaction", "sufficiency", "sufficiency_cross")
 ADAPTED = "sufficiency+adapted"

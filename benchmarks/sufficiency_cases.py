@@ -20,7 +20,8 @@ from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_json, read_jsonl
 from knowgate.guard.matching import normalise_answer
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.testbed import Fact, World, default_world
+from knowgate.offline_eval.testbed import World, default_world
+from knowgate.offline_eval.testbed.entities import Fact
 
 TOP = 5
 FAQ = "FAQ-"

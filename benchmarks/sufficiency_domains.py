@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from sufficiency_cases import FAQ, Case, CaseSet
 from sufficiency_measures import LEAKS, Cell, Judgement, by_question, cell, judge, source_of
 
-from knowgate.calibration import Interval, OperatingPoint, SelectiveCurve
-from knowgate.calibration.training.sufficiency._cases import MixExample, fit_match_model
-from knowgate.guard.signals.relevance import SufficiencyScorer
+from knowgate.calibration import Interval, SelectiveCurve
+from knowgate.calibration.selective_metrics import OperatingPoint
+from knowgate.calibration.training.sufficiency.cases import MixExample, fit_match_model
+from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
 
 # Fewer questions say little about a domain.
 FEWEST = 40

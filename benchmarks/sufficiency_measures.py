@@ -14,12 +14,15 @@ from typing import Any
 
 from sufficiency_cases import Case, CaseSet
 
-from knowgate.calibration import Interval, OperatingPoint, ReliabilityDiagram, SelectiveCurve
-from knowgate.calibration.training.sufficiency import TrainingQuestion, tune_relevance
+from knowgate.calibration import Interval, ReliabilityDiagram, SelectiveCurve
+from knowgate.calibration.selective_metrics import OperatingPoint
+from knowgate.calibration.training.sufficiency.cases import TrainingQuestion
+from knowgate.calibration.training.sufficiency.tuning import tune_relevance
 from knowgate.guard import RelevanceScorer
-from knowgate.guard.policy import aggregator
+from knowgate.guard.policy import default_calibrator
+from knowgate.guard.routing import aggregator
 from knowgate.guard.signals import relevance
-from knowgate.guard.signals.relevance import SufficiencyScorer, default_calibrator
+from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
 
 LEAKS = (0.05, 0.10, 0.20)
 FOLDS, SEED = 5, 0

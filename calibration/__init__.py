@@ -15,28 +15,19 @@ training     scorers and language models adapted to one's own data
 
 from __future__ import annotations
 
-from ._calibrators import CalibratorChoice, fit_platt
-from ._hidden_state_probe import ProbeSearch, fit_cascade_bands, fit_hidden_state_probe
-from ._probability_quality import ReliabilityBin, ReliabilityDiagram
-from ._records import MISSING_CASES, CalibrationRecord
-from ._selective_metrics import OperatingPoint, PairedScores, SelectiveCurve
-from ._statistics import Interval, QuestionResamples, holm_adjusted, mcnemar_p_value
+from .calibrators import CalibratorChoice
+from .hidden_state_probe import fit_cascade_bands, fit_hidden_state_probe
+from .probability_quality import ReliabilityDiagram
+from .records import CalibrationRecord
+from .selective_metrics import SelectiveCurve
+from .statistics import Interval
 
 __all__ = [
-    "MISSING_CASES",
     "CalibrationRecord",
     "CalibratorChoice",
     "Interval",
-    "OperatingPoint",
-    "PairedScores",
-    "ProbeSearch",
-    "QuestionResamples",
-    "ReliabilityBin",
     "ReliabilityDiagram",
     "SelectiveCurve",
     "fit_cascade_bands",
     "fit_hidden_state_probe",
-    "fit_platt",
-    "holm_adjusted",
-    "mcnemar_p_value",
 ]

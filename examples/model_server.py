@@ -22,7 +22,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from knowgate.adapters.huggingface import HuggingFaceLM, model_folder
 from knowgate.guard import Generation, KnowgateError
-from knowgate.offline_eval.testbed import microworld_model_path
+from knowgate.offline_eval.testbed.check import microworld_model_path
 
 # Name → what a client sees.
 FAULTS = {

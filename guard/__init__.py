@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ._observers import DecisionLog
     from ._options import GuardOptions
     from ._signal import Signal, Veto
+    from .artefacts import Guarantee
     from .contracts import (
         Confidence,
         ConfidenceEstimator,
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
         SignalError,
         SignalTimeoutError,
     )
-    from .policy import Fingerprint, Guarantee, Policy
+    from .fingerprint import Fingerprint
+    from .policy import Policy
     from .text import InputLimits, Request
 
 __all__ = [

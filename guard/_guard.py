@@ -27,10 +27,11 @@ from ._routing_signals import RelevanceSignal, routing_signals
 from ._signal import Veto
 from ._signal_runner import Patience, SignalRunner
 from .contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
-from .deadlines import AllWorkersBusyError, DeadlineRunner
+from .deadlines import DeadlineRunner
 from .decision import Decision, Mode, OnError, SignalName
-from .errors import InputError, KnowgateError, QuestionError
-from .policy import Content, Policy
+from .errors import AllWorkersBusyError, InputError, KnowgateError, QuestionError
+from .fingerprint import Content
+from .policy import Policy
 from .text import InputLimits, Request, read_request, read_requests
 
 if TYPE_CHECKING:
@@ -191,7 +192,8 @@ class Guard:
 
         Other arguments as for the class.
         """
-        from .signals.relevance import DEFAULT_SCORER, load_scorer
+        from .signals.relevance import load_scorer
+        from .signals.relevance.registry import DEFAULT_SCORER
 
         scorer = load_scorer(DEFAULT_SCORER)
         policy = Policy.for_scorer(scorer, content=content)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from uuid import uuid4
 
-from ._artefacts import Retrieval
+from .artefacts import Retrieval
 from .errors import InputError
 from .files import write_text
 from .process import after_fork

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from ._fingerprint import JOINT, Fingerprint, RelevanceStage, output_scale
 from ._signal import Measured, Signal, plain
 from ._turns import cpu_count
 from .contracts import (
@@ -24,6 +23,7 @@ from .contracts import (
 )
 from .decision import SignalName
 from .errors import KnowgateError, PolicyError, SignalValueError, UnsupportedLanguageError
+from .fingerprint import JOINT, Fingerprint, RelevanceStage, output_scale
 from .routing import IdentityCalibrator, PolicyFields, aggregator
 from .text import Request, clean_text
 

@@ -31,10 +31,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from ._fingerprint import Fingerprint
 from .deadlines import call_on_thread
 from .decision import OnError
 from .errors import KnowgateError, SignalValueError
+from .fingerprint import Fingerprint
 from .text import Request
 
 if TYPE_CHECKING:

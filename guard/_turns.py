@@ -13,12 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
-from .deadlines import (
-    DeadlineExceededError,
-    seconds_left,
-    when_abandoned,
-)
-from .errors import NoTurnError
+from .deadlines import seconds_left, when_abandoned
+from .errors import DeadlineExceededError, NoTurnError
 from .process import after_fork, change_queue
 
 T = TypeVar("T")

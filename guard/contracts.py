@@ -12,30 +12,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-from ._fingerprint import RelevanceStage
 from .errors import InputError, LanguageModelError
+from .fingerprint import RelevanceStage
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ._fingerprint import Fingerprint
     from .errors import KnowgateError
+    from .fingerprint import Fingerprint
 
 # Further names of this module are listed by the package.
-__all__ = [
-    "Answerability",
-    "ConflictBetween",
-    "ConflictFinding",
-    "EntailmentModel",
-    "PartialGenerationsError",
-    "Premise",
-    "PremiseFault",
-    "ScoringLanguageModel",
-    "SetScore",
-    "TextEmbedder",
-    "View",
-]
 
 
 @dataclass(frozen=True, slots=True)

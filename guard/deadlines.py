@@ -29,22 +29,12 @@ from typing import Any, TypeVar
 from .errors import (
     AllWorkersBusyError,
     DeadlineExceededError,
-    QueueFullError,
     TaskBrokeOffError,
 )
 from .process import after_fork, change_queue, end_at_exit
 
 __all__ = [
-    "AllWorkersBusyError",
-    "DeadlineExceededError",
-    "DeadlineRunner",
-    "QueueFullError",
-    "TaskBrokeOffError",
-    "asked_to_stop",
-    "call_on_thread",
     "check_deadline",
-    "when_abandoned",
-    "within",
 ]
 
 T = TypeVar("T")

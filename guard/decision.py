@@ -17,12 +17,11 @@ from pydantic import (
     model_serializer,
 )
 
-from ._fingerprint import RelevanceStage
 from .contracts import Answerability, View
+from .fingerprint import RelevanceStage
 from .text import passage_name
 
 # Further names of this module are listed by the package.
-__all__ = ["SignalName"]
 
 
 class Route(StrEnum):

@@ -59,17 +59,7 @@ class TaskBrokeOffError(Exception):
 
 # Further names of this module are listed by the package.
 __all__ = [
-    "DeviceError",
-    "InputTooLargeError",
-    "LanguageModelTimeoutError",
-    "ModelFolderError",
-    "PassageError",
     "PromptTooLongError",
-    "SignalValueError",
-    "UnsupportedLanguageError",
-    "is_transient",
-    "optional_import",
-    "require_extra",
 ]
 
 

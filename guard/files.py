@@ -26,21 +26,6 @@ from uuid import uuid4
 
 from .errors import InputError
 
-__all__ = [
-    "atomic_writer",
-    "file_sha256",
-    "new_folder",
-    "open_regular",
-    "read_bytes",
-    "read_json",
-    "read_jsonl",
-    "read_text",
-    "require_new_folder",
-    "write_json",
-    "write_text",
-]
-
-
 _STANDARD_STREAMS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _LINK = OSError(errno.ELOOP, "is a link")
 

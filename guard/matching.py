@@ -14,12 +14,10 @@ from sys import getsizeof
 from ._byte_cache import ByteCache
 from .contracts import TextEmbedder
 from .errors import InputError
-from .policy import Fingerprint
+from .fingerprint import Fingerprint
 
 __all__ = [
     "AnswerMatcher",
-    "canonical_answer",
-    "normalise_answer",
     "same_answer",
 ]
 

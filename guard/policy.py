@@ -17,31 +17,27 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from .._version import __version__
-from ._artefacts import (
+from ._leak_test import LeakTest, binomial_tail, hoeffding_bentkus, whole
+from .artefacts import (
     LATER_FIELDS,
     Guarantee,
     GuaranteedRisk,
-    Histogram,
-    Missing,
     PolicyPoint,
-    Retrieval,
     VetoBinding,
     require_schema_version,
 )
-from ._fingerprint import (
-    CascadeRule,
+from .contracts import RelevanceScorer
+from .decision import Route
+from .errors import PolicyError, first_fault
+from .files import read_json, write_text
+from .fingerprint import (
     Content,
     Fingerprint,
     bundled_default,
     default_aggregator,
     output_scale,
 )
-from ._leak_test import LeakTest, binomial_tail, hoeffding_bentkus, whole
-from ._model_files import EMBEDDED_SHA256
-from .contracts import RelevanceScorer
-from .decision import Route
-from .errors import PolicyError, first_fault
-from .files import read_json, write_text
+from .model_files import EMBEDDED_SHA256
 from .routing import (
     AGGREGATOR_NAMES,
     SCHEMA_VERSION,
@@ -50,9 +46,6 @@ from .routing import (
     PlattCalibrator,
     PolicyFields,
     Signals,
-    StepCalibrator,
-    TemperatureCalibrator,
-    aggregator,
     decide_route,
     kept_reference,
 )
@@ -326,21 +319,7 @@ def _without_guarantee(policy: _Policy, why: str) -> _Policy:
 
 # Further names of this module are listed by the package.
 __all__ = [
-    "Calibrator",
-    "CascadeRule",
-    "Content",
-    "Fingerprint",
-    "Guarantee",
-    "GuaranteedRisk",
-    "Histogram",
     "IdentityCalibrator",
-    "Missing",
-    "PlattCalibrator",
-    "PolicyPoint",
-    "Retrieval",
-    "StepCalibrator",
-    "TemperatureCalibrator",
-    "aggregator",
 ]
 
 

@@ -15,8 +15,6 @@ from pydantic import BaseModel, ValidationError
 from .errors import InputError, first_fault
 from .files import read_json, read_jsonl
 
-__all__ = ["check_model", "first_fault", "read_model", "read_models"]
-
 Model = TypeVar("Model", bound=BaseModel)
 _HINT = "fix the file or write it again"
 

@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 
 from .errors import InputError
 
-__all__ = ["Registry"]
-
 # Before the place of a thing in a module: `python:module:attribute`.
 PYTHON = "python:"
 Thing = TypeVar("Thing")

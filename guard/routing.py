@@ -28,7 +28,7 @@ from pydantic import (
     model_validator,
 )
 
-from ._artefacts import (
+from .artefacts import (
     Artefact,
     Guarantee,
     Histogram,
@@ -37,13 +37,13 @@ from ._artefacts import (
     VetoBinding,
     require_fingerprint,
 )
-from ._fingerprint import JOINT, Fingerprint, misfit
 from .contracts import ConflictBetween
 from .decision import Reason, Route, Scenario, SignalName
 from .errors import (
     InputError,
     PolicyError,
 )
+from .fingerprint import JOINT, Fingerprint, misfit
 
 if TYPE_CHECKING:
     pass
@@ -385,7 +385,6 @@ def finite_or_none(value: float | None) -> float | None:
 
 
 __all__ = [
-    "Signals",
     "decide_route",
 ]
 

@@ -34,10 +34,13 @@ from .contracts import (
     View,
 )
 from .errors import LanguageModelError
-from .policy import Fingerprint
+from .fingerprint import Fingerprint
 from .signals.answerability import AnswerabilityVeto
 
-__all__ = ["FakeConflictDetector", "FakeEstimator", "FakeScorer", "ScriptedLanguageModel"]
+__all__ = [
+    "FakeScorer",
+    "ScriptedLanguageModel",
+]
 
 
 class ScriptedAnswerability(AnswerabilityVeto):

@@ -22,11 +22,6 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from .errors import InputError, InputTooLargeError, PassageError, QuestionError, in_one_line
 
 # Further names of this module are listed by the package.
-__all__ = [
-    "clean_text",
-    "passage_name",
-    "passage_text",
-]
 
 # Reading so much takes less than handing it to another thread.
 _QUICK_BYTES = 64 * 2**10

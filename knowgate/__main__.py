@@ -10,7 +10,7 @@ def main() -> None:
     from knowgate.guard.errors import MissingDependencyError
 
     try:
-        from knowgate.offline_eval.cli import main as run
+        from .offline_eval.cli import main as run
     except MissingDependencyError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

@@ -52,8 +52,9 @@ from knowgate import Guard, Policy
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import fit_policy
-from knowgate.guard.signals.relevance import PRESETS
-from knowgate.offline_eval.testbed import default_world, microworld_model_path
+from knowgate.guard.signals.relevance.registry import PRESETS
+from knowgate.offline_eval.testbed import default_world
+from knowgate.offline_eval.testbed.check import microworld_model_path
 from tests.adapters.langchain.agents import ScriptedAgentModel, searching
 from tests.guard.engine.remembered import remembered_encoders
 from tests.offline_eval.data.graph import endpoint_server
@@ -71,7 +72,7 @@ PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(en
 GUIDES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [*GUIDES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "benchmarks/RESULTS.md"]
 # By name: what makes a scorer.
-SCORERS: dict[str, Any] = sys.modules["knowgate.guard.signals.relevance._registry"]._SCORERS
+SCORERS: dict[str, Any] = sys.modules["knowgate.guard.signals.relevance.registry"]._SCORERS
 FENCE = re.compile(
     r"^(?P<indent> *)(?:<!-- skip: (?P<skip>[^>]+) -->\n *)?```(?P<kind>\w*)\n"
     r"(?P<text>.*?)^ *```$",
@@ -406,7 +407,7 @@ def test_the_blocks_of_a_page_run(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     reranker = replace(PRESETS["ms-marco-MiniLM-L6-v2"], hub_id="reranker")
     presets = {**PRESETS, "ms-marco-MiniLM-L6-v2": reranker}
-    monkeypatch.setattr("knowgate.guard.signals.relevance._registry.PRESETS", presets)
+    monkeypatch.setattr("knowgate.guard.signals.relevance.registry.PRESETS", presets)
     if setting.lexical:
         monkeypatch.setitem(SCORERS, "sufficiency", SCORERS["lexical"])
     if any(block.kind == "console" for block in running):

@@ -91,7 +91,7 @@ def test_the_model_server_speaks_openais_interface_and_shows_faults_only_if_allo
     from fastapi.testclient import TestClient
 
     from knowgate.adapters.huggingface import HuggingFaceLM
-    from knowgate.offline_eval.testbed import microworld_model_path
+    from knowgate.offline_eval.testbed.check import microworld_model_path
 
     create = runpy.run_path(str(EXAMPLES / "model_server.py"))["create_model_app"]
     lm = HuggingFaceLM(microworld_model_path(), device="cpu")

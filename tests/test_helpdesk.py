@@ -9,10 +9,8 @@ import pytest
 
 from examples.helpdesk import run as helpdesk
 from knowgate.guard import Policy
-from knowgate.offline_eval.run import (
-    CaseKind,
-    MeasuredRun,
-)
+from knowgate.offline_eval.run.measured_run import MeasuredRun
+from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.suites import write_report
 from tests.guard.engine.remembered import remembered_encoders
 from tests.support.plots import light_plots

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import onnx
 
-from knowgate.guard.engine._backends import Runtime
 from knowgate.guard.engine._onnx_backend import EMBEDDED_GRAPH, TRANSPOSED
-from knowgate.guard.engine._onnx_export import ENCODER_OUTPUTS, write_graph
 from knowgate.guard.engine._torch_backend import load_torch
+from knowgate.guard.engine.backends import Runtime
+from knowgate.guard.engine.onnx_export import ENCODER_OUTPUTS, write_graph
 
 # Numbers that are no weights, such as those of attention, stay in the graph.
 _SMALLEST = 2_000

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ...guard.engine import quiet_loading
+from ...guard.engine.model_folder import quiet_loading
 from ...guard.errors import (
     InputError,
     MissingDependencyError,

@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...guard.engine import ModelFolder
+from ...guard.engine.model_folder import ModelFolder
 from ...guard.errors import DeviceError, ModelFolderError, optional_import
 from ...guard.files import open_regular, read_json
 from ._lora import AdapterFolder, check_adapter, merge_adapter

@@ -28,8 +28,8 @@ from tenacity import (
 )
 
 from ...guard.contracts import Generation, PartialGenerationsError
-from ...guard.deadlines import AllWorkersBusyError
 from ...guard.errors import (
+    AllWorkersBusyError,
     InputError,
     KnowgateError,
     LanguageModelError,

@@ -25,9 +25,15 @@ from typing import (
 
 from langchain_core.documents import Document
 
-from ...guard.deadlines import AllWorkersBusyError, DeadlineExceededError, TaskBrokeOffError
 from ...guard.decision import Decision, Mode, Reason, Route
-from ...guard.errors import InputError, InputTooLargeError, QuestionError
+from ...guard.errors import (
+    AllWorkersBusyError,
+    DeadlineExceededError,
+    InputError,
+    InputTooLargeError,
+    QuestionError,
+    TaskBrokeOffError,
+)
 from ...guard.text import clean_text
 from ._answer import AbstainedError, GuardedAnswer, RetrievalError
 from ._conversation import Turns, rewritten

@@ -17,13 +17,8 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import ConfigDict, PositiveFloat
 
 from ...guard import Decision, Guard, Route
-from ...guard.deadlines import (
-    AllWorkersBusyError,
-    DeadlineExceededError,
-    DeadlineRunner,
-    within,
-)
-from ...guard.errors import InputTooLargeError
+from ...guard.deadlines import DeadlineRunner, within
+from ...guard.errors import AllWorkersBusyError, DeadlineExceededError, InputTooLargeError
 from ._answer import RetrievalError
 from ._documents import read_documents
 

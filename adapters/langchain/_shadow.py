@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import PrivateAttr
 
-from ...guard.deadlines import AllWorkersBusyError, DeadlineRunner
+from ...guard.deadlines import DeadlineRunner
 from ...guard.decision import Decision, Mode, Reason, Route
+from ...guard.errors import AllWorkersBusyError
 
 if TYPE_CHECKING:
     from ...guard import Guard

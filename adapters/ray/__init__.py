@@ -7,11 +7,3 @@ Ray is imported with the first pool.
 """
 
 from __future__ import annotations
-
-from ._cluster import NoWorkersLeftError
-from ._pool import PoolSize
-
-__all__ = [
-    "NoWorkersLeftError",
-    "PoolSize",
-]

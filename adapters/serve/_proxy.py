@@ -26,8 +26,15 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from ...guard import Decision, Guard, Mode, Reason, Route
-from ...guard.deadlines import AllWorkersBusyError, DeadlineExceededError, DeadlineRunner
-from ...guard.errors import InputError, InputTooLargeError, KnowgateError, QuestionError
+from ...guard.deadlines import DeadlineRunner
+from ...guard.errors import (
+    AllWorkersBusyError,
+    DeadlineExceededError,
+    InputError,
+    InputTooLargeError,
+    KnowgateError,
+    QuestionError,
+)
 from ...guard.prompts import Prompt
 from ...guard.text import clean_text, passage_text
 from ..langchain import Replies

@@ -12,13 +12,9 @@ from __future__ import annotations
 
 from ._decision_monitor import AlarmSettings, DecisionMonitor
 from ._distance import calibration_histograms
-from ._drift import DriftReport
-from ._report import MonitorReport
 
 __all__ = [
     "AlarmSettings",
     "DecisionMonitor",
-    "DriftReport",
-    "MonitorReport",
     "calibration_histograms",
 ]

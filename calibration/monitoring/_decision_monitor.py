@@ -15,7 +15,8 @@ from ...guard.decision import Decision, Route
 from ...guard.errors import InputError
 from ...guard.policy import Policy
 from .. import Interval
-from ._drift import (
+from ._streams import ALL, LET_THROUGH, Count, RateChangeDetector, RiskMonitor, risk_monitors, saved
+from .drift import (
     LEAST_VALUES,
     DriftReport,
     SavedCounter,
@@ -23,8 +24,7 @@ from ._drift import (
     compare_counts,
     require_alpha,
 )
-from ._report import AbstentionState, MonitorCollector, MonitorReport, RiskState
-from ._streams import ALL, LET_THROUGH, Count, RateChangeDetector, RiskMonitor, risk_monitors, saved
+from .report import AbstentionState, MonitorCollector, MonitorReport, RiskState
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -11,9 +11,10 @@ from typing import Protocol, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from ...guard.artefacts import Histogram
 from ...guard.decision import Route, SignalName
 from ...guard.errors import InputError
-from ...guard.policy import Histogram, Policy
+from ...guard.policy import Policy
 from ...guard.routing import Signals, decide_route
 from .. import Interval
 

@@ -14,45 +14,18 @@
 
 from __future__ import annotations
 
-from ._certificate import Evidence, certify
-from ._costs import LeakFold
-from ._fit import Cascade, CascadeBand, Fit, PolicyBinding, Problem
-from ._leak import populations_of
-from ._learned_path import learn_path
-from ._path import PathPoint
-from ._plan import LeakPlan
 from ._policy_fit import fit_policy
-from ._risks import (
-    LEARN_CALIBRATORS,
-    Costs,
-    Coverage,
-    Leak,
-    LossTable,
-    MaxAbstention,
-    Risk,
-    RiskTarget,
-)
+from .certificate import certify
+from .fit import Fit
+from .risks import Costs, Coverage, Leak, MaxAbstention, RiskTarget
 
 __all__ = [
-    "LEARN_CALIBRATORS",
-    "Cascade",
-    "CascadeBand",
     "Costs",
     "Coverage",
-    "Evidence",
     "Fit",
     "Leak",
-    "LeakFold",
-    "LeakPlan",
-    "LossTable",
     "MaxAbstention",
-    "PathPoint",
-    "PolicyBinding",
-    "Problem",
-    "Risk",
     "RiskTarget",
     "certify",
     "fit_policy",
-    "learn_path",
-    "populations_of",
 ]

@@ -17,12 +17,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...guard.policy import CascadeRule, Guarantee, Histogram, IdentityCalibrator
+from ...guard.artefacts import Guarantee, Histogram
+from ...guard.fingerprint import CascadeRule
+from ...guard.policy import IdentityCalibrator
 from .. import CalibrationRecord
-from ._certificate import PointResult, binomial_p_values
-from ._costs import threshold_for_share
-from ._fit import BandOption, Cascade, CascadeBand, Fit, FitSettings
-from ._leak import (
+from ._statement import stored_risk
+from .certificate import PointResult, binomial_p_values
+from .costs import threshold_for_share
+from .fit import BandOption, Cascade, CascadeBand, Fit, FitSettings
+from .leak import (
     LeftOut,
     certified_calibrator,
     certify_leak,
@@ -32,8 +35,7 @@ from ._leak import (
     raw_relevance,
     thresholds_between,
 )
-from ._risks import LEARN_PATH, Leak
-from ._statement import stored_risk
+from .risks import LEARN_PATH, Leak
 
 Floats = NDArray[np.float64]
 # Of the level: for the first stage alone, where it decides when the second fails.

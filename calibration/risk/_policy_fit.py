@@ -14,28 +14,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...guard.artefacts import Guarantee
 from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
-from ...guard.policy import Guarantee
 from .. import CalibrationRecord
-from .._records import as_calibration_records
-from .._statistics import SMALLEST_PROBABILITY, binomial_p_value
+from ..records import as_calibration_records
+from ..statistics import SMALLEST_PROBABILITY, binomial_p_value
 from ._cascade import fit_cascade
-from ._certificate import (
-    ROUTE_CODES,
-    Certificate,
-    Evidence,
-    GroupCounts,
-    TargetResult,
-    certify,
-    let_through_wrongly,
-)
-from ._costs import fit_by_costs
-from ._fit import ALL_ROUTES, Fit, FitSettings, PolicyBinding, policy_at
-from ._leak import fit_leak
-from ._learned_path import Forecast, forecast_path, from_surest
-from ._path import PathPoint, Point, as_path
-from ._risks import LEARN_PATH, Coverage, Leak, Risk, RiskTarget, Uncertified, as_targets
 from ._statement import (
     LOSSES,
     NOT_COVERED,
@@ -50,6 +35,21 @@ from ._statement import (
     stored_risk,
     uncertified_statement,
 )
+from .certificate import (
+    ROUTE_CODES,
+    Certificate,
+    Evidence,
+    GroupCounts,
+    TargetResult,
+    certify,
+    let_through_wrongly,
+)
+from .costs import fit_by_costs
+from .fit import ALL_ROUTES, Fit, FitSettings, PolicyBinding, policy_at
+from .leak import fit_leak
+from .learned_path import Forecast, forecast_path, from_surest
+from .path import PathPoint, Point, as_path
+from .risks import LEARN_PATH, Coverage, Leak, Risk, RiskTarget, Uncertified, as_targets
 
 
 def fit_policy(

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from ...guard.artefacts import GuaranteedRisk, PolicyPoint
 from ...guard.decision import Route
-from ...guard.policy import GuaranteedRisk, PolicyPoint
-from .._statistics import binomial_p_value, questions_needed
-from ._certificate import Certificate, PointResult, TargetResult, hoeffding_bentkus_p_value
-from ._risks import LossTable, RiskTarget
+from ..statistics import binomial_p_value, questions_needed
+from .certificate import Certificate, PointResult, TargetResult, hoeffding_bentkus_p_value
+from .risks import LossTable, RiskTarget
 
 POPULATION = (
     "new questions drawn like the calibration questions, one by one, with the same knowledge "

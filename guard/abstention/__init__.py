@@ -8,11 +8,10 @@ add a language as a `Language` of patterns beside `_english.py` and `_chinese.py
 
 from __future__ import annotations
 
-from ._detector import AbstentionDetector, load_rule
 from ._reading import Citation
+from .detector import AbstentionDetector
 
 __all__ = [
     "AbstentionDetector",
     "Citation",
-    "load_rule",
 ]

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._byte_cache import ByteCache, content_key
-from .._model_files import EMBEDDED_SHA256
-from ..policy import Fingerprint
+from ..fingerprint import Fingerprint
+from ..model_files import EMBEDDED_SHA256
 from ..text import is_readable
-from ._backends import BackendName, DtypeName, LoadedEncoder, Runtime, run_rows
-from ._load_encoder import load_encoder
 from ._tokenizing import free_tokenizer, piece_ids, shortened, token_rows
+from .backends import BackendName, DtypeName, LoadedEncoder, Runtime, run_rows
+from .load_encoder import load_encoder
 
 Embeddings = NDArray[np.float32]
 

@@ -23,11 +23,8 @@ from numpy.typing import NDArray
 
 from .._byte_cache import CACHE_BYTES
 from ..errors import InputError, ModelFolderError
-from ..policy import Fingerprint
+from ..fingerprint import Fingerprint
 from ..text import is_readable
-from ._backends import BackendName, DtypeName, LoadedEncoder, Runtime, Settings, run_rows
-from ._load_encoder import load_cross_encoder
-from ._model_folder import INSTRUCT, READER, pair_model
 from ._tokenizing import (
     InstructPairs,
     PairRow,
@@ -37,6 +34,9 @@ from ._tokenizing import (
     piece_ids,
     shortened,
 )
+from .backends import BackendName, DtypeName, LoadedEncoder, Runtime, Settings, run_rows
+from .load_encoder import load_cross_encoder
+from .model_folder import INSTRUCT, READER, pair_model
 
 KIND = "cross_encoder"
 # Tokens of a pass that ends soon enough after a deadline.

@@ -20,8 +20,8 @@ import numpy as np
 from ..deadlines import check_deadline
 from ..errors import optional_import
 from ..files import read_json
-from ._backends import Ids
 from ._tokenizing import Marks
+from .backends import Ids
 
 
 class PlainBert(ABC):

@@ -24,15 +24,9 @@ from ..errors import (
 from ..files import read_bytes, write_text
 from ..process import keep_exit_code
 from ..read_models import read_model
-from ._backends import (
-    GRAPH_SHA256,
-    MANIFEST_FILE,
-    TOKEN_TYPE_IDS,
-    LoadedEncoder,
-    Runtime,
-)
-from ._loading import require_sha256
 from ._tokenizing import TOKENIZER_FILE, Marks
+from .backends import GRAPH_SHA256, MANIFEST_FILE, TOKEN_TYPE_IDS, LoadedEncoder, Runtime
+from .loading import require_sha256
 
 GRAPH_FILE = "model.onnx"
 # Of the embedded encoder, without its weights; `python -m tools.embedded_graph` writes it.

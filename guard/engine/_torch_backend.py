@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, EMBEDDED_SHA256, HEAD_WEIGHTS, WEIGHTS
 from ..deadlines import check_deadline
 from ..errors import DeviceError, ModelFolderError, optional_import
 from ..files import file_sha256, read_json
+from ..model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, EMBEDDED_SHA256, HEAD_WEIGHTS, WEIGHTS
 from ..process import keep_exit_code, keep_torch_usable
-from ._backends import ATTENTION_MASK, Ids, LoadedEncoder, RowOutputs, Runtime, Settings
-from ._loading import embedded_model_path, merge_adapter, read_tensors, weights_file
 from ._minilm import BertClassifier, MiniLM, PlainBert
-from ._model_folder import (
+from ._tokenizing import MOST_PIECES, TOKENIZER_FILE, RerankerTemplate, known_templates
+from .backends import ATTENTION_MASK, Ids, LoadedEncoder, RowOutputs, Runtime, Settings
+from .loading import embedded_model_path, merge_adapter, read_tensors, weights_file
+from .model_folder import (
     CLASSIFIER,
     INSTRUCT,
     READER,
@@ -29,7 +30,6 @@ from ._model_folder import (
     require_pair_modules,
     require_sound_part,
 )
-from ._tokenizing import MOST_PIECES, TOKENIZER_FILE, RerankerTemplate, known_templates
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

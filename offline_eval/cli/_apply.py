@@ -14,22 +14,19 @@ import typer
 from pydantic import AfterValidator, BaseModel, ConfigDict, field_validator, model_validator
 
 from ...guard import Guard, GuardOptions
-from ...guard.abstention import Citation, load_rule
+from ...guard.abstention import Citation
+from ...guard.abstention.detector import load_rule
 from ...guard.contracts import RelevanceScorer
 from ...guard.decision import Decision, Reason
 from ...guard.errors import FingerprintMismatchError
 from ...guard.files import atomic_writer, read_jsonl
-from ...guard.policy import Policy
-from ...guard.policy import aggregator as require_aggregator
+from ...guard.fingerprint import default_aggregator
+from ...guard.policy import Policy, default_calibrator
 from ...guard.read_models import check_model
 from ...guard.routing import Signals, decide_route
-from ...guard.signals.relevance import (
-    DEFAULT_SCORER,
-    CascadeScorer,
-    default_aggregator,
-    default_calibrator,
-    load_scorer,
-)
+from ...guard.routing import aggregator as require_aggregator
+from ...guard.signals.relevance import CascadeScorer, load_scorer
+from ...guard.signals.relevance.registry import DEFAULT_SCORER
 from ._console import json_line, out, print_figures, prints_figures, progress_bar
 
 _LINES_PER_BATCH = 32

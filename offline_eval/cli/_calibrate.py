@@ -11,25 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ...calibration.risk import (
-    Costs,
-    Coverage,
-    Leak,
-    LossTable,
-    MaxAbstention,
-    Problem,
-    Risk,
-    RiskTarget,
-)
+from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention, RiskTarget
+from ...calibration.risk.fit import Problem
+from ...calibration.risk.risks import LossTable, Risk
+from ...guard.artefacts import Missing
 from ...guard.errors import InputError
-from ...guard.policy import Missing, Policy
-from ..run import LeaveOut
+from ...guard.policy import Policy
+from ..run.questions import LeaveOut
 from ._calibration_output import calibration_lines, change_lines, write_or_explain
 from ._console import out, prints_figures
 from ._options import Pairs, parse_pairs
 
 if TYPE_CHECKING:
-    from ..policies import CalibrationSet
+    from ..policies.records import CalibrationSet
 
 _DEFAULT_RISK, _DEFAULT_DELTA = 0.05, 0.1
 # As in `fit_policy`: below that no number of questions helps.
@@ -427,7 +421,7 @@ class _How:
             InputError: not exactly one source is named, it cannot be used, or would be
                 overwritten.
         """
-        from ..policies import require_apart
+        from ..policies.writing import require_apart
 
         if bool(self.runs) == (self.records is not None):
             raise InputError(
@@ -453,14 +447,14 @@ class _How:
 
 
 def _read(run: Path) -> CalibrationSet:
-    from ..policies import CalibrationSet
+    from ..policies.records import CalibrationSet
 
     return CalibrationSet.of_run(run)
 
 
 def _read_records(path: Path, scorer: str | None) -> CalibrationSet:
     from ...guard.signals.relevance import load_scorer
-    from ..policies import read_records
+    from ..policies.records_file import read_records
 
     return read_records(path, None if scorer is None else load_scorer(scorer))
 
@@ -506,7 +500,7 @@ def _reject_beside_like(wanted: _Wanted, delta: float | None) -> None:
 
 def _refit(like: Path, how: _How) -> None:
     """Fit the promise of an old policy again, on newer data."""
-    from ..policies import recalibrate
+    from ..policies.refit import recalibrate
 
     old = Policy.load(like)
     if how.policy_out.resolve() == like.resolve():

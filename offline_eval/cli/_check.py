@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from ...guard.errors import InputError
+from ...guard.fingerprint import default_aggregator
 from ...guard.policy import Policy
-from ...guard.signals.relevance import default_aggregator, scorer_name
+from ...guard.signals.relevance.registry import scorer_name
 from ._app import COMMANDS
 from ._calibrate import ACCEPT_GENERATED, WRITE_ANYWAY, MissingAnswers
 from ._console import collected_figures, out, print_figures, prints_figures
@@ -79,7 +80,7 @@ def check(
         measuring |= _as_measured(taken)
     _, found["measure"] = _run(ctx, "measure", **measuring, out=run)
     if taken is not None:
-        from ..policies import judge_by
+        from ..policies.writing import judge_by
 
         judge_by(run, taken)
         certified, found["policy"] = 0, policy

@@ -10,8 +10,9 @@ import typer
 
 from ...calibration import Interval
 from ...guard.errors import InputError
-from ..suites import RunOptions
-from ..suites.ookb import ScorerComparison, compare_scorers
+from ..suites.ookb import compare_scorers
+from ..suites.ookb.scorer_comparison import ScorerComparison
+from ..suites.parts import RunOptions
 from ._console import aligned, err, out, print_figures
 
 

@@ -28,7 +28,7 @@ from rich.progress import Progress as Bar
 from ...guard.errors import InputError
 
 if TYPE_CHECKING:
-    from ..run import Progress
+    from ..run.calls import Progress
 
 # Without emoji: `:x:` is part of a name, say of `provider:x:model`.
 out = Console(highlight=False, soft_wrap=True, emoji=False)

@@ -31,19 +31,16 @@ from ...guard.prompts import Prompt
 from ...guard.signals.confidence import SampledConsistency
 from ...guard.signals.conflict import AnswerConflict
 from ...guard.signals.relevance import load_scorer
-from ..data import PassageKind, QuestionRecord
-from ..policies import Calibrated, CalibrationSet, calibrate_records, write_calibrated
-from ..suites import ModelChoice, RunOptions, run_suite, write_report
+from ..data.questions import PassageKind, QuestionRecord
+from ..policies import Calibrated, calibrate_records, write_calibrated
+from ..policies.records import CalibrationSet
+from ..suites import ModelChoice, run_suite, write_report
 from ..suites.ookb import MEASURE, OokbSuite
-from ..systems import load_chat_model
-from ..testbed import (
-    Fact,
-    FactStatus,
-    World,
-    default_world,
-    microworld_model_path,
-    sample_knowledge_base_path,
-)
+from ..suites.parts import RunOptions
+from ..systems.factory import load_chat_model
+from ..testbed import FactStatus, World, default_world, sample_knowledge_base_path
+from ..testbed.check import microworld_model_path
+from ..testbed.entities import Fact
 from ._calibration_output import rate_text
 from ._console import (
     call_progress,

@@ -83,7 +83,7 @@ def doctor(
 
 
 def _list_scorers() -> None:
-    from ...guard.signals.relevance import PRESETS, scorer_names
+    from ...guard.signals.relevance.registry import PRESETS, scorer_names
 
     presets = {f"hf:{name}": preset for name, preset in PRESETS.items()}
     print_figures({"own": scorer_names(), "presets": presets, "prefixes": ["hf:", "judge:"]})
@@ -119,7 +119,8 @@ def _device() -> str:
 
 
 def _weights() -> str:
-    from ...guard.engine import EMBEDDED_SHA256, embedded_model_path
+    from ...guard.engine.loading import embedded_model_path
+    from ...guard.model_files import EMBEDDED_SHA256
 
     embedded_model_path()
     return f"all-MiniLM-L6-v2, sha256 {EMBEDDED_SHA256[:12]}… as expected"

@@ -12,13 +12,15 @@ from typing import Annotated, Literal
 import typer
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ...calibration.monitoring import DecisionMonitor, DriftReport, MonitorReport
+from ...calibration.monitoring import DecisionMonitor
+from ...calibration.monitoring.drift import DriftReport
+from ...calibration.monitoring.report import MonitorReport
 from ...guard.decision import Decision, Route
 from ...guard.errors import InputError
 from ...guard.policy import Policy
 from ...guard.read_models import read_models
-from ..run import MeasuredRun
-from ..suites.ookb import replayed_decisions
+from ..run.measured_run import MeasuredRun
+from ..suites.ookb.replayed import replayed_decisions
 from ._console import out, print_figures, prints_figures
 
 _DECISION = 'each line is a Decision: "route", "reason", and "relevance" and "confidence" or null'

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from ...guard.errors import InputError
-from ..data.formats import import_knowornot, import_lm_eval
+from ..data.formats.knowornot import import_knowornot
+from ..data.formats.lm_eval import import_lm_eval
 from ._console import err, out
 
 

@@ -12,7 +12,8 @@ import typer
 
 from ...guard.errors import InputError
 from ...guard.files import read_jsonl
-from ...guard.signals.relevance import DEFAULT_SCORER, index_passages, load_scorer
+from ...guard.signals.relevance import index_passages, load_scorer
+from ...guard.signals.relevance.registry import DEFAULT_SCORER
 from ..data.facts import load_chunks
 from ._console import out, print_figures, prints_figures, progress_bar
 from ._options import CHUNKS, ChunkOptions, parse_pairs

@@ -12,10 +12,13 @@ from typing import Annotated
 import typer
 
 from ...guard.errors import InputError
-from ..judging import Criterion, Judge, judge_run, plan_judging
-from ..run import Judgement, RunTotals
-from ..suites.judge_bias import JudgeBias
-from ..systems import load_judges
+from ..judging.contract import Judge
+from ..judging.llm_judge import Criterion
+from ..judging.run import judge_run, plan_judging
+from ..run.calls import RunTotals
+from ..run.replies import Judgement
+from ..suites.judge_bias.artefact import JudgeBias
+from ..systems.factory import load_judges
 from ._console import call_progress, err, out, print_figures, prints_figures
 from ._options import CALLS_ON_RAY, DRY_RUN, RETRY_FAILED, CallOptions
 

@@ -12,14 +12,11 @@ import typer
 
 from ...guard.engine import BiEncoderScorer
 from ...guard.errors import InputError
-from ..data.diversity import (
-    DiversitySettings,
-    KeywordMethod,
-    SemanticMethod,
-    filter_questions_file,
-)
-from ..data.facts import BuildEstimate, BuildSettings, build_questions
-from ..systems import load_chat_model
+from ..data.diversity import filter_questions_file
+from ..data.diversity.filter import DiversitySettings, KeywordMethod, SemanticMethod
+from ..data.facts import BuildSettings, build_questions
+from ..data.facts.build import BuildEstimate
+from ..systems.factory import load_chat_model
 from ._console import call_progress, err, out, print_figures, prints_figures, progress_bar
 from ._options import (
     CALLS,

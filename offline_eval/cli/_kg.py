@@ -12,17 +12,13 @@ from pydantic import Field
 
 from ...guard.errors import InputError
 from ...guard.files import require_new_folder
-from ..data.graph import (
-    EndpointSettings,
-    GenerationSettings,
-    KnowledgeGraph,
-    PropertyRules,
-    QuestionType,
-    Templates,
-    generate_questions,
-    graph_properties,
-    load_graph,
-)
+from ..data.graph.endpoint import EndpointSettings
+from ..data.graph.generation import generate_questions, graph_properties
+from ..data.graph.graph import KnowledgeGraph
+from ..data.graph.items import QuestionType
+from ..data.graph.loading import load_graph
+from ..data.graph.properties import GenerationSettings, PropertyRules
+from ..data.graph.question_templates import Templates
 from ._console import out, print_figures, prints_figures, progress_bar
 from ._options import Pairs, parse_pairs
 

@@ -16,7 +16,8 @@ from ._view import show
 
 if TYPE_CHECKING:
     from ...calibration import Interval
-    from ..judging.labelling import Agreement, LabelSession
+    from ..judging.labelling import Agreement
+    from ..judging.labelling.session import LabelSession
     from ..run import RepliesRun
 
 
@@ -72,7 +73,7 @@ def label(
         raise InputError(
             "goes with --agreement and --export only", where="--json", hint="leave it out"
         )
-    from ..judging.labelling import LabelSession
+    from ..judging.labelling.session import LabelSession
     from ..run import RepliesRun
 
     found = RepliesRun.read(run)

@@ -8,10 +8,11 @@ from typing import TypeVar
 import typer
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...adapters.ray import PoolSize
+from ...adapters.ray.pool import PoolSize
 from ...guard.errors import InputError
 from ...guard.read_models import check_model
-from ..run import CallLimits, RayPool
+from ..run import CallLimits
+from ..run.calls import RayPool
 
 PORT = typer.Option(min=0, max=65535, help="Of the page on 127.0.0.1; 0: a free one.")
 NO_BROWSER = typer.Option("--no-browser", help="Only print the page's address.")

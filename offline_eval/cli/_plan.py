@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...guard.errors import InputError
-from ..data import QuestionRecord
-from ..run import LeaveOut
-from ..suites.ookb import sizes_of_units
+from ..data.questions import QuestionRecord
+from ..run.questions import LeaveOut
+from ..suites.ookb.leaving_out import sizes_of_units
 from ._console import out, print_figures
 
 if TYPE_CHECKING:
-    from ...calibration.risk import LeakPlan
+    from ...calibration.risk.plan import LeakPlan
 
 _UNITS = {LeaveOut.SOURCE: "passages", LeaveOut.PAGE: "pages", LeaveOut.TOPIC: "units"}
 _TABLE = (20, 30, 50, 75, 100, 150, 200, 300, 500, 1000)
@@ -44,8 +44,8 @@ def plan(
     Raises:
         InputError: no questions are named, or a file cannot be used.
     """
-    from ...calibration.risk import LeakPlan
-    from ...guard.policy import Guarantee
+    from ...calibration.risk.plan import LeakPlan
+    from ...guard.artefacts import Guarantee
 
     if questions is None:
         raise InputError("is missing", where="--questions", hint="name a file of questions")

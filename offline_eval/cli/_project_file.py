@@ -196,7 +196,7 @@ class ProjectFile:
         found = self._from_here(name)
         if not Path(found).is_dir():
             return scorer
-        from ...guard.signals.relevance import scorer_names
+        from ...guard.signals.relevance.registry import scorer_names
 
         return scorer if name in scorer_names() else f"{prefix}{found}{comma}{options}"
 

@@ -14,7 +14,7 @@ from ._options import NO_BROWSER, PORT
 from ._view import show
 
 if TYPE_CHECKING:
-    from ..judging.labelling import ReviewSession
+    from ..judging.labelling.review_session import ReviewSession
 
 _RUN = typer.Argument(help="A run of `knowgate measure`.")
 _AGAIN = typer.Option("--again", help="Ask about cases with a verdict, too.")
@@ -82,7 +82,7 @@ def _require_fitting(
 
 
 def _opened(run: Path) -> ReviewSession:
-    from ..judging.labelling import ReviewSession
+    from ..judging.labelling.review_session import ReviewSession
 
     with progress_bar("Looking for likely answers") as advance:
         return ReviewSession.open(run, on_scored=advance)
@@ -101,7 +101,7 @@ def _ask(session: ReviewSession, *, again: bool) -> None:
 
 
 def _show(session: ReviewSession, position: int, place: str) -> None:
-    from ..judging.labelling import plain
+    from ..judging.labelling.session import plain
 
     case = session.cases[position]
     mark = " — probably answered after all, by passage 1" if case.probable else ""
@@ -119,7 +119,7 @@ def _show(session: ReviewSession, position: int, place: str) -> None:
 
 def _decide(session: ReviewSession, position: int) -> bool:
     """Ask until an answer is understood; False to stop."""
-    from ..run import Review
+    from ..run.measured_run import Review
 
     passages = session.cases[position].passages
     while True:
@@ -155,7 +155,7 @@ def _export(session: ReviewSession, path: Path) -> None:
 
 
 def _import(folder: Path, path: Path) -> None:
-    from ..judging.labelling import ReviewSession
+    from ..judging.labelling.review_session import ReviewSession
 
     found = ReviewSession.store_file(folder, path)
     out.print(
@@ -166,7 +166,7 @@ def _import(folder: Path, path: Path) -> None:
 
 def _finish(folder: Path) -> None:
     """Print what there is now, and what to do next."""
-    from ..run import MeasuredRun
+    from ..run.measured_run import MeasuredRun
 
     run = MeasuredRun.read(folder, unfinished=True)
     counts = run.review_counts()

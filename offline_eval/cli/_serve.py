@@ -237,7 +237,7 @@ def _proxied(
 ) -> ProxyOptions:
     """Load the retriever and the prompt of the proxy."""
     from ...adapters.serve import ProxyOptions
-    from ..systems import ServedChain
+    from ..systems.served import ServedChain
 
     return ProxyOptions(
         upstream,
@@ -248,7 +248,7 @@ def _proxied(
 
 
 def _own_guard(name: str) -> Guard:
-    from ..systems import load_object
+    from ..systems.factory import load_object
 
     found = load_object(f"python:{name.removeprefix('python:')}")
     if not isinstance(found, Guard):

@@ -10,7 +10,10 @@ import typer
 
 from ...guard.errors import InputError
 from .. import policies
-from ..report import Document, ReportWriter, percent
+from ..policies.shadow import write_labelled_questions
+from ..report.document import Document
+from ..report.text import percent
+from ..report.writing import ReportWriter
 from ._console import err, out, print_figures, prints_figures, progress_bar
 from ._options import FAIL_IF
 
@@ -70,7 +73,7 @@ def shadow_report(
     for warning in document.warnings:
         err.print(f"warning: {warning}", style="yellow", markup=False)
     if questions_out is not None and labels is not None:
-        for line in policies.write_labelled_questions(questions_out, labels, logs, guard, policy):
+        for line in write_labelled_questions(questions_out, labels, logs, guard, policy):
             out.print(line, markup=False)
     for line in gates:
         err.print(f"gate failed: {line}", markup=False)

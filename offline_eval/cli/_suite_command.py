@@ -20,19 +20,12 @@ from pydantic.fields import FieldInfo
 from typer.core import TyperGroup
 
 from ...guard.errors import InputError
-from ..run import RunTotals
-from ..suites import (
-    DryRun,
-    ModelChoice,
-    RunOptions,
-    Suite,
-    SuiteSettings,
-    find_suite,
-    plan_suite,
-    run_suite,
-    suite_names,
-)
+from ..run.calls import RunTotals
+from ..suites import ModelChoice, Suite, SuiteSettings, find_suite, run_suite
+from ..suites.driver import plan_suite
 from ..suites.ookb import MEASURE
+from ..suites.parts import DryRun, RunOptions
+from ..suites.registry import suite_names
 from ._app import command_of
 from ._console import call_progress, err, out, print_figures, print_table, prints_figures
 from ._options import CALLS, CALLS_ON_RAY, CallOptions

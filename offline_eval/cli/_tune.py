@@ -12,25 +12,19 @@ from typing import Annotated, Any
 
 import typer
 
-from ...calibration.training.scenarios import (
-    ScenarioTrainingSettings,
-    check_training,
-    train_scenarios,
-)
-from ...calibration.training.sufficiency import (
-    TrainingQuestion,
-    TuningReport,
-    TuningSettings,
-    tune_relevance,
-)
+from ...calibration.training.scenarios.settings import ScenarioTrainingSettings
+from ...calibration.training.scenarios.training import check_training, train_scenarios
+from ...calibration.training.sufficiency.cases import TrainingQuestion
+from ...calibration.training.sufficiency.tuning import TuningReport, TuningSettings, tune_relevance
 from ...guard.contracts import LanguageModel
 from ...guard.errors import InputError
 from ...guard.files import new_folder, require_new_folder, write_json
-from ...guard.signals.relevance import scorer_names
-from ..data import KnowledgeBase, PassageKind, QuestionRecord
+from ...guard.signals.relevance.registry import scorer_names
 from ..data.facts import BuildSettings, build_questions
-from ..suites.uniknow import TrainedMethod, TrainedVariant, tuning_examples
-from ..systems import EMBEDDED, load_chat_model, local_model
+from ..data.questions import KnowledgeBase, PassageKind, QuestionRecord
+from ..suites.uniknow.methods import TrainedMethod, TrainedVariant
+from ..suites.uniknow.plan import tuning_examples
+from ..systems.factory import EMBEDDED, load_chat_model, local_model
 from ._console import call_progress, out, print_figures, prints_figures, progress_bar
 from ._options import Pairs, parse_pairs
 

@@ -94,8 +94,9 @@ def play(
 def _chain(name: str | None, guard: Guard | None) -> GuardedRAG:
     """Load a chain of the user's, or the demo's; one that only retrieves gets a quoting reader."""
     from ...adapters.langchain import GuardedRAG
-    from ..data import QuestionRecord
-    from ..systems import ServedChain, load_object
+    from ..data.questions import QuestionRecord
+    from ..systems.factory import load_object
+    from ..systems.served import ServedChain
     from ..testbed import sample_knowledge_base_path
     from ._demo import extractive_reader, help_desk
 

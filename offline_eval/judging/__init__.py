@@ -15,32 +15,3 @@ matching the `Judge` protocol.
 """
 
 from __future__ import annotations
-
-from ._chance_agreement import cohens_kappa
-from ._contract import FunctionJudge, Judge, JudgedReply, Verdict
-from ._correction import corrected_rate
-from ._judges import DetectorJudge, EstimateJudge
-from ._llm_judge import Criterion, LLMJudge, NoVerdictError
-from ._multiple_choice import MultipleChoice
-from ._run import judge_run, plan_judging
-from ._validation import JudgeValidation
-from ._yes_no import YesNo
-
-__all__ = [
-    "Criterion",
-    "DetectorJudge",
-    "EstimateJudge",
-    "FunctionJudge",
-    "Judge",
-    "JudgeValidation",
-    "JudgedReply",
-    "LLMJudge",
-    "MultipleChoice",
-    "NoVerdictError",
-    "Verdict",
-    "YesNo",
-    "cohens_kappa",
-    "corrected_rate",
-    "judge_run",
-    "plan_judging",
-]

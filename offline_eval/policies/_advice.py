@@ -12,20 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ...calibration import CalibrationRecord, Interval
-from ...calibration.risk import (
-    LEARN_CALIBRATORS,
-    Leak,
-    LeakPlan,
-    MaxAbstention,
-    PolicyBinding,
-    Risk,
-    populations_of,
-)
-from ...guard.policy import Guarantee, Policy
+from ...calibration.risk import Leak, MaxAbstention
+from ...calibration.risk.fit import PolicyBinding
+from ...calibration.risk.leak import populations_of
+from ...calibration.risk.plan import LeakPlan
+from ...calibration.risk.risks import LEARN_CALIBRATORS, Risk
+from ...guard.artefacts import Guarantee
+from ...guard.policy import Policy
 from ._attempts import Asked
 from ._calibrated import Calibrated
 from ._rates import passing
-from ._records import CalibrationSet
+from .records import CalibrationSet
 
 Trial = Callable[[Risk], Calibrated]
 _LARGEST = 0.99

@@ -14,11 +14,13 @@ from typing import Any, TypeVar
 from pydantic import Field
 
 from ..._version import __version__
-from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention, Risk, RiskTarget
+from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention, RiskTarget
+from ...calibration.risk.risks import Risk
 from ...guard.decision import Route
 from ...guard.errors import InputError
-from ..run import Stored, TableSpec
-from ._records import CalibrationSet, hash_of_texts
+from ..run import Stored
+from ..run.table import TableSpec
+from .records import CalibrationSet, hash_of_texts
 
 _Found = TypeVar("_Found")
 # In a run folder; beside a records file it has that file's name before it.

@@ -8,23 +8,16 @@ from dataclasses import dataclass, replace
 from shlex import quote
 
 from ...calibration import CalibrationRecord, CalibratorChoice, Interval
-from ...calibration.risk import (
-    CascadeBand,
-    Costs,
-    Coverage,
-    Leak,
-    LeakFold,
-    MaxAbstention,
-    PolicyBinding,
-    Problem,
-    Risk,
-    fit_policy,
-    populations_of,
-)
-from ...guard.policy import Guarantee, Policy
-from ..run import Review
+from ...calibration.risk import Costs, Coverage, Leak, MaxAbstention, fit_policy
+from ...calibration.risk.costs import LeakFold
+from ...calibration.risk.fit import CascadeBand, PolicyBinding, Problem
+from ...calibration.risk.leak import populations_of
+from ...calibration.risk.risks import Risk
+from ...guard.artefacts import Guarantee
+from ...guard.policy import Policy
+from ..run.measured_run import Review
 from ._rates import LeakRates, PathStep, Rates, passing
-from ._records import CalibrationSet
+from .records import CalibrationSet
 
 
 @dataclass(frozen=True, slots=True)

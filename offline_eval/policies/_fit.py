@@ -17,23 +17,16 @@ from typing import Any, TypeVar
 
 from ..._version import __version__
 from ...calibration import CalibrationRecord, CalibratorChoice
-from ...calibration.risk import (
-    LEARN_CALIBRATORS,
-    Costs,
-    Coverage,
-    Fit,
-    Leak,
-    LeakFold,
-    MaxAbstention,
-    PolicyBinding,
-    Problem,
-    Risk,
-    fit_policy,
-    learn_path,
-)
+from ...calibration.risk import Costs, Coverage, Fit, Leak, MaxAbstention, fit_policy
+from ...calibration.risk.costs import LeakFold
+from ...calibration.risk.fit import PolicyBinding, Problem
+from ...calibration.risk.learned_path import learn_path
+from ...calibration.risk.risks import LEARN_CALIBRATORS, Risk
+from ...guard.artefacts import Guarantee
 from ...guard.decision import Route
 from ...guard.errors import InputError
-from ...guard.policy import Calibrator, Guarantee, IdentityCalibrator, Policy
+from ...guard.policy import IdentityCalibrator, Policy
+from ...guard.routing import Calibrator
 from ._advice import advice_for, cautions, limits
 from ._attempts import Asked, next_attempt
 from ._attempts import counted as as_counted
@@ -49,7 +42,7 @@ from ._rates import (
     signal_values,
     steps_of,
 )
-from ._records import CalibrationSet, require_both_kinds
+from .records import CalibrationSet, require_both_kinds
 
 # Fewer say too little of how far below the best a passage with the answer may lie.
 _FEWEST_SETS = 20

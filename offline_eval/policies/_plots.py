@@ -11,7 +11,7 @@ import numpy as np
 
 from ...guard.decision import Route
 from ...guard.policy import Policy
-from ..report import Colour, Plot
+from ..report.plots import Colour, Plot
 from ._rates import Outcome, PathStep, SelectiveQuality, SignalQuality, StatedProbabilities
 
 if TYPE_CHECKING:

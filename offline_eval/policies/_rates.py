@@ -15,14 +15,15 @@ from ...calibration import (
     CalibrationRecord,
     CalibratorChoice,
     Interval,
-    ReliabilityBin,
     ReliabilityDiagram,
     SelectiveCurve,
 )
-from ...calibration.risk import Fit, LeakFold
+from ...calibration.probability_quality import ReliabilityBin
+from ...calibration.risk import Fit
+from ...calibration.risk.costs import LeakFold
 from ...guard.decision import Route
-from ...guard.policy import Calibrator, Policy
-from ...guard.routing import Signals, decide_route
+from ...guard.policy import Policy
+from ...guard.routing import Calibrator, Signals, decide_route
 
 Floats = NDArray[np.float64]
 _NO_VARIANCE, _ROUNDING = 1e-12, 1e-9

@@ -11,24 +11,15 @@ from dataclasses import asdict
 from typing import Any
 
 from ...calibration import CalibrationRecord
-from ...calibration.risk import PolicyBinding
-from ...guard.policy import Fingerprint, Guarantee, Policy
-from ..report import (
-    Cell,
-    Document,
-    Facts,
-    Figure,
-    Figures,
-    Line,
-    Plot,
-    Prose,
-    Section,
-    Table,
-    WhatIf,
-    WhatIfCase,
-    decimal,
-    percent,
-)
+from ...calibration.risk.fit import PolicyBinding
+from ...guard.artefacts import Guarantee
+from ...guard.fingerprint import Fingerprint
+from ...guard.policy import Policy
+from ..report.document import Document, Facts, Figure, Figures, Prose, Section
+from ..report.plots import Plot
+from ..report.tables import Cell, Line, Table
+from ..report.text import decimal, percent
+from ..report.what_if import WhatIf, WhatIfCase
 from ._calibrated import Calibrated
 from ._plots import draw_p_values, draw_regions, draw_reliability, draw_risk_coverage
 from ._rates import (

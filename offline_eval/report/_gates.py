@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...guard.errors import InputError, optional_import
-from ._tables import Cell, Line, Table
+from .tables import Cell, Line, Table
 
 if TYPE_CHECKING:
     import pandas

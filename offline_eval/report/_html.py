@@ -12,21 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ._document import (
-    CaseLine,
-    Cases,
-    Document,
-    Facts,
-    Figures,
-    Passages,
-    Prose,
-    Section,
-)
 from ._gates import GateResult, gate_table
-from ._plots import Plot
-from ._tables import Table
-from ._text import printable
-from ._what_if import WhatIf
+from .document import CaseLine, Cases, Document, Facts, Figures, Passages, Prose, Section
+from .plots import Plot
+from .tables import Table
+from .text import printable
+from .what_if import WhatIf
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +25,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-    from ._document import Block
+    from .document import Block
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _KINDS: dict[type, str] = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ._document import (
+from ._gates import GateResult, gate_table
+from .document import (
     Block,
     Case,
     CaseLine,
@@ -17,11 +18,10 @@ from ._document import (
     Prose,
     Section,
 )
-from ._gates import GateResult, gate_table
-from ._plots import Plot
-from ._tables import Cell, Table, Text
-from ._text import one_line
-from ._what_if import WhatIf
+from .plots import Plot
+from .tables import Cell, Table, Text
+from .text import one_line
+from .what_if import WhatIf
 
 # An underscore inside a word means nothing and is left readable.
 _SPECIAL = re.compile(r"([\\`*\[\]|~$#!]|(?<![^\W_])_|_(?![^\W_]))")

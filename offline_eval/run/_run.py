@@ -15,9 +15,9 @@ from pydantic import BaseModel
 
 from ...guard.errors import optional_import
 from ...guard.files import write_json
-from ._manifest import Manifest, Stored, unusable
 from ._rows import inner_folder, locked
-from ._table import Table, TableSpec
+from .manifest import Manifest, Stored, unusable
+from .table import Table, TableSpec
 
 if TYPE_CHECKING:
     import pandas

@@ -5,32 +5,18 @@
 
 from __future__ import annotations
 
-from ._driver import plan_suite, read_suite_run, run_suite, write_report
-from ._parts import (
-    DryRun,
-    ModelChoice,
-    RunOptions,
-    SuiteSettings,
-    System,
-    questions_tuned_on,
-)
-from ._registry import find_suite, register, suite_names
-from .base import Suite, SuiteRun
+from .base import Suite
+from .driver import read_suite_run, run_suite, write_report
+from .parts import ModelChoice, SuiteSettings
+from .registry import find_suite, register
 
 __all__ = [
-    "DryRun",
     "ModelChoice",
-    "RunOptions",
     "Suite",
-    "SuiteRun",
     "SuiteSettings",
-    "System",
     "find_suite",
-    "plan_suite",
-    "questions_tuned_on",
     "read_suite_run",
     "register",
     "run_suite",
-    "suite_names",
     "write_report",
 ]

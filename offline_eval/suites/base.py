@@ -62,16 +62,12 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from ...guard.errors import InputError, MissingDependencyError
-from ..report import Document
-from ..run import (
-    InputFile,
-    Manifest,
-    RowError,
-    Run,
-    TableSpec,
-)
-from ..systems import GuardChoice
-from ._parts import (
+from ..report.document import Document
+from ..run import RowError, Run
+from ..run.manifest import InputFile, Manifest
+from ..run.table import TableSpec
+from ..systems.guards import GuardChoice
+from .parts import (
     MODEL_SYSTEM,
     REPLAY,
     CaseT,

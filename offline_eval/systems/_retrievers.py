@@ -19,12 +19,13 @@ from ...guard.contracts import TextEmbedder
 from ...guard.errors import InputError, LanguageModelError
 from ...guard.prompts import Prompt
 from ...guard.text import passage_text
-from ..data import KnowledgeBase
-from ..data.diversity import words_of
-from ..run import CaseKind, ReplyContext, StoredPassage
-from ._factory import PYTHON, load_object
-from ._plan import Case
-from ._retrieval import (
+from ..data.diversity.uniqueness import words_of
+from ..data.questions import KnowledgeBase
+from ..run.questions import CaseKind
+from ..run.replies import ReplyContext, StoredPassage
+from .factory import PYTHON, load_object
+from .plan import Case
+from .retrieval import (
     PassageIndex,
     Retrieved,
     Retriever,

@@ -15,9 +15,10 @@ from ...adapters.langchain import ChatModelLM
 from ...guard.contracts import LanguageModel, PartialGenerationsError, TextEmbedder
 from ...guard.errors import InputError, LanguageModelError
 from ...guard.text import clean_text
-from ..data import QuestionRecord, embed_all
-from ..run import OnStep
-from ._retrieval import TextModel, prompt_of_package, require_model, tagged, top_k_in_blocks
+from ..data.embedding import embed_all
+from ..data.questions import QuestionRecord
+from ..run.calls import OnStep
+from .retrieval import TextModel, prompt_of_package, require_model, tagged, top_k_in_blocks
 
 _LARGE = 10_000
 

@@ -17,18 +17,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ._check import check_microworld, microworld_model_path
-from ._entities import Document, Fact, FactStatus
 from ._world import World, default_world
+from .entities import FactStatus
 
 __all__ = [
-    "Document",
-    "Fact",
     "FactStatus",
     "World",
-    "check_microworld",
     "default_world",
-    "microworld_model_path",
     "sample_knowledge_base_path",
 ]
 

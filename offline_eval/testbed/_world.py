@@ -9,7 +9,7 @@ from functools import cache
 from random import Random
 from typing import Literal
 
-from ._entities import (
+from .entities import (
     Document,
     Entity,
     EntityKind,

@@ -17,7 +17,7 @@ from typing import Any
 from ...guard.errors import InputError
 from ...guard.policy import Policy
 from ...guard.text import clean_text
-from ..run import Manifest
+from ..run.manifest import Manifest
 from ._query import CaseQuery, ComparisonQuery
 from ._records import Record, RunRecords, read_records
 

@@ -10,7 +10,8 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from pydantic import BaseModel
 
-from ..judging.labelling import LabelSession, ReviewSession
+from ..judging.labelling.review_session import ReviewSession
+from ..judging.labelling.session import LabelSession
 from ._pages import new_app, page
 
 PLACE = "/label/"

@@ -19,10 +19,13 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 
-from ...guard.engine import EncodedText, TokenEncoder
+from ...guard.engine.encoder import TokenEncoder
+from ...guard.engine.passage_store import EncodedText
 from ...guard.errors import InputError
-from ...guard.signals.relevance import DEFAULT_SCORER, load_scorer, token_weights, word_piece_idf
-from ..judging.labelling import plain
+from ...guard.signals.relevance import load_scorer
+from ...guard.signals.relevance.late_interaction import token_weights, word_piece_idf
+from ...guard.signals.relevance.registry import DEFAULT_SCORER
+from ..judging.labelling.session import plain
 from ._server import RejectedError
 
 _HERE = Path(__file__).parent

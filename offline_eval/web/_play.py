@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from ...adapters.langchain import GuardedRAG
 from ...guard.decision import Decision
 from ...guard.errors import InputError, KnowgateError
-from ..run import SharedLog, Stored
+from ..run import Stored
+from ..run.table import SharedLog
 from ._pages import WordMatcher, match_values, new_app, page
 from ._server import RejectedError
 

@@ -15,18 +15,11 @@ from ...guard.files import read_text
 from ...guard.policy import Policy
 from ...guard.routing import Signals, decide_route
 from ..judging.labelling import Labels
-from ..run import (
-    Judgement,
-    Manifest,
-    MeasuredRun,
-    Question,
-    RepliesRun,
-    Review,
-    RowError,
-    Stored,
-    StoredPassage,
-    TableSpec,
-)
+from ..run import Question, RepliesRun, RowError, Stored
+from ..run.manifest import Manifest
+from ..run.measured_run import MeasuredRun, Review
+from ..run.replies import Judgement, StoredPassage
+from ..run.table import TableSpec
 
 _HINT = "make the run again into another folder, or name another run"
 _JUDGED = ("right", "correct", "abstained", "misled", "parametric", "believed")

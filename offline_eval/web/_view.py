@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 
-from ..judging.labelling import plain
+from ..judging.labelling.session import plain
 from ._index import PAGE, Case, RunIndex
 from ._pages import WordMatcher, match_values, new_app, page
 from ._query import CaseQuery, ComparisonQuery

@@ -17,7 +17,7 @@ from knowgate.calibration import Interval
 from knowgate.guard import Fingerprint, FingerprintMismatchError, Guard, Policy, Route
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import FakeScorer, FakeSetScorer
-from knowgate.offline_eval.data import PassageKind
+from knowgate.offline_eval.data.questions import PassageKind
 from tests.support.paths import BENCHMARKS
 
 PARTS = ("logs", "rates", "guard", "measures", "transfer")

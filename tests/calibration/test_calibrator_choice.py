@@ -9,11 +9,8 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GroupKFold, cross_val_predict
 
 from knowgate.calibration import CalibratorChoice
-from knowgate.calibration._calibrators import deal_to_folds
-from knowgate.guard.policy import (
-    StepCalibrator,
-    TemperatureCalibrator,
-)
+from knowgate.calibration.calibrators import deal_to_folds
+from knowgate.guard.routing import StepCalibrator, TemperatureCalibrator
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:

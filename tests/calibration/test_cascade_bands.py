@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from knowgate.calibration import fit_cascade_bands
-from knowgate.calibration._statistics import binomial_p_value
+from knowgate.calibration.statistics import binomial_p_value
 
 
 def test_bands_reach_as_far_as_the_errors_allow() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knowgate.calibration import ProbeSearch, fit_hidden_state_probe
-from knowgate.calibration._hidden_state_probe import ProbeFit
+from knowgate.calibration import fit_hidden_state_probe
+from knowgate.calibration.hidden_state_probe import ProbeFit, ProbeSearch
 from knowgate.guard import InputError
 from knowgate.guard.signals.confidence import StepwiseEstimator, load_estimator
 from tests.support.local_models import StatefulLM

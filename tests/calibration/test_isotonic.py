@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
-from knowgate.calibration._calibrators import fit_isotonic
-from knowgate.guard.policy import StepCalibrator
+from knowgate.calibration.calibrators import fit_isotonic
+from knowgate.guard.routing import StepCalibrator
 
 _CASES = st.lists(
     st.tuples(

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.calibration import OperatingPoint, ReliabilityDiagram
+from knowgate.calibration import ReliabilityDiagram
+from knowgate.calibration.selective_metrics import OperatingPoint
 
 _SCORES = st.lists(st.integers(0, 8).map(float), min_size=1, max_size=25)
 _NEGATIVES = [float(n) for n in range(20)]

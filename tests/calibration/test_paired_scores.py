@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from knowgate.calibration import OperatingPoint, PairedScores, SelectiveCurve
+from knowgate.calibration import SelectiveCurve
+from knowgate.calibration.selective_metrics import OperatingPoint, PairedScores
 
 GOOD = {"a": [4.0, 3.0, 2.0, 1.0], "b": [4.0, 1.0, 2.0, 3.0]}
 BAD = {"a": [2.5, 0.0, -1.0, -2.0], "b": [2.5, 2.5, 0.0, -math.inf]}

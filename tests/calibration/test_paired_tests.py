@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knowgate.calibration import Interval, holm_adjusted, mcnemar_p_value
+from knowgate.calibration import Interval
+from knowgate.calibration.statistics import holm_adjusted, mcnemar_p_value
 
 # statsmodels 0.15.0: mcnemar([[7, b], [c, 9]], exact=True) and (exact=False, correction=True).
 STATSMODELS = (

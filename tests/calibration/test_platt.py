@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from knowgate.calibration import fit_platt
-from knowgate.guard.policy import IdentityCalibrator, PlattCalibrator
+from knowgate.calibration.calibrators import fit_platt
+from knowgate.guard.policy import IdentityCalibrator
+from knowgate.guard.routing import PlattCalibrator
 
 _ANY = st.lists(
     st.one_of(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss
 
 from knowgate.calibration import Interval, ReliabilityDiagram
-from knowgate.calibration._statistics import Statistic
+from knowgate.calibration.statistics import Statistic
 
 _CASES = st.lists(
     st.tuples(st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.5, 1.0])), st.booleans()),

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 from sklearn.metrics import roc_auc_score
 
-from knowgate.calibration import Interval, OperatingPoint, SelectiveCurve
-from knowgate.calibration._statistics import binomial_p_value, errors_allowed, questions_needed
+from knowgate.calibration import Interval, SelectiveCurve
+from knowgate.calibration.selective_metrics import OperatingPoint
+from knowgate.calibration.statistics import binomial_p_value, errors_allowed, questions_needed
 
 _SCORES = st.lists(st.floats(-1e6, 1e6, allow_nan=False), min_size=1, max_size=20)
 _RISKS = st.sampled_from([0.001, 0.01, 0.05, 0.1, 0.2, 0.25, 0.5, 0.9, 0.999])

@@ -13,8 +13,8 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
-from knowgate.calibration._calibrators import fit_temperature
-from knowgate.guard.policy import TemperatureCalibrator
+from knowgate.calibration.calibrators import fit_temperature
+from knowgate.guard.routing import TemperatureCalibrator
 
 _CASES = st.lists(
     st.tuples(

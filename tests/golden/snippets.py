@@ -17,28 +17,24 @@ from langchain_core.runnables import RunnableLambda
 from knowgate.adapters.langchain import ChatModelLM, GuardedRAG
 from knowgate.guard import Decision, Guard, GuardOptions, Policy, Route
 from knowgate.guard.engine import BiEncoderScorer
-from knowgate.guard.policy import IdentityCalibrator
+from knowgate.guard.fingerprint import default_aggregator
+from knowgate.guard.policy import IdentityCalibrator, default_calibrator
 from knowgate.guard.signals.answerability import PremiseChecker
 from knowgate.guard.signals.confidence import SampledConsistency, load_estimator
 from knowgate.guard.signals.conflict import PassageConflict, SameMeaning
-from knowgate.guard.signals.relevance import (
-    LexicalScorer,
-    default_aggregator,
-    default_calibrator,
-    load_scorer,
-)
+from knowgate.guard.signals.relevance import LexicalScorer, load_scorer
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.data.diversity import (
+from knowgate.offline_eval.data.diversity import filter_questions_file
+from knowgate.offline_eval.data.diversity.filter import (
     DiversitySettings,
     KeywordMethod,
     SemanticMethod,
-    filter_questions_file,
 )
-from knowgate.offline_eval.judging.labelling import LabelSession
+from knowgate.offline_eval.judging.labelling.session import LabelSession
 from knowgate.offline_eval.run import (
     RepliesRun,
 )
-from knowgate.offline_eval.testbed import check_microworld
+from knowgate.offline_eval.testbed.check import check_microworld
 
 # Of so many documents of the microworld one is kept.
 _ONE_OF = 12

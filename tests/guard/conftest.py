@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.guard.engine import BiEncoderScorer, TokenEncoder
+from knowgate.guard.engine import BiEncoderScorer
+from knowgate.guard.engine.encoder import TokenEncoder
 from knowgate.guard.signals.relevance import LexicalScorer
 from tests.support.tuned_folders import write_folder
 

@@ -10,7 +10,8 @@ import threading
 from contextlib import suppress
 
 from knowgate.guard import process
-from knowgate.guard.deadlines import DeadlineExceededError, DeadlineRunner
+from knowgate.guard.deadlines import DeadlineRunner
+from knowgate.guard.errors import DeadlineExceededError
 from knowgate.guard.testing import FakeScorer
 from tests.support.guards import guard_with
 

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from knowgate.guard import InputError
-from knowgate.guard.policy import (
+from knowgate.guard.policy import IdentityCalibrator
+from knowgate.guard.routing import (
+    AGGREGATORS,
     Calibrator,
-    IdentityCalibrator,
     PlattCalibrator,
     StepCalibrator,
     TemperatureCalibrator,
     aggregator,
 )
-from knowgate.guard.routing import AGGREGATORS
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False)

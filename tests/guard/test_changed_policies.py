@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from scipy.stats import binom
 
-from knowgate.calibration.risk import Coverage, Leak, LossTable, Risk, RiskTarget, fit_policy
+from knowgate.calibration.risk import Coverage, Leak, RiskTarget, fit_policy
+from knowgate.calibration.risk.risks import LossTable, Risk
 from knowgate.guard import Guard, GuardMetrics, InputError, Policy, PolicyError
 from knowgate.guard._leak_test import binomial_tail, hoeffding_bentkus
 from knowgate.guard.policy import _digest, fault_of

@@ -25,8 +25,13 @@ from knowgate.guard import (
     Route,
     SignalTimeoutError,
 )
-from knowgate.guard.deadlines import AllWorkersBusyError, DeadlineExceededError, DeadlineRunner
-from knowgate.guard.errors import SignalOverloadError, TaskBrokeOffError
+from knowgate.guard.deadlines import DeadlineRunner
+from knowgate.guard.errors import (
+    AllWorkersBusyError,
+    DeadlineExceededError,
+    SignalOverloadError,
+    TaskBrokeOffError,
+)
 from knowgate.guard.testing import FakeEstimator, FakeScorer, SlowScorer
 from tests.support.deadlines import awith_enough_time
 from tests.support.guards import guard_with, policy_with

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from knowgate.guard import Decision, Guard, InputError, PolicyError, Reason, Route
 from knowgate.guard.contracts import SetRelevanceScorer, SetScore
 from knowgate.guard.errors import SignalValueError
-from knowgate.guard.policy import aggregator
-from knowgate.guard.routing import AGGREGATOR_NAMES
-from knowgate.guard.signals.relevance import LexicalScorer, default_aggregator
+from knowgate.guard.fingerprint import default_aggregator
+from knowgate.guard.routing import AGGREGATOR_NAMES, aggregator
+from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import FakeScorer, FakeSetScorer
 from tests.support.guards import guard_with, policy_with, without_timings
 

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from knowgate.guard import Confidence, Reason
 from knowgate.guard.deadlines import (
-    DeadlineExceededError,
     DeadlineRunner,
     call_here,
     call_on_thread,
     check_deadline,
     within,
 )
+from knowgate.guard.errors import DeadlineExceededError
 from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
 from tests.support.deadlines import awith_enough_time, with_enough_time
 from tests.support.guards import guard_with, policy_with

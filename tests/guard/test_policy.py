@@ -21,14 +21,9 @@ from knowgate.guard import (
     PolicyError,
 )
 from knowgate.guard._leak_test import binomial_tail
+from knowgate.guard.artefacts import GuaranteedRisk, Histogram, PolicyPoint
 from knowgate.guard.errors import PolicyVersionError
-from knowgate.guard.policy import (
-    GuaranteedRisk,
-    Histogram,
-    PlattCalibrator,
-    PolicyPoint,
-    StepCalibrator,
-)
+from knowgate.guard.routing import PlattCalibrator, StepCalibrator
 from knowgate.guard.signals.conflict import AnswerConflict
 from knowgate.guard.testing import FakeEstimator, FakeScorer, ScriptedLanguageModel
 from tests.support.guards import policy_with

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from knowgate.guard import Fingerprint, Guard, Policy, PolicyError, Reason, Route
-from knowgate.guard.policy import IdentityCalibrator, PlattCalibrator, TemperatureCalibrator
+from knowgate.guard.policy import IdentityCalibrator
+from knowgate.guard.routing import PlattCalibrator, TemperatureCalibrator
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import FakeScorer
 

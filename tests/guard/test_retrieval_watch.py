@@ -8,8 +8,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from knowgate.guard import Guard, GuardMetrics, GuardOptions, Policy
-from knowgate.guard.engine import TokenEncoder
-from knowgate.guard.policy import Retrieval
+from knowgate.guard.artefacts import Retrieval
+from knowgate.guard.engine.encoder import TokenEncoder
 from knowgate.guard.testing import FakeScorer
 from tests.guard.test_changed_policies import certified
 

@@ -10,11 +10,8 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-from knowgate.offline_eval.run import (
-    Stored,
-    Table,
-    TableSpec,
-)
+from knowgate.offline_eval.run import Stored
+from knowgate.offline_eval.run.table import Table, TableSpec
 
 
 class AnyRow(Stored):

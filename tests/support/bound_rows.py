@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from knowgate.offline_eval.run import TableSpec
+from knowgate.offline_eval.run.table import TableSpec
 from tests.support.any_rows import AnyRow
 
 

@@ -122,7 +122,7 @@ class Consoles:
         """Put instruments that need no model, and no browser, in the place of the real ones."""
         with pytest.MonkeyPatch.context() as patch:
             if not self.real:
-                scorers = sys.modules["knowgate.guard.signals.relevance._registry"]._SCORERS
+                scorers = sys.modules["knowgate.guard.signals.relevance.registry"]._SCORERS
                 patch.setitem(scorers, "sufficiency", lambda **_: relevance.LexicalScorer())
             for module in _SEARCHING.get(words[0], _SEARCHING["measure"]):
                 patch.setattr(f"knowgate.offline_eval.{module}", ToyEncoder)

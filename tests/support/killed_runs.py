@@ -16,7 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from knowgate.offline_eval.run import CallLimits, Calls, Progress
+from knowgate.offline_eval.run import CallLimits
+from knowgate.offline_eval.run.calls import Calls, Progress
 from tests.support.any_rows import any_table
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from knowgate.offline_eval.report import Plot
+from knowgate.offline_eval.report.plots import Plot
 
 _SVG = Plot.svg
 

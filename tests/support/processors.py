@@ -34,7 +34,8 @@ POLICY, DECIDED = "policy.json", "{}.json"
 def main(action: str, folder: Path) -> None:
     """Fit a policy or load it; write the scorer's fingerprint and what is decided."""
     from knowgate.calibration import CalibrationRecord
-    from knowgate.calibration.risk import Leak, PolicyBinding, fit_policy
+    from knowgate.calibration.risk import Leak, fit_policy
+    from knowgate.calibration.risk.fit import PolicyBinding
     from knowgate.guard import Guard, GuardOptions, Policy
     from knowgate.guard.signals.relevance import load_scorer
     from knowgate.offline_eval.testbed import sample_knowledge_base_path

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from knowgate.adapters.ray import PoolSize
+from knowgate.adapters.ray.pool import PoolSize
 
 _SMALL = 0.05  # CPUs: all pools find room at once, but for the one that must not
 

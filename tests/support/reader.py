@@ -12,8 +12,8 @@ from langchain_core.documents import Document
 from knowgate import Guard, Policy
 from knowgate.guard import DecisionLog, GuardOptions
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.data.graph import write_layout
-from knowgate.offline_eval.judging.labelling import LabelSession
+from knowgate.offline_eval.data.graph.layout import write_layout
+from knowgate.offline_eval.judging.labelling.session import LabelSession
 from tests.offline_eval.cli.commands import read_lines, write_lines
 from tests.offline_eval.data.formats.knowornot_experiments import (
     asked,

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from knowgate.guard import MissingDependencyError
-from knowgate.offline_eval.data import Encoder, PassageKind
+from knowgate.offline_eval.data.embedding import Encoder
+from knowgate.offline_eval.data.questions import PassageKind
 from knowgate.offline_eval.suites import run_suite
 from knowgate.offline_eval.suites.ookb import OokbSuite
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
-from knowgate.calibration.training.sufficiency import TrainableEncoder
-from knowgate.guard.signals.relevance import EchoMix, MatchModel
+from knowgate.calibration.training.sufficiency.encoder import TrainableEncoder
+from knowgate.guard.signals.relevance.match_model import EchoMix, MatchModel
 
 FEATURES = MatchModel.all_features
 

@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration.risk import Leak, PolicyBinding, fit_policy
+from knowgate.calibration.risk import Leak, fit_policy
+from knowgate.calibration.risk.fit import PolicyBinding
 from knowgate.guard import Guarantee, InputError, Policy, Route
-from knowgate.offline_eval.policies import Calibrated, CalibrationSet, calibrate_records
+from knowgate.offline_eval.policies import Calibrated, calibrate_records
+from knowgate.offline_eval.policies.records import CalibrationSet
 
 from .outcome import Outcome
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from knowgate.guard.contracts import SetRelevanceScorer
 from knowgate.guard.engine import BiEncoderScorer
-from knowgate.guard.signals.relevance import DEFAULT_SCORER, load_scorer
+from knowgate.guard.signals.relevance import load_scorer
+from knowgate.guard.signals.relevance.registry import DEFAULT_SCORER
 
 from .outcome import Outcome
 

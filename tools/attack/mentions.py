@@ -15,7 +15,8 @@ from pathlib import Path
 from random import Random
 
 from knowgate.guard.contracts import SetRelevanceScorer
-from knowgate.guard.signals.relevance import DEFAULT_SCORER, load_scorer
+from knowgate.guard.signals.relevance import load_scorer
+from knowgate.guard.signals.relevance.registry import DEFAULT_SCORER
 
 from .echo import TOP, Asked, Echo, help_desk_cases, passes
 from .outcome import Outcome

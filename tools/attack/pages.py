@@ -18,7 +18,7 @@ from knowgate.guard.matching import canonical_answer, is_refusal, same_answer
 from knowgate.guard.signals.answerability import PremiseChecker
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval import report
-from knowgate.offline_eval.judging.labelling import LabelSession
+from knowgate.offline_eval.judging.labelling.session import LabelSession
 from knowgate.offline_eval.run import RepliesRun
 from knowgate.offline_eval.web import PageServer, label_app
 from tests.support.report_page import Page

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from knowgate.offline_eval.judging.labelling import LabelSession
+from knowgate.offline_eval.judging.labelling.session import LabelSession
 from knowgate.offline_eval.run import RepliesRun
 from tests.support.paths import ROOT
 

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
-from knowgate.offline_eval.testbed import Fact, FactStatus, World
-from knowgate.offline_eval.testbed._entities import (
+from knowgate.offline_eval.testbed import FactStatus, World
+from knowgate.offline_eval.testbed._world import NameMaker
+from knowgate.offline_eval.testbed.entities import (
     EntityKind,
+    Fact,
     Relation,
     compose,
     lead_ins,
     relations,
     relations_of,
 )
-from knowgate.offline_eval.testbed._world import NameMaker
 from tools.microworld._mixture import Mixture, Phase
 
 T = TypeVar("T")

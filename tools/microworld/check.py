@@ -11,7 +11,7 @@ import argparse
 import json
 from pathlib import Path
 
-from knowgate.offline_eval.testbed import check_microworld
+from knowgate.offline_eval.testbed.check import check_microworld
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])

@@ -25,9 +25,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from knowgate.guard.errors import DeviceError, InputError, KnowgateError, ModelFolderError
 from knowgate.guard.files import file_sha256
-from knowgate.offline_eval.testbed import World, check_microworld
-from knowgate.offline_eval.testbed._check import MODEL_FOLDER, SHA256_FILE, WEIGHTS_FILE
+from knowgate.offline_eval.testbed import World
 from knowgate.offline_eval.testbed._world import DEFAULT_SEED, build_world
+from knowgate.offline_eval.testbed.check import (
+    MODEL_FOLDER,
+    SHA256_FILE,
+    WEIGHTS_FILE,
+    check_microworld,
+)
 from tools.microworld._batches import (
     ANSWER,
     PAD,

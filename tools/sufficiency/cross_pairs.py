@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from knowgate.calibration.training.sufficiency import TrainingQuestion
+from knowgate.calibration.training.sufficiency.cases import TrainingQuestion
 from tools.sufficiency.pairs import read_pairs, rule_questions, site_questions
 
 # Six sites of the FAQ pack are left for evaluation.

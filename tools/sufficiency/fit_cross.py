@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from knowgate.calibration import SelectiveCurve
-from knowgate.guard.signals.relevance._match_model import CrossMix
-from knowgate.guard.signals.relevance._sufficiency import MIX_FILE, CrossSufficiencyScorer
+from knowgate.guard.signals.relevance.match_model import CrossMix
+from knowgate.guard.signals.relevance.sufficiency import MIX_FILE, CrossSufficiencyScorer
 from tools.sufficiency.fit_mix import FIT_WEIGHTS, development_cases
 from tools.sufficiency.pairs import read_pairs
 

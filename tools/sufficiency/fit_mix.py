@@ -16,16 +16,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from knowgate.calibration import SelectiveCurve
-from knowgate.calibration.training.sufficiency import TrainingQuestion
-from knowgate.calibration.training.sufficiency._cases import (
+from knowgate.calibration.training.sufficiency.cases import (
     MixExample,
     SetCase,
+    TrainingQuestion,
     fit_match_model,
     mix_examples,
     retrieval_cases,
 )
 from knowgate.guard.engine import BiEncoderScorer
-from knowgate.guard.signals.relevance import EchoMix, MatchModel, SufficiencyScorer
+from knowgate.guard.signals.relevance.match_model import EchoMix, MatchModel
+from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
 from tools.sufficiency.pairs import read_pairs
 
 LENGTH_PENALTY = 0.06

@@ -21,7 +21,8 @@ import numpy as np
 
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_jsonl
-from knowgate.guard.signals.relevance import EchoMix, MatchModel, SufficiencyScorer
+from knowgate.guard.signals.relevance.match_model import EchoMix, MatchModel
+from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
 from tools.sufficiency.fit_mix import LENGTH_PENALTY, feature_probe
 from tools.sufficiency.pairs import read_pairs
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from knowgate.guard.engine import embedded_model_path
+from knowgate.guard.engine.loading import embedded_model_path
 from knowgate.guard.errors import optional_import
 
 _MAX_PIECES = 256

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from knowgate.calibration.training.sufficiency import TrainableEncoder
-from knowgate.calibration.training.sufficiency._cases import TopicBatches
-from knowgate.calibration.training.sufficiency._tuning import TrainingSettings, train_on
-from knowgate.guard.engine import TokenEncoder
+from knowgate.calibration.training.sufficiency.cases import TopicBatches
+from knowgate.calibration.training.sufficiency.encoder import TrainableEncoder
+from knowgate.calibration.training.sufficiency.tuning import TrainingSettings, train_on
+from knowgate.guard.engine.encoder import TokenEncoder
 from knowgate.guard.errors import optional_import
-from knowgate.guard.signals.relevance import word_piece_idf
+from knowgate.guard.signals.relevance.late_interaction import word_piece_idf
 from tools.sufficiency.pairs import read_pairs
 
 # Yes/no passages are told apart by topic alone, and policy labels are loose; answers

@@ -27,7 +27,7 @@ from torch import nn
 from torch.nn.utils import parametrize
 from transformers import AutoTokenizer, BertForSequenceClassification
 
-from knowgate.guard.engine import embedded_model_path
+from knowgate.guard.engine.loading import embedded_model_path
 from tools.sufficiency.cross_pairs import Group, Groups
 
 _MOST_PIECES = 176

@@ -9,14 +9,3 @@ LoRA adapters by supervised examples (`train_scenarios`) or by preferences
 """
 
 from __future__ import annotations
-
-from ._settings import PreferenceExample, ScenarioTrainingSettings, TrainingExample
-from ._training import check_training, train_scenarios
-
-__all__ = [
-    "PreferenceExample",
-    "ScenarioTrainingSettings",
-    "TrainingExample",
-    "check_training",
-    "train_scenarios",
-]

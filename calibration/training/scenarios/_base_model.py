@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ....guard.engine import ModelFolder, quiet_loading
+from ....guard.engine.model_folder import ModelFolder, quiet_loading
 from ....guard.errors import DeviceError, ModelFolderError, optional_import
 from ....guard.files import file_sha256, open_regular, read_json
 from .._adapters import WEIGHTS_FILE
 from ._batches import end_ids
-from ._settings import ScenarioTrainingSettings
+from .settings import ScenarioTrainingSettings
 
 _CHUNK = 1 << 22
 

@@ -5,15 +5,3 @@ helped. The other names are what `tools/sufficiency` makes the bundled scorer wi
 """
 
 from __future__ import annotations
-
-from ._cases import TrainingQuestion
-from ._encoder import TrainableEncoder
-from ._tuning import TuningReport, TuningSettings, tune_relevance
-
-__all__ = [
-    "TrainableEncoder",
-    "TrainingQuestion",
-    "TuningReport",
-    "TuningSettings",
-    "tune_relevance",
-]

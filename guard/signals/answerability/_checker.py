@@ -13,7 +13,7 @@ from ...contracts import Answerability, Premise, PremiseFault
 from ...deadlines import call_on_thread
 from ...decision import Reason
 from ...errors import SignalValueError
-from ...policy import Fingerprint
+from ...fingerprint import Fingerprint
 from ...text import Request, clean_text
 from ._phrases import read_phrase
 from ._questions import check_halves, check_options

@@ -18,13 +18,10 @@ from __future__ import annotations
 
 from ._consistency import SampledConsistency
 from ._driver import StepwiseEstimator
-from ._hidden_state import FittedProbe
 from ._registry import load_estimator
-from ._stopping import CurtailedSampling, Sampling
+from .stopping import Sampling
 
 __all__ = [
-    "CurtailedSampling",
-    "FittedProbe",
     "SampledConsistency",
     "Sampling",
     "StepwiseEstimator",

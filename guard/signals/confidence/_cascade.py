@@ -9,7 +9,7 @@ from typing import Any
 from ..._model_steps import Draw, Request, Steps
 from ...contracts import Confidence, Cost, Generation, LanguageModel
 from ...errors import InputError, KnowgateError
-from ...policy import Fingerprint
+from ...fingerprint import Fingerprint
 from ...prompts import Prompt
 from ._consistency import SampledConsistency
 from ._driver import StepwiseEstimator

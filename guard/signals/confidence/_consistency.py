@@ -18,7 +18,8 @@ from ...errors import InputError, LanguageModelError
 from ...matching import MeaningMatcher, SentenceMatcher
 from ...prompts import Prompt
 from ._driver import ClosedBookEstimator
-from ._stopping import (
+from ._token_probability import GreedyShortcut
+from .stopping import (
     BayesianStopping,
     CurtailedSampling,
     FullSampling,
@@ -26,7 +27,6 @@ from ._stopping import (
     StoppingRule,
     check_rule,
 )
-from ._token_probability import GreedyShortcut
 
 Stopping = Literal["none", "curtailed", "bayesian"] | StoppingRule
 

@@ -20,8 +20,8 @@ from typing import ClassVar, Literal, overload
 from ..._model_steps import BATCH_SIZE, Draw, Steps, arun_steps, run_steps
 from ...contracts import Confidence, Cost, Generation, LanguageModel, checked_language_model
 from ...errors import InputError, KnowgateError
+from ...fingerprint import Fingerprint
 from ...matching import is_refusal
-from ...policy import Fingerprint
 from ...prompts import Prompt
 
 

@@ -22,12 +22,12 @@ from ...contracts import (
     TextEmbedder,
 )
 from ...errors import InputError, LanguageModelError
+from ...fingerprint import Fingerprint
 from ...matching import SentenceMatcher, canonical_answer, is_refusal
-from ...policy import Fingerprint
 from ...prompts import Prompt
 from ._driver import StepwiseEstimator
-from ._stopping import Sampling
 from ._token_probability import required_logprobs
+from .stopping import Sampling
 
 Settings = Mapping[str, str | int | float | bool | None]
 

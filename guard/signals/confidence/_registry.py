@@ -12,9 +12,9 @@ from ...registry import Registry
 from ._cascade import Cascade
 from ._consistency import SampledConsistency
 from ._entropy import SemanticEntropy
-from ._hidden_state import HiddenStateProbe
 from ._self_reported import PTrue, Verbalized
 from ._token_probability import TokenProbability
+from .hidden_state import HiddenStateProbe
 
 _ESTIMATORS: Registry[Callable[..., ConfidenceEstimator]] = Registry(
     "an estimator",

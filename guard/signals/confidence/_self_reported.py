@@ -29,7 +29,7 @@ from ...errors import InputError, LanguageModelError
 from ...language import section
 from ...prompts import Prompt
 from ._driver import ClosedBookEstimator
-from ._stopping import Sampling
+from .stopping import Sampling
 
 _NUMBER = r"\d+(?:\.\d+)?|\.\d+"
 _OF = re.compile(rf"({_NUMBER})\s*(?:/|out of)\s*({_NUMBER})(?![\d.]*\d)")

@@ -12,7 +12,7 @@ from ...contracts import Confidence, Cost, Generation, LanguageModel
 from ...errors import InputError, LanguageModelError
 from ...prompts import Prompt
 from ._driver import ClosedBookEstimator
-from ._stopping import matches_needed
+from .stopping import matches_needed
 
 Statistic = Literal["sequence", "mean", "minimum"]
 

@@ -8,14 +8,11 @@ function of two: `same_answer`, `SameMeaning()`, or one's own.
 from __future__ import annotations
 
 from ._detectors import AnswerConflict, CrossEncoderEntailment, PassageConflict
-from ._meaning_rules import Rule, read_answer
 from ._same_meaning import SameMeaning
 
 __all__ = [
     "AnswerConflict",
     "CrossEncoderEntailment",
     "PassageConflict",
-    "Rule",
     "SameMeaning",
-    "read_answer",
 ]

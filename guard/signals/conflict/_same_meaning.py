@@ -11,7 +11,7 @@ import numpy as np
 
 from ...contracts import EntailmentModel, TextEmbedder
 from ...errors import InputError, SignalValueError
-from ._meaning_rules import Rule
+from .meaning_rules import Rule
 
 # Chosen by `benchmarks/same_meaning.py`: the lowest at which the embedded bi-encoder takes at
 # most 1 in 100 pairs of answers to different questions of one kind, the closest of ten each,

@@ -20,21 +20,20 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from ..._fingerprint import CASCADE, JOINT, default_aggregator
 from ..._routing_signals import as_score
 from ...contracts import RelevanceScorer, SetScore
 from ...deadlines import (
-    DeadlineExceededError,
     DeadlineRunner,
-    TaskBrokeOffError,
     asked_to_stop,
     call_on_thread,
     check_deadline,
     seconds_left,
     within,
 )
-from ...errors import InputError, SignalValueError
-from ...policy import Calibrator, CascadeRule, Fingerprint, default_calibrator
+from ...errors import DeadlineExceededError, InputError, SignalValueError, TaskBrokeOffError
+from ...fingerprint import CASCADE, JOINT, CascadeRule, Fingerprint, default_aggregator
+from ...policy import default_calibrator
+from ...routing import Calibrator
 
 _logger = logging.getLogger("knowgate.guard")
 # Costly calls under way at once, stuck ones included.
@@ -124,7 +123,7 @@ class CascadeScorer:
         """
         if not wanted.stages or given.fingerprint.kind == CASCADE:
             return given
-        from ._registry import load_scorer
+        from .registry import load_scorer
 
         return CascadeScorer.of(wanted, load_scorer(wanted.stages[0]), given)
 

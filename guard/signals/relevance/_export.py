@@ -12,14 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from ...contracts import RelevanceScorer
-from ...engine import BiEncoderScorer, CrossEncoderScorer, LoadedEncoder, export_encoder
+from ...engine import BiEncoderScorer, CrossEncoderScorer
+from ...engine.backends import LoadedEncoder
+from ...engine.onnx_export import export_encoder
 from ...errors import InputError, ModelFolderError
-from ._late_interaction import LateInteractionScorer
-from ._registry import load_scorer
-from ._sufficiency import KIND as CROSS
-from ._sufficiency import SUFFICIENCY_FILE, TUNED_ON_FILE, SufficiencyScorer
+from ...model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS
+from .late_interaction import LateInteractionScorer
+from .registry import load_scorer
+from .sufficiency import KIND as CROSS
+from .sufficiency import SUFFICIENCY_FILE, TUNED_ON_FILE, SufficiencyScorer
 
 # float32: the largest difference of a score, as a share of the scores' spread where that is
 # above 1. Others: the least rank correlation with the scores of torch.

@@ -37,7 +37,7 @@ from ...contracts import (
     checked_language_model,
 )
 from ...errors import InputError
-from ...policy import Fingerprint
+from ...fingerprint import Fingerprint
 from ...prompts import Prompt
 from ...text import clean_text
 from ..confidence import Sampling

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import optional_import
-from ...policy import Fingerprint
+from ...fingerprint import Fingerprint
 from ...text import clean_text
 from ._echo import strip_echo
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from ..._byte_cache import content_key
 from ...contracts import RelevanceScorer
-from ...engine import TokenEncoder
+from ...engine.encoder import TokenEncoder
 from ...errors import InputError
 from ...text import InputLimits
 from ._judge import JUDGE
-from ._late_interaction import LateInteractionScorer
-from ._sufficiency import PassageParts, SufficiencyScorer
+from .late_interaction import LateInteractionScorer
+from .sufficiency import PassageParts, SufficiencyScorer
 
 # Of these nothing can be computed before the question is there.
 _READS_PAIRS = frozenset({"cross_encoder", JUDGE})

@@ -5,14 +5,8 @@ questions ─► duplicates ─► keywords ─► meaning ─► kept, and what
 
 from __future__ import annotations
 
-from ._filter import DiversitySettings, KeywordMethod, SemanticMethod, filter_questions_file
-from ._uniqueness import numbers_of, words_of
+from .filter import filter_questions_file
 
 __all__ = [
-    "DiversitySettings",
-    "KeywordMethod",
-    "SemanticMethod",
     "filter_questions_file",
-    "numbers_of",
-    "words_of",
 ]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ....guard.errors import InputError
-from ...run import OnStep
+from ...run.calls import OnStep
 
 # Distances are whole numbers of these: what only rounding tells apart then ties.
 _STEPS = float(1 << 40)

@@ -18,12 +18,11 @@ The folder of a build:
 
 from __future__ import annotations
 
-from ._build import BuildEstimate, build_questions
 from ._chunks import load_chunks
 from ._settings import BuildSettings
+from .build import build_questions
 
 __all__ = [
-    "BuildEstimate",
     "BuildSettings",
     "build_questions",
     "load_chunks",

@@ -8,7 +8,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from ...run import Manifest, Stored, TableSpec
+from ...run import Stored
+from ...run.manifest import Manifest
+from ...run.table import TableSpec
 
 Name = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=0)]

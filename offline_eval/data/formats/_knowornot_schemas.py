@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from .._fields import Identifier, NamedText, Text
+from ..fields import Identifier, NamedText, Text
 
 
 def _prompt(value: Any) -> Any:

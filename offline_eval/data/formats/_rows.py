@@ -10,19 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ...run import (
-    CaseKind,
-    InputFile,
-    Judgement,
-    Question,
-    RepliesRun,
-    ReplyCase,
-    ReplyContext,
-    ReplyRow,
-    ReplySystem,
-    StoredPassage,
-)
-from .. import QuestionRecord
+from ...run import Question, RepliesRun
+from ...run.manifest import InputFile
+from ...run.questions import CaseKind
+from ...run.replies import Judgement, ReplyCase, ReplyContext, ReplyRow, ReplySystem, StoredPassage
+from ..questions import QuestionRecord
 
 WarningKind = Literal[
     "unknown_question", "unknown_context", "experiment_without_replies", "not_a_reply"

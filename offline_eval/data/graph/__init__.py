@@ -13,29 +13,3 @@ Example:
 """
 
 from __future__ import annotations
-
-from ._endpoint import EndpointSettings
-from ._generation import generate_questions, graph_properties
-from ._graph import KnowledgeGraph
-from ._items import Answerability, ChoiceItem, QuestionType, UaqItem
-from ._layout import UaqData, write_layout
-from ._loading import load_graph
-from ._properties import GenerationSettings, PropertyRules
-from ._templates import Templates
-
-__all__ = [
-    "Answerability",
-    "ChoiceItem",
-    "EndpointSettings",
-    "GenerationSettings",
-    "KnowledgeGraph",
-    "PropertyRules",
-    "QuestionType",
-    "Templates",
-    "UaqData",
-    "UaqItem",
-    "generate_questions",
-    "graph_properties",
-    "load_graph",
-    "write_layout",
-]

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ._graph import (
+from .graph import (
     ALIASES,
     DEPRECATED,
     INSTANCE_OF,

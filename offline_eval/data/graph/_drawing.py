@@ -7,9 +7,9 @@ from functools import partial
 from itertools import combinations
 from random import Random
 
-from ._graph import Span
-from ._items import QuestionType
 from ._material import AnswerSet, Draft, FactDraft, Material, Twins, View, seeded, shuffled
+from .graph import Span
+from .items import QuestionType
 
 MOST_MISSES = 500
 """So many failures in a row, and a property is taken to give no more questions."""

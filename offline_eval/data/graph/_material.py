@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import NamedTuple
 
-from ._graph import Facts, Kind, KnowledgeGraph, Labels, Span
-from ._items import QuestionType
-from ._properties import GenerationSettings, PropertyProfile
-from ._templates import Templates
+from .graph import Facts, Kind, KnowledgeGraph, Labels, Span
+from .items import QuestionType
+from .properties import GenerationSettings, PropertyProfile
+from .question_templates import Templates
 
 _TRIES = 80
 

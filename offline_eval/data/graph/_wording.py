@@ -9,9 +9,9 @@ from random import Random
 
 from ....guard.prompts import Prompt
 from ._drawing import bounds
-from ._graph import Span, written
-from ._items import Answer, Answerability, ChoiceItem, Clue, QuestionType, Triple, UaqItem
 from ._material import AnswerSet, Draft, FactDraft, Material, Twins, View, seeded
+from .graph import Span, written
+from .items import Answer, Answerability, ChoiceItem, Clue, QuestionType, Triple, UaqItem
 
 _SLOT = re.compile(r"\{\w+\}")
 _ENDS = " ?？.。!！"

@@ -19,13 +19,8 @@ disagreements sees the labels of those who disagree.
 from __future__ import annotations
 
 from ._labels import Agreement, Labels
-from ._review_session import ReviewSession
-from ._session import LabelSession, plain
 
 __all__ = [
     "Agreement",
-    "LabelSession",
     "Labels",
-    "ReviewSession",
-    "plain",
 ]

@@ -18,8 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ....guard.errors import InputError
 from ....guard.files import open_regular, write_json
 from ....guard.read_models import check_model
-from ...run import Judgement, Manifest, RepliesRun, ReplyRow, Run, Stored
-from .._llm_judge import read_table
+from ...run import RepliesRun, Run, Stored
+from ...run.manifest import Manifest
+from ...run.replies import Judgement, ReplyRow
+from ..llm_judge import read_table
 
 _Word = Annotated[str, Field(min_length=1, max_length=60)]
 _HINT = (

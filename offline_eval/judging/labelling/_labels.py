@@ -18,8 +18,9 @@ from typing import Any
 from ....calibration import Interval
 from ....guard.errors import InputError
 from ....guard.files import atomic_writer
-from ...run import RepliesRun, Run, SharedLog
-from .._chance_agreement import cohens_kappa, fleiss_kappa, krippendorff_alpha
+from ...run import RepliesRun, Run
+from ...run.table import SharedLog
+from ..chance_agreement import cohens_kappa, fleiss_kappa, krippendorff_alpha
 from ._criteria import (
     ABSTENTION_CRITERION,
     FACTUALITY_CRITERION,

@@ -11,16 +11,15 @@ from typing import Any
 import numpy as np
 
 from ....guard.decision import Route
-from ....guard.engine import EncodedText, TokenEncoder
+from ....guard.engine.encoder import TokenEncoder
+from ....guard.engine.passage_store import EncodedText
 from ....guard.errors import InputError
-from ....guard.signals.relevance import (
-    SufficiencyScorer,
-    best_cosines,
-    token_weights,
-    word_piece_idf,
-)
-from ...data.diversity import numbers_of, words_of
-from ...run import MeasuredRow, MeasuredRun, OnStep
+from ....guard.signals.relevance.late_interaction import best_cosines, token_weights, word_piece_idf
+from ....guard.signals.relevance.sufficiency import SufficiencyScorer
+from ...data.diversity.uniqueness import numbers_of, words_of
+from ...run.calls import OnStep
+from ...run.measured_run import MeasuredRun
+from ...run.questions import MeasuredRow
 
 PROBABLE = 0.6
 """Score from which on a passage is said to answer probably."""

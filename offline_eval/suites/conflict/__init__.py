@@ -10,16 +10,7 @@ Language Models".
 
 from __future__ import annotations
 
-from .._registry import register
-from ._beliefs import BeliefCollector
-from ._evidence import Believed
-from ._items import ConflictItem
+from ..registry import register
 from ._suite import ConflictSuite
-
-__all__ = [
-    "BeliefCollector",
-    "Believed",
-    "ConflictItem",
-]
 
 register(ConflictSuite)

@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from ....guard.contracts import Generation, LanguageModel, ScoringLanguageModel
 from ....guard.errors import InputError, KnowgateError, LanguageModelError
 from ....guard.matching import canonical_answer
-from ...judging import MultipleChoice
-from ...run import RowError, each_or_error, generate_each
-from ...systems import LogEntry, LoggedReplies
+from ...judging.multiple_choice import MultipleChoice
+from ...run import RowError
+from ...run.calls import each_or_error, generate_each
+from ...systems.logged_replies import LogEntry, LoggedReplies
 from .._prompts import PromptSet, WindowedModel
-from ._evidence import Believed, PassageJudge
-from ._items import CONFLICTS, Candidate, EvidenceKind, Task
 from ._rows import (
     CLOSED_BOOK,
     REMOVES,
@@ -38,6 +37,8 @@ from ._rows import (
     right_roles,
     sentences_of,
 )
+from .evidence import Believed, PassageJudge
+from .items import CONFLICTS, Candidate, EvidenceKind, Task
 
 _HINT = (
     'each line needs "response", and "row_id" (`model/CK/HPC/<key>`) or "key" with "task" and '

@@ -10,34 +10,18 @@ from typing import TYPE_CHECKING
 
 from ....calibration import Interval
 from ....guard.decision import Route
-from ...report import (
-    Case,
-    CaseLine,
-    Cases,
-    Cell,
-    Colour,
-    Document,
-    Facts,
-    Line,
-    Passages,
-    Plot,
-    Prose,
-    Section,
-    Table,
-    counted,
-    decimal,
-    estimate_text,
-    explained,
-    one_line,
-    percent,
-)
-from .._parts import MODEL_SYSTEM
-from ._items import EvidenceKind, Task
+from ...report.document import Case, CaseLine, Cases, Document, Facts, Passages, Prose, Section
+from ...report.plots import Colour, Plot
+from ...report.prose import explained
+from ...report.tables import Cell, Line, Table
+from ...report.text import counted, decimal, estimate_text, one_line, percent
+from ..parts import MODEL_SYSTEM
 from ._rows import CLOSED_BOOK, REMOVES, ConflictRow, Instance
 from ._scoring import (
     AccuracyCell,
 )
 from ._summary import ConflictSummary
+from .items import EvidenceKind, Task
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

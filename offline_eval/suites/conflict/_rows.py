@@ -11,9 +11,11 @@ from pydantic import Field
 
 from ....guard.decision import Route
 from ....guard.matching import canonical_answer
-from ...run import Manifest, RowError, Stored, TableSpec
-from .._parts import MODEL_SYSTEM
-from ._items import CHOICE_TASKS, EvidenceKind, Task
+from ...run import RowError, Stored
+from ...run.manifest import Manifest
+from ...run.table import TableSpec
+from ..parts import MODEL_SYSTEM
+from .items import CHOICE_TASKS, EvidenceKind, Task
 
 _SENTENCE = re.compile(r"(?<=[.!?。！？])[\"'”’)\]]*\s+|\n+|(?<=[。！？])")
 # Thai and its neighbours, Chinese, Japanese, and Korean, whose particles follow without a space.

@@ -12,10 +12,9 @@ import numpy as np
 from ....calibration import Interval
 from ....guard.decision import Route
 from ....guard.errors import InputError
-from ...judging import MultipleChoice
+from ...judging.multiple_choice import MultipleChoice
 from ...run import Run
-from .._parts import MODEL_SYSTEM
-from ._items import CHOICE_TASKS, CONFLICTS, EvidenceKind, Task
+from ..parts import MODEL_SYSTEM
 from ._rows import (
     BELIEFS,
     CLOSED_BOOK,
@@ -34,6 +33,7 @@ from ._rows import (
     planned,
     row_id,
 )
+from .items import CHOICE_TASKS, CONFLICTS, EvidenceKind, Task
 
 
 @dataclass(frozen=True, slots=True)

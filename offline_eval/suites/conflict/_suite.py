@@ -15,16 +15,16 @@ from ....adapters.huggingface import HuggingFaceLM
 from ....guard.contracts import EntailmentModel, LanguageModel, ScoringLanguageModel
 from ....guard.errors import InputError, KnowgateError
 from ....guard.signals.conflict import CrossEncoderEntailment
-from ...report import Document
-from ...run import (
-    InputFile,
-    RowError,
-    TableSpec,
-)
-from ...systems import LoggedReplies, choose_reply, load_language_model, local_model
-from .._parts import MODEL_SYSTEM, DryRun, ModelChoice, SuiteSettings, System, Work, check_replies
+from ...report.document import Document
+from ...run import RowError
+from ...run.manifest import InputFile
+from ...run.table import TableSpec
+from ...systems.factory import load_language_model, local_model
+from ...systems.logged_replies import LoggedReplies
+from ...systems.models import choose_reply
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
+from ..parts import MODEL_SYSTEM, DryRun, ModelChoice, SuiteSettings, System, Work, check_replies
 from ._answering import (
     ModelAnswerer,
     ReplayAnswerer,
@@ -33,9 +33,6 @@ from ._answering import (
     make_instances,
     read_replies,
 )
-from ._beliefs import BeliefCollector, conflict_prompts
-from ._evidence import Believed, EvidenceMaker, PassageJudge, Validator
-from ._items import MICROWORLD, ConflictItem, ConflictSet, EvidenceKind, Task
 from ._report import conflict_document
 from ._rows import (
     BELIEFS,
@@ -56,6 +53,9 @@ from ._rows import (
 )
 from ._scoring import conflict_run
 from ._summary import ConflictSummary, summarise_conflict
+from .beliefs import BeliefCollector, conflict_prompts
+from .evidence import Believed, EvidenceMaker, PassageJudge, Validator
+from .items import MICROWORLD, ConflictItem, ConflictSet, EvidenceKind, Task
 
 
 class ConflictSettings(SuiteSettings):

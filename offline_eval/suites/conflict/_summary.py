@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...._version import __version__
 from ....calibration import Interval
 from ....guard.decision import Route
-from ...report import (
-    Document,
-)
-from ._evidence import disagree
-from ._items import EvidenceKind, Task
+from ...report.document import Document
 from ._scoring import (
     AccuracyCell,
     ConflictRun,
@@ -30,6 +26,8 @@ from ._scoring import (
     preferences,
     suppressions,
 )
+from .evidence import disagree
+from .items import EvidenceKind, Task
 
 if TYPE_CHECKING:
     pass

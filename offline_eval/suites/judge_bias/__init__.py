@@ -9,10 +9,7 @@ Prompts are files, replaceable by a folder.
 
 from __future__ import annotations
 
-from .._registry import register
-from ._artefact import JudgeBias
+from ..registry import register
 from ._suite import JudgeBiasSuite
-
-__all__ = ["JudgeBias"]
 
 register(JudgeBiasSuite)

@@ -14,14 +14,21 @@ from ....adapters.huggingface import HuggingFaceLM
 from ....calibration import Interval
 from ....guard.contracts import LanguageModel, ScoringLanguageModel
 from ....guard.errors import InputError, KnowgateError
-from ...judging import Criterion, NoVerdictError, YesNo
-from ...report import Document, Figure, Figures, Section, decimal, estimate_text, percent
-from ...run import Manifest, RowError, Stored, TableSpec, each_or_error, generate_each
-from .._parts import ModelChoice, SuiteSettings, System, Work, model_by_name
+from ...judging.llm_judge import Criterion, NoVerdictError
+from ...judging.yes_no import YesNo
+from ...report.document import Document, Figure, Figures, Section
+from ...report.text import decimal, estimate_text, percent
+from ...run import RowError, Stored
+from ...run.calls import each_or_error, generate_each
+from ...run.manifest import Manifest
+from ...run.table import TableSpec
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun
-from ..conflict import BeliefCollector, Believed, ConflictItem
-from ._artefact import BiasRow, JudgeBias, measure_bias
+from ..conflict.beliefs import BeliefCollector
+from ..conflict.evidence import Believed
+from ..conflict.items import ConflictItem
+from ..parts import ModelChoice, SuiteSettings, System, Work, model_by_name
+from .artefact import BiasRow, JudgeBias, measure_bias
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,23 +6,15 @@ out-of-knowledge base robustness".
 
 from __future__ import annotations
 
-from .._registry import register
-from ._instruments import Instruments
-from ._leaving_out import sizes_of_units
+from ..registry import register
 from ._measure import MEASURE
-from ._replayed import replayed_decisions
-from ._scorer_comparison import ScorerComparison
 from ._scorers import compare_scorers
 from ._suite import OokbSuite
 
 __all__ = [
     "MEASURE",
-    "Instruments",
     "OokbSuite",
-    "ScorerComparison",
     "compare_scorers",
-    "replayed_decisions",
-    "sizes_of_units",
 ]
 
 register(MEASURE)

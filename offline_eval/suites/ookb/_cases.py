@@ -11,14 +11,12 @@ from pathlib import Path
 from ....guard.errors import InputError
 from ....guard.files import read_json
 from ....guard.text import clean_text
-from ...data import KnowledgeBase, PassageKind, QuestionRecord
-from ...run import (
-    CaseKind,
-    InputFile,
-    Question,
-    StoredPassage,
-)
-from ...systems import Case
+from ...data.questions import KnowledgeBase, PassageKind, QuestionRecord
+from ...run import Question
+from ...run.manifest import InputFile
+from ...run.questions import CaseKind
+from ...run.replies import StoredPassage
+from ...systems.plan import Case
 
 
 @dataclass(frozen=True, slots=True)

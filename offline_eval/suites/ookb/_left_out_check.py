@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat
 from ....guard.errors import DeviceError, InputError, MissingDependencyError, ModelFolderError
 from ....guard.files import write_text
 from ....guard.read_models import read_models
-from ...data import KnowledgeBase, QuestionRecord
-from ...data.diversity import numbers_of, words_of
-from ...systems import PassageIndex
+from ...data.diversity.uniqueness import numbers_of, words_of
+from ...data.questions import KnowledgeBase, QuestionRecord
+from ...systems.retrieval import PassageIndex
 from ._cases import AskedBase
 
 LEFT_OUT_FILE = "left_out_check.jsonl"

@@ -7,17 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ....guard.decision import Route
-from ...data.formats import read_logs
-from ...run import (
-    Judgement,
-    Question,
-    ReplyCase,
-    ReplyContext,
-    ReplyRow,
-    ReplySystem,
-    StoredPassage,
-)
-from ...systems import Case, Replayed, Systems, SystemUnderTest
+from ...data.formats.replay import read_logs
+from ...run import Question
+from ...run.replies import Judgement, ReplyCase, ReplyContext, ReplyRow, ReplySystem, StoredPassage
+from ...systems.comparison import Systems
+from ...systems.plan import Case, Replayed, SystemUnderTest
 from ._cases import AskedBase
 
 _NONE = ReplyContext(kind="none")

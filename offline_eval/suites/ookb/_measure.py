@@ -14,29 +14,26 @@ from typing import Any
 from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError, KnowgateError, SignalValueError
 from ....guard.files import read_text, write_text
-from ....guard.policy import Fingerprint
-from ....guard.policy import aggregator as require_aggregator
-from ....guard.signals.relevance import DEFAULT_SCORER, load_scorer
-from ...data import KnowledgeBase, QuestionRecord
-from ...report import Document
-from ...run import (
-    CaseKind,
-    InputFile,
-    MeasuredManifest,
-    MeasuredRow,
-    MeasuredRun,
-    RowError,
-    TableSpec,
-)
-from ...systems import Case
-from .._parts import Ending, ModelChoice, RunResult, System, Work, questions_tuned_on
+from ....guard.fingerprint import Fingerprint
+from ....guard.routing import aggregator as require_aggregator
+from ....guard.signals.relevance import load_scorer
+from ....guard.signals.relevance.registry import DEFAULT_SCORER
+from ...data.questions import KnowledgeBase, QuestionRecord
+from ...report.document import Document
+from ...run import RowError
+from ...run.manifest import InputFile
+from ...run.measured_run import MeasuredRun
+from ...run.questions import CaseKind, MeasuredManifest, MeasuredRow
+from ...run.table import TableSpec
+from ...systems.plan import Case
 from ..base import Suite, SuiteRun
+from ..parts import Ending, ModelChoice, RunResult, System, Work, questions_tuned_on
 from ._cases import MeasuredCase, build_cases, question_case
-from ._instruments import Instruments, ServedInstruments
-from ._leaving_out import left_out_together
 from ._settings import MeasureSettings
 from ._signals_report import signals_document
 from ._signals_summary import SignalsSummary, count_duplicates, summarise_signals
+from .instruments import Instruments, ServedInstruments
+from .leaving_out import left_out_together
 
 
 class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSummary]):

@@ -10,17 +10,14 @@ from typing import Any
 from langchain_core.runnables import Runnable
 
 from ....guard.errors import InputError
-from ...data import PassageKind
-from ...run import (
-    CaseKind,
-    InputFile,
-    Question,
-    RepliesAsked,
-    ReplyCase,
-    StoredPassage,
-)
-from ...systems import Asked, Case, Comparison, Systems, SystemUnderTest
-from .._parts import DryRun
+from ...data.questions import PassageKind
+from ...run import Question
+from ...run.manifest import InputFile
+from ...run.questions import CaseKind
+from ...run.replies import RepliesAsked, ReplyCase, StoredPassage
+from ...systems.comparison import Comparison, Systems
+from ...systems.plan import Asked, Case, SystemUnderTest
+from ..parts import DryRun
 from ._cases import AskedBase, cases_of, read_bases
 from ._logs import Replay, read_replay
 from ._settings import OokbSettings

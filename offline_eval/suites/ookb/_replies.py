@@ -14,9 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ....calibration import Interval, QuestionResamples
-from ...report import one_line
-from ...run import CaseKind, Judgement, Question, RepliesRun, ReplyCase, ReplyRow, ReplySystem
+from ....calibration import Interval
+from ....calibration.statistics import QuestionResamples
+from ...report.text import one_line
+from ...run import Question, RepliesRun
+from ...run.questions import CaseKind
+from ...run.replies import Judgement, ReplyCase, ReplyRow, ReplySystem
 
 OFF = "off"
 _RESAMPLES, _SEED = 1000, 0

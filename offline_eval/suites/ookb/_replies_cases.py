@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from ...report import Case, CaseLine, Cases, Passages, Section, one_line
-from ...run import CaseKind, Judgement, ReplyContext
+from ...report.document import Case, CaseLine, Cases, Passages, Section
+from ...report.text import one_line
+from ...run.questions import CaseKind
+from ...run.replies import Judgement, ReplyContext
 from ._replies import Evidence, JudgedReply
 from ._replies_what_if import REPLIES_WORDS
 

@@ -13,10 +13,11 @@ from itertools import combinations
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from ....calibration import Interval, holm_adjusted, mcnemar_p_value
+from ....calibration import Interval
+from ....calibration.statistics import holm_adjusted, mcnemar_p_value
 from ....guard.errors import InputError
-from ...report import one_line
-from ...run import ReplySystem
+from ...report.text import one_line
+from ...run.replies import ReplySystem
 from ._replies import FACTORS, OFF, Evidence, JudgedReply
 
 # Fixed beforehand and not by what came out: the family that Holm's method pays for.

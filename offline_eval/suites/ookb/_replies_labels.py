@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ....calibration import Interval
-from ...judging import JudgeValidation, corrected_rate
+from ...judging.correction import corrected_rate
 from ...judging.labelling import Agreement, Labels
-from ...run import Judgement
+from ...judging.validation import JudgeValidation
+from ...run.replies import Judgement
 from ._replies import Evidence, JudgedReply, rate
 
 # With fewer labels a corrected rate of one system says nothing.

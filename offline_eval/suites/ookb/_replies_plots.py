@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ....calibration import Interval
-from ...report import Colour, Plot
-from ...run import ReplySystem
+from ...report.plots import Colour, Plot
+from ...run.replies import ReplySystem
 from ._replies import ReplyCounts, labels, plain_labels
 from ._replies_summary import RepliesSummary
 from ._replies_what_if import REPLIES_WORDS

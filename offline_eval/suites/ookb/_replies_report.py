@@ -12,22 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...report import (
-    Case,
-    CaseLine,
-    Cases,
-    Check,
-    Document,
-    Prose,
-    Section,
-    Table,
-    counted,
-    decimal,
-    explained,
-    one_line,
-    percent,
-)
-from ...run import CaseKind, Judgement
+from ...report.document import Case, CaseLine, Cases, Check, Document, Prose, Section
+from ...report.prose import explained
+from ...report.tables import Table
+from ...report.text import counted, decimal, one_line, percent
+from ...run.questions import CaseKind
+from ...run.replies import Judgement
 from ._replies import OFF, ReplyCounts, ReplyShape, error_types, labels, shared_factors, varying
 from ._replies_cases import false_abstentions, wrong_answers
 from ._replies_differences import Comparison

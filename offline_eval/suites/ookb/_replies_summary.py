@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from ...._version import __version__
-from ...report import CascadeStages, Document
-from ...run import Judgement, ReplyRow, ReplySystem
-from ..judge_bias import JudgeBias
+from ...report.cascade import CascadeStages
+from ...report.document import Document
+from ...run.replies import Judgement, ReplyRow, ReplySystem
+from ..judge_bias.artefact import JudgeBias
 from ._left_out_check import AnswerElsewhere, read_left_out_check
 from ._replies import (
     OFF,

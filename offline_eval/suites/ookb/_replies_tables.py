@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ....calibration import Interval
-from ...report import Cell, Line, Table, decimal, one_line, p_value, percent
-from ...run import ReplySystem
+from ...report.tables import Cell, Line, Table
+from ...report.text import decimal, one_line, p_value, percent
+from ...run.replies import ReplySystem
 from ._replies import FACTORS, OFF, SEPARATOR, ReplyCounts, ReplyShape, change, distinct, varying
 from ._replies_differences import MEASURES, Comparison
 from ._replies_labels import LabelsSummary

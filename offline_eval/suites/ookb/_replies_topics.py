@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....guard.errors import DeviceError, MissingDependencyError, ModelFolderError
-from ...report import one_line
+from ...report.text import one_line
 from ...run import Question
 from ._replies import JudgedReply, ReplyShape, distinct, shape_of
 

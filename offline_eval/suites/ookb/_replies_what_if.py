@@ -15,8 +15,11 @@ from typing import Literal
 
 from ....guard.decision import Reason, Route
 from ....guard.policy import Policy
-from ...report import Section, Templates, WhatIf, WhatIfCase, cascade_without_what_if
-from ...run import ReplyRow, ReplySystem
+from ...report.cascade import cascade_without_what_if
+from ...report.document import Section
+from ...report.prose import Templates
+from ...report.what_if import WhatIf, WhatIfCase
+from ...run.replies import ReplyRow, ReplySystem
 from ._replies import OFF, Evidence, JudgedReply
 
 REPLIES_WORDS = Templates(Path(__file__).parent / "replies.txt")

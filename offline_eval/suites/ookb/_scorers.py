@@ -19,30 +19,22 @@ from ....guard.contracts import RelevanceScorer
 from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError
 from ....guard.signals.relevance import load_scorer
-from ...report import (
-    Cell,
-    Colour,
-    Document,
-    Facts,
-    Line,
-    Plot,
-    Prose,
-    ReportWriter,
-    Section,
-    Table,
-    decimal,
-    explained,
-    percent,
-)
-from ...run import MeasuredRow, MeasuredRun
-from ...systems import ServedChain
-from .._driver import run_suite
-from .._parts import RunOptions, System, require_not_tuned_on
+from ...report.document import Document, Facts, Prose, Section
+from ...report.plots import Colour, Plot
+from ...report.prose import explained
+from ...report.tables import Cell, Line, Table
+from ...report.text import decimal, percent
+from ...report.writing import ReportWriter
+from ...run.measured_run import MeasuredRun
+from ...run.questions import MeasuredRow
+from ...systems.served import ServedChain
+from ..driver import run_suite
+from ..parts import RunOptions, System, require_not_tuned_on
 from ._cases import MeasuredCase
-from ._instruments import Instruments, ServedInstruments, over_documents
 from ._measure import MeasureSuite
-from ._scorer_comparison import SCORERS_WORDS, MeasuredScorer, ScorerComparison, ScorerNumbers
 from ._settings import MeasureSettings
+from .instruments import Instruments, ServedInstruments, over_documents
+from .scorer_comparison import SCORERS_WORDS, MeasuredScorer, ScorerComparison, ScorerNumbers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,10 +7,11 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from ....guard.signals.relevance import DEFAULT_SCORER
-from ...data import PassageKind
-from ...run import CaseKind, Judgement, LeaveOut
-from .._parts import SuiteSettings
+from ....guard.signals.relevance.registry import DEFAULT_SCORER
+from ...data.questions import PassageKind
+from ...run.questions import CaseKind, LeaveOut
+from ...run.replies import Judgement
+from ..parts import SuiteSettings
 
 _AskedKind = Literal[CaseKind.LEFT_OUT, CaseKind.IN_KB, CaseKind.SYNTHETIC]
 # Field of the metadata of documents that names their source.

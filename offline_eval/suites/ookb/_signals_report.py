@@ -10,31 +10,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....calibration import Interval, OperatingPoint
+from ....calibration import Interval
+from ....calibration.selective_metrics import OperatingPoint
 from ....guard.policy import Policy
-from ...report import (
+from ...report.cascade import cascade_without_what_if
+from ...report.document import (
     Case,
     CaseLine,
     Cases,
-    Colour,
     Document,
     Facts,
     Figure,
     Figures,
     Passages,
-    Plot,
     Prose,
     Section,
-    Templates,
-    WhatIf,
-    WhatIfCase,
-    cascade_without_what_if,
-    decimal,
-    explained,
-    one_line,
-    percent,
 )
-from ...run import MeasuredRun, Review
+from ...report.plots import Colour, Plot
+from ...report.prose import Templates, explained
+from ...report.text import decimal, one_line, percent
+from ...report.what_if import WhatIf, WhatIfCase
+from ...run.measured_run import MeasuredRun, Review
 from ._signals_summary import ScoredCase, SignalsSummary, relevance_gate
 
 if TYPE_CHECKING:

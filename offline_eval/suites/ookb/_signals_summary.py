@@ -16,10 +16,12 @@ from ....calibration import Interval, SelectiveCurve
 from ....guard.decision import Decision, Route
 from ....guard.policy import Policy
 from ....guard.routing import Signals, decide_route
-from ...data import QuestionRecord
-from ...data.diversity import words_of
-from ...report import Document
-from ...run import CaseKind, MeasuredRow, MeasuredRun, Question, Review
+from ...data.diversity.uniqueness import words_of
+from ...data.questions import QuestionRecord
+from ...report.document import Document
+from ...run import Question
+from ...run.measured_run import MeasuredRun, Review
+from ...run.questions import CaseKind, MeasuredRow
 
 SERVED = "served"
 # A shorter answer stands in a text by chance.

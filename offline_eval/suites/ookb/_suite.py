@@ -12,26 +12,21 @@ from langchain_core.runnables import Runnable
 
 from ....guard.decision import Route
 from ....guard.engine import BiEncoderScorer
-from ...data import Encoder
-from ...judging import (
-    Judge,
-    JudgedReply,
-    Verdict,
-    judge_run,
-)
-from ...report import Document, counted
-from ...run import (
-    CaseKind,
-    Judgement,
-    Question,
-    RepliesManifest,
-    RepliesRun,
-    ReplyRow,
-    TableSpec,
-)
-from ...systems import Asked, Case, Replayed, Replier, SystemRun, SystemUnderTest, load_judges
-from .._parts import DryRun, RunOptions, System, Work
+from ...data.embedding import Encoder
+from ...judging.contract import Judge, JudgedReply, Verdict
+from ...judging.run import judge_run
+from ...report.document import Document
+from ...report.text import counted
+from ...run import Question, RepliesRun
+from ...run.questions import CaseKind
+from ...run.replies import Judgement, RepliesManifest, ReplyRow
+from ...run.table import TableSpec
+from ...systems.comparison import SystemRun
+from ...systems.factory import load_judges
+from ...systems.plan import Asked, Case, Replayed, SystemUnderTest
+from ...systems.replying import Replier
 from ..base import Suite, SuiteRun
+from ..parts import DryRun, RunOptions, System, Work
 from ._left_out_check import note_left_out_check
 from ._logs import given_judgements
 from ._preparing import Prepared, cost_table, prepare

@@ -7,7 +7,7 @@ Source: "UAQFact: Evaluating Factual Knowledge Utilization of LLMs on Unanswerab
 
 from __future__ import annotations
 
-from .._registry import register
+from ..registry import register
 from ._suite import UAQFACT
 
 __all__: list[str] = []  # asked for by its name: `find_suite("uaqfact")`

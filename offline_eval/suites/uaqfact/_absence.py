@@ -12,8 +12,9 @@ import unicodedata
 from collections.abc import Sequence, Set
 from typing import Literal, Protocol
 
-from ....guard.abstention import AbstentionDetector, load_rule
-from ...data.graph import QuestionType, UaqItem
+from ....guard.abstention import AbstentionDetector
+from ....guard.abstention.detector import load_rule
+from ...data.graph.items import QuestionType, UaqItem
 
 _SPACES = re.compile(r"\s+")
 _CURLY = str.maketrans("‘’ʼ", "'''")

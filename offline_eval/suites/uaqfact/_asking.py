@@ -16,12 +16,15 @@ from ....guard.contracts import Generation, LanguageModel, ScoringLanguageModel
 from ....guard.decision import Route
 from ....guard.errors import InputError, KnowgateError, LanguageModelError
 from ....guard.prompts import Prompt
-from ...data.graph import Answerability, ChoiceItem, QuestionType, UaqData, UaqItem
-from ...judging import MultipleChoice
-from ...run import Manifest, RowError, Stored, each_or_error, generate_each
-from ...systems import LogEntry, LoggedReplies
-from .._parts import MODEL_SYSTEM
+from ...data.graph.items import Answerability, ChoiceItem, QuestionType, UaqItem
+from ...data.graph.layout import UaqData
+from ...judging.multiple_choice import MultipleChoice
+from ...run import RowError, Stored
+from ...run.calls import each_or_error, generate_each
+from ...run.manifest import Manifest
+from ...systems.logged_replies import LogEntry, LoggedReplies
 from .._prompts import PromptSet, WindowedModel
+from ..parts import MODEL_SYSTEM
 
 SUITE = "uaqfact"
 # Folder within a run's: the questions that it asked.

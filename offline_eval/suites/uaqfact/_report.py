@@ -11,27 +11,13 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...._version import __version__
-from ...data.graph import UaqItem
-from ...report import (
-    Case,
-    CaseLine,
-    Cases,
-    Cell,
-    Colour,
-    Document,
-    Line,
-    Passages,
-    Plot,
-    Prose,
-    Section,
-    Table,
-    counted,
-    decimal,
-    estimate_text,
-    explained,
-    percent,
-)
-from .._parts import MODEL_SYSTEM
+from ...data.graph.items import UaqItem
+from ...report.document import Case, CaseLine, Cases, Document, Passages, Prose, Section
+from ...report.plots import Colour, Plot
+from ...report.prose import explained
+from ...report.tables import Cell, Line, Table
+from ...report.text import counted, decimal, estimate_text, percent
+from ..parts import MODEL_SYSTEM
 from ._asking import Form, UaqRow
 from ._scoring import (
     ALL,

@@ -19,10 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....calibration import Interval, QuestionResamples
+from ....calibration import Interval
+from ....calibration.statistics import QuestionResamples
 from ....guard.errors import InputError
-from ...data.graph import QuestionType, UaqData, UaqItem
-from .._parts import MODEL_SYSTEM
+from ...data.graph.items import QuestionType, UaqItem
+from ...data.graph.layout import UaqData
+from ..parts import MODEL_SYSTEM
 from ._absence import (
     RefusalRule,
     RuleName,

@@ -10,12 +10,16 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from ....guard.errors import InputError, KnowgateError
-from ...data.graph import UaqData, UaqItem, write_layout
-from ...report import Document
-from ...run import InputFile, Manifest, RowError
-from ...systems import EMBEDDED, LoggedReplies, choose_reply
-from .._parts import MODEL_SYSTEM, DryRun, SuiteSettings, System, Work, check_replies
+from ...data.graph.items import UaqItem
+from ...data.graph.layout import UaqData, write_layout
+from ...report.document import Document
+from ...run import RowError
+from ...run.manifest import InputFile, Manifest
+from ...systems.factory import EMBEDDED
+from ...systems.logged_replies import LoggedReplies
+from ...systems.models import choose_reply
 from ..base import Suite, SuiteRun
+from ..parts import MODEL_SYSTEM, DryRun, SuiteSettings, System, Work, check_replies
 from ._asking import (
     NO_ANSWER,
     QUESTIONS,

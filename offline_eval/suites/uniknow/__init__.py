@@ -9,18 +9,7 @@ Parametric and External Knowledge".
 
 from __future__ import annotations
 
-from .._registry import register
-from ._cases import ContextKind
-from ._methods import TrainedMethod, TrainedVariant
-from ._plan import tuning_examples, uniknow_signals
+from ..registry import register
 from ._suite import UniKnowSuite
-
-__all__ = [
-    "ContextKind",
-    "TrainedMethod",
-    "TrainedVariant",
-    "tuning_examples",
-    "uniknow_signals",
-]
 
 register(UniKnowSuite)

@@ -18,8 +18,9 @@ from random import Random
 from typing import Any, ClassVar
 
 from ....guard.contracts import TextEmbedder
-from ...run import OnProgress
-from ...testbed import Fact, World, default_world
+from ...run.calls import OnProgress
+from ...testbed import World, default_world
+from ...testbed.entities import Fact
 from ._cases import PromptSet, Question, prompt_text
 from ._matching import holds_answer
 from ._windows import NearestPassages

@@ -10,14 +10,14 @@ from ....guard.contracts import (
 )
 from ....guard.errors import InputError
 from ....guard.policy import Policy
-from ...run import OnProgress
+from ...run.calls import OnProgress
 from ._cases import (
     Case,
     Knowledge,
     PromptSet,
 )
 from ._guard import GuardMethod, SignalMeter, policy_guard
-from ._methods import (
+from .methods import (
     ContrastiveLanguageModel,
     ContrastiveMethod,
     Method,

@@ -10,7 +10,8 @@ from random import Random
 from ....guard.contracts import LanguageModel, TextEmbedder
 from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError
-from ...run import OnProgress, Progress, Stored
+from ...run import Stored
+from ...run.calls import OnProgress, Progress
 from .._prompts import WindowedModel
 from ._alternatives import (
     Alternative,

@@ -27,29 +27,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...._version import __version__
-from ....calibration import CalibrationRecord, fit_platt
+from ....calibration import CalibrationRecord
+from ....calibration.calibrators import fit_platt
 from ....calibration.monitoring import calibration_histograms
-from ....calibration.risk import Evidence, PathPoint, PolicyBinding, RiskTarget, fit_policy
+from ....calibration.risk import RiskTarget, fit_policy
+from ....calibration.risk.certificate import Evidence
+from ....calibration.risk.fit import PolicyBinding
+from ....calibration.risk.path import PathPoint
 from ....guard import Guard, GuardOptions
+from ....guard.artefacts import Guarantee
 from ....guard.contracts import Confidence, ConfidenceEstimator, RelevanceScorer, SetScore
 from ....guard.decision import Decision, Route
 from ....guard.errors import InputError, KnowgateError, SignalValueError
-from ....guard.policy import (
-    Calibrator,
-    Fingerprint,
-    Guarantee,
-    PlattCalibrator,
-    Policy,
-    known_calibrator,
-)
-from ...run import (
-    RowError,
-    each_or_error,
-)
-from ...systems import choose_reply
+from ....guard.fingerprint import Fingerprint
+from ....guard.policy import Policy, known_calibrator
+from ....guard.routing import Calibrator, PlattCalibrator
+from ...run import RowError
+from ...run.calls import each_or_error
+from ...systems.models import choose_reply
 from ._cases import Case, Part, Reply, UniKnowSignal
 from ._matching import is_right
-from ._methods import Method
+from .methods import Method
 
 _Passages = tuple[str, ...]
 

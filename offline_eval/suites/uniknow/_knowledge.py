@@ -14,15 +14,10 @@ from pydantic import Field
 
 from ....guard.contracts import Generation, LanguageModel
 from ....guard.errors import InputError, KnowgateError
-from ....guard.signals.confidence import CurtailedSampling
-from ...run import (
-    OnProgress,
-    Progress,
-    RowError,
-    SharedLog,
-    Stored,
-    generate_each,
-)
+from ....guard.signals.confidence.stopping import CurtailedSampling
+from ...run import RowError, Stored
+from ...run.calls import OnProgress, Progress, generate_each
+from ...run.table import SharedLog
 from ._cases import Knowledge, KnowledgeEstimate, PromptSet, Question
 from ._matching import is_right
 

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....calibration import Interval, QuestionResamples
+from ....calibration import Interval
+from ....calibration.statistics import QuestionResamples
 from ....guard.decision import Scenario
 from ....guard.matching import normalise_answer
 from ._cases import BEYOND_KINDS, PAPER_KINDS, ContextKind, Knowledge, QuestionKey, UniKnowRow

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ....calibration import Interval
-from ...report import Colour, Plot
+from ...report.plots import Colour, Plot
 from ._metrics import MethodMetrics, Outcome
 from ._summary import SITUATIONS, Family, plain, shown_method
 

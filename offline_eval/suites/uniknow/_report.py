@@ -15,23 +15,10 @@ from ....calibration import Interval
 from ....guard.decision import Scenario
 from ....guard.policy import Policy
 from ....guard.routing import Signals, decide_route
-from ...report import (
-    Case,
-    CaseLine,
-    Cases,
-    Document,
-    Passages,
-    Prose,
-    Section,
-    Table,
-    WhatIf,
-    WhatIfCase,
-    counted,
-    decimal,
-    estimate_text,
-    one_line,
-    percent,
-)
+from ...report.document import Case, CaseLine, Cases, Document, Passages, Prose, Section
+from ...report.tables import Table
+from ...report.text import counted, decimal, estimate_text, one_line, percent
+from ...report.what_if import WhatIf, WhatIfCase
 from ._cases import PAPER_KINDS, CaseRow, ContextKind, UniKnowRow, UniKnowSignal
 from ._matching import is_right
 from ._metrics import (
@@ -44,7 +31,6 @@ from ._metrics import (
     measured,
     outcome_of,
 )
-from ._plan import UniKnowRun
 from ._plots import (
     abstention_share_plot,
     context_kind_plot,
@@ -71,6 +57,7 @@ from ._summary import (
     shown_method,
     variant_of,
 )
+from .plan import UniKnowRun
 
 _GUARD, _BASE = "guard_naive", "naive"
 _MEANING = (

@@ -6,14 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ....calibration import Interval
-from ...report import (
-    Cell,
-    Line,
-    Table,
-    decimal,
-    explained,
-    percent,
-)
+from ...report.prose import explained
+from ...report.tables import Cell, Line, Table
+from ...report.text import decimal, percent
 from ._cases import ContextKind
 from ._metrics import (
     PUBLISHED_EM,

@@ -10,22 +10,27 @@ from typing import Annotated, Any, Self, cast
 from pydantic import Field, field_validator, model_validator
 
 from ....adapters.huggingface import HuggingFaceLM, LoadOptions
-from ....calibration.training.scenarios import ScenarioTrainingSettings
+from ....calibration.training.scenarios.settings import ScenarioTrainingSettings
 from ....guard import Guard
 from ....guard.contracts import (
     LanguageModel,
     RelevanceScorer,
     TextEmbedder,
 )
+from ....guard.fingerprint import default_aggregator
 from ....guard.policy import Policy
 from ....guard.prompts import Prompt
 from ....guard.signals.confidence import load_estimator
-from ....guard.signals.relevance import default_aggregator, load_scorer
-from ...report import Document
-from ...run import InputFile, OnProgress, Progress, Run, TableSpec
-from ...systems import local_model
-from ...testbed import microworld_model_path
-from .._parts import (
+from ....guard.signals.relevance import load_scorer
+from ...report.document import Document
+from ...run import Run
+from ...run.calls import OnProgress, Progress
+from ...run.manifest import InputFile
+from ...run.table import TableSpec
+from ...systems.factory import local_model
+from ...testbed.check import microworld_model_path
+from ..base import Suite, SuiteRun
+from ..parts import (
     DryRun,
     ModelChoice,
     SuiteSettings,
@@ -34,7 +39,6 @@ from .._parts import (
     model_by_name,
     require_not_tuned_on,
 )
-from ..base import Suite, SuiteRun
 from ._bundled import MICROWORLD
 from ._cases import (
     BEYOND_KINDS,
@@ -62,15 +66,11 @@ from ._choosing import (
 from ._contexts import build_contexts, fitting_size
 from ._guard import GuardMethod, SignalMeter, calibrate_guard, require_share
 from ._knowledge import KnowledgeStore, Sampling, estimate_knowledge
-from ._methods import (
-    Method,
-    Trainer,
-    reply_from,
-)
-from ._plan import POLICY, ROWS, SIGNALS, Plan, UniKnowManifest, checked_run, make_plan
 from ._questions import completes, dataset_of, prompts_of, question_file, read_dataset
 from ._report import uniknow_document
 from ._summary import UniKnowSummary, summarise_uniknow
+from .methods import Method, Trainer, reply_from
+from .plan import POLICY, ROWS, SIGNALS, Plan, UniKnowManifest, checked_run, make_plan
 
 # Needs no training, and is the best of the bundled scorers on contexts of about 100 words that
 # were retrieved wrongly: AUROC .991 on the microworld.

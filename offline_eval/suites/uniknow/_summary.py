@@ -11,8 +11,8 @@ from typing import Any
 
 from ...._version import __version__
 from ....calibration import Interval
-from ....guard.policy import Guarantee
-from ...report import Document
+from ....guard.artefacts import Guarantee
+from ...report.document import Document
 from ._cases import ContextKind, Knowledge
 from ._metrics import (
     PUBLISHED_ABLATION,
@@ -26,7 +26,7 @@ from ._metrics import (
     paired_difference,
     uniknow_metrics,
 )
-from ._plan import UniKnowRun
+from .plan import UniKnowRun
 
 
 class Family(StrEnum):

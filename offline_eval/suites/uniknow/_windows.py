@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....guard.contracts import TextEmbedder
-from ...data import embed_all
-from ...run import OnProgress, Progress
+from ...data.embedding import embed_all
+from ...run.calls import OnProgress, Progress
 from ._matching import CJK, occurrences, words_of
 
 

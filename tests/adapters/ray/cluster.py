@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
-from knowgate.adapters.ray._cluster import ray_cluster
+from knowgate.adapters.ray.cluster import ray_cluster
 
 
 def local_cluster() -> AbstractContextManager[Any]:

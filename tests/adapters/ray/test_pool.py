@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from knowgate.adapters.ray import PoolSize
-from knowgate.adapters.ray._cluster import RemoteCallError, ray_cluster
+from knowgate.adapters.ray.cluster import RemoteCallError, ray_cluster
+from knowgate.adapters.ray.pool import PoolSize
 from knowgate.guard import InputError
 from tests.support.ray_outcomes import ray_outcomes
 

@@ -16,7 +16,8 @@ from examples.model_server import create_model_app
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.adapters.serve import bound_socket
 from knowgate.guard.prompts import Prompt
-from knowgate.offline_eval.testbed import FactStatus, World, default_world, microworld_model_path
+from knowgate.offline_eval.testbed import FactStatus, World, default_world
+from knowgate.offline_eval.testbed.check import microworld_model_path
 
 CLOSED_BOOK = Prompt("microworld_closed_book", World.prompt("closed_book"))
 

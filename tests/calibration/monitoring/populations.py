@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from knowgate.calibration.monitoring import calibration_histograms
 from knowgate.guard import Guarantee, Policy
-from knowgate.guard.policy import GuaranteedRisk, Histogram, PolicyPoint
+from knowgate.guard.artefacts import GuaranteedRisk, Histogram, PolicyPoint
 from tests.support.guards import policy_with
 
 EDGES = tuple(i / 20 for i in range(21))

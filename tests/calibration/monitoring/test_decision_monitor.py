@@ -14,10 +14,10 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 
 from knowgate.calibration.monitoring import AlarmSettings, DecisionMonitor
-from knowgate.calibration.monitoring._drift import DriftVerdict
-from knowgate.calibration.monitoring._report import ALARMS
+from knowgate.calibration.monitoring.drift import DriftVerdict
+from knowgate.calibration.monitoring.report import ALARMS
 from knowgate.guard import Decision, InputError, Policy, Reason, Route
-from knowgate.guard.policy import GuaranteedRisk
+from knowgate.guard.artefacts import GuaranteedRisk
 from knowgate.guard.testing import FakeScorer
 from tests.calibration.monitoring.populations import (
     GUARANTEE,

@@ -15,7 +15,7 @@ from knowgate.calibration.monitoring._distance import (
     ks_statistic,
     population_stability_index,
 )
-from knowgate.guard.policy import Histogram
+from knowgate.guard.artefacts import Histogram
 from tests.calibration.monitoring.populations import EDGES, histogram
 
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration.monitoring import DecisionMonitor, DriftReport, calibration_histograms
+from knowgate.calibration.monitoring import DecisionMonitor, calibration_histograms
 from knowgate.calibration.monitoring._distance import _replayed, bin_of
-from knowgate.calibration.monitoring._drift import DriftVerdict
+from knowgate.calibration.monitoring.drift import DriftReport, DriftVerdict
 from knowgate.guard import Fingerprint, InputError, Policy, Route
-from knowgate.guard.policy import Histogram
+from knowgate.guard.artefacts import Histogram
 from knowgate.guard.routing import Signals, decide_route
 from tests.calibration.monitoring.populations import (
     EDGES,

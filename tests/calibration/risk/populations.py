@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration.risk import PathPoint
+from knowgate.calibration.risk.path import PathPoint
 from knowgate.guard import Policy
 
 Floats = NDArray[np.float64]

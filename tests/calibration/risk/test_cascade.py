@@ -10,10 +10,11 @@ import pytest
 from scipy.stats import norm
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration.monitoring import DriftReport
-from knowgate.calibration.risk import Cascade, Fit, Leak, PolicyBinding, fit_policy
+from knowgate.calibration.monitoring.drift import DriftReport
+from knowgate.calibration.risk import Fit, Leak, fit_policy
+from knowgate.calibration.risk.fit import Cascade, PolicyBinding
 from knowgate.guard import Decision, Fingerprint, Policy, PolicyError, Reason, Route
-from knowgate.guard.policy import CascadeRule
+from knowgate.guard.fingerprint import CascadeRule
 
 ALPHA, DELTA, DRAWS = 0.2, 0.2, 100
 LIMIT = DELTA + 2 * math.sqrt(DELTA * (1 - DELTA) / DRAWS)

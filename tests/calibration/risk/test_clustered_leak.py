@@ -15,10 +15,10 @@ from scipy.stats import binom, norm
 
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import Leak, fit_policy
-from knowgate.calibration.risk._certificate import hoeffding_bentkus_p_value
-from knowgate.calibration.risk._leak import leak_p_values
+from knowgate.calibration.risk.certificate import hoeffding_bentkus_p_value
+from knowgate.calibration.risk.leak import leak_p_values
 from knowgate.guard import Policy
-from knowgate.guard.policy import Guarantee
+from knowgate.guard.artefacts import Guarantee
 
 Floats = NDArray[np.float64]
 DRAWS, DELTA = 1000, 0.1

@@ -14,14 +14,9 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration.risk import (
-    Costs,
-    Fit,
-    LeakFold,
-    MaxAbstention,
-    PolicyBinding,
-    fit_policy,
-)
+from knowgate.calibration.risk import Costs, Fit, MaxAbstention, fit_policy
+from knowgate.calibration.risk.costs import LeakFold
+from knowgate.calibration.risk.fit import PolicyBinding
 from knowgate.guard import Fingerprint, Policy
 from knowgate.guard.errors import PolicyError
 

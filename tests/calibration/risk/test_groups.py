@@ -11,18 +11,14 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration._statistics import binomial_p_value
-from knowgate.calibration.risk import (
-    Coverage,
-    LossTable,
-    PathPoint,
-    Risk,
-    RiskTarget,
-    fit_policy,
-)
-from knowgate.calibration.risk._certificate import GroupCounts, hoeffding_bentkus_p_value
+from knowgate.calibration.risk import Coverage, RiskTarget, fit_policy
+from knowgate.calibration.risk.certificate import GroupCounts, hoeffding_bentkus_p_value
+from knowgate.calibration.risk.path import PathPoint
+from knowgate.calibration.risk.risks import LossTable, Risk
+from knowgate.calibration.statistics import binomial_p_value
 from knowgate.guard import Guarantee, Policy, PolicyError
-from knowgate.offline_eval.policies import CalibrationSet, calibrate_records
+from knowgate.offline_eval.policies import calibrate_records
+from knowgate.offline_eval.policies.records import CalibrationSet
 
 DELTA = 0.1
 PATH = (PathPoint(0.5, None),)

@@ -9,19 +9,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from knowgate.calibration import holm_adjusted
-from knowgate.calibration._statistics import questions_needed
-from knowgate.calibration.risk import (
-    Evidence,
-    PathPoint,
-    RiskTarget,
-    certify,
-    fit_policy,
-    learn_path,
-)
-from knowgate.calibration.risk._certificate import binomial_p_values, let_through_wrongly
-from knowgate.calibration.risk._learned_path import _corrected
-from knowgate.calibration.risk._risks import LEARN_PATH
+from knowgate.calibration.risk import RiskTarget, certify, fit_policy
+from knowgate.calibration.risk.certificate import Evidence, binomial_p_values, let_through_wrongly
+from knowgate.calibration.risk.learned_path import _corrected, learn_path
+from knowgate.calibration.risk.path import PathPoint
+from knowgate.calibration.risk.risks import LEARN_PATH
+from knowgate.calibration.statistics import holm_adjusted, questions_needed
 from tests.calibration.risk.populations import (
     Draw,
     calibrated,

@@ -11,7 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration.risk import Evidence, PathPoint, RiskTarget, certify, fit_policy
+from knowgate.calibration.risk import RiskTarget, certify, fit_policy
+from knowgate.calibration.risk.certificate import Evidence
+from knowgate.calibration.risk.path import PathPoint
 from knowgate.guard import Policy, Route
 from tests.calibration.risk.populations import diagonal_path
 

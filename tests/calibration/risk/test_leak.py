@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration._statistics import errors_allowed, questions_needed
-from knowgate.calibration.risk import Fit, Leak, PolicyBinding, fit_policy
+from knowgate.calibration.risk import Fit, Leak, fit_policy
+from knowgate.calibration.risk.fit import PolicyBinding
+from knowgate.calibration.statistics import errors_allowed, questions_needed
 from knowgate.guard import Fingerprint, Policy, PolicyError, Route
-from knowgate.guard.policy import Guarantee, IdentityCalibrator
+from knowgate.guard.artefacts import Guarantee
+from knowgate.guard.policy import IdentityCalibrator
 
 _SCORER = Fingerprint(kind="fake")
 _FLOATS = st.one_of(

@@ -12,11 +12,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration._statistics import binomial_p_value, errors_allowed, questions_needed
 from knowgate.calibration.risk import RiskTarget
-from knowgate.calibration.risk._certificate import binomial_p_values
-from knowgate.calibration.risk._leak import LeftOut, certify_leak, thresholds_between
-from knowgate.guard.policy import StepCalibrator
+from knowgate.calibration.risk.certificate import binomial_p_values
+from knowgate.calibration.risk.leak import LeftOut, certify_leak, thresholds_between
+from knowgate.calibration.statistics import binomial_p_value, errors_allowed, questions_needed
+from knowgate.guard.routing import StepCalibrator
 
 _FINITE = st.floats(allow_nan=False, allow_infinity=False)
 _TIED = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=80)

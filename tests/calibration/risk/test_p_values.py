@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowgate.calibration._statistics import binomial_p_value
-from knowgate.calibration.risk._certificate import fixed_sequence, hoeffding_bentkus_p_value
+from knowgate.calibration.risk.certificate import fixed_sequence, hoeffding_bentkus_p_value
+from knowgate.calibration.statistics import binomial_p_value
 
 p_value_lists = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 

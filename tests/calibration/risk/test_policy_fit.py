@@ -10,15 +10,11 @@ import numpy as np
 import pytest
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration._statistics import binomial_p_value
-from knowgate.calibration.risk import (
-    Coverage,
-    LossTable,
-    PathPoint,
-    PolicyBinding,
-    RiskTarget,
-    fit_policy,
-)
+from knowgate.calibration.risk import Coverage, RiskTarget, fit_policy
+from knowgate.calibration.risk.fit import PolicyBinding
+from knowgate.calibration.risk.path import PathPoint
+from knowgate.calibration.risk.risks import LossTable
+from knowgate.calibration.statistics import binomial_p_value
 from knowgate.guard import Fingerprint, Guarantee, Policy, Route
 from tests.calibration.risk.populations import calibrated
 

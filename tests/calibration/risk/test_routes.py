@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration.risk import Evidence, LossTable, PathPoint
-from knowgate.calibration.risk._certificate import ROUTE_CODES, costs
+from knowgate.calibration.risk.certificate import ROUTE_CODES, Evidence, costs
+from knowgate.calibration.risk.path import PathPoint
+from knowgate.calibration.risk.risks import LossTable
 from knowgate.guard import Fingerprint, Policy, Route
 from knowgate.guard.contracts import ConflictBetween
 

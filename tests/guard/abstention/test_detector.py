@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from knowgate.guard import InputError
 from knowgate.guard.abstention import AbstentionDetector
-from knowgate.guard.abstention._detector import AbstentionModel
+from knowgate.guard.abstention.detector import AbstentionModel
 from tests.guard.abstention import replies
 from tests.support.hostile import OTHERS, TEXTS
 

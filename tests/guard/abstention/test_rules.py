@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.guard.abstention import AbstentionDetector, Citation, load_rule
-from knowgate.guard.abstention._detector import rule_names
+from knowgate.guard.abstention import AbstentionDetector, Citation
 from knowgate.guard.abstention._reading import read_citation
+from knowgate.guard.abstention.detector import load_rule, rule_names
 
 _UNIKNOW_WORDS = (
     "unanswerable", "unknown", "no known", "not known", "do not know", "uncertain", "unclear",

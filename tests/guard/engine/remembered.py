@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from knowgate.guard.engine import _torch_backend
-from knowgate.guard.engine._backends import LoadedEncoder, RowOutputs, Runtime
+from knowgate.guard.engine.backends import LoadedEncoder, RowOutputs, Runtime
 
 _Key = tuple[Any, ...]
 # Vectors of all word pieces are large: those that were wanted longest ago are dropped.

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel
 
-from knowgate.guard.engine import TokenEncoder, embedded_model_path
-from knowgate.guard.engine._loading import merge_adapter
+from knowgate.guard.engine.encoder import TokenEncoder
+from knowgate.guard.engine.loading import embedded_model_path, merge_adapter
 from knowgate.guard.errors import ModelFolderError
 
 IDS = torch.tensor([[101, 2043, 2515, 1996, 3075, 2330, 1029, 102], [101] + [2054] * 6 + [102]])

@@ -17,11 +17,13 @@ import pytest
 from numpy.typing import NDArray
 
 from knowgate.guard import FingerprintMismatchError, InputError, KnowgateError, Policy
-from knowgate.guard.engine import BiEncoderScorer, TokenEncoder, _onnx_backend
-from knowgate.guard.engine._backends import BackendName, Runtime, in_threads, run_rows
+from knowgate.guard.engine import BiEncoderScorer, _onnx_backend
+from knowgate.guard.engine.backends import BackendName, Runtime, in_threads, run_rows
+from knowgate.guard.engine.encoder import TokenEncoder
 from knowgate.guard.errors import DeviceError, MissingDependencyError, ModelFolderError
 from knowgate.guard.policy import IdentityCalibrator
-from knowgate.guard.signals.relevance import BUNDLED_FOLDER, load_scorer
+from knowgate.guard.signals.relevance import load_scorer
+from knowgate.guard.signals.relevance.sufficiency import BUNDLED_FOLDER
 from tools.attack.tiny_models import tiny_encoder
 
 # A bi-encoder of random weights, exported in float32: of `tiny_encoder`, whose numbers it gives.

@@ -11,11 +11,13 @@ import pytest
 
 from knowgate.guard import MissingDependencyError
 from knowgate.guard._byte_cache import content_key
-from knowgate.guard.engine import EMBEDDED_SHA256, BiEncoderScorer, embedded_model_path
-from knowgate.guard.engine import _loading as _embedded
+from knowgate.guard.engine import BiEncoderScorer
+from knowgate.guard.engine import loading as _embedded
+from knowgate.guard.engine.loading import embedded_model_path
 from knowgate.guard.errors import DeviceError, ModelFolderError
 from knowgate.guard.files import file_sha256
-from knowgate.guard.signals.relevance import default_calibrator
+from knowgate.guard.model_files import EMBEDDED_SHA256
+from knowgate.guard.policy import default_calibrator
 from knowgate.guard.testing import FakeScorer
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from knowgate.guard import FingerprintMismatchError, InputError, Policy
-from knowgate.guard.engine import CrossEncoderScorer, _onnx_export
+from knowgate.guard.engine import CrossEncoderScorer
+from knowgate.guard.engine import onnx_export as _onnx_export
 from knowgate.guard.signals.relevance import load_scorer
 from tools.attack.tiny_models import tiny_cross_encoder
 

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard.deadlines import DeadlineExceededError
-from knowgate.guard.engine import CrossEncoderScorer, TokenEncoder, _minilm
-from knowgate.guard.engine._backends import _SHORT_ROW, Backend, RowOutputs, _parts, run_rows
+from knowgate.guard.engine import CrossEncoderScorer, _minilm
+from knowgate.guard.engine.backends import _SHORT_ROW, Backend, RowOutputs, _parts, run_rows
+from knowgate.guard.engine.encoder import TokenEncoder
+from knowgate.guard.errors import DeadlineExceededError
 from tools.attack.tiny_models import tiny_cross_encoder
 
 

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 from knowgate.guard import Fingerprint, InputError
 from knowgate.guard._byte_cache import content_key
-from knowgate.guard.engine import EncodedText
-from knowgate.guard.engine._passage_store import (
+from knowgate.guard.engine.passage_store import (
     STORE_FILE,
+    EncodedText,
     PassageStore,
     PassageWriter,
     from_float16,

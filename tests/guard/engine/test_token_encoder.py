@@ -12,9 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import Fingerprint, InputError
-from knowgate.guard.engine import EMBEDDED_SHA256, BiEncoderScorer, EncodedText, TokenEncoder
-from knowgate.guard.engine._backends import run_rows
+from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.engine._tokenizing import piece_ids
+from knowgate.guard.engine.backends import run_rows
+from knowgate.guard.engine.encoder import TokenEncoder
+from knowgate.guard.engine.passage_store import EncodedText
+from knowgate.guard.model_files import EMBEDDED_SHA256
 
 LONG = "The reading room on floor 3 opens at nine; fees are 12.50 euros. " * 60
 TEXTS = ["short", LONG, "a middling passage " * 9, "", "图书馆 naïve \ud800 \x00 🙂"]

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from knowgate.guard.policy import Histogram
+from knowgate.guard.artefacts import Histogram
 from knowgate.offline_eval.cli._dashboards import AlertLimits, render_dashboards
 from tests.calibration.monitoring.populations import GUARANTEE
 from tests.support.guards import policy_with

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from knowgate.guard import Fingerprint, Policy
-from knowgate.guard.abstention import load_rule
+from knowgate.guard.abstention.detector import load_rule
 from knowgate.guard.signals.relevance import LexicalScorer
 from tests.offline_eval.cli.commands import Knowgate, Outcome, read_lines, refused, write_lines
 from tests.support.paths import ROOT

@@ -15,7 +15,7 @@ from knowgate.guard import Generation, Guard, InputError, Policy
 from knowgate.guard.signals.confidence import Sampling
 from knowgate.guard.signals.relevance import CascadeScorer, LexicalScorer, SufficiencyJudge
 from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
-from knowgate.offline_eval.policies import CalibrationSet
+from knowgate.offline_eval.policies.records import CalibrationSet
 from tests.offline_eval.cli.commands import Knowgate, Outcome, read_lines, refused, write_lines
 from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
 from tests.support.bound_rows import bind

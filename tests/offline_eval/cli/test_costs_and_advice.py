@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from knowgate.guard import Guard, Policy
-from knowgate.offline_eval.run import MeasuredRun
+from knowgate.offline_eval.run.measured_run import MeasuredRun
 from tests.offline_eval.cli.commands import Knowgate, read_lines, refused, write_lines
 
 _NUMBER = r"(\d+(?:\.\d+)?)"

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Metric
 
 from knowgate.adapters.serve import create_app
 from knowgate.calibration.monitoring import DecisionMonitor
-from knowgate.guard.policy import Histogram
+from knowgate.guard.artefacts import Histogram
 from knowgate.offline_eval.cli._dashboards import AlertLimits, render_dashboards
 from tests.calibration.monitoring.populations import GUARANTEE
 from tests.offline_eval.cli.commands import Knowgate, refused

@@ -11,7 +11,7 @@ from knowgate.calibration.risk import Leak
 from knowgate.guard import Guard, Route
 from knowgate.guard.matching import same_answer
 from knowgate.offline_eval.cli import _demo
-from knowgate.offline_eval.data import PassageKind, QuestionRecord
+from knowgate.offline_eval.data.questions import PassageKind, QuestionRecord
 from knowgate.offline_eval.policies import Calibrated
 from knowgate.offline_eval.testbed import sample_knowledge_base_path
 from tests.guard.engine.remembered import remembered_encoders

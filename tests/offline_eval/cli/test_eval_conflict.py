@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.offline_eval.suites.judge_bias import JudgeBias
+from knowgate.offline_eval.suites.judge_bias.artefact import JudgeBias
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
 from tests.offline_eval.suites.conflict.questions import read_conflict_run
 

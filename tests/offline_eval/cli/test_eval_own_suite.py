@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.offline_eval.suites import System, run_suite
+from knowgate.offline_eval.suites import run_suite
+from knowgate.offline_eval.suites.parts import System
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.suites import arithmetic
 from tests.offline_eval.suites.arithmetic import SUMS, Settings

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.offline_eval.data.graph import write_layout
+from knowgate.offline_eval.data.graph.layout import write_layout
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.data.graph.layout_questions import small_set
 from tests.offline_eval.suites.uaqfact.runs import read_uaqfact_run

@@ -12,7 +12,7 @@ from knowgate.guard.files import write_json
 from knowgate.offline_eval.run import (
     RepliesRun,
 )
-from knowgate.offline_eval.suites.judge_bias import JudgeBias
+from knowgate.offline_eval.suites.judge_bias.artefact import JudgeBias
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.judging.runs import ANSWER, REFUSAL, replies_run
 

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from knowgate.offline_eval.judging.labelling import Labels, LabelSession
+from knowgate.offline_eval.judging.labelling import Labels
+from knowgate.offline_eval.judging.labelling.session import LabelSession
 from knowgate.offline_eval.run import RepliesRun
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.judging.labelling.toy_replies import toy_run

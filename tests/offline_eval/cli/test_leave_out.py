@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from knowgate.offline_eval.policies import CalibrationSet
+from knowgate.offline_eval.policies.records import CalibrationSet
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
 
 PAGES = {

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.calibration.risk import Leak, LeakPlan
+from knowgate.calibration.risk import Leak
+from knowgate.calibration.risk.plan import LeakPlan
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
 
 PLAN = ("calibrate", "--dry-run", "--questions")

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from knowgate.guard import FingerprintMismatchError, Guard, Policy
-from knowgate.guard.policy import Fingerprint
+from knowgate.guard.fingerprint import Fingerprint
 from knowgate.guard.signals.relevance import LexicalScorer, register_scorer
 from tests.offline_eval.cli.commands import Knowgate
 

@@ -18,7 +18,7 @@ from knowgate.offline_eval.cli import app
 from knowgate.offline_eval.cli._app import COMMANDS
 from knowgate.offline_eval.cli._check import _remove_other
 from knowgate.offline_eval.cli._project_file import ProjectFile
-from knowgate.offline_eval.systems import GuardChoice
+from knowgate.offline_eval.systems.guards import GuardChoice
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
 

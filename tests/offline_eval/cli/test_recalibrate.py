@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from knowgate.guard import Fingerprint, Policy, Route
-from knowgate.guard.policy import GuaranteedRisk
+from knowgate.guard.artefacts import GuaranteedRisk
 from knowgate.offline_eval.cli import app
-from knowgate.offline_eval.policies import CalibrationSet
+from knowgate.offline_eval.policies.records import CalibrationSet
 from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
 from tests.offline_eval.policies.measured import drawn, record_lines
 

@@ -12,7 +12,9 @@ from knowgate.guard import Decision, DecisionLog, Guard, Policy, Reason, Route
 from knowgate.guard.signals.relevance import CascadeScorer
 from knowgate.guard.testing import FakeScorer
 from knowgate.offline_eval.policies import shadow_report
-from knowgate.offline_eval.report import Facts, Plot, Table
+from knowgate.offline_eval.report.document import Facts
+from knowgate.offline_eval.report.plots import Plot
+from knowgate.offline_eval.report.tables import Table
 from tests.calibration.monitoring.populations import GUARANTEE, calibrated_policy
 from tests.offline_eval.cli.commands import Knowgate, read_lines, refused, write_lines
 from tests.support.guards import guard_with, policy_with

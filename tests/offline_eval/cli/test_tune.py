@@ -10,12 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from knowgate.calibration import Interval
-from knowgate.calibration.training.sufficiency import (
-    TrainingQuestion,
-    TuningReport,
-    TuningSettings,
-)
-from knowgate.guard.signals.relevance import SufficiencyScorer, load_scorer
+from knowgate.calibration.training.sufficiency.cases import TrainingQuestion
+from knowgate.calibration.training.sufficiency.tuning import TuningReport, TuningSettings
+from knowgate.guard.signals.relevance import load_scorer
+from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
 from knowgate.offline_eval.cli import _tune, app
 from tests.offline_eval.cli.commands import (
     Knowgate,

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.offline_eval.testbed import microworld_model_path
+from knowgate.offline_eval.testbed.check import microworld_model_path
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
 from tests.offline_eval.suites.uniknow.known_half import write_known_half
 

@@ -12,9 +12,11 @@ from langchain_core.documents import Document
 
 from knowgate.calibration.risk import Leak
 from knowgate.guard import InputError, Policy
-from knowgate.offline_eval.data import QuestionRecord
-from knowgate.offline_eval.policies import CalibrationSet, calibrate_chain
-from knowgate.offline_eval.run import CaseKind, MeasuredRun
+from knowgate.offline_eval.data.questions import QuestionRecord
+from knowgate.offline_eval.policies import calibrate_chain
+from knowgate.offline_eval.policies.records import CalibrationSet
+from knowgate.offline_eval.run.measured_run import MeasuredRun
+from knowgate.offline_eval.run.questions import CaseKind
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
 
 TOPICS = ("train", "tram", "ferry", "plane", "bike", "bus", "canoe", "kayak", "sled", "horse")

@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data import QuestionRecord
 from knowgate.offline_eval.data._question_file import CsvFile
-from knowgate.offline_eval.data.diversity import (
+from knowgate.offline_eval.data.diversity import filter_questions_file
+from knowgate.offline_eval.data.diversity.filter import (
     DiversitySettings,
     KeywordMethod,
     SemanticMethod,
-    filter_questions_file,
 )
+from knowgate.offline_eval.data.questions import QuestionRecord
 
 _EXPECTED = [
     QuestionRecord("a", "Who?", "Ann; or Bob, or both."),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.data import Label, units
+from knowgate.offline_eval.data.labels import Label, units
 
 _PARTS = st.lists(
     st.sampled_from(["kb", "docs", "a.md", "b.md", "C#", "x"]), min_size=1, max_size=3

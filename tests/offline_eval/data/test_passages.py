@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data import KnowledgeBase, PassageKind, QuestionRecord
+from knowgate.offline_eval.data.questions import KnowledgeBase, PassageKind, QuestionRecord
 
 _RECORDS = [
     QuestionRecord("a", "Who?", "Ann.", passage="About Ann."),

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data import QuestionRecord
+from knowgate.offline_eval.data.questions import QuestionRecord
 
 _A = {"id": "a", "question": "Who?", "answer": "Ann."}
 _B = {"id": "b", "question": "When?", "answer": "At nine."}

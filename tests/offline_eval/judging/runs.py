@@ -9,15 +9,13 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableLambda
 
-from knowgate.offline_eval.run import (
-    CaseKind,
-    Question,
-    RepliesRun,
+from knowgate.offline_eval.run import Question, RepliesRun, RowError
+from knowgate.offline_eval.run.questions import CaseKind
+from knowgate.offline_eval.run.replies import (
     ReplyCase,
     ReplyContext,
     ReplyRow,
     ReplySystem,
-    RowError,
     StoredPassage,
 )
 

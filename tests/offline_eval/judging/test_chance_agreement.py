@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from knowgate.calibration import Interval
-from knowgate.offline_eval.judging._chance_agreement import (
+from knowgate.offline_eval.judging.chance_agreement import (
     cohens_kappa,
     fleiss_kappa,
     krippendorff_alpha,

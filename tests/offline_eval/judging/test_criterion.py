@@ -9,7 +9,7 @@ import pytest
 
 from knowgate.guard import InputError
 from knowgate.guard.prompts import Prompt
-from knowgate.offline_eval.judging import Criterion, LLMJudge
+from knowgate.offline_eval.judging.llm_judge import Criterion, LLMJudge
 from tests.offline_eval.judging.runs import ScriptedJudge
 
 TOML = """

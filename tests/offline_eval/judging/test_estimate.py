@@ -8,10 +8,17 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.guard.engine import TokenEncoder
+from knowgate.guard.engine.encoder import TokenEncoder
 from knowgate.guard.errors import UnsupportedLanguageError
-from knowgate.offline_eval.judging import DetectorJudge, EstimateJudge, JudgedReply, judge_run
-from knowgate.offline_eval.judging._judges import AnswerSimilarity, new_numbers, numbers_clash
+from knowgate.offline_eval.judging.contract import JudgedReply
+from knowgate.offline_eval.judging.judges import (
+    AnswerSimilarity,
+    DetectorJudge,
+    EstimateJudge,
+    new_numbers,
+    numbers_clash,
+)
+from knowgate.offline_eval.judging.run import judge_run
 from knowgate.offline_eval.run import (
     RepliesRun,
 )

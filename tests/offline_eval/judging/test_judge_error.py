@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from knowgate.calibration import Interval
-from knowgate.offline_eval.judging._correction import prediction_powered_rate, rogan_gladen
+from knowgate.offline_eval.judging.correction import prediction_powered_rate, rogan_gladen
 
 DRAWS = 1_000
 LEVEL = 0.95

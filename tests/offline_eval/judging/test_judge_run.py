@@ -14,22 +14,12 @@ from langchain_core.runnables import RunnableLambda
 
 from knowgate.guard import InputError
 from knowgate.guard.prompts import Prompt
-from knowgate.offline_eval.judging import (
-    Criterion,
-    DetectorJudge,
-    FunctionJudge,
-    Judge,
-    JudgedReply,
-    LLMJudge,
-    judge_run,
-    plan_judging,
-)
-from knowgate.offline_eval.judging._contract import FIELDS, shown
-from knowgate.offline_eval.run import (
-    CallLimits,
-    Judgement,
-    RepliesRun,
-)
+from knowgate.offline_eval.judging.contract import FIELDS, FunctionJudge, Judge, JudgedReply, shown
+from knowgate.offline_eval.judging.judges import DetectorJudge
+from knowgate.offline_eval.judging.llm_judge import Criterion, LLMJudge
+from knowgate.offline_eval.judging.run import judge_run, plan_judging
+from knowgate.offline_eval.run import CallLimits, RepliesRun
+from knowgate.offline_eval.run.replies import Judgement
 from tests.offline_eval.judging.runs import (
     REFUSAL,
     Replies,

@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.judging import DetectorJudge, Verdict, judge_run
-from knowgate.offline_eval.run import CallLimits, RayPool, RepliesRun
+from knowgate.offline_eval.judging.contract import Verdict
+from knowgate.offline_eval.judging.judges import DetectorJudge
+from knowgate.offline_eval.judging.run import judge_run
+from knowgate.offline_eval.run import CallLimits, RepliesRun
+from knowgate.offline_eval.run.calls import RayPool
 from tests.offline_eval.judging.runs import replies_run
 
 REPLIES = {

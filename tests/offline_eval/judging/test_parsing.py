@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.judging import MultipleChoice
+from knowgate.offline_eval.judging.multiple_choice import MultipleChoice
 
 OPTIONS = ["Ann Li", "Bo Ek", "Ann Li of Rill", "1999"]
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from knowgate.calibration import Interval
-from knowgate.offline_eval.judging import DetectorJudge, JudgedReply
-from knowgate.offline_eval.judging._correction import prediction_powered_rate
-from knowgate.offline_eval.judging._validation import weighted_kappa
+from knowgate.offline_eval.judging.contract import JudgedReply
+from knowgate.offline_eval.judging.correction import prediction_powered_rate
+from knowgate.offline_eval.judging.judges import DetectorJudge
+from knowgate.offline_eval.judging.validation import weighted_kappa
 
 
 def logged(folder: Path) -> tuple[list[bool], list[bool], list[str]]:

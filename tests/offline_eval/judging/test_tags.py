@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.judging import Criterion
+from knowgate.offline_eval.judging.llm_judge import Criterion
 
 YES_NO = ("yes", "no")
 TIERS = ("tier_1", "tier_2", "tier_3")

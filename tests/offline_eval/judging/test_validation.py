@@ -9,18 +9,17 @@ import numpy as np
 import pytest
 
 from knowgate.calibration import Interval
-from knowgate.offline_eval.judging import (
-    DetectorJudge,
-    FunctionJudge,
-    JudgedReply,
-    JudgeValidation,
+from knowgate.offline_eval.judging.chance_agreement import cohens_kappa
+from knowgate.offline_eval.judging.contract import FunctionJudge, JudgedReply
+from knowgate.offline_eval.judging.correction import (
     corrected_rate,
-    judge_run,
+    prediction_powered_rate,
+    rogan_gladen,
 )
-from knowgate.offline_eval.judging._chance_agreement import cohens_kappa
-from knowgate.offline_eval.judging._correction import prediction_powered_rate, rogan_gladen
-from knowgate.offline_eval.judging._validation import weighted_kappa
+from knowgate.offline_eval.judging.judges import DetectorJudge
 from knowgate.offline_eval.judging.labelling import Labels
+from knowgate.offline_eval.judging.run import judge_run
+from knowgate.offline_eval.judging.validation import JudgeValidation, weighted_kappa
 from knowgate.offline_eval.run import (
     RepliesRun,
 )

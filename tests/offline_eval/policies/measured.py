@@ -10,7 +10,7 @@ import numpy as np
 
 from knowgate.calibration import CalibrationRecord
 from knowgate.guard import Fingerprint
-from knowgate.offline_eval.policies import CalibrationSet
+from knowgate.offline_eval.policies.records import CalibrationSet
 
 SCORER = Fingerprint(kind="bi_encoder", weights_sha256="a" * 64, backend="torch")
 ESTIMATOR = Fingerprint(kind="sampled_consistency", settings={"n": 10})

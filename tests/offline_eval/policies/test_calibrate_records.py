@@ -8,8 +8,9 @@ import pytest
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import Coverage, Leak
 from knowgate.guard import Policy
-from knowgate.offline_eval.policies import CalibrationSet, calibrate_records
+from knowgate.offline_eval.policies import calibrate_records
 from knowgate.offline_eval.policies._rates import outcomes_under, rates_of
+from knowgate.offline_eval.policies.records import CalibrationSet
 from tests.offline_eval.policies.measured import drawn
 
 

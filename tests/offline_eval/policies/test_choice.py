@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration.risk import Leak, LeakFold, PolicyBinding, fit_policy
+from knowgate.calibration.risk import Leak, fit_policy
+from knowgate.calibration.risk.costs import LeakFold
+from knowgate.calibration.risk.fit import PolicyBinding
 from knowgate.guard import Fingerprint, Guarantee, InputError
-from knowgate.offline_eval.policies import CalibrationSet, calibrate_records
+from knowgate.offline_eval.policies import calibrate_records
+from knowgate.offline_eval.policies.records import CalibrationSet
 
 RISK, DELTA = Leak(0.2), 0.1
 

@@ -7,10 +7,8 @@ import pytest
 
 from knowgate.calibration import CalibrationRecord
 from knowgate.guard import InputError
-from knowgate.offline_eval.policies import CalibrationSet
-from knowgate.offline_eval.run import (
-    MeasuredRun,
-)
+from knowgate.offline_eval.policies.records import CalibrationSet
+from knowgate.offline_eval.run.measured_run import MeasuredRun
 from tests.offline_eval.cli.commands import write_lines
 from tests.offline_eval.policies.measured import ESTIMATOR, SCORER
 from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions

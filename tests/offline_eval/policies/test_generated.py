@@ -10,14 +10,10 @@ from langchain_core.documents import Document
 
 from knowgate.calibration.risk import Leak
 from knowgate.guard import Policy
-from knowgate.offline_eval.policies import (
-    Calibrated,
-    CalibrationSet,
-    calibrate_chain,
-    calibrate_run,
-    read_records,
-)
-from knowgate.offline_eval.run import MeasuredRun
+from knowgate.offline_eval.policies import Calibrated, calibrate_chain, calibrate_run
+from knowgate.offline_eval.policies.records import CalibrationSet
+from knowgate.offline_eval.policies.records_file import read_records
+from knowgate.offline_eval.run.measured_run import MeasuredRun
 from tests.offline_eval.cli.commands import read_lines, write_lines
 from tests.offline_eval.policies.measured import drawn, record_lines
 from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions

@@ -6,7 +6,7 @@ from scipy.special import betaincinv
 from scipy.stats import binom
 
 from knowgate.guard import Policy, Route
-from knowgate.guard.policy import TemperatureCalibrator
+from knowgate.guard.routing import TemperatureCalibrator
 from knowgate.offline_eval.policies._rates import clustered_rate, outcomes_under, rates_of
 from tests.offline_eval.policies.measured import SCORER, case
 

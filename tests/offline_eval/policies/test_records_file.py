@@ -12,8 +12,11 @@ from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import Leak
 from knowgate.guard import Fingerprint, InputError
 from knowgate.guard.files import atomic_writer
-from knowgate.guard.signals.relevance import LexicalScorer, SufficiencyScorer
-from knowgate.offline_eval.policies import CalibrationSet, calibrate_records, read_records
+from knowgate.guard.signals.relevance import LexicalScorer
+from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
+from knowgate.offline_eval.policies import calibrate_records
+from knowgate.offline_eval.policies.records import CalibrationSet
+from knowgate.offline_eval.policies.records_file import read_records
 from tests.offline_eval.policies.measured import ESTIMATOR, SCORER, record_lines
 
 LINE: dict[str, Any] = {

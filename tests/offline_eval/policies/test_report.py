@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import InputError, Policy, Route
-from knowgate.guard.policy import PlattCalibrator
+from knowgate.guard.routing import PlattCalibrator
 from knowgate.offline_eval.policies import Calibrated, calibrate_records
 from knowgate.offline_eval.policies._rates import outcomes_under, rates_of
 from knowgate.offline_eval.policies._report import calibration_document, what_if_of
-from knowgate.offline_eval.report import ReportPaths, ReportWriter
+from knowgate.offline_eval.report.writing import ReportPaths, ReportWriter
 from tests.offline_eval.policies.measured import ESTIMATOR, SCORER, drawn
 from tests.offline_eval.suites.ookb.test_signals_report import EVIL
 from tests.support.plots import full_plots

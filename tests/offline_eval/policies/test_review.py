@@ -13,12 +13,9 @@ import pytest
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import Leak
 from knowgate.guard import Fingerprint
-from knowgate.offline_eval.policies import (
-    Calibrated,
-    CalibrationSet,
-    calibrate_records,
-)
-from knowgate.offline_eval.run import Review
+from knowgate.offline_eval.policies import Calibrated, calibrate_records
+from knowgate.offline_eval.policies.records import CalibrationSet
+from knowgate.offline_eval.run.measured_run import Review
 from tests.offline_eval.policies.measured import SCORER
 from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
 
@@ -102,7 +99,7 @@ def test_a_cascade_takes_the_verdicts_of_cases_that_were_reviewed(run: Path) -> 
 
 
 def _usual(one: CalibrationSet) -> CalibrationSet:
-    from knowgate.guard.signals.relevance import default_aggregator
+    from knowgate.guard.fingerprint import default_aggregator
 
     assert one.scorer is not None
     return replace(one, aggregator=default_aggregator(one.scorer.kind))

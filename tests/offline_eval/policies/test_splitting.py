@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.offline_eval.policies import CalibrationSet, calibrate_records
+from knowgate.offline_eval.policies import calibrate_records
+from knowgate.offline_eval.policies.records import CalibrationSet
 from tests.offline_eval.policies.measured import drawn
 
 

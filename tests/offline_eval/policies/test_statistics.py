@@ -6,7 +6,8 @@ import pytest
 
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import Costs, Leak
-from knowgate.offline_eval.policies import CalibrationSet, calibrate_records
+from knowgate.offline_eval.policies import calibrate_records
+from knowgate.offline_eval.policies.records import CalibrationSet
 from tools.attack import certificates
 
 

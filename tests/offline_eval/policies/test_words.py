@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from knowgate.calibration.risk import LEARN_CALIBRATORS, RiskTarget
+from knowgate.calibration.risk import RiskTarget
+from knowgate.calibration.risk.risks import LEARN_CALIBRATORS
 from knowgate.offline_eval.policies import calibrate_records
 from tests.offline_eval.policies.measured import drawn
 

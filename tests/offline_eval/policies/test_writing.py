@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from knowgate.offline_eval.policies._writing import _signals_held
+from knowgate.offline_eval.policies.writing import _signals_held
 
 
 def test_a_signal_waits_until_the_files_are_there() -> None:

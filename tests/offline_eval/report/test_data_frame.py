@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.report import Document, ReportWriter
 from knowgate.offline_eval.report._gates import check_gates
+from knowgate.offline_eval.report.document import Document
+from knowgate.offline_eval.report.writing import ReportWriter
 
 VALUES: dict[str, Any] = {
     "suite": "toy",

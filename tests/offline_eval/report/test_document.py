@@ -14,26 +14,23 @@ from matplotlib.figure import Figure as Canvas
 
 from knowgate.calibration import Interval
 from knowgate.guard import InputError
-from knowgate.offline_eval.report import (
+from knowgate.offline_eval.report.document import (
     Case,
     CaseLine,
     Cases,
-    Cell,
     Check,
-    Colour,
     Document,
     Facts,
     Figure,
     Figures,
-    Line,
     Passages,
-    Plot,
     Prose,
-    ReportWriter,
     Section,
-    Table,
-    explained,
 )
+from knowgate.offline_eval.report.plots import Colour, Plot
+from knowgate.offline_eval.report.prose import explained
+from knowgate.offline_eval.report.tables import Cell, Line, Table
+from knowgate.offline_eval.report.writing import ReportWriter
 from tests.support.report_page import Page
 
 EVIL = "<script>alert(1)</script> | **b** [x](javascript:y) `c` \u202eabc \x00\n# head {{ 7 * 7 }}"

@@ -6,7 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
-from knowgate.offline_eval.report import Plot
+from knowgate.offline_eval.report.plots import Plot
 
 
 @pytest.mark.parametrize("count", [1, 5, 40, 200])

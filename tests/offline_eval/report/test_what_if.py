@@ -15,15 +15,10 @@ from typing import Any
 import pytest
 
 from knowgate.guard import Fingerprint, Guarantee, Policy, Route
-from knowgate.offline_eval.report import (
-    Document,
-    ReportWriter,
-    Section,
-    WhatIf,
-    WhatIfCase,
-    percent,
-)
-from knowgate.offline_eval.report._what_if import threshold_text
+from knowgate.offline_eval.report.document import Document, Section
+from knowgate.offline_eval.report.text import percent
+from knowgate.offline_eval.report.what_if import WhatIf, WhatIfCase, threshold_text
+from knowgate.offline_eval.report.writing import ReportWriter
 from tests.support.browser import chromium, page_of, serious_findings
 from tests.support.report_page import Page
 

@@ -24,8 +24,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from knowgate.adapters.ray import PoolSize
-from knowgate.offline_eval.run import CallLimits, Calls, Progress, RayPool
+from knowgate.adapters.ray.pool import PoolSize
+from knowgate.offline_eval.run import CallLimits
+from knowgate.offline_eval.run.calls import Calls, Progress, RayPool
 from tests.adapters.ray.cluster import local_cluster
 from tests.support import ray_pool
 from tests.support.any_rows import any_rows, any_table

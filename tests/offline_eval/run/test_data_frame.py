@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import MissingDependencyError
-from knowgate.offline_eval.run import Manifest, RowError, Run, Stored, TableSpec
+from knowgate.offline_eval.run import RowError, Run, Stored
+from knowgate.offline_eval.run.manifest import Manifest
+from knowgate.offline_eval.run.table import TableSpec
 
 
 class Colour(StrEnum):

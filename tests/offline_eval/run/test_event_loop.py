@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from knowgate.offline_eval.run import run_interruptibly
+from knowgate.offline_eval.run.event_loop import run_interruptibly
 
 
 async def answered() -> tuple[int, str]:

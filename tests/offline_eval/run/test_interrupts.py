@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.offline_eval.run import Calls
+from knowgate.offline_eval.run.calls import Calls
 from tests.support.any_rows import any_rows, any_table
 
 ROOT = Path(__file__).parents[3]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from knowgate.offline_eval.run import CallLimits
-from knowgate.offline_eval.run._calls import RateLimit, Tally
+from knowgate.offline_eval.run.calls import RateLimit, Tally
 
 
 class _JumpingSelector(selectors.SelectSelector):

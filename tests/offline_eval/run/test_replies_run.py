@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.run import (
-    CaseKind,
-    MeasuredRun,
-    Question,
-    RepliesRun,
+from knowgate.offline_eval.run import Question, RepliesRun
+from knowgate.offline_eval.run.measured_run import MeasuredRun
+from knowgate.offline_eval.run.questions import CaseKind
+from knowgate.offline_eval.run.replies import (
     ReplyCase,
     ReplyContext,
     ReplyRow,

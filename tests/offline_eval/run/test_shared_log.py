@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.run import SharedLog, Stored
+from knowgate.offline_eval.run import Stored
+from knowgate.offline_eval.run.table import SharedLog
 
 
 class _Row(Stored):

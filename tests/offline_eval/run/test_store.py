@@ -14,10 +14,8 @@ from typing import Any
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.run import (
-    TableSpec,
-)
 from knowgate.offline_eval.run._rows import UnstorableRowError, stored_rows
+from knowgate.offline_eval.run.table import TableSpec
 from tests.support.any_rows import AnyRow, any_rows, any_table
 
 ROOT = Path(__file__).parents[3]

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.run import (
-    Manifest,
-    Run,
-    TableSpec,
-)
+from knowgate.offline_eval.run import Run
+from knowgate.offline_eval.run.manifest import Manifest
+from knowgate.offline_eval.run.table import TableSpec
 from tests.support.any_rows import AnyRow
 
 _MANIFEST: dict[str, Any] = {

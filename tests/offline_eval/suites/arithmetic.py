@@ -9,9 +9,11 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from knowgate.calibration import Interval
-from knowgate.offline_eval.report import Document, Figure, Figures, Section
+from knowgate.offline_eval.report.document import Document, Figure, Figures, Section
 from knowgate.offline_eval.run import RowError, Stored
-from knowgate.offline_eval.suites import Suite, SuiteRun, SuiteSettings, System
+from knowgate.offline_eval.suites import Suite, SuiteSettings
+from knowgate.offline_eval.suites.base import SuiteRun
+from knowgate.offline_eval.suites.parts import System
 
 
 class Settings(SuiteSettings):

@@ -18,15 +18,11 @@ from knowgate.guard import Guard, InputError, Policy
 from knowgate.guard.contracts import Generation
 from knowgate.guard.errors import LanguageModelError
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.run import CallLimits, Progress
-from knowgate.offline_eval.suites import (
-    RunOptions,
-    System,
-    plan_suite,
-    read_suite_run,
-    run_suite,
-    write_report,
-)
+from knowgate.offline_eval.run import CallLimits
+from knowgate.offline_eval.run.calls import Progress
+from knowgate.offline_eval.suites import read_suite_run, run_suite, write_report
+from knowgate.offline_eval.suites.driver import plan_suite
+from knowgate.offline_eval.suites.parts import RunOptions, System
 from tests.offline_eval.suites import arithmetic
 from tests.offline_eval.suites.arithmetic import SUMS, Row, Settings, Sum, Sums
 from tests.support.commands import command

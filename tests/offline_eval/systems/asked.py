@@ -12,12 +12,13 @@ from langchain_core.messages import BaseMessage
 from knowgate.calibration.risk import Leak
 from knowgate.guard import Policy, Route
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.data import Encoder
-from knowgate.offline_eval.judging import Judge
+from knowgate.offline_eval.data.embedding import Encoder
+from knowgate.offline_eval.judging.contract import Judge
 from knowgate.offline_eval.policies import calibrate_run
-from knowgate.offline_eval.suites import RunOptions, SuiteSettings, run_suite
+from knowgate.offline_eval.suites import SuiteSettings, run_suite
 from knowgate.offline_eval.suites.ookb import OokbSuite
-from knowgate.offline_eval.systems import Comparison
+from knowgate.offline_eval.suites.parts import RunOptions
+from knowgate.offline_eval.systems.comparison import Comparison
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, run_toy, write_toy_questions
 from tests.support.scripted_chat import ScriptedTextChat
 

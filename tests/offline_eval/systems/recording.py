@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowgate.guard import Fingerprint
-from knowgate.offline_eval.data import KnowledgeBase, PassageKind, QuestionRecord
-from knowgate.offline_eval.run import CaseKind
-from knowgate.offline_eval.systems import Case
+from knowgate.offline_eval.data.questions import KnowledgeBase, PassageKind, QuestionRecord
+from knowgate.offline_eval.run.questions import CaseKind
+from knowgate.offline_eval.systems.plan import Case
 from tests.offline_eval.suites.ookb.toy import embed
 
 RECORDS = [

@@ -12,9 +12,13 @@ from langchain_core.messages import HumanMessage
 from knowgate.guard import InputError, LanguageModel, MissingDependencyError
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.judging import Criterion
-from knowgate.offline_eval.systems import load_chat_model, load_judges, load_language_model
-from knowgate.offline_eval.systems._factory import load_object
+from knowgate.offline_eval.judging.llm_judge import Criterion
+from knowgate.offline_eval.systems.factory import (
+    load_chat_model,
+    load_judges,
+    load_language_model,
+    load_object,
+)
 
 MODULE = """
 from langchain_core.language_models import FakeListChatModel

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.systems import GuardChoice
-from knowgate.offline_eval.systems._guards import held_out_of
+from knowgate.offline_eval.systems.guards import GuardChoice, held_out_of
 from tests.offline_eval.systems.asked import calibrated_run, write_lexical_policy
 
 

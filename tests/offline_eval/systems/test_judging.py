@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from knowgate.guard import Route
-from knowgate.offline_eval.judging import DetectorJudge, FunctionJudge
-from knowgate.offline_eval.run import (
-    Judgement,
-    RepliesRun,
-    ReplyContext,
-)
+from knowgate.offline_eval.judging.contract import FunctionJudge
+from knowgate.offline_eval.judging.judges import DetectorJudge
+from knowgate.offline_eval.run import RepliesRun
+from knowgate.offline_eval.run.replies import Judgement, ReplyContext
 from knowgate.offline_eval.suites.ookb import OokbSuite
-from knowgate.offline_eval.systems import Comparison
-from knowgate.offline_eval.systems._replying import Material
+from knowgate.offline_eval.systems.comparison import Comparison
+from knowgate.offline_eval.systems.replying import Material
 from tests.offline_eval.systems.asked import calibrated_run, reader, run
 
 

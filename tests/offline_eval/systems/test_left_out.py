@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from knowgate.guard.errors import ModelFolderError
-from knowgate.offline_eval.run import CaseKind
+from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb import OokbSuite
-from knowgate.offline_eval.systems import Comparison
+from knowgate.offline_eval.systems.comparison import Comparison
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, write_toy_questions
 from tests.offline_eval.systems.asked import reader, run
 

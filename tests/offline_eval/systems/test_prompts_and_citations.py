@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.systems._plan import PROMPTS, load_system_prompt, split_citation
+from knowgate.offline_eval.systems.plan import PROMPTS, load_system_prompt, split_citation
 
 
 @pytest.mark.parametrize("name", PROMPTS)

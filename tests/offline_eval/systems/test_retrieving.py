@@ -13,13 +13,12 @@ from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.run import (
-    CaseKind,
-    RepliesRun,
-)
+from knowgate.offline_eval.run import RepliesRun
+from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.suites.ookb import OokbSuite
-from knowgate.offline_eval.systems import Case, Comparison
-from knowgate.offline_eval.systems._replying import Material, Replier
+from knowgate.offline_eval.systems.comparison import Comparison
+from knowgate.offline_eval.systems.plan import Case
+from knowgate.offline_eval.systems.replying import Material, Replier
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
 from tests.offline_eval.systems.asked import calibrated_run, read_the_passages, run
 from tests.support.scripted_chat import ScriptedTextChat

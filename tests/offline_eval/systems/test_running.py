@@ -13,15 +13,12 @@ from langchain_core.runnables import RunnableLambda
 from knowgate.adapters.langchain import GuardedRAG
 from knowgate.guard import FingerprintMismatchError, Guard, InputError, Policy, Route
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.run import (
-    CallLimits,
-    CaseKind,
-    RepliesRun,
-    ReplyRow,
-)
+from knowgate.offline_eval.run import CallLimits, RepliesRun
+from knowgate.offline_eval.run.questions import CaseKind
+from knowgate.offline_eval.run.replies import ReplyRow
 from knowgate.offline_eval.suites.ookb import OokbSuite
-from knowgate.offline_eval.systems import Comparison
-from knowgate.offline_eval.systems._plan import load_system_prompt
+from knowgate.offline_eval.systems.comparison import Comparison
+from knowgate.offline_eval.systems.plan import load_system_prompt
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
 from tests.offline_eval.systems.asked import (
     GreedyReader,

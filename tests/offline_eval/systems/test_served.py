@@ -16,7 +16,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from knowgate.adapters.langchain import GuardedRAG, RetrievalError
 from knowgate.guard import Guard, InputError, Policy
 from knowgate.guard.testing import FakeScorer
-from knowgate.offline_eval.systems import ServedChain
+from knowgate.offline_eval.systems.served import ServedChain
 
 TEXTS = [f"text {number}" for number in range(12)]
 

@@ -19,10 +19,8 @@ from knowgate.adapters.langchain import RetrievalError
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.data import KnowledgeBase, PassageKind
-from knowgate.offline_eval.run import CaseKind
-from knowgate.offline_eval.systems import Case, PassageIndex
-from knowgate.offline_eval.systems._retrieval import Retrieved, Retriever
+from knowgate.offline_eval.data.questions import KnowledgeBase, PassageKind
+from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.systems._retrievers import (
     RETRIEVALS,
     BasicRag,
@@ -32,6 +30,8 @@ from knowgate.offline_eval.systems._retrievers import (
     OwnRetriever,
     load_retriever,
 )
+from knowgate.offline_eval.systems.plan import Case
+from knowgate.offline_eval.systems.retrieval import PassageIndex, Retrieved, Retriever
 from tests.offline_eval.suites.ookb.toy import embed
 from tests.offline_eval.systems.recording import BASE, CASES, MADE_UP, RECORDS, RecordingEncoder
 

@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableLambda
 
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.data import QuestionRecord
+from knowgate.offline_eval.data.questions import QuestionRecord
 from knowgate.offline_eval.systems._synthetic import (
     SyntheticQuestions,
     SyntheticSettings,

@@ -12,9 +12,8 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data import KnowledgeBase
-from knowgate.offline_eval.systems import PassageIndex
-from knowgate.offline_eval.systems._retrieval import top_k_in_blocks
+from knowgate.offline_eval.data.questions import KnowledgeBase
+from knowgate.offline_eval.systems.retrieval import PassageIndex, top_k_in_blocks
 
 Floats32 = NDArray[np.float32]
 
@@ -55,7 +54,7 @@ def test_blocks_give_what_going_through_all_rows_gives(
 
 @pytest.mark.parametrize("k", [1, 5, 40])
 def test_several_blocks_change_nothing(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("knowgate.offline_eval.systems._retrieval._QUERIES", 7)
+    monkeypatch.setattr("knowgate.offline_eval.systems.retrieval._QUERIES", 7)
     matrix = _vectors(300, seed=0)
 
     rows, _ = top_k_in_blocks(matrix, matrix, k, np.arange(300))

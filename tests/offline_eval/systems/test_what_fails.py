@@ -14,14 +14,11 @@ from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import GuardedAnswer
 from knowgate.guard import Decision, InputError, Reason, Route
-from knowgate.offline_eval.run import (
-    CallLimits,
-    CaseKind,
-    RepliesRun,
-)
+from knowgate.offline_eval.run import CallLimits, RepliesRun
+from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.suites.ookb import OokbSuite
-from knowgate.offline_eval.systems import Comparison
-from knowgate.offline_eval.systems import _replying as _contexts
+from knowgate.offline_eval.systems import replying as _contexts
+from knowgate.offline_eval.systems.comparison import Comparison
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, embed, write_toy_questions
 from tests.offline_eval.systems.asked import reader, run
 from tests.support.deadlines import with_enough_time

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from knowgate.offline_eval.data.graph import Templates
-from knowgate.offline_eval.testbed._entities import relations
+from knowgate.offline_eval.data.graph.question_templates import Templates
+from knowgate.offline_eval.testbed.entities import relations
 
 
 def test_the_microworld_is_asked_in_its_own_words() -> None:

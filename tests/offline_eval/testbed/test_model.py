@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from knowgate.guard.errors import ModelFolderError
-from knowgate.offline_eval.testbed import (
-    World,
+from knowgate.offline_eval.testbed import World, default_world
+from knowgate.offline_eval.testbed.check import (
+    Answerer,
+    Measure,
+    MicroworldCheck,
     check_microworld,
-    default_world,
+    is_abstention,
     microworld_model_path,
 )
-from knowgate.offline_eval.testbed._check import Answerer, Measure, MicroworldCheck, is_abstention
 
 pytestmark = pytest.mark.slow
 

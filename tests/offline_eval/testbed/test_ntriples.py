@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowgate.offline_eval.testbed import default_world
-from knowgate.offline_eval.testbed._entities import BASE_IRI, iri, literal
+from knowgate.offline_eval.testbed.entities import BASE_IRI, iri, literal
 
 IRI = r'<[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>"{}|^`\\]*>'
 LITERAL = r'"(?:[^"\\\n\r]|\\[tbnrf"\'\\]|\\u[0-9A-Fa-f]{4})*"(?:\^\^' + IRI + r")?"

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from knowgate.offline_eval import testbed as microworld
 from knowgate.offline_eval.testbed import FactStatus, World, default_world
-from knowgate.offline_eval.testbed._entities import (
+from knowgate.offline_eval.testbed._world import build_world
+from knowgate.offline_eval.testbed.entities import (
     EntityKind,
     ValueKind,
     mentions,
     normalise_answer,
     relations,
 )
-from knowgate.offline_eval.testbed._world import build_world
 
 WORLD = default_world()
 

@@ -16,8 +16,10 @@ import pytest
 from langchain_core.runnables import RunnableLambda
 from starlette.types import ASGIApp
 
-from knowgate.offline_eval.judging.labelling import LabelSession, ReviewSession
-from knowgate.offline_eval.run import MeasuredRun, RepliesRun
+from knowgate.offline_eval.judging.labelling.review_session import ReviewSession
+from knowgate.offline_eval.judging.labelling.session import LabelSession
+from knowgate.offline_eval.run import RepliesRun
+from knowgate.offline_eval.run.measured_run import MeasuredRun
 from knowgate.offline_eval.web import (
     PageServer,
     Playground,

@@ -16,7 +16,7 @@ from knowgate.adapters.langchain import GuardedRAG
 from knowgate.guard import Guard, InputError, Policy
 from knowgate.guard.decision import Route
 from knowgate.guard.testing import FakeEstimator, FakeScorer
-from knowgate.offline_eval.data import QuestionRecord
+from knowgate.offline_eval.data.questions import QuestionRecord
 from knowgate.offline_eval.web import Playground, play_app
 
 TEXTS = ("The pool opens at nine.", "Dogs stay out <b>.")

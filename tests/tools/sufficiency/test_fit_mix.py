@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knowgate.guard.signals.relevance import MatchModel
+from knowgate.guard.signals.relevance.match_model import MatchModel
 from tools.sufficiency.fit_mix import feature_probe
 
 

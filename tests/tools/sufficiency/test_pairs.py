@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from knowgate.calibration.training.sufficiency import TrainingQuestion
+from knowgate.calibration.training.sufficiency.cases import TrainingQuestion
 from knowgate.guard import InputError
 from tools.sufficiency.pairs import read_pairs
 

@@ -15,7 +15,7 @@ from knowgate.calibration.training.scenarios._batches import (
     pad_rows,
     shuffled_batches,
 )
-from knowgate.calibration.training.scenarios._training import (
+from knowgate.calibration.training.scenarios.training import (
     learning_rate_share,
     preference_loss,
     reply_logprobs,

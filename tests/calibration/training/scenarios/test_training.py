@@ -12,20 +12,17 @@ import pytest
 import torch
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.calibration.training.scenarios import (
+from knowgate.calibration.training.scenarios import training as _training
+from knowgate.calibration.training.scenarios import training as training_module
+from knowgate.calibration.training.scenarios.settings import (
     PreferenceExample,
-    ScenarioTrainingSettings,
-    TrainingExample,
-    _training,
-    check_training,
-    train_scenarios,
-)
-from knowgate.calibration.training.scenarios import _training as training_module
-from knowgate.calibration.training.scenarios._settings import (
     ScenarioTrainingReport,
+    ScenarioTrainingSettings,
     TrainingDivergedError,
+    TrainingExample,
     examples_sha256,
 )
+from knowgate.calibration.training.scenarios.training import check_training, train_scenarios
 from knowgate.guard import InputError, MissingDependencyError
 from knowgate.guard.errors import DeviceError
 from knowgate.guard.files import file_sha256

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.calibration.training.sufficiency._encoder import TrainableEncoder
-from knowgate.guard.engine import TokenEncoder
-from knowgate.guard.signals.relevance import SufficiencyScorer
+from knowgate.calibration.training.sufficiency.encoder import TrainableEncoder
+from knowgate.guard.engine.encoder import TokenEncoder
+from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
 from tests.support.tuned_folders import random_adapter, write_folder
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from knowgate.calibration.training.sufficiency import TrainingQuestion
-from knowgate.calibration.training.sufficiency._cases import (
+from knowgate.calibration.training.sufficiency.cases import (
     SetCase,
+    TrainingQuestion,
     nearest_insufficient,
     retrieval_cases,
 )

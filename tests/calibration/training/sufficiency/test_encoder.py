@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 
-from knowgate.calibration.training.sufficiency._cases import TopicBatches
-from knowgate.calibration.training.sufficiency._encoder import TrainableEncoder
-from knowgate.calibration.training.sufficiency._tuning import TrainingSettings, train_on
-from knowgate.guard.engine import TokenEncoder
-from knowgate.guard.signals.relevance import word_piece_idf
+from knowgate.calibration.training.sufficiency.cases import TopicBatches
+from knowgate.calibration.training.sufficiency.encoder import TrainableEncoder
+from knowgate.calibration.training.sufficiency.tuning import TrainingSettings, train_on
+from knowgate.guard.engine.encoder import TokenEncoder
+from knowgate.guard.signals.relevance.late_interaction import word_piece_idf
 from tests.calibration.training.sufficiency.knowledge import hash_embedding, made_up_questions
 
 TEXTS = ["When does the library open?", "No.", "", "A ferry ticket is 12 euros. " * 80]

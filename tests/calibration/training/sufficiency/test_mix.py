@@ -7,13 +7,14 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from knowgate.calibration.training.sufficiency._cases import (
+from knowgate.calibration.training.sufficiency.cases import (
     MixExample,
     SetCase,
     fit_match_model,
     mix_examples,
 )
-from knowgate.guard.signals.relevance import EchoMix, MatchModel, SufficiencyScorer
+from knowgate.guard.signals.relevance.match_model import EchoMix, MatchModel
+from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
 
 TWO = ("cosine", "match")
 TOLD = EchoMix(bias=0.0, weights=(0.0,) * 8)

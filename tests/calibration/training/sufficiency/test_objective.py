@@ -10,7 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from knowgate.calibration.training.sufficiency._encoder import (
+from knowgate.calibration.training.sufficiency.encoder import (
     MAX_PASSAGE_PIECES,
     MAX_QUESTION_PIECES,
     Encoded,
@@ -19,8 +19,9 @@ from knowgate.calibration.training.sufficiency._encoder import (
     learning_rate,
     similarities,
 )
-from knowgate.guard.engine import TokenEncoder
-from knowgate.guard.signals.relevance import SufficiencyScorer, word_piece_idf
+from knowgate.guard.engine.encoder import TokenEncoder
+from knowgate.guard.signals.relevance.late_interaction import word_piece_idf
+from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
 
 QUESTIONS = ["When does the library open?", "What is it?", "How much is a ferry ticket to Kos?"]
 PASSAGES = [

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.calibration.training.sufficiency import TrainingQuestion
-from knowgate.calibration.training.sufficiency._cases import TopicBatch, TopicBatches
+from knowgate.calibration.training.sufficiency.cases import (
+    TopicBatch,
+    TopicBatches,
+    TrainingQuestion,
+)
 from tests.calibration.training.sufficiency.knowledge import hash_embedding, made_up_questions
 
 WORDS = ["alpha", "beta", "gamma", "delta", "seven", "nine", "opens", "costs"]

@@ -8,10 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.calibration.training.sufficiency import TuningReport, TuningSettings, tune_relevance
-from knowgate.calibration.training.sufficiency._tuning import _gain, _log_loss
+from knowgate.calibration.training.sufficiency.tuning import (
+    TuningReport,
+    TuningSettings,
+    _gain,
+    _log_loss,
+    tune_relevance,
+)
 from knowgate.guard import InputError
-from knowgate.guard.signals.relevance import MatchModel, SufficiencyScorer, load_scorer
+from knowgate.guard.signals.relevance import load_scorer
+from knowgate.guard.signals.relevance.match_model import MatchModel
+from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
 from tests.calibration.training.sufficiency.knowledge import made_up_questions
 
 pytestmark = pytest.mark.slow

@@ -13,8 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import betabinom
 
-from knowgate.guard.signals.confidence import CurtailedSampling
-from knowgate.guard.signals.confidence._stopping import BayesianStopping, StoppingRule
+from knowgate.guard.signals.confidence.stopping import (
+    BayesianStopping,
+    CurtailedSampling,
+    StoppingRule,
+)
 
 PATTERNS = tuple(itertools.product((True, False), repeat=10))
 DEFAULT = BayesianStopping()

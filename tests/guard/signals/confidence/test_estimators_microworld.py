@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.calibration import ProbeSearch, SelectiveCurve, fit_hidden_state_probe
+from knowgate.calibration import SelectiveCurve, fit_hidden_state_probe
+from knowgate.calibration.hidden_state_probe import ProbeSearch
 from knowgate.guard import Confidence
 from knowgate.guard.matching import same_answer
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import StepwiseEstimator, load_estimator
 from knowgate.guard.signals.confidence._registry import _ESTIMATORS
-from knowgate.offline_eval.testbed import Fact, World, default_world, microworld_model_path
+from knowgate.offline_eval.testbed import World, default_world
+from knowgate.offline_eval.testbed.check import microworld_model_path
+from knowgate.offline_eval.testbed.entities import Fact
 
 CLOSED_BOOK = Prompt("microworld_closed_book", World.prompt("closed_book"))
 FACTS: Sequence[Fact] = Random(2).sample(default_world().facts, 160)

@@ -12,8 +12,7 @@ import pytest
 
 from knowgate.guard import FingerprintMismatchError, InputError
 from knowgate.guard.prompts import Prompt
-from knowgate.guard.signals.confidence import FittedProbe
-from knowgate.guard.signals.confidence._hidden_state import HiddenStateProbe
+from knowgate.guard.signals.confidence.hidden_state import FittedProbe, HiddenStateProbe
 from knowgate.guard.testing import ScriptedLanguageModel
 from tests.support.local_models import StatefulLM
 

@@ -22,9 +22,13 @@ from knowgate.guard import (
 from knowgate.guard.contracts import PartialGenerationsError
 from knowgate.guard.matching import MeaningMatcher, same_answer
 from knowgate.guard.prompts import Prompt
-from knowgate.guard.signals.confidence import CurtailedSampling, SampledConsistency, Sampling
-from knowgate.guard.signals.confidence._stopping import BayesianStopping, FullSampling
+from knowgate.guard.signals.confidence import SampledConsistency, Sampling
 from knowgate.guard.signals.confidence._token_probability import GreedyShortcut
+from knowgate.guard.signals.confidence.stopping import (
+    BayesianStopping,
+    CurtailedSampling,
+    FullSampling,
+)
 from knowgate.guard.signals.conflict import AnswerConflict
 from knowgate.guard.testing import ScriptedLanguageModel
 from tests.support.guards import guard_with, policy_with

@@ -11,9 +11,14 @@ import pytest
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.guard import Confidence
 from knowgate.guard.prompts import Prompt
-from knowgate.guard.signals.confidence import CurtailedSampling, SampledConsistency
-from knowgate.guard.signals.confidence._stopping import BayesianStopping, StoppingRule
-from knowgate.offline_eval.testbed import World, default_world, microworld_model_path
+from knowgate.guard.signals.confidence import SampledConsistency
+from knowgate.guard.signals.confidence.stopping import (
+    BayesianStopping,
+    CurtailedSampling,
+    StoppingRule,
+)
+from knowgate.offline_eval.testbed import World, default_world
+from knowgate.offline_eval.testbed.check import microworld_model_path
 
 pytestmark = pytest.mark.slow
 

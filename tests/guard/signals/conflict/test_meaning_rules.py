@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard.signals.conflict import Rule, read_answer
+from knowgate.guard.signals.conflict.meaning_rules import Rule, read_answer
 from tests.support.paths import SHARED_DATA
 
 SAME = [

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.guard.engine import TokenEncoder
-from knowgate.guard.signals.relevance import SufficiencyScorer
+from knowgate.guard.engine.encoder import TokenEncoder
+from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
 
 
 @pytest.fixture(scope="session")

@@ -26,9 +26,9 @@ from knowgate.guard import (
     PolicyError,
     Route,
 )
-from knowgate.guard._fingerprint import Probe
 from knowgate.guard.contracts import SetRelevanceScorer, SetScore
-from knowgate.guard.policy import CascadeRule, IdentityCalibrator
+from knowgate.guard.fingerprint import CascadeRule, Probe
+from knowgate.guard.policy import IdentityCalibrator
 from knowgate.guard.signals.relevance import (
     CascadeScorer,
     LexicalScorer,
@@ -280,7 +280,7 @@ def test_a_policy_is_bound_to_both_stages_and_the_band(tmp_path: Any) -> None:
 
 
 def test_an_own_calibrator_is_part_of_the_policy() -> None:
-    from knowgate.guard.policy import PlattCalibrator
+    from knowgate.guard.routing import PlattCalibrator
 
     own = PlattCalibrator(a=2.0, b=-1.0)
     scorer = cascade(calibrator=own)

@@ -15,23 +15,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import Guard, InputError, Policy
-from knowgate.guard._model_files import CROSS_ENCODER_SHA256
 from knowgate.guard.contracts import SetRelevanceScorer, SetScore
-from knowgate.guard.engine import CrossEncoderScorer, embedded_model_path
+from knowgate.guard.engine import CrossEncoderScorer
+from knowgate.guard.engine.loading import embedded_model_path
 from knowgate.guard.errors import ModelFolderError
+from knowgate.guard.model_files import CROSS_ENCODER_SHA256
 from knowgate.guard.signals.relevance import (
-    BUNDLED_FOLDER,
     CascadeScorer,
-    SufficiencyScorer,
     export_scorer,
     index_passages,
     load_scorer,
 )
-from knowgate.guard.signals.relevance._sufficiency import (
+from knowgate.guard.signals.relevance.sufficiency import (
+    BUNDLED_FOLDER,
     CROSS_FOLDER,
     MIX_FILE,
     CrossSufficiencyScorer,
     ReadSet,
+    SufficiencyScorer,
     best_texts,
     require_bundled,
 )

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard.signals.relevance import SufficiencyScorer
 from knowgate.guard.signals.relevance._echo import StatedText, strip_echo
-from knowgate.guard.signals.relevance._late_interaction import PassageMatch
-from knowgate.guard.signals.relevance._match_model import EchoMix
-from knowgate.guard.signals.relevance._sufficiency import beyond
+from knowgate.guard.signals.relevance.late_interaction import PassageMatch
+from knowgate.guard.signals.relevance.match_model import EchoMix
+from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer, beyond
 
 QUESTION = "How long can I try the Team plan for free?"
 YES_NO = "Can I pay the library fee by card?"

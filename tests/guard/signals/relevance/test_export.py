@@ -10,14 +10,9 @@ import pytest
 
 from knowgate.guard import InputError
 from knowgate.guard.errors import ModelFolderError
-from knowgate.guard.signals.relevance import (
-    BUNDLED_FOLDER,
-    SufficiencyScorer,
-    _export,
-    export_scorer,
-    load_scorer,
-)
+from knowgate.guard.signals.relevance import _export, export_scorer, load_scorer
 from knowgate.guard.signals.relevance._export import ExportReport
+from knowgate.guard.signals.relevance.sufficiency import BUNDLED_FOLDER, SufficiencyScorer
 from tools.attack.tiny_models import WORDS, tiny_cross_encoder, tiny_encoder
 
 EXPORTED = Path(__file__).parents[2] / "engine" / "data" / "exported"

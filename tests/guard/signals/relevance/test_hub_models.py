@@ -15,7 +15,8 @@ from huggingface_hub import errors
 from knowgate.guard import InputError
 from knowgate.guard.engine import BiEncoderScorer, CrossEncoderScorer
 from knowgate.guard.errors import ModelFolderError
-from knowgate.guard.signals.relevance import PRESETS, load_scorer, scorer_names
+from knowgate.guard.signals.relevance import load_scorer
+from knowgate.guard.signals.relevance.registry import PRESETS, scorer_names
 from tests.support.paths import ROOT
 from tools.attack.tiny_models import tiny_cross_encoder, tiny_encoder
 
@@ -125,7 +126,7 @@ def test_a_hub_that_stands_still_ends_at_the_deadline(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub.gives = threading.Event()
-    limit = "knowgate.guard.engine._model_folder._DOWNLOAD_SECONDS"
+    limit = "knowgate.guard.engine.model_folder._DOWNLOAD_SECONDS"
     monkeypatch.setattr(limit, 0.05)
     with pytest.raises(ModelFolderError, match="not downloaded within"):
         load_scorer("hf:someone/reranker")

@@ -10,18 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import Guard, GuardOptions, InputError, Policy
-from knowgate.guard.engine import TokenEncoder
+from knowgate.guard.engine.encoder import TokenEncoder
 from knowgate.guard.errors import ModelFolderError
-from knowgate.guard.signals.relevance import (
-    _late_interaction,
-    best_cosines,
-    token_weights,
-    word_piece_idf,
-)
-from knowgate.guard.signals.relevance._late_interaction import (
+from knowgate.guard.signals.relevance import late_interaction as _late_interaction
+from knowgate.guard.signals.relevance.late_interaction import (
     LateInteractionScorer,
     _idf_table,
+    best_cosines,
+    token_weights,
     weighted_match,
+    word_piece_idf,
 )
 from tests.support.guards import without_timings
 

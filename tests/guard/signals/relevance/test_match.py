@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard.engine import EncodedText
-from knowgate.guard.signals.relevance._late_interaction import (
+from knowgate.guard.engine.passage_store import EncodedText
+from knowgate.guard.signals.relevance.late_interaction import (
     PassageMatch,
     QuestionTokens,
     joined,

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from knowgate.guard import InputError
 from knowgate.guard.errors import ModelFolderError
-from knowgate.guard.signals.relevance._match_model import (
+from knowgate.guard.signals.relevance.match_model import (
     FEATURES,
     EchoMix,
     MatchModel,

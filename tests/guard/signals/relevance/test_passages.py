@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import GuardedRAG
 from knowgate.guard import Guard, InputError, Policy
-from knowgate.guard.engine import TokenEncoder
+from knowgate.guard.engine.encoder import TokenEncoder
 from knowgate.guard.errors import FingerprintMismatchError, ModelFolderError
 from knowgate.guard.signals.relevance import LexicalScorer, index_passages, load_scorer
 

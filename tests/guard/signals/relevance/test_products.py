@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knowgate.guard.signals.relevance._late_interaction import best_products
+from knowgate.guard.signals.relevance.late_interaction import best_products
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (3, 700), (15, 160), (120, 254), (600, 5)])

@@ -8,16 +8,12 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.guard.signals.relevance import (
-    LexicalScorer,
-    SufficiencyScorer,
-    _registry,
-    default_aggregator,
-    default_calibrator,
-    load_scorer,
-    register_scorer,
-    scorer_names,
-)
+from knowgate.guard.fingerprint import default_aggregator
+from knowgate.guard.policy import default_calibrator
+from knowgate.guard.signals.relevance import LexicalScorer, load_scorer, register_scorer
+from knowgate.guard.signals.relevance import registry as _registry
+from knowgate.guard.signals.relevance.registry import scorer_names
+from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
 
 
 def test_the_trained_scorers_have_names() -> None:

@@ -13,19 +13,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError, RelevanceScorer
-from knowgate.guard._model_files import BUNDLED_SHA256
 from knowgate.guard.contracts import SetRelevanceScorer
-from knowgate.guard.engine import TokenEncoder
+from knowgate.guard.engine.encoder import TokenEncoder
 from knowgate.guard.errors import ModelFolderError
-from knowgate.guard.signals.relevance import BUNDLED_FOLDER, SufficiencyScorer, load_scorer
-from knowgate.guard.signals.relevance._late_interaction import (
+from knowgate.guard.model_files import BUNDLED_SHA256
+from knowgate.guard.signals.relevance import load_scorer
+from knowgate.guard.signals.relevance.late_interaction import (
     QuestionTokens,
     joined,
     match_all,
     match_values,
 )
-from knowgate.guard.signals.relevance._match_model import FEATURES
-from knowgate.guard.signals.relevance._sufficiency import require_bundled
+from knowgate.guard.signals.relevance.match_model import FEATURES
+from knowgate.guard.signals.relevance.sufficiency import (
+    BUNDLED_FOLDER,
+    SufficiencyScorer,
+    require_bundled,
+)
 from tests.support.tuned_folders import some_mix, write_folder
 
 QUESTION = "When does the library open, and who may borrow books?"

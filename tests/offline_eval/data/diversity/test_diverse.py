@@ -12,14 +12,15 @@ import pytest
 from numpy.typing import NDArray
 
 from knowgate.guard import Fingerprint, InputError
-from knowgate.offline_eval.data import QuestionRecord
-from knowgate.offline_eval.data.diversity import (
+from knowgate.offline_eval.data.diversity import filter_questions_file
+from knowgate.offline_eval.data.diversity.filter import (
     DiversitySettings,
+    DropReason,
     KeywordMethod,
     SemanticMethod,
-    filter_questions_file,
+    diverse_questions,
 )
-from knowgate.offline_eval.data.diversity._filter import DropReason, diverse_questions
+from knowgate.offline_eval.data.questions import QuestionRecord
 from tests.offline_eval.suites.ookb.toy import ToyEncoder
 
 _ANGLES = {"red": 0.0, "crimson": 20.0, "blue": 90.0, "green": 180.0}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knowgate.offline_eval.data.diversity._uniqueness import Duplicate, remove_duplicates
+from knowgate.offline_eval.data.diversity.uniqueness import Duplicate, remove_duplicates
 
 
 def test_equal_but_for_spelling_is_a_duplicate_of_the_first() -> None:

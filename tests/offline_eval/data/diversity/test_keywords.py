@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.diversity import words_of
-from knowgate.offline_eval.data.diversity._uniqueness import (
+from knowgate.offline_eval.data.diversity.uniqueness import (
     keyword_distinct,
     keyword_uniqueness,
     original_keyword_scores,
+    words_of,
 )
 
 _WORDS = ["a", "b", "c", "d", "e", "f", "5", "5.5", "été", "税金"]
@@ -69,7 +69,7 @@ def test_texts_of_many_blocks_are_scored_alike(monkeypatch: pytest.MonkeyPatch) 
     texts = [" ".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=6)) for _ in range(200)]
     at_once = keyword_uniqueness(texts)
 
-    monkeypatch.setattr("knowgate.offline_eval.data.diversity._uniqueness._PAIRS_AT_ONCE", 1400)
+    monkeypatch.setattr("knowgate.offline_eval.data.diversity.uniqueness._PAIRS_AT_ONCE", 1400)
 
     assert keyword_uniqueness(texts).tolist() == at_once.tolist()
     assert at_once.tolist() == pytest.approx(_as_defined(texts), abs=1e-5)

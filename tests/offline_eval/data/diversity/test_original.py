@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.diversity._uniqueness import (
+from knowgate.offline_eval.data.diversity.uniqueness import (
     original_keyword_scores,
     original_keyword_selection,
 )

@@ -10,12 +10,8 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.facts import (
-    BuildEstimate,
-    BuildSettings,
-    build_questions,
-)
-from knowgate.offline_eval.data.facts._build import BuildTotals
+from knowgate.offline_eval.data.facts import BuildSettings, build_questions
+from knowgate.offline_eval.data.facts.build import BuildEstimate, BuildTotals
 from tests.offline_eval.cli.commands import read_lines
 from tests.support.scripted_chat import ScriptedChat
 from tests.support.scripted_facts import scripted_facts

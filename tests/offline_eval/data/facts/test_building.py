@@ -15,15 +15,11 @@ from langchain_core.messages import BaseMessage
 
 from knowgate.guard import InputError
 from knowgate.guard.prompts import Prompt
-from knowgate.offline_eval.data import QuestionRecord
-from knowgate.offline_eval.data.facts import (
-    BuildEstimate,
-    BuildSettings,
-    build_questions,
-)
-from knowgate.offline_eval.data.facts._build import BuildTotals
+from knowgate.offline_eval.data.facts import BuildSettings, build_questions
 from knowgate.offline_eval.data.facts._rows import CallRow
 from knowgate.offline_eval.data.facts._settings import BuildPrompts
+from knowgate.offline_eval.data.facts.build import BuildEstimate, BuildTotals
+from knowgate.offline_eval.data.questions import QuestionRecord
 from knowgate.offline_eval.run import CallLimits
 from tests.offline_eval.cli.commands import read_lines
 from tests.support.commands import Program

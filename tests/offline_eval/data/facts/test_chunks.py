@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data import KnowledgeBase, PassageKind, QuestionRecord
 from knowgate.offline_eval.data.facts import BuildSettings, build_questions, load_chunks
+from knowgate.offline_eval.data.questions import KnowledgeBase, PassageKind, QuestionRecord
 from tests.offline_eval.cli.commands import read_lines
 
 PAGE = """---

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.data import QuestionRecord
 from knowgate.offline_eval.data.facts import build_questions
 from knowgate.offline_eval.data.facts._checks import answer_in_question
 from knowgate.offline_eval.data.facts._cloze import cloze_facts, last_cell
 from knowgate.offline_eval.data.facts._documents import ReadDocument, read_content
 from knowgate.offline_eval.data.facts._sentences import sentences_of
+from knowgate.offline_eval.data.questions import QuestionRecord
 from tests.offline_eval.cli.commands import read_lines
 
 

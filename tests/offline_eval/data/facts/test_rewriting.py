@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.offline_eval.data import QuestionRecord
 from knowgate.offline_eval.data.facts import build_questions
 from knowgate.offline_eval.data.facts._rewriting import as_asked, asked_by_heading, rewritten
+from knowgate.offline_eval.data.questions import QuestionRecord
 from tests.offline_eval.cli.commands import read_lines
 
 

@@ -10,10 +10,8 @@ import pytest
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.data.formats._rows import InteropWarning
-from knowgate.offline_eval.run import (
-    CaseKind,
-    RepliesRun,
-)
+from knowgate.offline_eval.run import RepliesRun
+from knowgate.offline_eval.run.questions import CaseKind
 from tests.offline_eval.cli.commands import write_lines
 from tests.support.replayed_runs import replayed_run
 

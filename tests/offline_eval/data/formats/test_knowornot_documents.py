@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.formats._knowornot import context_in_prompt, read_document
 from knowgate.offline_eval.data.formats._knowornot_schemas import (
     InputDocument,
     QuestionEntry,
     ReplyDocument,
 )
+from knowgate.offline_eval.data.formats.knowornot import context_in_prompt, read_document
 from tests.offline_eval.data.formats.knowornot_experiments import (
     QUESTIONS,
     store,

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.formats import import_knowornot
 from knowgate.offline_eval.data.formats._rows import InteropWarning
-from knowgate.offline_eval.run import CaseKind, RepliesRun
+from knowgate.offline_eval.data.formats.knowornot import import_knowornot
+from knowgate.offline_eval.run import RepliesRun
+from knowgate.offline_eval.run.questions import CaseKind
 from tests.offline_eval.data.formats.knowornot_experiments import (
     QUESTIONS,
     asked,

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.formats import import_lm_eval
-from knowgate.offline_eval.data.formats._lm_eval import Sample, read_samples
 from knowgate.offline_eval.data.formats._rows import InteropWarning
-from knowgate.offline_eval.run import CaseKind, RepliesRun
+from knowgate.offline_eval.data.formats.lm_eval import Sample, import_lm_eval, read_samples
+from knowgate.offline_eval.run import RepliesRun
+from knowgate.offline_eval.run.questions import CaseKind
 from tests.offline_eval.cli.commands import write_lines
 
 GENERATION = {

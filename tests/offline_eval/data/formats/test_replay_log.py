@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.formats._replay import LoggedPassage, read_replay_log
-from knowgate.offline_eval.run import CaseKind
+from knowgate.offline_eval.data.formats.replay import LoggedPassage, read_replay_log
+from knowgate.offline_eval.run.questions import CaseKind
 from tests.offline_eval.cli.commands import write_lines
 
 _LINE = {"id": "a", "response": "It is red."}

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 
 import pyoxigraph
 
-from knowgate.offline_eval.data.graph import QuestionType, UaqItem
-from knowgate.offline_eval.data.graph._items import Triple
+from knowgate.offline_eval.data.graph.items import QuestionType, Triple, UaqItem
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _PREFIX = f"PREFIX rdf: <{RDF}> PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#> "

@@ -6,13 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.offline_eval.data.graph import (
-    GenerationSettings,
-    KnowledgeGraph,
-    generate_questions,
-    load_graph,
-)
-from knowgate.offline_eval.data.graph._generation import GeneratedSet
+from knowgate.offline_eval.data.graph.generation import GeneratedSet, generate_questions
+from knowgate.offline_eval.data.graph.graph import KnowledgeGraph
+from knowgate.offline_eval.data.graph.loading import load_graph
+from knowgate.offline_eval.data.graph.properties import GenerationSettings
 from tests.offline_eval.data.graph.graphs import WikidataLike
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from knowgate.offline_eval.data.graph import (
+from knowgate.offline_eval.data.graph.items import (
+    Answer,
     Answerability,
     ChoiceItem,
+    Clue,
     QuestionType,
-    UaqData,
+    Triple,
     UaqItem,
 )
-from knowgate.offline_eval.data.graph._items import Answer, Clue, Triple
+from knowgate.offline_eval.data.graph.layout import UaqData
 
 UA, AB = Answerability.UNANSWERABLE, Answerability.ANSWERABLE
 INTER, TIME, DILEMMA = QuestionType.INTER, QuestionType.TIME, QuestionType.DILEMMA

@@ -13,15 +13,11 @@ import pyoxigraph
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.graph import (
-    EndpointSettings,
-    GenerationSettings,
-    KnowledgeGraph,
-    PropertyRules,
-    generate_questions,
-    load_graph,
-)
-from knowgate.offline_eval.data.graph._endpoint import SparqlClient, SparqlError
+from knowgate.offline_eval.data.graph.endpoint import EndpointSettings, SparqlClient, SparqlError
+from knowgate.offline_eval.data.graph.generation import generate_questions
+from knowgate.offline_eval.data.graph.graph import KnowledgeGraph
+from knowgate.offline_eval.data.graph.loading import load_graph
+from knowgate.offline_eval.data.graph.properties import GenerationSettings, PropertyRules
 from knowgate.offline_eval.testbed import default_world
 from tests.offline_eval.data.graph.endpoint_server import (
     Endpoint,

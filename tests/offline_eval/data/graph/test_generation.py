@@ -11,19 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.graph import (
-    GenerationSettings,
-    KnowledgeGraph,
-    PropertyRules,
-    QuestionType,
-    Templates,
-    UaqData,
-    generate_questions,
-    load_graph,
-)
 from knowgate.offline_eval.data.graph._drawing import bounds, met_window, unmet_window
-from knowgate.offline_eval.data.graph._generation import GeneratedSet
-from knowgate.offline_eval.data.graph._graph import Span
+from knowgate.offline_eval.data.graph.generation import GeneratedSet, generate_questions
+from knowgate.offline_eval.data.graph.graph import KnowledgeGraph, Span
+from knowgate.offline_eval.data.graph.items import QuestionType
+from knowgate.offline_eval.data.graph.layout import UaqData
+from knowgate.offline_eval.data.graph.loading import load_graph
+from knowgate.offline_eval.data.graph.properties import GenerationSettings, PropertyRules
+from knowgate.offline_eval.data.graph.question_templates import Templates
 from tests.offline_eval.data.graph.graphs import ALIAS, RDF, RDFS, WD, WikidataLike, entity
 from tests.offline_eval.data.graph.test_loading import write
 

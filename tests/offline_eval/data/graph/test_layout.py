@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.graph import QuestionType, UaqData, write_layout
-from knowgate.offline_eval.data.graph._items import dilemma_options
+from knowgate.offline_eval.data.graph.items import QuestionType, dilemma_options
+from knowgate.offline_eval.data.graph.layout import UaqData, write_layout
 from tests.offline_eval.data.graph.layout_questions import small_set
 
 

@@ -12,13 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.graph import (
-    GenerationSettings,
-    KnowledgeGraph,
-    generate_questions,
-    load_graph,
-)
-from knowgate.offline_eval.data.graph._graph import Kind, Span
+from knowgate.offline_eval.data.graph.generation import generate_questions
+from knowgate.offline_eval.data.graph.graph import Kind, KnowledgeGraph, Span
+from knowgate.offline_eval.data.graph.loading import load_graph
+from knowgate.offline_eval.data.graph.properties import GenerationSettings
 from tests.offline_eval.data.graph.graphs import ALIAS, RDF, RDFS, WD, WIKIBASE, XSD, entity
 
 _E = "http://example.org/"
@@ -290,7 +287,7 @@ def test_a_doctype_without_entities_is_read(tmp_path: Path) -> None:
 def test_a_packed_file_that_grows_out_of_proportion_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from knowgate.offline_eval.data.graph import _loading
+    from knowgate.offline_eval.data.graph import loading as _loading
 
     monkeypatch.setattr(_loading, "_UNPACKED_BYTES", 10_000)
     path = tmp_path / "bomb.nt.gz"

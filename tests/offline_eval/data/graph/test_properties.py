@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.graph import (
+from knowgate.offline_eval.data.graph.generation import graph_properties
+from knowgate.offline_eval.data.graph.graph import KnowledgeGraph
+from knowgate.offline_eval.data.graph.loading import load_graph
+from knowgate.offline_eval.data.graph.properties import (
     GenerationSettings,
-    KnowledgeGraph,
+    PropertyProfile,
     PropertyRules,
-    graph_properties,
-    load_graph,
 )
-from knowgate.offline_eval.data.graph._properties import PropertyProfile
 from tests.offline_eval.data.graph.graphs import RDFS, XSD
 from tests.offline_eval.data.graph.test_loading import write
 

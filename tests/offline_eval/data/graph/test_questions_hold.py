@@ -6,15 +6,10 @@ from collections import Counter
 
 import pytest
 
-from knowgate.offline_eval.data.graph import (
-    Answerability,
-    GenerationSettings,
-    KnowledgeGraph,
-    QuestionType,
-    UaqItem,
-    generate_questions,
-)
-from knowgate.offline_eval.data.graph._generation import GeneratedSet
+from knowgate.offline_eval.data.graph.generation import GeneratedSet, generate_questions
+from knowgate.offline_eval.data.graph.graph import KnowledgeGraph
+from knowgate.offline_eval.data.graph.items import Answerability, QuestionType, UaqItem
+from knowgate.offline_eval.data.graph.properties import GenerationSettings
 from knowgate.offline_eval.testbed import default_world
 from tests.offline_eval.data.graph.checking import (
     Checker,

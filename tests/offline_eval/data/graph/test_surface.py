@@ -9,17 +9,13 @@ from random import Random
 import numpy as np
 import pytest
 
-from knowgate.offline_eval.data.graph import (
-    GenerationSettings,
-    QuestionType,
-    UaqItem,
-    generate_questions,
-    load_graph,
-)
 from knowgate.offline_eval.data.graph._drawing import year_facts
-from knowgate.offline_eval.data.graph._generation import GeneratedSet
-from knowgate.offline_eval.data.graph._graph import Span
 from knowgate.offline_eval.data.graph._material import AnswerSet, View
+from knowgate.offline_eval.data.graph.generation import GeneratedSet, generate_questions
+from knowgate.offline_eval.data.graph.graph import Span
+from knowgate.offline_eval.data.graph.items import QuestionType, UaqItem
+from knowgate.offline_eval.data.graph.loading import load_graph
+from knowgate.offline_eval.data.graph.properties import GenerationSettings
 from tests.offline_eval.data.graph.graphs import skewed_people
 
 _YEARS = re.compile(r"\b1\d\d\d\b|\b20\d\d\b")

@@ -7,16 +7,13 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.graph import (
-    GenerationSettings,
-    KnowledgeGraph,
-    QuestionType,
-    Templates,
-    UaqData,
-    generate_questions,
-    load_graph,
-    write_layout,
-)
+from knowgate.offline_eval.data.graph.generation import generate_questions
+from knowgate.offline_eval.data.graph.graph import KnowledgeGraph
+from knowgate.offline_eval.data.graph.items import QuestionType
+from knowgate.offline_eval.data.graph.layout import UaqData, write_layout
+from knowgate.offline_eval.data.graph.loading import load_graph
+from knowgate.offline_eval.data.graph.properties import GenerationSettings
+from knowgate.offline_eval.data.graph.question_templates import Templates
 
 _FRENCH = """
 [fr]

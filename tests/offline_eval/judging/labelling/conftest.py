@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.offline_eval.judging.labelling import LabelSession
+from knowgate.offline_eval.judging.labelling.session import LabelSession
 from knowgate.offline_eval.run import (
     RepliesRun,
 )

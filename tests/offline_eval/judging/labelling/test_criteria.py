@@ -7,15 +7,13 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.judging import Criterion
 from knowgate.offline_eval.judging.labelling._criteria import (
     LabelCriterion,
     in_asking_order,
     load_criterion,
 )
-from knowgate.offline_eval.run import (
-    Judgement,
-)
+from knowgate.offline_eval.judging.llm_judge import Criterion
+from knowgate.offline_eval.run.replies import Judgement
 
 
 def test_factuality_is_asked_of_replies_that_do_not_abstain() -> None:

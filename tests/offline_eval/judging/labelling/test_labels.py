@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.judging._chance_agreement import cohens_kappa
-from knowgate.offline_eval.judging.labelling import Agreement, Labels, LabelSession
+from knowgate.offline_eval.judging.chance_agreement import cohens_kappa
+from knowgate.offline_eval.judging.labelling import Agreement, Labels
 from knowgate.offline_eval.judging.labelling._criteria import HumanLabel, open_sample
-from knowgate.offline_eval.judging.labelling._session import open_session
+from knowgate.offline_eval.judging.labelling.session import LabelSession, open_session
 from knowgate.offline_eval.run import RepliesRun
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
 from tests.offline_eval.judging.labelling.votes import human_labels

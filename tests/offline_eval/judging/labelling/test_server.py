@@ -19,7 +19,7 @@ import pytest
 from knowgate.guard import InputError
 from knowgate.offline_eval.judging.labelling import Labels
 from knowgate.offline_eval.judging.labelling._criteria import open_sample
-from knowgate.offline_eval.judging.labelling._session import open_session
+from knowgate.offline_eval.judging.labelling.session import open_session
 from knowgate.offline_eval.run import RepliesRun
 from knowgate.offline_eval.web import PageServer, label_app
 from tests.offline_eval.judging.labelling.conftest import Serve

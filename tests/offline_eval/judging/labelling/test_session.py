@@ -10,13 +10,17 @@ from typing import Any
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.judging.labelling import Labels, LabelSession
+from knowgate.offline_eval.judging.labelling import Labels
 from knowgate.offline_eval.judging.labelling._criteria import (
     LabelCriterion,
     load_criterion,
     open_sample,
 )
-from knowgate.offline_eval.judging.labelling._session import NotAskedError, open_session
+from knowgate.offline_eval.judging.labelling.session import (
+    LabelSession,
+    NotAskedError,
+    open_session,
+)
 from knowgate.offline_eval.run import RepliesRun
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
 

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from knowgate.offline_eval.run import (
-    CaseKind,
+from knowgate.offline_eval.run import Question, RepliesRun
+from knowgate.offline_eval.run.questions import CaseKind
+from knowgate.offline_eval.run.replies import (
     Judgement,
-    Question,
-    RepliesRun,
     ReplyCase,
     ReplyContext,
     ReplyRow,

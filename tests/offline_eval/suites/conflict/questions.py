@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites import RunOptions, System, read_suite_run, run_suite
-from knowgate.offline_eval.suites.conflict import ConflictItem
-from knowgate.offline_eval.suites.conflict._items import Candidate, ConflictSet
+from knowgate.offline_eval.suites import read_suite_run, run_suite
 from knowgate.offline_eval.suites.conflict._scoring import ConflictRun, conflict_run
 from knowgate.offline_eval.suites.conflict._suite import (
     ConflictParts,
     ConflictSettings,
     ConflictSuite,
 )
+from knowgate.offline_eval.suites.conflict.items import Candidate, ConflictItem, ConflictSet
+from knowgate.offline_eval.suites.parts import RunOptions, System
 
 TOWNS = ("Rill", "Bovar", "Cindel", "Dorn", "Esk", "Fallow", "Gant", "Hythe")
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.suites._parts import MODEL_SYSTEM
 from knowgate.offline_eval.suites.conflict._answering import (
     fitted,
     free_letters,
@@ -16,8 +15,9 @@ from knowgate.offline_eval.suites.conflict._answering import (
     likeliest,
     read_reply,
 )
-from knowgate.offline_eval.suites.conflict._items import EvidenceKind, Task
 from knowgate.offline_eval.suites.conflict._rows import Case, Instance, Option, Shown
+from knowgate.offline_eval.suites.conflict.items import EvidenceKind, Task
+from knowgate.offline_eval.suites.parts import MODEL_SYSTEM
 
 INSTANCE = Instance(
     key="k",

@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 
 from knowgate.guard import Generation, InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.judging import YesNo
-from knowgate.offline_eval.suites.conflict import BeliefCollector, ConflictItem
-from knowgate.offline_eval.suites.conflict._beliefs import believed, conflict_prompts
-from knowgate.offline_eval.suites.conflict._items import Candidate
+from knowgate.offline_eval.judging.yes_no import YesNo
 from knowgate.offline_eval.suites.conflict._rows import Vote
+from knowgate.offline_eval.suites.conflict.beliefs import (
+    BeliefCollector,
+    believed,
+    conflict_prompts,
+)
+from knowgate.offline_eval.suites.conflict.items import Candidate, ConflictItem
 
 from .questions import ScoringModel, item
 

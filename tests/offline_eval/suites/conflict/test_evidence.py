@@ -10,17 +10,6 @@ from hypothesis import strategies as st
 
 from knowgate.guard import LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites.conflict import Believed, ConflictItem
-from knowgate.offline_eval.suites.conflict._beliefs import conflict_prompts
-from knowgate.offline_eval.suites.conflict._evidence import (
-    EvidenceMaker,
-    PassageJudge,
-    Validator,
-    disagree,
-    judged_plausibility,
-    likelihood_rank,
-)
-from knowgate.offline_eval.suites.conflict._items import Candidate, EvidenceKind
 from knowgate.offline_eval.suites.conflict._rows import (
     Check,
     EvidenceRow,
@@ -28,6 +17,17 @@ from knowgate.offline_eval.suites.conflict._rows import (
     answers_named,
     names_answer,
 )
+from knowgate.offline_eval.suites.conflict.beliefs import conflict_prompts
+from knowgate.offline_eval.suites.conflict.evidence import (
+    Believed,
+    EvidenceMaker,
+    PassageJudge,
+    Validator,
+    disagree,
+    judged_plausibility,
+    likelihood_rank,
+)
+from knowgate.offline_eval.suites.conflict.items import Candidate, ConflictItem, EvidenceKind
 
 from .questions import ScoringModel, item
 

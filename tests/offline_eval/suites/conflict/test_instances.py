@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.suites.conflict import Believed
 from knowgate.offline_eval.suites.conflict._answering import make_instances, right_letters
-from knowgate.offline_eval.suites.conflict._beliefs import conflict_prompts
-from knowgate.offline_eval.suites.conflict._evidence import EvidenceMaker, Validator
-from knowgate.offline_eval.suites.conflict._items import EvidenceKind, Task
 from knowgate.offline_eval.suites.conflict._rows import Instance, planned, right_roles
+from knowgate.offline_eval.suites.conflict.beliefs import conflict_prompts
+from knowgate.offline_eval.suites.conflict.evidence import Believed, EvidenceMaker, Validator
+from knowgate.offline_eval.suites.conflict.items import EvidenceKind, Task
 
 from .questions import item, small_set
 

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.suites.conflict import ConflictItem
-from knowgate.offline_eval.suites.conflict._items import ConflictSet
+from knowgate.offline_eval.suites.conflict.items import ConflictItem, ConflictSet
 
 CONFLICTQA = {
     "question": "Is Rill old?",

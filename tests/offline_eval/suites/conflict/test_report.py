@@ -10,7 +10,7 @@ import pytest
 
 from knowgate.guard import Decision, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.report import Document
+from knowgate.offline_eval.report.document import Document
 from knowgate.offline_eval.suites import read_suite_run, write_report
 from knowgate.offline_eval.suites.conflict._suite import ConflictSettings
 from tests.offline_eval.suites.conflict.questions import ScoringModel, run_conflict, small_set

@@ -12,11 +12,7 @@ from numpy.typing import NDArray
 
 from knowgate.guard import Decision, InputError, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites._parts import MODEL_SYSTEM
 from knowgate.offline_eval.suites.conflict._answering import read_replies
-from knowgate.offline_eval.suites.conflict._beliefs import conflict_prompts
-from knowgate.offline_eval.suites.conflict._evidence import PassageJudge
-from knowgate.offline_eval.suites.conflict._items import EvidenceKind, Task, microworld_items
 from knowgate.offline_eval.suites.conflict._rows import CLOSED_BOOK, REMOVES
 from knowgate.offline_eval.suites.conflict._scoring import (
     ConflictRun,
@@ -28,7 +24,11 @@ from knowgate.offline_eval.suites.conflict._suite import (
     ConflictParts,
     ConflictSettings,
 )
-from knowgate.offline_eval.systems import EMBEDDED, load_language_model
+from knowgate.offline_eval.suites.conflict.beliefs import conflict_prompts
+from knowgate.offline_eval.suites.conflict.evidence import PassageJudge
+from knowgate.offline_eval.suites.conflict.items import EvidenceKind, Task, microworld_items
+from knowgate.offline_eval.suites.parts import MODEL_SYSTEM
+from knowgate.offline_eval.systems.factory import EMBEDDED, load_language_model
 from tests.support.bound_rows import bind
 
 from .questions import TOWNS, ScoringModel, read_conflict_run, run_conflict, small_set

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from knowgate.offline_eval.suites._parts import MODEL_SYSTEM
-from knowgate.offline_eval.suites.conflict._items import EvidenceKind, Task
 from knowgate.offline_eval.suites.conflict._rows import (
     CLOSED_BOOK,
     REMOVES,
@@ -28,6 +26,8 @@ from knowgate.offline_eval.suites.conflict._scoring import (
     preferences,
     suppressions,
 )
+from knowgate.offline_eval.suites.conflict.items import EvidenceKind, Task
+from knowgate.offline_eval.suites.parts import MODEL_SYSTEM
 
 NC, HPC, LPC = EvidenceKind.NC, EvidenceKind.HPC, EvidenceKind.LPC
 ROLES = ("belief", "plausible", "implausible", "distractor")  # A, B, C, D

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from knowgate.calibration import Interval
 from knowgate.guard import Generation, InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites import System, run_suite
-from knowgate.offline_eval.suites.conflict import Believed, ConflictItem
-from knowgate.offline_eval.suites.judge_bias import JudgeBias
-from knowgate.offline_eval.suites.judge_bias._artefact import BiasRow, measure_bias
+from knowgate.offline_eval.suites import run_suite
+from knowgate.offline_eval.suites.conflict.evidence import Believed
+from knowgate.offline_eval.suites.conflict.items import ConflictItem
 from knowgate.offline_eval.suites.judge_bias._suite import (
     BiasCase,
     BiasJudge,
@@ -25,6 +24,8 @@ from knowgate.offline_eval.suites.judge_bias._suite import (
     JudgeBiasSuite,
     bias_cases,
 )
+from knowgate.offline_eval.suites.judge_bias.artefact import BiasRow, JudgeBias, measure_bias
+from knowgate.offline_eval.suites.parts import System
 from tests.offline_eval.suites.conflict.questions import plain_item
 
 

@@ -10,12 +10,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from knowgate.adapters.ray import PoolSize
+from knowgate.adapters.ray.pool import PoolSize
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.run import RayPool
-from knowgate.offline_eval.suites import RunOptions, run_suite
-from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
+from knowgate.offline_eval.run.calls import RayPool
+from knowgate.offline_eval.suites import run_suite
+from knowgate.offline_eval.suites.ookb import MEASURE
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
+from knowgate.offline_eval.suites.ookb.instruments import Instruments
+from knowgate.offline_eval.suites.parts import RunOptions
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, write_toy_questions
 
 QUESTIONS = 30

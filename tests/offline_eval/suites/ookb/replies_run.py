@@ -8,14 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from knowgate.offline_eval.run import (
-    CaseKind,
-    Question,
-    RepliesRun,
-    ReplyCase,
-    ReplySystem,
-    StoredPassage,
-)
+from knowgate.offline_eval.run import Question, RepliesRun
+from knowgate.offline_eval.run.questions import CaseKind
+from knowgate.offline_eval.run.replies import ReplyCase, ReplySystem, StoredPassage
 from tests.support.bound_rows import bind
 
 SYSTEM = ReplySystem(system_id="s", model="m", prompt="basic", retrieval="basic_rag")

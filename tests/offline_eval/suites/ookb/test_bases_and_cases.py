@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data import KnowledgeBase, PassageKind, QuestionRecord
-from knowgate.offline_eval.run import CaseKind
+from knowgate.offline_eval.data.questions import KnowledgeBase, PassageKind, QuestionRecord
+from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.suites.ookb._cases import build_cases, read_bases
 
 

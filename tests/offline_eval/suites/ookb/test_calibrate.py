@@ -12,7 +12,7 @@ from knowgate.calibration.risk import Leak
 from knowgate.guard import InputError, Policy, Route
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.policies import Calibrated, calibrate_run
-from knowgate.offline_eval.run import MeasuredRun
+from knowgate.offline_eval.run.measured_run import MeasuredRun
 from knowgate.offline_eval.suites.ookb._signals_summary import read_signals
 from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
 from tests.support.bound_rows import bind

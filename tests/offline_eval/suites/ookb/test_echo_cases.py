@@ -8,13 +8,16 @@ import pytest
 
 from knowgate.calibration.risk import Leak
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.policies import CalibrationSet, calibrate_run
-from knowgate.offline_eval.run import CaseKind, MeasuredRun
+from knowgate.offline_eval.policies import calibrate_run
+from knowgate.offline_eval.policies.records import CalibrationSet
+from knowgate.offline_eval.run.measured_run import MeasuredRun
+from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.suites import run_suite
-from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
+from knowgate.offline_eval.suites.ookb import MEASURE
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 from knowgate.offline_eval.suites.ookb._signals_report import signals_document
 from knowgate.offline_eval.suites.ookb._signals_summary import read_signals
+from knowgate.offline_eval.suites.ookb.instruments import Instruments
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, embed, write_toy_questions
 
 COUNT = 40

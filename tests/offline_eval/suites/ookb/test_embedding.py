@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from knowgate.guard import Fingerprint, InputError
-from knowgate.offline_eval.data import embed_all
+from knowgate.offline_eval.data.embedding import embed_all
 
 Floats32 = NDArray[np.float32]
 

@@ -13,9 +13,7 @@ import pytest
 from knowgate.calibration.risk import Leak
 from knowgate.guard import InputError
 from knowgate.offline_eval.policies import calibrate_run
-from knowgate.offline_eval.run import (
-    MeasuredRun,
-)
+from knowgate.offline_eval.run.measured_run import MeasuredRun
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb._signals_summary import read_signals
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, run_toy, write_toy_questions

@@ -11,13 +11,17 @@ import pytest
 from langchain_core.documents import Document
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.policies import CalibrationSet, calibrate_chain
-from knowgate.offline_eval.run import LeaveOut, MeasuredRun, RowError
+from knowgate.offline_eval.policies import calibrate_chain
+from knowgate.offline_eval.policies.records import CalibrationSet
+from knowgate.offline_eval.run import RowError
+from knowgate.offline_eval.run.measured_run import MeasuredRun
+from knowgate.offline_eval.run.questions import LeaveOut
 from knowgate.offline_eval.suites import read_suite_run, run_suite
-from knowgate.offline_eval.suites.ookb import MEASURE, Instruments, sizes_of_units
-from knowgate.offline_eval.suites.ookb._leaving_out import UnmatchedSourceError
+from knowgate.offline_eval.suites.ookb import MEASURE
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
-from knowgate.offline_eval.systems import ServedChain
+from knowgate.offline_eval.suites.ookb.instruments import Instruments
+from knowgate.offline_eval.suites.ookb.leaving_out import UnmatchedSourceError, sizes_of_units
+from knowgate.offline_eval.systems.served import ServedChain
 
 # The page of plans is repeated in that of prices; nothing else is alike.
 TEXTS = {

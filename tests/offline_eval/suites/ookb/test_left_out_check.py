@@ -7,9 +7,9 @@ import random
 import pytest
 
 from knowgate.guard.engine import BiEncoderScorer
-from knowgate.offline_eval.data import KnowledgeBase, PassageKind, QuestionRecord
+from knowgate.offline_eval.data.questions import KnowledgeBase, PassageKind, QuestionRecord
 from knowgate.offline_eval.suites.ookb._left_out_check import AnswerElsewhere, left_out_check
-from knowgate.offline_eval.systems import PassageIndex
+from knowgate.offline_eval.systems.retrieval import PassageIndex
 from tests.offline_eval.suites.ookb.toy import ToyEncoder
 
 

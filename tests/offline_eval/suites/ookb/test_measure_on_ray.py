@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
-from knowgate.adapters.ray import PoolSize
+from knowgate.adapters.ray.pool import PoolSize
 from knowgate.guard import Fingerprint, InputError
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.run import RayPool
-from knowgate.offline_eval.suites import ModelChoice, RunOptions, run_suite
-from knowgate.offline_eval.suites.ookb import MEASURE, Instruments, _measure
+from knowgate.offline_eval.run.calls import RayPool
+from knowgate.offline_eval.suites import ModelChoice, run_suite
+from knowgate.offline_eval.suites.ookb import MEASURE, _measure
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
+from knowgate.offline_eval.suites.ookb.instruments import Instruments
+from knowgate.offline_eval.suites.parts import RunOptions
 from tests.offline_eval.suites.ookb.ray_measure import QUESTIONS, measured
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, write_toy_questions
 from tests.support.ray_outcomes import RayOutcomes, ray_outcomes

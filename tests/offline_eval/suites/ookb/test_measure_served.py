@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 from knowgate.calibration.risk import Costs
 from knowgate.guard import Fingerprint, InputError, Policy
 from knowgate.guard.signals.relevance import LexicalScorer, register_scorer
-from knowgate.offline_eval.policies import Calibrated, CalibrationSet, calibrate_chain
-from knowgate.offline_eval.run import (
-    CaseKind,
-    FoundBy,
-    MeasuredRun,
-)
-from knowgate.offline_eval.suites import RunOptions, read_suite_run, run_suite
-from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
-from knowgate.offline_eval.suites.ookb._leaving_out import find_source, overlap, same_source
+from knowgate.offline_eval.policies import Calibrated, calibrate_chain
+from knowgate.offline_eval.policies.records import CalibrationSet
+from knowgate.offline_eval.run.measured_run import MeasuredRun
+from knowgate.offline_eval.run.questions import CaseKind, FoundBy
+from knowgate.offline_eval.suites import read_suite_run, run_suite
+from knowgate.offline_eval.suites.ookb import MEASURE
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 from knowgate.offline_eval.suites.ookb._signals_summary import read_signals
-from knowgate.offline_eval.systems import ServedChain
+from knowgate.offline_eval.suites.ookb.instruments import Instruments
+from knowgate.offline_eval.suites.ookb.leaving_out import find_source, overlap, same_source
+from knowgate.offline_eval.suites.parts import RunOptions
+from knowgate.offline_eval.systems.served import ServedChain
 
 PAGES = {
     "plans.md": ["The Team plan costs nineteen euros a month.", "A trial lasts for 21 days."],
@@ -283,7 +283,7 @@ def test_paths_are_compared_by_their_ends(label: object, named: str, same: bool)
 
 
 def test_an_answer_that_stands_everywhere_is_no_source() -> None:
-    from knowgate.offline_eval.data import QuestionRecord
+    from knowgate.offline_eval.data.questions import QuestionRecord
 
     wide = [Document(f"yes, number {n}") for n in range(10)]
 

@@ -8,14 +8,13 @@ import pytest
 
 from knowgate.calibration import SelectiveCurve
 from knowgate.guard.engine import BiEncoderScorer
-from knowgate.offline_eval.data import PassageKind
-from knowgate.offline_eval.run import (
-    CaseKind,
-    MeasuredRun,
-)
+from knowgate.offline_eval.data.questions import PassageKind
+from knowgate.offline_eval.run.measured_run import MeasuredRun
+from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.suites import run_suite
-from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
+from knowgate.offline_eval.suites.ookb import MEASURE
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
+from knowgate.offline_eval.suites.ookb.instruments import Instruments
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from knowgate.guard import InputError, Route
-from knowgate.offline_eval.data import PassageKind
+from knowgate.offline_eval.data.questions import PassageKind
 from knowgate.offline_eval.run import (
     RepliesRun,
 )
 from knowgate.offline_eval.suites.ookb._logs import given_judgements, read_replay
 from knowgate.offline_eval.suites.ookb._settings import OokbSettings
-from knowgate.offline_eval.systems import Comparison
+from knowgate.offline_eval.systems.comparison import Comparison
 from tests.offline_eval.systems.asked import (
     answering_policy,
     calibrated_run,

@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.run import CaseKind, ReplySystem
+from knowgate.offline_eval.run.questions import CaseKind
+from knowgate.offline_eval.run.replies import ReplySystem
 from knowgate.offline_eval.suites import write_report
 from tests.offline_eval.suites.ookb.replies_run import (
     SYSTEM,

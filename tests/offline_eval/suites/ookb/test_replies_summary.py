@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from knowgate.calibration import Interval
-from knowgate.offline_eval.run import CaseKind, ReplySystem
+from knowgate.offline_eval.run.questions import CaseKind
+from knowgate.offline_eval.run.replies import ReplySystem
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb._replies_summary import summarise_replies
 from tests.offline_eval.suites.ookb.replies_run import (

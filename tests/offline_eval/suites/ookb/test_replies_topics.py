@@ -7,7 +7,9 @@ import pytest
 
 from knowgate.guard import MissingDependencyError
 from knowgate.guard.errors import DeviceError, ModelFolderError
-from knowgate.offline_eval.run import CaseKind, Question, ReplyCase, ReplyRow, ReplySystem
+from knowgate.offline_eval.run import Question
+from knowgate.offline_eval.run.questions import CaseKind
+from knowgate.offline_eval.run.replies import ReplyCase, ReplyRow, ReplySystem
 from knowgate.offline_eval.suites.ookb._replies import JudgedReply
 from knowgate.offline_eval.suites.ookb._replies_topics import Topics, topics_of
 

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from knowgate.guard import Decision, Fingerprint, Policy, Route
-from knowgate.guard.policy import CascadeRule
-from knowgate.offline_eval.report import Section, WhatIf
-from knowgate.offline_eval.run import CaseKind, ReplyRow, ReplySystem
+from knowgate.guard.fingerprint import CascadeRule
+from knowgate.offline_eval.report.document import Section
+from knowgate.offline_eval.report.what_if import WhatIf
+from knowgate.offline_eval.run.questions import CaseKind
+from knowgate.offline_eval.run.replies import ReplyRow, ReplySystem
 from knowgate.offline_eval.suites.ookb._replies import Evidence
 from knowgate.offline_eval.suites.ookb._replies_report import replies_document
 from knowgate.offline_eval.suites.ookb._replies_summary import summarise_replies

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.offline_eval.run import CaseKind, ReplySystem
+from knowgate.offline_eval.run.questions import CaseKind
+from knowgate.offline_eval.run.replies import ReplySystem
 from knowgate.offline_eval.suites import write_report
 from tests.offline_eval.suites.ookb.replies_run import (
     SYSTEM,

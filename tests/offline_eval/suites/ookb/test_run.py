@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from knowgate.guard import InputError
 from knowgate.guard.testing import FailingScorer, FakeScorer, SlowScorer
-from knowgate.offline_eval.data import PassageKind
-from knowgate.offline_eval.policies import CalibrationSet
+from knowgate.offline_eval.data.questions import PassageKind
+from knowgate.offline_eval.policies.records import CalibrationSet
 from knowgate.offline_eval.suites import run_suite
-from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
+from knowgate.offline_eval.suites.ookb import MEASURE
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
+from knowgate.offline_eval.suites.ookb.instruments import Instruments
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, embed, write_toy_questions
 
 

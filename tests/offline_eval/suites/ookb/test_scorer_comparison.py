@@ -9,8 +9,9 @@ import pytest
 
 from knowgate.calibration import Interval
 from knowgate.guard.errors import InputError
-from knowgate.offline_eval.run import MeasuredRun
-from knowgate.offline_eval.suites.ookb._scorer_comparison import (
+from knowgate.offline_eval.run.measured_run import MeasuredRun
+from knowgate.offline_eval.suites.ookb._scorers import folder_name, scorers_document
+from knowgate.offline_eval.suites.ookb.scorer_comparison import (
     MeasuredScorer,
     Outcome,
     ScorerChoice,
@@ -19,7 +20,6 @@ from knowgate.offline_eval.suites.ookb._scorer_comparison import (
     ScorerNumbers,
     choose_scorer,
 )
-from knowgate.offline_eval.suites.ookb._scorers import folder_name, scorers_document
 from tests.offline_eval.suites.ookb.written_rows import Row, WriteRun, case, failed, missed, pairs
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.guard.policy import CascadeRule
-from knowgate.offline_eval.report import WhatIf
-from knowgate.offline_eval.run import MeasuredRun
+from knowgate.guard.fingerprint import CascadeRule
+from knowgate.offline_eval.report.what_if import WhatIf
+from knowgate.offline_eval.run.measured_run import MeasuredRun
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb._signals_report import signals_what_if
 from knowgate.offline_eval.suites.ookb._signals_summary import (

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.offline_eval.report import WhatIf
-from knowgate.offline_eval.run import MeasuredRun, Review
+from knowgate.offline_eval.report.what_if import WhatIf
+from knowgate.offline_eval.run.measured_run import MeasuredRun, Review
 from knowgate.offline_eval.suites.ookb._signals_report import signals_document, signals_what_if
 from knowgate.offline_eval.suites.ookb._signals_summary import (
     SignalsSummary,

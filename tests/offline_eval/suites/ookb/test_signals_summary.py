@@ -5,7 +5,7 @@ import json
 import pytest
 
 from knowgate.calibration import Interval
-from knowgate.guard.policy import StepCalibrator
+from knowgate.guard.routing import StepCalibrator
 from knowgate.offline_eval.suites.ookb._signals_report import signals_document
 from knowgate.offline_eval.suites.ookb._signals_summary import read_signals
 from tests.offline_eval.suites.ookb.written_rows import (

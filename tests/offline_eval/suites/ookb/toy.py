@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from knowgate.guard import Fingerprint, RelevanceScorer
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.data import Encoder
-from knowgate.offline_eval.run import Progress
-from knowgate.offline_eval.suites import RunOptions, run_suite
-from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
+from knowgate.offline_eval.data.embedding import Encoder
+from knowgate.offline_eval.run.calls import Progress
+from knowgate.offline_eval.suites import run_suite
+from knowgate.offline_eval.suites.ookb import MEASURE
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
+from knowgate.offline_eval.suites.ookb.instruments import Instruments
+from knowgate.offline_eval.suites.parts import RunOptions
 
 _THINGS = ["library", "harbour", "museum", "market", "ferry", "bakery", "garden", "theatre"]
 

@@ -10,7 +10,7 @@ from typing import Any
 from scipy.stats import binom
 
 from knowgate.guard import Fingerprint, Guarantee, Policy
-from knowgate.guard.policy import GuaranteedRisk, PolicyPoint
+from knowgate.guard.artefacts import GuaranteedRisk, PolicyPoint
 
 Row = dict[str, Any]
 WriteRun = Callable[..., Path]

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from knowgate.offline_eval.suites import System, read_suite_run, run_suite
+from knowgate.offline_eval.suites import read_suite_run, run_suite
+from knowgate.offline_eval.suites.parts import System
 from knowgate.offline_eval.suites.uaqfact._asking import Prompts
 from knowgate.offline_eval.suites.uaqfact._scoring import UaqRun
 from knowgate.offline_eval.suites.uaqfact._suite import UAQFACT, UaqSettings, UaqSystem

@@ -11,8 +11,8 @@ from knowgate.guard.files import write_text
 from knowgate.guard.signals.confidence import load_estimator
 from knowgate.guard.signals.relevance import load_scorer
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.data.graph import write_layout
-from knowgate.offline_eval.systems import GuardChoice
+from knowgate.offline_eval.data.graph.layout import write_layout
+from knowgate.offline_eval.systems.guards import GuardChoice
 from tests.offline_eval.data.graph.layout_questions import small_set
 from tests.offline_eval.suites.uaqfact.runs import read_uaqfact_run, run_uaqfact
 

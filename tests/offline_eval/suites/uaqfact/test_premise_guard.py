@@ -6,9 +6,10 @@ from pathlib import Path
 
 from knowgate.guard import Reason
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.data.graph import Answerability, UaqData, UaqItem, write_layout
+from knowgate.offline_eval.data.graph.items import Answerability, UaqItem
+from knowgate.offline_eval.data.graph.layout import UaqData, write_layout
 from knowgate.offline_eval.suites.uaqfact._scoring import score_run
-from knowgate.offline_eval.systems import GuardChoice
+from knowgate.offline_eval.systems.guards import GuardChoice
 from tests.offline_eval.data.graph.layout_questions import AB, UA, item
 from tests.offline_eval.suites.uaqfact.runs import read_uaqfact_run, run_uaqfact
 

@@ -9,7 +9,7 @@ import pytest
 
 from knowgate.guard import Decision, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.data.graph import UaqData, write_layout
+from knowgate.offline_eval.data.graph.layout import UaqData, write_layout
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.uaqfact._asking import TASK3_FORMS
 from tests.offline_eval.data.graph.layout_questions import small_set

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.data.graph import UaqData, UaqItem
+from knowgate.offline_eval.data.graph.items import UaqItem
+from knowgate.offline_eval.data.graph.layout import UaqData
 from knowgate.offline_eval.suites.uaqfact._absence import (
     published_hit,
     published_refusals,

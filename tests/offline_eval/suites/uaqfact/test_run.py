@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 
 from knowgate.guard import Decision, InputError, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.data.graph import UaqData, write_layout
-from knowgate.offline_eval.run import (
-    TableSpec,
-)
-from knowgate.offline_eval.suites._parts import MODEL_SYSTEM
+from knowgate.offline_eval.data.graph.layout import UaqData, write_layout
+from knowgate.offline_eval.run.table import TableSpec
+from knowgate.offline_eval.suites.parts import MODEL_SYSTEM
 from knowgate.offline_eval.suites.uaqfact._asking import (
     TASK3_FORMS,
     FactRetriever,
@@ -27,7 +25,7 @@ from knowgate.offline_eval.suites.uaqfact._asking import (
     read_replies,
 )
 from knowgate.offline_eval.suites.uaqfact._scoring import score_choices, score_run
-from knowgate.offline_eval.systems import LoggedReplies
+from knowgate.offline_eval.systems.logged_replies import LoggedReplies
 from tests.offline_eval.data.graph.layout_questions import small_set
 from tests.offline_eval.suites.uaqfact.runs import read_uaqfact_run, run_uaqfact
 

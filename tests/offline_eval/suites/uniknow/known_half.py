@@ -11,7 +11,7 @@ from knowgate.offline_eval.suites.uniknow._knowledge import (
     Sampling,
 )
 from knowgate.offline_eval.suites.uniknow._questions import read_dataset
-from knowgate.offline_eval.testbed import microworld_model_path
+from knowgate.offline_eval.testbed.check import microworld_model_path
 
 
 def write_known_half(questions: Path, path: Path) -> Path:

@@ -21,7 +21,7 @@ from knowgate.offline_eval.suites.uniknow._cases import (
     Question,
     UniKnowRow,
 )
-from knowgate.offline_eval.suites.uniknow._plan import PlanFile
+from knowgate.offline_eval.suites.uniknow.plan import PlanFile
 
 Row = dict[str, Any]
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from knowgate.calibration.training.scenarios import ScenarioTrainingSettings
+from knowgate.calibration.training.scenarios.settings import ScenarioTrainingSettings
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.run import Run
-from knowgate.offline_eval.suites import RunOptions, System, run_suite
-from knowgate.offline_eval.suites.uniknow._plan import UniKnowManifest, UniKnowRun, checked_run
+from knowgate.offline_eval.suites import run_suite
+from knowgate.offline_eval.suites.parts import RunOptions, System
 from knowgate.offline_eval.suites.uniknow._suite import Parts, UniKnowSettings, UniKnowSuite
+from knowgate.offline_eval.suites.uniknow.plan import UniKnowManifest, UniKnowRun, checked_run
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 
 METHODS = ("naive", "coiecd", "retrobust", "guard_naive", "guard_coiecd")

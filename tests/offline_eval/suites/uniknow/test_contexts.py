@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.suites.uniknow import ContextKind
 from knowgate.offline_eval.suites.uniknow._bundled import fact_of
-from knowgate.offline_eval.suites.uniknow._cases import Dataset, Knowledge
+from knowgate.offline_eval.suites.uniknow._cases import ContextKind, Dataset, Knowledge
 from knowgate.offline_eval.suites.uniknow._contexts import ContextSet, ContextSize, build_contexts
 from knowgate.offline_eval.suites.uniknow._matching import holds_answer
-from knowgate.offline_eval.suites.uniknow._plan import split_questions
 from knowgate.offline_eval.suites.uniknow._questions import read_dataset
 from knowgate.offline_eval.suites.uniknow._windows import NearestPassages
+from knowgate.offline_eval.suites.uniknow.plan import split_questions
 from knowgate.offline_eval.testbed import FactStatus
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 

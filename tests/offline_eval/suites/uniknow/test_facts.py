@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.calibration.training.scenarios import ScenarioTrainingSettings
+from knowgate.calibration.training.scenarios.settings import ScenarioTrainingSettings
 from knowgate.guard import Generation
 from knowgate.offline_eval.suites import ModelChoice
 from knowgate.offline_eval.suites.uniknow._bundled import FACTS, FACTS_FILE, listed_facts
@@ -14,10 +14,10 @@ from knowgate.offline_eval.suites.uniknow._cases import PAPER_KINDS, ContextKind
 from knowgate.offline_eval.suites.uniknow._contexts import build_contexts
 from knowgate.offline_eval.suites.uniknow._knowledge import estimate_knowledge
 from knowgate.offline_eval.suites.uniknow._matching import holds_answer
-from knowgate.offline_eval.suites.uniknow._plan import Plan, make_plan
 from knowgate.offline_eval.suites.uniknow._questions import completes, question_file, read_dataset
 from knowgate.offline_eval.suites.uniknow._suite import Parts, UniKnowSettings, UniKnowSuite
-from knowgate.offline_eval.testbed import microworld_model_path
+from knowgate.offline_eval.suites.uniknow.plan import Plan, make_plan
+from knowgate.offline_eval.testbed.check import microworld_model_path
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 
 SOURCES = {"written", "nq_open", "uaqfact"}

@@ -9,10 +9,10 @@ from scipy.stats import binom
 
 from knowgate.guard import InputError, LanguageModelError, Policy, Route
 from knowgate.guard.testing import FakeEstimator, FakeScorer, ScriptedLanguageModel
-from knowgate.offline_eval.suites.uniknow import ContextKind
 from knowgate.offline_eval.suites.uniknow._cases import (
     Case,
     Context,
+    ContextKind,
     Knowledge,
     PromptSet,
     Question,
@@ -24,7 +24,7 @@ from knowgate.offline_eval.suites.uniknow._guard import (
     calibrate_guard,
     policy_guard,
 )
-from knowgate.offline_eval.suites.uniknow._methods import prompted_method
+from knowgate.offline_eval.suites.uniknow.methods import prompted_method
 
 PROMPTS = PromptSet("CB {question}", "WC {context} | {question}", "CBU {question}", "WCU {context}")
 

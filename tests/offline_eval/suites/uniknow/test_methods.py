@@ -8,10 +8,10 @@ import pytest
 
 from knowgate.guard import Generation, InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites.uniknow import ContextKind
 from knowgate.offline_eval.suites.uniknow._cases import (
     Case,
     Context,
+    ContextKind,
     Knowledge,
     PromptSet,
     Question,
@@ -19,12 +19,8 @@ from knowgate.offline_eval.suites.uniknow._cases import (
     UniKnowRow,
 )
 from knowgate.offline_eval.suites.uniknow._choosing import METHOD_NAMES, choose_methods
-from knowgate.offline_eval.suites.uniknow._methods import (
-    ContrastiveMethod,
-    Method,
-    prompted_method,
-)
 from knowgate.offline_eval.suites.uniknow._suite import UniKnowSettings
+from knowgate.offline_eval.suites.uniknow.methods import ContrastiveMethod, Method, prompted_method
 
 PROMPTS = PromptSet(
     closed_book="CB {question}",

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.calibration import Interval
-from knowgate.offline_eval.suites.uniknow import ContextKind
-from knowgate.offline_eval.suites.uniknow._cases import UniKnowRow
+from knowgate.offline_eval.suites.uniknow._cases import ContextKind, UniKnowRow
 from knowgate.offline_eval.suites.uniknow._metrics import (
     MethodMetrics,
     beyond_rates,

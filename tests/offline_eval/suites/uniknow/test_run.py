@@ -13,20 +13,15 @@ from typing import Any
 import pytest
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.calibration.training.scenarios import ScenarioTrainingSettings
+from knowgate.calibration.training.scenarios.settings import ScenarioTrainingSettings
 from knowgate.guard import Policy
-from knowgate.offline_eval.report import WhatIf
+from knowgate.offline_eval.report.what_if import WhatIf
 from knowgate.offline_eval.run import Run
-from knowgate.offline_eval.suites.uniknow import (
-    TrainedMethod,
-    TrainedVariant,
-    uniknow_signals,
-)
-from knowgate.offline_eval.suites.uniknow._methods import Trainer
-from knowgate.offline_eval.suites.uniknow._plan import Plan
 from knowgate.offline_eval.suites.uniknow._questions import read_dataset
 from knowgate.offline_eval.suites.uniknow._report import uniknow_what_if
-from knowgate.offline_eval.testbed import microworld_model_path
+from knowgate.offline_eval.suites.uniknow.methods import TrainedMethod, TrainedVariant, Trainer
+from knowgate.offline_eval.suites.uniknow.plan import Plan, uniknow_signals
+from knowgate.offline_eval.testbed.check import microworld_model_path
 from tests.offline_eval.suites.uniknow.small_run import small_run, stored_run
 
 pytestmark = pytest.mark.slow

@@ -14,12 +14,11 @@ from knowgate.adapters.langchain import ChatLimits, ChatModelLM
 from knowgate.guard import InputError
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.run import (
-    Manifest,
-)
-from knowgate.offline_eval.suites import RunOptions, System, run_suite
+from knowgate.offline_eval.run.manifest import Manifest
+from knowgate.offline_eval.suites import run_suite
+from knowgate.offline_eval.suites.parts import RunOptions, System
 from knowgate.offline_eval.suites.uniknow._suite import Parts, UniKnowSettings, UniKnowSuite
-from knowgate.offline_eval.testbed import microworld_model_path
+from knowgate.offline_eval.testbed.check import microworld_model_path
 from tests.adapters.langchain.fakes import TalkingModel
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 from tests.offline_eval.suites.uniknow.small_run import small_run, stored_run

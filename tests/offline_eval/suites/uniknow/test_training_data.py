@@ -8,16 +8,18 @@ from typing import Any
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.suites.uniknow import ContextKind, TrainedMethod, TrainedVariant
 from knowgate.offline_eval.suites.uniknow._cases import (
     PAPER_KINDS,
     Case,
     Context,
+    ContextKind,
     Knowledge,
     PromptSet,
     Question,
 )
-from knowgate.offline_eval.suites.uniknow._methods import (
+from knowgate.offline_eval.suites.uniknow.methods import (
+    TrainedMethod,
+    TrainedVariant,
     preference_examples,
     training_examples,
 )

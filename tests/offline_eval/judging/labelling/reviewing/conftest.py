@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.offline_eval.judging.labelling import ReviewSession
+from knowgate.offline_eval.judging.labelling.review_session import ReviewSession
 from tests.guard.engine.remembered import remembered_encoders
 from tests.offline_eval.judging.labelling.reviewing.small_run import write_small_run
 

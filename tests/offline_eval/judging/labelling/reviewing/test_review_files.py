@@ -11,9 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard.errors import InputError
-from knowgate.offline_eval.judging.labelling import ReviewSession
-from knowgate.offline_eval.judging.labelling._review_session import Imported
-from knowgate.offline_eval.run import MeasuredRun, Review
+from knowgate.offline_eval.judging.labelling.review_session import Imported, ReviewSession
+from knowgate.offline_eval.run.measured_run import MeasuredRun, Review
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])

@@ -11,14 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowgate.guard.errors import InputError
-from knowgate.offline_eval.judging.labelling import LabelSession, ReviewSession
 from knowgate.offline_eval.judging.labelling._review_cases import (
     ReviewCase,
     ReviewPassage,
     _place,
     review_cases,
 )
-from knowgate.offline_eval.run import MeasuredRun, Review
+from knowgate.offline_eval.judging.labelling.review_session import ReviewSession
+from knowgate.offline_eval.judging.labelling.session import LabelSession
+from knowgate.offline_eval.run.measured_run import MeasuredRun, Review
 from tests.offline_eval.cli.commands import read_lines
 
 

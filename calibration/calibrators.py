@@ -1,0 +1,569 @@
+"""Venn–Abers prediction, reduced to one non-decreasing step table."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..guard.policy import IdentityCalibrator
+from ..guard.routing import Calibrator, PlattCalibrator, StepCalibrator, TemperatureCalibrator
+from .statistics import Floats, Numbers, Outcomes, scored_cases, stated_cases
+
+Indices = NDArray[np.int64]
+
+
+def deal_to_folds(unit: Indices, outcomes: Floats, folds: int, seed: int) -> Indices:
+    """The fold of each case: groups whole, folds of like size, true outcomes spread out.
+
+    Groups are shuffled by `seed`, those with most true outcomes first (then the largest),
+    and each is dealt to the fold that has fewest cases so far.
+
+    Args:
+        unit: group of each case, 0 … g - 1.
+        outcomes: 0.0 or 1.0 per case.
+        folds: at most g.
+        seed: of the shuffle.
+
+    Example:
+        >>> unit = np.array([0, 0, 1, 1, 2, 3])
+        >>> deal_to_folds(unit, np.array([1.0, 0, 1, 0, 0, 0]), 2, 0).tolist()
+        [0, 0, 1, 1, 0, 1]
+    """
+    sizes = np.bincount(unit)
+    trues = np.bincount(unit, weights=outcomes)
+    shuffled = np.random.default_rng(seed).permutation(len(sizes))
+    order = shuffled[np.lexsort((-sizes[shuffled], -trues[shuffled]))]
+    filled = [(0, fold) for fold in range(folds)]
+    dealt = np.zeros(len(sizes), dtype=np.int64)
+    for group in order.tolist():
+        cases, fold = heapq.heappop(filled)
+        dealt[group] = fold
+        heapq.heappush(filled, (cases + int(sizes[group]), fold))
+    found: Indices = dealt[unit]
+    return found
+
+
+def clustered_standard_error(values: Floats, unit: Indices) -> float:
+    """Standard error of the mean of `values`, cases of one group being one draw.
+
+    Args:
+        values: one per case.
+        unit: group of each case, 0 … g - 1, with g at least 2.
+
+    Example:
+        >>> clustered_standard_error(np.array([0.0, 2.0]), np.array([0, 1]))
+        1.0
+    """
+    sizes = np.bincount(unit)
+    off = np.bincount(unit, weights=values) - values.mean() * sizes
+    count = len(sizes)
+    return float(np.sqrt(count / (count - 1) * np.sum(off**2)) / len(values))
+
+
+def fit_platt(positives: Sequence[float], negatives: Sequence[float]) -> Calibrator:
+    """Logistic regression of "positive" on the score, with Platt's smoothed targets.
+
+    The targets (N₊+1)/(N₊+2) and 1/(N₋+2) keep the curve finite where the scores
+    separate the two kinds perfectly. A score that does not rise with the label
+    cannot be calibrated without turning its order round: then, where either kind
+    is missing, and where floats cannot hold the curve, the identity is returned.
+
+    Args:
+        positives: finite raw scores of positive cases.
+        negatives: finite raw scores of negative cases.
+
+    Source: Platt 1999, Probabilistic outputs for support vector machines.
+    """
+    if not len(positives) or not len(negatives):
+        return IdentityCalibrator()
+    high = (len(positives) + 1) / (len(positives) + 2)
+    low = 1 / (len(negatives) + 2)
+    scores = np.concatenate([np.asarray(side, dtype=np.float64) for side in (positives, negatives)])
+    targets = np.repeat([high, low], [len(positives), len(negatives)])
+    lowest, width = float(scores.min()), float(scores.max()) - float(scores.min())
+    if width == 0.0 or not math.isfinite(width):
+        return IdentityCalibrator()
+    # On a common scale, so that the nearly vanishing penalty means the same for any scorer. By
+    # way of [0, 1], where neither the mean nor the squares can overflow or vanish.
+    unit = (scores - lowest) / width
+    centre, spread = float(unit.mean()), float(unit.std())
+    scaled = (unit - centre) / spread
+    slope, intercept = _logistic_regression(scaled, targets)
+    slope /= spread
+    a = slope / width
+    b = intercept - slope * centre - a * lowest
+    if not (0.0 < a < math.inf and math.isfinite(b)):
+        return IdentityCalibrator()
+    return PlattCalibrator(a=a, b=b)
+
+
+def _logistic_regression(
+    scores: NDArray[np.float64], targets: NDArray[np.float64]
+) -> tuple[float, float]:
+    """Slope and intercept for soft targets, with a nearly vanishing penalty on the slope.
+
+    The loss, the search and its tolerances are those of scikit-learn's `LogisticRegression`
+    with C = 10⁴, whose import and checks take longer than the search.
+    """
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
+    count = len(scores)
+    penalty = 1e-4 / count
+
+    def loss(line: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        slope, intercept = line
+        odds = slope * scores + intercept
+        value = float(np.logaddexp(0.0, odds).sum() - targets @ odds) / count
+        error = (expit(odds) - targets) / count
+        gradient = np.array([error @ scores + penalty * slope, error.sum()])
+        return value + 0.5 * penalty * slope**2, gradient
+
+    found: Any = minimize(
+        loss,
+        np.zeros(2),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 1000, "maxls": 50, "gtol": 1e-4, "ftol": 64 * np.finfo(float).eps},
+    )
+    return float(found.x[0]), float(found.x[1])
+
+
+def fit_isotonic(scores: Numbers, outcomes: Outcomes) -> Calibrator:
+    """Isotonic regression of the outcome on the score, as a step table.
+
+    At every training score the table gives the prediction of scikit-learn's
+    `IsotonicRegression`, except that no step is 0 or 1, which a handful of cases cannot
+    show: 0 of n becomes 1/(n+2) and n of n becomes (n+1)/(n+2), Laplace's rule, though
+    never past the neighbouring step. Between two training scores of different value the
+    step lies in the middle of the gap, so that the last bit of a score never decides;
+    scikit-learn interpolates there. Outside the training scores the outermost value holds.
+
+    Args:
+        scores: finite raw scores.
+        outcomes: whether each case came true, as many.
+
+    Returns:
+        A step table; one step, the share that came true, where the score does not rise
+        with the outcome. The identity where either outcome is missing.
+
+    Raises:
+        ValueError: lengths differ, a score is NaN or infinite, an outcome is neither true
+            nor false.
+
+    Source: Zadrozny & Elkan 2002, Transforming classifier scores into accurate multiclass
+    probability estimates.
+
+    Example:
+        >>> table = fit_isotonic([1.0, 2.0, 3.0, 4.0], [False, True, False, True])
+        >>> [round(table.apply(score), 3) for score in (1.4, 1.5, 3.0, 9.0)]
+        [0.333, 0.5, 0.5, 0.667]
+    """
+    numbers, came_true = scored_cases(scores, outcomes)
+    if not len(numbers) or came_true.min() == came_true.max():
+        return IdentityCalibrator()
+    from sklearn.isotonic import isotonic_regression
+
+    distinct, level, counts = np.unique(numbers, return_inverse=True, return_counts=True)
+    shares = np.bincount(level, weights=came_true) / counts
+    fitted = np.asarray(isotonic_regression(shares, sample_weight=counts), dtype=np.float64)
+    values, first = np.unique(fitted, return_index=True)
+    edges = tuple(_middle(distinct[i - 1], distinct[i]) for i in first[1:].tolist())
+    cases = np.add.reduceat(counts, first)
+    return _merged(edges, _without_certainty(values, cases))
+
+
+def _middle(below: float, above: float) -> float:
+    # Halved first: the sum of two huge scores would be infinite.
+    middle = float(below) / 2 + float(above) / 2
+    return middle if below < middle <= above else float(above)
+
+
+def _without_certainty(values: Floats, cases: NDArray[np.int_]) -> Floats:
+    softened = values.copy()
+    if values[0] <= 0.0:
+        softened[0] = min(1 / (cases[0] + 2), values[1])
+    if values[-1] >= 1.0:
+        softened[-1] = max((cases[-1] + 1) / (cases[-1] + 2), values[-2])
+    if len(values) == 2 and values[0] <= 0.0 and values[1] >= 1.0:
+        # Perfectly apart: neither side's neighbour is a bound but the other's Laplace share.
+        softened[:] = 1 / (cases[0] + 2), (cases[1] + 1) / (cases[1] + 2)
+    return softened
+
+
+def _merged(edges: tuple[float, ...], values: Floats) -> StepCalibrator:
+    # A softened outermost step may have met its neighbour.
+    kept = [i for i in range(len(edges)) if values[i + 1] > values[i]]
+    return StepCalibrator(
+        edges=tuple(edges[i] for i in kept),
+        values=(float(values[0]), *(float(values[i + 1]) for i in kept)),
+    )
+
+
+def fit_temperature(probabilities: Numbers, outcomes: Outcomes) -> Calibrator:
+    """The temperature by which log-odds are divided, by maximum likelihood.
+
+    As in `fit_platt` the targets are (N₊+1)/(N₊+2) and 1/(N₋+2), so that the temperature
+    stays above zero where the probabilities separate the two kinds perfectly; with many
+    cases this is the plain likelihood. Probabilities of exactly 0 and 1 keep their value
+    at any temperature and so have no say in it.
+
+    Args:
+        probabilities: in [0, 1].
+        outcomes: whether each case came true, as many.
+
+    Returns:
+        A temperature; the identity where either outcome is missing, where every
+        probability is 0, .5 or 1, and where the probabilities do not rise with the
+        outcome, which no temperature above zero can correct.
+
+    Raises:
+        ValueError: lengths differ, a probability is outside [0, 1] or NaN, an outcome is
+            neither true nor false.
+
+    Source: Guo et al. 2017, On calibration of modern neural networks; the targets are
+    Platt's (1999).
+
+    Example:
+        >>> round(fit_temperature([0.99] * 10, [True] * 8 + [False] * 2).apply(0.99), 2)
+        0.77
+    """
+    stated, came_true = stated_cases(probabilities, outcomes)
+    positives = float(came_true.sum())
+    negatives = len(came_true) - positives
+    inside = (stated > 0.0) & (stated < 1.0)
+    if not positives or not negatives or not inside.any():
+        return IdentityCalibrator()
+    targets = np.where(came_true, (positives + 1) / (positives + 2), 1 / (negatives + 2))[inside]
+    log_odds = np.log(stated[inside]) - np.log1p(-stated[inside])
+    largest = float(np.abs(log_odds).max())
+    if largest == 0.0:
+        return IdentityCalibrator()
+    unit = log_odds / largest
+
+    def slope(sharpness: float) -> float:
+        """Of the loss, which is convex: it rises through zero at most once."""
+        return float(np.dot(0.5 + 0.5 * np.tanh(sharpness * unit / 2) - targets, unit))
+
+    # A slope that rounding could have made is none.
+    if slope(0.0) >= -1e-12 * len(unit):
+        return IdentityCalibrator()
+    from scipy.optimize import brentq
+
+    upper = 1.0
+    while slope(upper) < 0.0:
+        upper *= 2
+    sharpness = brentq(slope, 0.0, upper, xtol=1e-300, rtol=1e-12)
+    return TemperatureCalibrator(temperature=largest / float(sharpness))
+
+
+Point = tuple[int, int]
+
+
+def fit_venn_abers(scores: Numbers, outcomes: Outcomes) -> Calibrator:
+    """Inductive Venn–Abers probabilities, exact at every score.
+
+    For a score s let p0 be the isotonic regression's value at s after a case (s, false) is
+    added to the data, and p1 after a case (s, true). Of the pair, one is a calibrated
+    probability whatever the distribution of the scores; the pair becomes the single
+    probability p1/(1 - p0 + p1), the one that minimises the largest regret of log loss.
+
+    Both are constant between two neighbouring training scores, so a table holds them
+    exactly: one value at each training score and one for the open gap above it, equal
+    neighbours merged. All slopes are ratios of counts, computed in whole numbers: the
+    table never decreases, to the last bit. No value is ever 0 or 1.
+
+    Args:
+        scores: finite raw scores.
+        outcomes: whether each case came true, as many.
+
+    Returns:
+        A step table; the identity where either outcome is missing.
+
+    Raises:
+        ValueError: lengths differ, a score is NaN or infinite, an outcome is neither true
+            nor false.
+
+    Source: Vovk, Petej & Fedorova 2015, Large-scale probabilistic predictors with and
+    without guarantees of validity (the linear-time algorithm and the merged probability).
+
+    Example:
+        >>> fit_venn_abers([0.0, 1.0], [False, True]).apply(0.5)
+        0.5
+    """
+    numbers, came_true = scored_cases(scores, outcomes)
+    if not len(numbers) or came_true.min() == came_true.max():
+        return IdentityCalibrator()
+    distinct, level, counts = np.unique(numbers, return_inverse=True, return_counts=True)
+    sizes: list[int] = counts.tolist()
+    trues = [int(t) for t in np.bincount(level, weights=came_true)]
+    if_true = _with_a_true_case(sizes, trues)
+    # Turned round and with the outcomes swapped, a false case is a true one.
+    falses = [size - true for size, true in zip(sizes, trues, strict=True)]
+    swapped = _with_a_true_case(sizes[::-1], falses[::-1])[::-1]
+    if_false = [(width - height, width) for height, width in swapped]
+    if_true.append((1, 1))
+
+    edges: list[float] = []
+    values = [_merged_probability((0, 1), if_true[0])]
+    for index, score in enumerate(distinct.tolist()):
+        gap = math.nextafter(score, math.inf)
+        at = _merged_probability(if_false[index], if_true[index])
+        above = _merged_probability(if_false[index], if_true[index + 1])
+        for edge, value in ((score, at), (gap, above)):
+            beyond = index + 1 < len(distinct) and edge >= distinct[index + 1]
+            if value > values[-1] and not beyond and math.isfinite(edge):
+                edges.append(edge)
+                values.append(value)
+    return StepCalibrator(edges=tuple(edges), values=tuple(values))
+
+
+def _merged_probability(if_false: Point, if_true: Point) -> float:
+    """p1/(1 - p0 + p1) of two ratios of whole numbers, rounded once."""
+    (c, d), (a, b) = if_false, if_true
+    return (a * d) / (b * (d - c) + a * d)
+
+
+def _with_a_true_case(sizes: list[int], trues: list[int]) -> list[Point]:
+    """Per level the isotonic value there, as (height, width), after one true case more there.
+
+    The value is a slope of the greatest convex minorant of the cumulative sums P₀ … Pₖ.
+    A case added at level i moves all points before Pᵢ by (-1, -1); a stack holds the
+    corners of the minorant from the segment that ends at or spans Pᵢ on.
+    """
+    points: list[Point] = [(0, 0)]
+    for size, true in zip(sizes, trues, strict=True):
+        points.append((points[-1][0] + size, points[-1][1] + true))
+    # From the right, so that the leftmost corner ends on top.
+    stack: list[Point] = []
+    for point in [*reversed(points), (-1, -1)]:
+        _push_corner(stack, point)
+    values: list[Point] = []
+    for point in points[1:]:
+        left, right = stack[-1], stack[-2]
+        values.append((right[1] - left[1], right[0] - left[0]))
+        # The next level has this point among those before it.
+        moved = (point[0] - 1, point[1] - 1)
+        if _cross(left, right, moved) >= 0:
+            continue
+        stack.pop()
+        _push_corner(stack, moved)
+    return values
+
+
+def _push_corner(stack: list[Point], point: Point) -> None:
+    """Add a point on the left, dropping corners that the minorant no longer touches."""
+    while len(stack) > 1 and _cross(point, stack[-1], stack[-2]) <= 0:
+        stack.pop()
+    stack.append(point)
+
+
+def _cross(first: Point, second: Point, third: Point) -> int:
+    """Positive where the third point lies to the left of the way from first to second."""
+    return (second[0] - first[0]) * (third[1] - first[1]) - (second[1] - first[1]) * (
+        third[0] - first[0]
+    )
+
+
+FEWEST_UNITS = 20
+"""Below so many independent units, differences between kinds are chance: none is measured."""
+_CLIP = 1e-6
+
+
+def _fit_identity(_scores: Floats, _outcomes: Floats) -> Calibrator:
+    return IdentityCalibrator()
+
+
+def _fit_platt(scores: Floats, outcomes: Floats) -> Calibrator:
+    came_true = outcomes > 0.0
+    return fit_platt(scores[came_true].tolist(), scores[~came_true].tolist())
+
+
+# The simplest first: no number fitted, one, two, then tables.
+_FITS: dict[str, Callable[[Floats, Floats], Calibrator]] = {
+    "identity": _fit_identity,
+    "temperature": fit_temperature,
+    "platt": _fit_platt,
+    "isotonic": fit_isotonic,
+    "venn_abers": fit_venn_abers,
+}
+_NEED_PROBABILITIES = ("identity", "temperature")
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratorChoice:
+    """The calibrator to use and how the kinds compared.
+
+    Attributes:
+        calibrator: of the chosen kind, fitted on all the data.
+        kind: `identity`, `temperature`, `platt`, `isotonic` or `venn_abers`; `identity` too
+            where the chosen kind finds nothing to fit.
+        losses: mean log loss (nats) of each kind on folds that it was not fitted on; empty
+            where nothing was measured.
+        brier_scores: likewise the mean squared error.
+        standard_errors: of each kind's log loss above the smallest, over units.
+        n: independent units (groups, or cases without groups).
+        folds: parts of the cross-validation; 0 where there was none.
+        reason: why this kind, in words.
+    """
+
+    calibrator: Calibrator
+    kind: str
+    losses: dict[str, float]
+    brier_scores: dict[str, float]
+    standard_errors: dict[str, float]
+    n: int
+    folds: int
+    reason: str
+
+    @classmethod
+    def among(
+        cls,
+        scores: Numbers,
+        outcomes: Outcomes,
+        *,
+        groups: Sequence[str] | None = None,
+        kinds: Sequence[str] = ("platt", "isotonic", "temperature", "venn_abers"),
+        folds: int = 5,
+        seed: int = 0,
+    ) -> CalibratorChoice:
+        """The simplest kind whose cross-validated log loss is as good as the best, by chance.
+
+        Every kind is fitted on all folds but one and judged on that one; a group never lies in
+        two folds. The kind of smallest mean log loss sets the mark. The choice is the simplest
+        kind (identity, temperature, Platt, isotonic, Venn–Abers, in this order) whose loss is
+        above it by no more than one standard error of the difference, taken pairwise over
+        groups. Then it is fitted on all the data.
+
+        Log loss is measured with probabilities held within [1e-6, 1 - 1e-6]. The identity and
+        the temperature take scores as probabilities: where a score lies outside [0, 1] they
+        are left out.
+
+        With fewer than 20 groups, or an outcome that only one group has, nothing can be
+        compared: then the choice is Platt where it is among the kinds, else the simplest. Where
+        an outcome is missing altogether the calibrator is the identity.
+
+        Args:
+            scores: finite raw scores or probabilities.
+            outcomes: whether each case came true, as many.
+            groups: cases of one group are no independent evidence; by default each is its own.
+            kinds: among those named above.
+            folds: at least 2; never more than there are groups.
+            seed: of the deal of groups to folds.
+
+        Raises:
+            ValueError: lengths differ, a score is NaN or infinite, an outcome is neither true
+                nor false, a kind is unknown or none suits the scores, `folds` is below 2.
+
+        Source: the one-standard-error rule is from Breiman et al. 1984, Classification and
+        regression trees.
+
+        Example:
+            >>> choice = CalibratorChoice.among([0.1, 0.9], [False, True])
+            >>> choice.kind, choice.folds, choice.losses
+            ('platt', 0, {})
+        """
+        numbers, came_true = scored_cases(scores, outcomes)
+        if folds < 2:
+            raise ValueError(f"there must be two folds, not {folds}")
+        unit = _units(groups, len(numbers))
+        suiting = _suiting_kinds(kinds, numbers)
+        n = int(unit.max(initial=-1)) + 1
+        few = _why_nothing_is_compared(unit, came_true, n)
+        if few:
+            kind = "platt" if "platt" in suiting else suiting[0]
+            calibrator, kind = _fitted(kind, numbers, came_true)
+            return cls(calibrator, kind, {}, {}, {}, n, 0, few)
+        fold = deal_to_folds(unit, came_true, min(folds, n), seed)
+        return _compared(suiting, numbers, came_true, unit, fold)
+
+
+def _units(groups: Sequence[str] | None, cases: int) -> NDArray[np.int64]:
+    """Number of the independent unit of each case."""
+    if groups is not None and len(groups) != cases:
+        raise ValueError(f"{cases} scores for {len(groups)} groups")
+    names = np.arange(cases) if groups is None else np.asarray([str(group) for group in groups])
+    units: NDArray[np.int64] = np.unique(names, return_inverse=True)[1].astype(np.int64)
+    return units
+
+
+def _compared(
+    suiting: Sequence[str],
+    numbers: Floats,
+    came_true: Floats,
+    unit: NDArray[np.int64],
+    fold: NDArray[np.int64],
+) -> CalibratorChoice:
+    """The choice among kinds, the simplest first, by their loss on held-out folds."""
+    stated = {kind: _held_out(_FITS[kind], numbers, came_true, fold) for kind in suiting}
+    log_losses = {kind: _log_losses(p, came_true) for kind, p in stated.items()}
+    losses = {kind: float(values.mean()) for kind, values in log_losses.items()}
+    best = min(suiting, key=losses.__getitem__)
+    errors = {
+        kind: clustered_standard_error(values - log_losses[best], unit)
+        for kind, values in log_losses.items()
+    }
+    kind = next(k for k in suiting if losses[k] <= losses[best] + errors[k])
+    if kind == best:
+        reason = "its log loss on held-out folds is smallest"
+    else:
+        reason = f"it is simpler than {best}, whose log loss is not smaller beyond chance"
+    briers = {kind: float(np.mean((p - came_true) ** 2)) for kind, p in stated.items()}
+    calibrator, kind = _fitted(kind, numbers, came_true)
+    n, folds = int(unit.max()) + 1, int(fold.max()) + 1
+    return CalibratorChoice(calibrator, kind, losses, briers, errors, n, folds, reason)
+
+
+def _suiting_kinds(kinds: Sequence[str], scores: Floats) -> list[str]:
+    """The kinds that can take these scores, the simplest first."""
+    unknown = sorted(set(kinds) - set(_FITS))
+    if unknown:
+        raise ValueError(f"no calibrator of kind {unknown[0]!r}; there are {', '.join(_FITS)}")
+    stated = bool(((scores >= 0.0) & (scores <= 1.0)).all())
+    suiting = [k for k in _FITS if k in kinds and (stated or k not in _NEED_PROBABILITIES)]
+    if not suiting:
+        raise ValueError("none of the kinds suits scores outside 0 and 1")
+    return suiting
+
+
+def _why_nothing_is_compared(unit: NDArray[np.int64], outcomes: Floats, n: int) -> str:
+    """Empty where there is enough to compare kinds."""
+    if n < FEWEST_UNITS:
+        return f"too few to compare kinds: {n} independent units of {FEWEST_UNITS}"
+    for outcome, name in ((1.0, "true"), (0.0, "false")):
+        having = len(np.unique(unit[outcomes == outcome]))
+        if having < 2:
+            return f"too few to compare kinds: {having} of {n} units with a {name} outcome"
+    return ""
+
+
+def _held_out(
+    fit: Callable[[Floats, Floats], Calibrator],
+    scores: Floats,
+    outcomes: Floats,
+    fold: NDArray[np.int64],
+) -> Floats:
+    """Per case the probability by a calibrator that saw none of the case's fold."""
+    stated = np.zeros_like(scores)
+    for part in np.unique(fold):
+        held_out = fold == part
+        calibrator = fit(scores[~held_out], outcomes[~held_out])
+        stated[held_out] = [calibrator.apply(score) for score in scores[held_out].tolist()]
+    return stated
+
+
+def _log_losses(stated: Floats, outcomes: Floats) -> Floats:
+    given = np.clip(np.where(outcomes > 0.0, stated, 1 - stated), _CLIP, 1 - _CLIP)
+    found: Floats = -np.log(given)
+    return found
+
+
+def _fitted(kind: str, scores: Floats, outcomes: Floats) -> tuple[Calibrator, str]:
+    calibrator = _FITS[kind](scores, outcomes)
+    return calibrator, "identity" if isinstance(calibrator, IdentityCalibrator) else kind

@@ -1,0 +1,377 @@
+"""Do live signals still look like those that the policy was calibrated on?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
+from ...guard.artefacts import Histogram
+from ...guard.decision import Route
+from ...guard.errors import InputError
+from ...guard.policy import Policy
+from .. import Interval
+from ._distance import (
+    DRAWS,
+    Distance,
+    MeasuredSignals,
+    bin_of,
+    compare_with_mixture,
+    is_measured,
+    ks_statistic,
+    population_stability_index,
+)
+from ._streams import Count, is_number
+
+SIGNALS = ("relevance", "confidence")
+# Of a cascade: whether the costly scorer was asked.
+_ASKED = "asked"
+LEAST_VALUES = 100
+LEAST_ALPHA = 0.001
+_MATERIAL = 0.1
+_NEARLY_ALL = 0.99
+_MOST_CALIBRATED = 100_000_000
+
+
+class DriftVerdict(StrEnum):
+    """What a comparison of one signal comes to."""
+
+    NO_DRIFT_SEEN = "no drift seen"
+    SLIGHT = "slight drift"
+    DRIFTED = "drifted"
+    UNJUDGED = "not judged yet"
+    TOO_FEW = "too few"
+    NOT_COMPARABLE = "not comparable"
+
+
+@dataclass(frozen=True, slots=True)
+class SignalDrift:
+    """One signal, live against calibration.
+
+    Attributes:
+        signal: `relevance`, `confidence`, or `asked`: of a cascade, whether its costly scorer was.
+        reference: names of the policy's histograms it was compared with.
+        n: live values.
+        missing: live decisions without a value: not asked for, or failed.
+        psi: population stability index; None where nothing could be compared.
+        ks: Kolmogorov–Smirnov distance, likewise.
+        share_in_kb: share of live questions whose answer is in the knowledge base, where
+            the reference is such a mixture; None otherwise.
+        p_value: of both distances together (twice the smaller one).
+        verdict: in a word.
+        words: in a sentence.
+    """
+
+    signal: str
+    reference: tuple[str, ...]
+    n: int
+    missing: int
+    psi: Distance | None
+    ks: Distance | None
+    share_in_kb: Interval | None
+    p_value: float | None
+    verdict: DriftVerdict
+    words: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, as JSON holds them."""
+        found: dict[str, Any] = to_jsonable_python(self)
+        if self.psi is not None:
+            found["psi"]["excess"] = self.psi.excess
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class DriftReport:
+    """All signals, live against calibration.
+
+    Attributes:
+        decisions: live decisions looked at.
+        signals: one entry per signal that the policy uses or has a histogram of.
+        alpha: probability of a false verdict on any signal where nothing has changed.
+    """
+
+    decisions: int
+    signals: tuple[SignalDrift, ...]
+    alpha: float
+
+    @property
+    def drifted(self) -> bool:
+        """Whether some signal has drifted by more than a trifle."""
+        return any(signal.verdict is DriftVerdict.DRIFTED for signal in self.signals)
+
+    @property
+    def words(self) -> str:
+        """One sentence per signal."""
+        return " ".join(signal.words for signal in self.signals)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, as JSON holds them."""
+        return {
+            "decisions": self.decisions,
+            "drifted": self.drifted,
+            "alpha": self.alpha,
+            "signals": [signal.to_dict() for signal in self.signals],
+        }
+
+    @classmethod
+    def of(
+        cls,
+        policy: Policy,
+        decisions: Iterable[MeasuredSignals],
+        *,
+        alpha: float = 0.05,
+        least: int = LEAST_VALUES,
+        seed: int = 0,
+    ) -> DriftReport:
+        """Compare the signals of live decisions with the policy's calibration histograms.
+
+        Per signal the p-values of PSI and KS are combined (twice the smaller one) and held
+        against `alpha` divided by the number of signals tested: where nothing has changed,
+        any verdict of drift has probability `alpha` at most (exact for questions drawn
+        independently, where the reference is a single histogram). It holds for one look:
+        looking every hour gives a false one sooner or later. "Drifted" further asks
+        for an effect: PSI or KS at least .1 above what chance gives; less is "slight drift".
+
+        Which histogram a signal is compared with:
+
+        - relevance: `relevance` where the policy has it; else the mixture of
+          `relevance.in_kb` and `relevance.left_out` (or `relevance.unanswerable`) that fits best.
+        - confidence: `confidence.asked` where the policy has it. A guard measures confidence
+          only where the decision needs it, so live values are a selection, and a histogram
+          of all calibration questions (`confidence`) serves only where nearly every
+          live decision has a value. Otherwise the verdict is "not comparable".
+        - asked, for the policy of a cascade: the mixture of `asked.in_kb` and
+          `asked.left_out` that fits best.
+
+        Args:
+            policy: with histograms.
+            decisions: Decisions, or anything with their signals.
+            alpha: in [.001, 1).
+            least: fewer live or calibration values give no verdict.
+            seed: of the random draws behind the p-values.
+
+        Raises:
+            InputError: `alpha` or `least` is out of range, or a histogram cannot be used.
+        """
+        counter = SignalCounter(policy)
+        for decision in decisions:
+            counter.add(decision)
+        return compare_counts(policy, counter, alpha=alpha, least=least, seed=seed)
+
+
+class SignalCounter:
+    """Live values in the bins of a policy's histograms: a few whole numbers, whatever the traffic.
+
+    Attributes:
+        decisions: how many were counted.
+        abstained: how many of them abstained.
+        counts: signal → values per bin.
+
+    Raises:
+        InputError: a histogram of the policy has no bins, absurdly many questions, or other
+            bins than the one that it is mixed with.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        names = _signals(policy)
+        for name in names:
+            _require_usable(policy, _references(policy, name))
+        self._edges = {name: _edges(policy, name) for name in names}
+        self.decisions = self.abstained = 0
+        self.counts = {name: [0] * (len(edges) - 1) for name, edges in self._edges.items()}
+
+    def add(self, decision: MeasuredSignals) -> None:
+        """Count one decision; a signal that is None, or NaN, was not measured."""
+        self.decisions += 1
+        self.abstained += getattr(decision, "route", None) is Route.ABSTAIN
+        for name in SIGNALS:
+            value = getattr(decision, name)
+            if is_measured(value):
+                self.counts[name][bin_of(self._edges[name], value)] += 1
+        stage = getattr(decision, "relevance_stage", None)
+        if stage is not None and _ASKED in self.counts:
+            self.counts[_ASKED][stage != "cheap"] += 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """The counts, as JSON holds them."""
+        counts = {name: list(bins) for name, bins in self.counts.items()}
+        return {"decisions": self.decisions, "abstained": self.abstained, "counts": counts}
+
+    @classmethod
+    def from_saved(cls, policy: Policy, state: SavedCounter) -> SignalCounter:
+        """Restore a counter of a policy.
+
+        Raises:
+            InputError: it has counts of other bins, or more of them than decisions.
+        """
+        found = cls(policy)
+        if {name: len(bins) for name, bins in state.counts.items()} != {
+            name: len(bins) for name, bins in found.counts.items()
+        }:
+            raise InputError("the saved state counts other bins than the policy has")
+        if max(state.abstained, *map(sum, state.counts.values())) > state.decisions:
+            raise InputError("the saved state counts more values than decisions")
+        found.decisions, found.abstained = state.decisions, state.abstained
+        found.counts = {name: list(state.counts[name]) for name in found.counts}
+        return found
+
+
+class SavedCounter(BaseModel):
+    """What `SignalCounter.to_dict` gives."""
+
+    decisions: Count
+    abstained: Count
+    counts: dict[str, list[Count]]
+
+
+def compare_counts(
+    policy: Policy,
+    counter: SignalCounter,
+    *,
+    alpha: float,
+    least: int,
+    seed: int,
+    judge: bool = True,
+) -> DriftReport:
+    """As `DriftReport.of`, for signals already counted; without `judge`, no verdicts."""
+    require_alpha(alpha, "alpha")
+    if least < 1:
+        raise InputError(f"at least one value is needed, not {least}")
+    compared = [
+        _compared(policy, name, counter, least, (alpha, seed))
+        for name in _signals(policy)
+        if _is_used(policy, name)
+    ]
+    tested = max(1, sum(signal.p_value is not None for signal in compared))
+    return DriftReport(
+        counter.decisions,
+        tuple(_judged(signal, alpha / tested if judge else None) for signal in compared),
+        alpha,
+    )
+
+
+def require_alpha(alpha: float, name: str) -> None:
+    """Reject a level out of range, or so small that no p-value of random splits could reach it.
+
+    Raises:
+        InputError: it is not within [.001, 1).
+    """
+    if not is_number(alpha) or not LEAST_ALPHA <= alpha < 1.0:
+        raise InputError(f"{name} must be between {LEAST_ALPHA} and 1, not {alpha!r}")
+
+
+def _require_usable(policy: Policy, names: Sequence[str]) -> None:
+    for name in names:
+        found = policy.histograms[name]
+        if not found.counts or sum(found.counts) > _MOST_CALIBRATED:
+            raise InputError(
+                f"the policy's histogram '{name}' has no bins, or more than "
+                f"{_MOST_CALIBRATED:,} questions",
+                hint="calibrate again, or take the histogram out of the policy",
+            )
+        if found.edges != policy.histograms[names[0]].edges:
+            raise InputError(
+                f"the policy's histograms '{names[0]}' and '{name}' have different bins",
+                hint="calibrate again, or take them out of the policy",
+            )
+
+
+def _signals(policy: Policy) -> tuple[str, ...]:
+    return (*SIGNALS, _ASKED) if _references(policy, _ASKED) else SIGNALS
+
+
+def _is_used(policy: Policy, signal: str) -> bool:
+    used = policy.may_follow if signal == "relevance" else policy.needs_estimator
+    return used or bool(_references(policy, signal))
+
+
+def _references(policy: Policy, signal: str) -> tuple[str, ...]:
+    candidates = {
+        "relevance": (
+            ("relevance",),
+            ("relevance.in_kb", "relevance.left_out"),
+            ("relevance.in_kb", "relevance.unanswerable"),
+        ),
+        "confidence": (("confidence.asked",), ("confidence",)),
+        _ASKED: (("asked.in_kb", "asked.left_out"), ("asked.in_kb", "asked.unanswerable")),
+    }[signal]
+    for names in candidates:
+        if all(name in policy.histograms for name in names):
+            return names
+    return ()
+
+
+def _edges(policy: Policy, signal: str) -> Sequence[float]:
+    names = _references(policy, signal)
+    return policy.histograms[names[0]].edges if names else (0.0, 1.0)
+
+
+def _compared(
+    policy: Policy, signal: str, counter: SignalCounter, least: int, draws: tuple[float, int]
+) -> SignalDrift:
+    """The numbers of one signal; its verdict is final only where there is no p-value."""
+    counts = counter.counts[signal]
+    n, names = sum(counts), _references(policy, signal)
+    histograms = [policy.histograms[name] for name in names]
+    found = SignalDrift(
+        signal, names, n, counter.decisions - n, None, None, None, None,
+        DriftVerdict.NOT_COMPARABLE, f"{signal}: ",
+    )  # fmt: skip
+    if not names:
+        words = "the policy has no histogram of it to compare with."
+        return replace(found, words=found.words + words)
+    if names == ("confidence",) and n < _NEARLY_ALL * counter.decisions:
+        words = (
+            f"the guard asked for it in {n} of {counter.decisions} decisions only, and the "
+            "policy has no histogram of such a selection (confidence.asked)."
+        )
+        return replace(found, words=found.words + words)
+    smallest = min(sum(histogram.counts) for histogram in histograms)
+    if n and smallest:
+        psi, ks, share = _distances(histograms, counts, *draws)
+        found = replace(found, psi=psi, ks=ks, share_in_kb=share)
+        if n >= least and smallest >= least:
+            return replace(found, p_value=min(1.0, 2 * min(psi.p_value or 0.0, ks.p_value or 0.0)))
+    words = f"too few: {n} live and {smallest} calibration values; from {least} on both sides."
+    return replace(found, verdict=DriftVerdict.TOO_FEW, words=found.words + words)
+
+
+def _distances(
+    histograms: Sequence[Histogram], counts: Sequence[int], alpha: float, seed: int
+) -> tuple[Distance, Distance, Interval | None]:
+    # The smallest p-value possible is 1 / (1 + draws): well below its share of alpha.
+    draws = max(DRAWS, math.ceil(4 * len(SIGNALS) / alpha))
+    if len(histograms) == 1:
+        return (
+            population_stability_index(histograms[0], counts, draws=draws, seed=seed),
+            ks_statistic(histograms[0], counts, draws=draws, seed=seed),
+            None,
+        )
+    found = compare_with_mixture(histograms[0], histograms[1], counts, draws=draws, seed=seed)
+    return found.psi, found.ks, found.share
+
+
+def _judged(signal: SignalDrift, alpha: float | None) -> SignalDrift:
+    if signal.p_value is None or signal.psi is None or signal.ks is None:
+        return signal
+    excess = max(signal.psi.excess or 0.0, signal.ks.excess or 0.0)
+    verdict = DriftVerdict.UNJUDGED if alpha is None else DriftVerdict.NO_DRIFT_SEEN
+    if alpha is not None and signal.p_value <= alpha:
+        verdict = DriftVerdict.DRIFTED if excess >= _MATERIAL else DriftVerdict.SLIGHT
+    words = (
+        f"{signal.signal}: {verdict.value} in {signal.n} values (PSI {signal.psi.value:.3f}, of "
+        f"which {signal.psi.without_drift:.3f} is chance; KS {signal.ks.value:.3f}; "
+        f"p {signal.p_value:.3f})."
+    )
+    if signal.share_in_kb is not None and signal.share_in_kb.value is not None:
+        words += (
+            f" The best mixture has {100 * signal.share_in_kb.value:.0f}% of questions with "
+            "their answer in the knowledge base."
+        )
+    return replace(signal, verdict=verdict, words=words)

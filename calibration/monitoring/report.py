@@ -1,0 +1,354 @@
+"""What a monitor has to say, for people and for machines."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+from pydantic_core import to_jsonable_python
+
+from ...guard.errors import InputError
+from .. import Interval
+from ._distance import Distance
+from ._streams import Direction, RateChange, RateChangeDetector, RiskMonitor
+from .drift import SIGNALS, DriftReport, DriftVerdict
+
+_logger = logging.getLogger("knowgate.calibration")
+_LOG_TEN = math.log(10)
+
+
+@dataclass(frozen=True, slots=True)
+class RiskState:
+    """The risk of one route, or of all routes together.
+
+    Attributes:
+        risk: the bound α.
+        delta: probability of a false alarm, ever, and of bounds that ever fail.
+        estimate: share of wrong replies, with bounds valid at all times.
+        labels: labelled replies.
+        log10_evidence: against "the risk is at most α"; an alarm at -log10(δ).
+        alarm: whether it ever got there.
+        alarmed_at: replies reported when it did.
+        promised: whether the guarantee speaks of this very risk, or it is the one asked for.
+        rise: the alarm that a promised risk has risen above its bound at some time, as a
+            detector of changes sees it, in steps of labels; None where there is none.
+    """
+
+    risk: float
+    delta: float
+    estimate: Interval
+    labels: int
+    log10_evidence: float
+    alarm: bool
+    alarmed_at: int | None
+    promised: bool = True
+    rise: RateChange | None = None
+
+    @classmethod
+    def of(
+        cls, monitor: RiskMonitor, promised: bool, detector: RateChangeDetector | None
+    ) -> RiskState:
+        """What `monitor`, and the detector of changes beside it, say now."""
+        return cls(
+            monitor.risk,
+            monitor.delta,
+            monitor.estimate,
+            monitor.labels,
+            monitor.log_evidence / _LOG_TEN,
+            monitor.alarm,
+            monitor.alarmed_at,
+            promised,
+            None if detector is None else detector.alarm,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AbstentionState:
+    """How often the guard abstains, and whether that has changed.
+
+    Attributes:
+        rate: over the same decisions as the drift, with Wilson's 95 % interval.
+        baseline: the range of rates that counts as unchanged; None while it is learned.
+        log10_evidence: direction → evidence of a change; an alarm where their mean
+            reaches `run_length`.
+        run_length: decisions between false alarms, on average at least.
+        change: the alarm, None where there is none.
+    """
+
+    rate: Interval
+    baseline: tuple[float, float] | None
+    log10_evidence: Mapping[Direction, float]
+    run_length: float
+    change: RateChange | None
+
+    @classmethod
+    def of(
+        cls, rate: Interval, detector: RateChangeDetector | None, run_length: float
+    ) -> AbstentionState:
+        """What `detector` says now; None while its baseline is learned."""
+        if detector is None:
+            return cls(rate, None, {}, run_length, None)
+        directions: tuple[Direction, Direction] = ("up", "down")
+        return cls(
+            rate,
+            (detector.low, detector.high),
+            {name: detector.log_evidence(name) / _LOG_TEN for name in directions},
+            run_length,
+            detector.alarm,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorReport:
+    """Everything a monitor knows.
+
+    Attributes:
+        decisions: observed so far.
+        window: decisions of a block.
+        complete: whether drift and abstention rate speak of a whole block, the last
+            one; if not, of the first decisions, of which there are fewer.
+        drift: per signal, against calibration.
+        abstention: rate and change.
+        risks: `all` and the routes that let through → state; empty where no risk is watched.
+    """
+
+    decisions: int
+    window: int
+    complete: bool
+    drift: DriftReport
+    abstention: AbstentionState
+    risks: Mapping[str, RiskState] = field(default_factory=dict)
+
+    @property
+    def risk_rise(self) -> RateChange | None:
+        """The first of the risks' alarms of a rise; None where there is none."""
+        return next((s.rise for s in self.risks.values() if s.rise is not None), None)
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """Kinds: `relevance_drift`, `confidence_drift`, `abstention`, `risk`, `risk_rise`.
+
+        For the policy of a cascade also `asked_drift`.
+
+        `risk` and `risk_rise` are of what the guarantee speaks of: all routes together, or each.
+        """
+        found = [
+            f"{signal.signal}_drift"
+            for signal in self.drift.signals
+            if self.complete and signal.verdict is DriftVerdict.DRIFTED
+        ]
+        if self.abstention.change is not None:
+            found.append("abstention")
+        if any(state.alarm and state.promised for state in self.risks.values()):
+            found.append("risk")
+        if self.risk_rise is not None:
+            found.append("risk_rise")
+        return tuple(found)
+
+    @property
+    def words(self) -> str:
+        """The report as lines of text."""
+        lines = [signal.words for signal in self.drift.signals]
+        lines.append(_abstention_words(self.abstention))
+        lines += [
+            _risk_words(route, state)
+            for route, state in self.risks.items()
+            if route == "all" or state.estimate.n
+        ]
+        lines += [
+            f"ALARM: the {_risk_name(route)} has risen above its bound, probably after label "
+            f"{state.rise.began_after} (seen at {state.rise.seen_at})."
+            for route, state in self.risks.items()
+            if state.rise is not None
+        ]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, as JSON holds them."""
+        found: dict[str, Any] = to_jsonable_python(self)
+        alarms = {"alarms": list(self.alarms), "drift": self.drift.to_dict()}
+        return {**found, **alarms, "risk_rise": to_jsonable_python(self.risk_rise)}
+
+
+def _abstention_words(state: AbstentionState) -> str:
+    rate = state.rate
+    if rate.value is None or rate.low is None or rate.high is None:
+        return "abstention: no decisions yet."
+    words = f"abstention: {_percent(rate.value)} ({_percent(rate.low)} to {_percent(rate.high)})"
+    if state.baseline is None:
+        return words + "; no baseline yet."
+    low, high = state.baseline
+    words += f", baseline {_percent(low)} to {_percent(high)}; "
+    if state.change is None:
+        return words + "no change seen."
+    went = "risen" if state.change.direction == "up" else "fallen"
+    return words + (
+        f"it has {went}, probably after decision {state.change.began_after} (seen at "
+        f"{state.change.seen_at})."
+    )
+
+
+def _risk_name(route: str) -> str:
+    return "risk" if route == "all" else f"risk of {route}"
+
+
+def _risk_words(route: str, state: RiskState) -> str:
+    name = _risk_name(route)
+    estimate = state.estimate
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return f"{name}: no feedback yet."
+    words = (
+        f"{name}: {_percent(estimate.value)} wrong of {estimate.n} "
+        f"({_percent(estimate.low)} to {_percent(estimate.high)}, valid at all times); "
+    )
+    bound = _percent(state.risk)
+    if state.alarm:
+        return words + f"ALARM: the bound of {bound} is exceeded."
+    if estimate.high <= state.risk:
+        return words + f"the bound of {bound} is kept."
+    return words + f"neither above nor below the bound of {bound} for certain."
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}%"
+
+
+_BOUNDS = ("low", "estimate", "high")
+ALARMS = (*(f"{signal}_drift" for signal in SIGNALS), "abstention", "risk", "risk_rise")
+_FAMILIES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "knowgate_drift_psi": (
+        "Population stability index of live signals against calibration.",
+        ("signal", "bound"),
+    ),
+    "knowgate_drift_psi_without_drift": (
+        "Mean of the index where nothing has changed, at these sample sizes.",
+        ("signal",),
+    ),
+    "knowgate_drift_ks": (
+        "Kolmogorov-Smirnov distance of live signals from calibration, at bin edges.",
+        ("signal", "bound"),
+    ),
+    "knowgate_drift_p_value": ("Of both distances together, one look.", ("signal",)),
+    "knowgate_drift_values": ("Live values compared.", ("signal",)),
+    "knowgate_abstention_rate": (
+        "Share of abstentions in the block of decisions looked at.",
+        ("bound",),
+    ),
+    "knowgate_abstention_change_evidence_log10": (
+        "Evidence of a changed abstention rate.",
+        ("direction",),
+    ),
+    "knowgate_risk": ("Share of wrong replies, bounds valid at all times.", ("route", "bound")),
+    "knowgate_risk_target": ("The promised bound of the risk.", ("route",)),
+    "knowgate_risk_labels": ("Labelled replies.", ("route",)),
+    "knowgate_risk_evidence_log10": ("Evidence that the risk exceeds its bound.", ("route",)),
+    "knowgate_risk_alarm": ("1 where that evidence has ever reached 1/delta.", ("route",)),
+    "knowgate_alarm": ("1 where there is an alarm.", ("kind",)),
+    "knowgate_monitor_failures": ("Scrapes for which no report could be made.", ()),
+}
+
+
+class MonitorCollector(Collector):
+    """Turns reports into gauges; what is undefined has no sample.
+
+    Args:
+        report: gives the report of now.
+    """
+
+    def __init__(self, report: Callable[[], MonitorReport]) -> None:
+        self._report = report
+        self._registry: CollectorRegistry | None = None
+        self._failures = 0
+        self._logged: set[type[Exception]] = set()
+
+    def register(self, registry: CollectorRegistry | None) -> None:
+        """Register with `registry`, by default prometheus-client's own.
+
+        Raises:
+            InputError: another monitor is registered there.
+        """
+        chosen = REGISTRY if registry is None else registry
+        try:
+            chosen.register(self)
+        except ValueError:
+            raise InputError(
+                "this registry has the metrics of another monitor",
+                hint="close() that one, or give each monitor a registry=… of its own",
+            ) from None
+        self._registry = chosen
+
+    def unregister(self) -> None:
+        """Leave the registry; a second time does nothing."""
+        registry, self._registry = self._registry, None
+        if registry is not None:
+            registry.unregister(self)
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        """The families without samples: nothing is computed on registration."""
+        return _families().values()
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """The families of one report; without it, the number of failures alone.
+
+        A failure must not cost the scrape what other metrics of the process say.
+        """
+        families = _families()
+        try:
+            self._fill(families, self._report())
+        except Exception as error:  # noqa: BLE001 - see above
+            families = _families()
+            self._failures += 1
+            if type(error) not in self._logged:
+                self._logged.add(type(error))
+                _logger.warning("no report for the scrape: %s; logged once", type(error).__name__)
+        _add(families["knowgate_monitor_failures"], [], self._failures)
+        return families.values()
+
+    @staticmethod
+    def _fill(families: Mapping[str, GaugeMetricFamily], report: MonitorReport) -> None:
+        for signal in report.drift.signals:
+            _add_interval(families["knowgate_drift_psi"], [signal.signal], signal.psi)
+            _add_interval(families["knowgate_drift_ks"], [signal.signal], signal.ks)
+            without = None if signal.psi is None else signal.psi.without_drift
+            _add(families["knowgate_drift_psi_without_drift"], [signal.signal], without)
+            _add(families["knowgate_drift_p_value"], [signal.signal], signal.p_value)
+            _add(families["knowgate_drift_values"], [signal.signal], signal.n)
+        _add_interval(families["knowgate_abstention_rate"], [], report.abstention.rate)
+        for direction, evidence in report.abstention.log10_evidence.items():
+            _add(families["knowgate_abstention_change_evidence_log10"], [direction], evidence)
+        for route, state in report.risks.items():
+            _add_interval(families["knowgate_risk"], [route], state.estimate)
+            _add(families["knowgate_risk_target"], [route], state.risk)
+            _add(families["knowgate_risk_labels"], [route], state.labels)
+            _add(families["knowgate_risk_evidence_log10"], [route], state.log10_evidence)
+            _add(families["knowgate_risk_alarm"], [route], float(state.alarm))
+        # Of a cascade also whether its costly scorer is asked as often.
+        for kind in dict.fromkeys((*ALARMS, *(f"{s.signal}_drift" for s in report.drift.signals))):
+            _add(families["knowgate_alarm"], [kind], float(kind in report.alarms))
+
+
+def _families() -> dict[str, GaugeMetricFamily]:
+    return {
+        name: GaugeMetricFamily(name, words, labels=labels)
+        for name, (words, labels) in _FAMILIES.items()
+    }
+
+
+def _add(family: GaugeMetricFamily, labels: list[str], value: float | None) -> None:
+    if value is not None:
+        family.add_metric(labels, value)
+
+
+def _add_interval(
+    family: GaugeMetricFamily, labels: list[str], interval: Interval | Distance | None
+) -> None:
+    if interval is None:
+        return
+    for bound, value in zip(_BOUNDS, (interval.low, interval.value, interval.high), strict=True):
+        _add(family, [*labels, bound], value)

@@ -1,0 +1,407 @@
+"""What every fit shares: its settings, its result, and the policy at one operating point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import ClassVar, Literal, get_args
+
+from ...guard.artefacts import Guarantee, Retrieval
+from ...guard.contracts import ConflictBetween
+from ...guard.decision import Route
+from ...guard.fingerprint import CascadeRule, Fingerprint
+from ...guard.policy import IdentityCalibrator, Policy
+from ...guard.routing import Calibrator
+from .. import CalibrationRecord, Interval, SelectiveCurve
+from ..monitoring import calibration_histograms
+from ..records import records_sha256
+from ..statistics import SMALLEST_PROBABILITY
+from ._statement import percent
+from .certificate import Certificate
+from .path import PathPoint
+from .risks import Leak, Risk, Uncertified
+
+_MOST_MISSES = 1 / 3
+_ASK_PEOPLE = (
+    "collect thirty or more questions of people (a search log, support tickets), or accept a smoke "
+    "test (--accept-generated; in Python accept_generated=True)"
+)
+_RESAMPLES = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One reason why a policy should not serve.
+
+    Attributes:
+        MAX_FALSE_ABSTENTION: share of the answerable questions that a usable policy may
+            abstain from, by default.
+        kind: `uncertified`: no threshold met the bound; `blind`: no signal tells questions
+            that can be answered from those that cannot; `abstains`: too many answerable
+            questions are abstained from; `misses`: the retriever does not find the source of
+            too many; `generated`: programs made more than a tenth of the questions.
+        what: the reason, as a sentence.
+        hint: what to do about it.
+    """
+
+    MAX_FALSE_ABSTENTION: ClassVar = 0.35
+
+    kind: Literal["uncertified", "blind", "abstains", "misses", "generated"]
+    what: str
+    hint: str
+
+    @classmethod
+    def find(
+        cls,
+        policy: Policy,
+        records: Sequence[CalibrationRecord],
+        false_abstention: float | None,
+        *,
+        max_false_abstention: float = MAX_FALSE_ABSTENTION,
+        seed: int = 0,
+    ) -> tuple[Problem, ...]:
+        """Find what makes a policy useless to serve, the cause before its effects.
+
+        Args:
+            policy: fitted to the records.
+            records: as measured, on any scale.
+            false_abstention: share of the answerable questions that it abstains from, itself and
+                not what other questions would make of it; None where that is not known.
+            max_false_abstention: the largest such share that will do.
+            seed: of the resampling behind the interval of the AUROC.
+        """
+        found = [_misses(records), _blind(policy, records, seed)]
+        if policy.rests_on_generated:
+            found.append(cls("generated", policy.note, _ASK_PEOPLE))
+        guarantee = policy.guarantee
+        if guarantee is not None and not guarantee.certified:
+            found.append(
+                cls(
+                    "uncertified",
+                    guarantee.statement,
+                    "measure more questions, best on further passages, or allow a larger bound",
+                )
+            )
+        elif false_abstention is not None and false_abstention > max_false_abstention:
+            found.append(
+                cls(
+                    "abstains",
+                    f"It would abstain from {false_abstention:.0%} of the questions that could be "
+                    f"answered, more than {max_false_abstention:.0%}.",
+                    "compare scorers, measure more questions, or allow a larger bound",
+                )
+            )
+        return tuple(problem for problem in found if problem is not None)
+
+
+def _misses(records: Sequence[CalibrationRecord]) -> Problem | None:
+    asked = [
+        r for r in records if r.case == "in_kb" and (r.relevance is not None or r.nothing_retrieved)
+    ]
+    missed = sum(not record.is_answerable for record in asked)
+    if not asked or missed <= _MOST_MISSES * len(asked):
+        return None
+    return Problem(
+        "misses",
+        f"The retriever does not find the source of {missed} of {len(asked)} questions although "
+        "it is there: calibration would be about the retriever, not the guard.",
+        "check that the passages are chunks of the documents, and repair the retriever first",
+    )
+
+
+def _blind(policy: Policy, records: Sequence[CalibrationRecord], seed: int) -> Problem | None:
+    """Where the AUROC of every signal that opens a route may be that of chance."""
+    signals = ["relevance"] if policy.may_follow or not policy.may_answer else []
+    signals += ["confidence"] if policy.may_answer and policy.estimator is not None else []
+    aurocs = [(name, separation(records, name, seed=seed)) for name in signals]
+    known = [(name, found) for name, found in aurocs if found.low is not None]
+    if not known or any((found.low or 0.0) > 0.5 for _, found in known):
+        return None
+    told = "; ".join(
+        f"{name} has an AUROC of {found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+        for name, found in known
+    )
+    return Problem(
+        "blind",
+        f"No signal tells questions that can be answered from those that cannot: {told}, where "
+        "0.5 is chance.",
+        "look at a few cases (`knowgate view`), check what stands in a passage, or use another "
+        "scorer",
+    )
+
+
+def separation(
+    records: Sequence[CalibrationRecord], signal: str = "relevance", *, seed: int = 0
+) -> Interval:
+    """AUROC of a signal for cases that can be answered, with its interval over units."""
+    right = "context_right" if signal == "relevance" else "closed_book_right"
+    by_unit: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
+    for record in records:
+        value = getattr(record, signal)
+        if value is None or (record.case == "in_kb" and not record.context_right):
+            continue  # with the source in place and not retrieved it is neither
+        sides = by_unit.setdefault(record.unit, ([], []))
+        sides[0 if getattr(record, right) else 1].append(value)
+    return SelectiveCurve.bootstrap_auroc(list(by_unit.values()), resamples=_RESAMPLES, seed=seed)
+
+
+OnJudgeFailure = Literal["abstain", "cheap"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cascade:
+    """A costly scorer behind the cheap one, what it costs, and what its failures lead to.
+
+    Costs are relative to one question of the cheap scorer.
+
+    Attributes:
+        costly: fingerprint of the costly scorer, whose `verdict` the records hold.
+        judge_cost: of one question of the costly scorer, at least 0.
+        abstention_cost: of abstaining from a question that could have been answered.
+        on_failure: where the costly scorer fails, `abstain`, or decide by a threshold on the
+            `cheap` scorer alone, which is certified too, at a fifth of the level.
+    """
+
+    costly: Fingerprint
+    judge_cost: float = 200.0
+    abstention_cost: float = 20_000.0
+    on_failure: OnJudgeFailure = "abstain"
+
+    def __post_init__(self) -> None:
+        for name in ("judge_cost", "abstention_cost"):
+            value = getattr(self, name)
+            if not 0.0 <= value < math.inf:
+                raise ValueError(f"{name} must be at least 0 and finite, not {value}")
+        if self.on_failure not in get_args(OnJudgeFailure):
+            raise ValueError(f"on_failure must be 'abstain' or 'cheap', not {self.on_failure!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class BandOption:
+    """A width of the band, and what it would cost, estimated on the questions to learn on.
+
+    Attributes:
+        reach: width of the band.
+        asked: share of questions that the costly scorer would be asked about.
+        false_abstention: share of answerable questions that would be abstained from.
+        cost: per question, where as many can be answered as cannot.
+    """
+
+    reach: float
+    asked: float
+    false_abstention: float
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class CascadeBand:
+    """The band that a fit chose, and what it chose from.
+
+    Attributes:
+        threshold: lower edge, on the cheap scorer's scale; None where nothing was certified.
+        reach: width; 0 where the cheap scorer alone costs least.
+        fallback: cheap value from which on a question passes whose verdict failed; None: none.
+        asked: share of the questions of the test that the costly scorer is asked about.
+        options: all widths, by rising width.
+        learned_on: how many questions the width was chosen on.
+    """
+
+    threshold: float | None
+    reach: float
+    fallback: float | None
+    asked: float
+    options: tuple[BandOption, ...]
+    learned_on: int
+
+    @property
+    def rule(self) -> CascadeRule | None:
+        """The rule of both scorers; None where the cheap one decides alone, or nothing passes."""
+        if self.threshold is None:
+            return None
+        return CascadeRule(threshold=self.threshold, reach=self.reach, fallback=self.fallback)
+
+    def applied(self, records: Sequence[CalibrationRecord]) -> tuple[CalibrationRecord, ...]:
+        """The records with the relevance that the cascade gives them."""
+        rule = self.rule
+        return tuple(
+            record
+            if record.relevance is None or rule is None
+            else replace(record, relevance=rule.value(record.relevance, record.verdict))
+            for record in records
+        )
+
+
+_UNNAMED = Fingerprint(kind="unnamed")
+ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyBinding:
+    """What a policy is bound to besides its thresholds.
+
+    Attributes:
+        UNNAMED: stands for a scorer without a name.
+        scorer: fingerprint of the relevance scorer. The default is `UNNAMED`: no guard
+            loads such a policy, but `Policy.route` works.
+        estimator: fingerprint of the confidence estimator, if one took part.
+        aggregator: how passage scores became one value per question.
+        relevance_calibrator: made the records' relevance of raw values, on other data.
+        confidence_calibrator: likewise.
+        created_by: program and version.
+        retrieval: what the records' passages were retrieved by, None where not known.
+        cascade: for a leak: the costly scorer behind `scorer`, whose verdicts the records hold;
+            None: there is none.
+        candidates: for a leak: how many scorers are calibrated on the same questions, of which
+            one is then chosen. Each is tested at this part of the level, so that the promise
+            holds whichever it is.
+    """
+
+    UNNAMED: ClassVar = _UNNAMED
+
+    scorer: Fingerprint = _UNNAMED
+    estimator: Fingerprint | None = None
+    aggregator: str = "max"
+    relevance_calibrator: Calibrator = field(default_factory=IdentityCalibrator)
+    confidence_calibrator: Calibrator = field(default_factory=IdentityCalibrator)
+    created_by: str = ""
+    retrieval: Retrieval | None = None
+    cascade: Cascade | None = None
+    candidates: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FitSettings:
+    """What does not depend on the kind of risk; see the arguments of `fit_policy`."""
+
+    delta: float
+    attempt: int | None
+    allowed_routes: Sequence[Route]
+    conflict_between: ConflictBetween
+    binding: PolicyBinding
+
+    def __post_init__(self) -> None:
+        if not SMALLEST_PROBABILITY <= self.delta <= 1 - SMALLEST_PROBABILITY:
+            raise ValueError(f"delta must be between 0 and 1, not {self.delta}")
+        number = self.attempt
+        if number is not None and (type(number) is not int or number < 1):
+            raise ValueError(f"attempt must be a whole number, 1 or more, not {number!r}")
+        if self.conflict_between not in get_args(ConflictBetween):
+            raise ValueError(
+                "conflict_between must be 'memory', 'passages' or 'both', not "
+                f"{self.conflict_between!r}"
+            )
+        if self.binding.candidates < 1:
+            raise ValueError(f"candidates must be 1 or more, not {self.binding.candidates}")
+        if isinstance(self.allowed_routes, str):
+            raise ValueError("allowed_routes must be a sequence of routes")
+        object.__setattr__(self, "allowed_routes", tuple(map(Route, self.allowed_routes)))
+
+    @property
+    def level(self) -> float:
+        """The level of the test: δ, or this attempt's part of it, divided among the candidates."""
+        return Guarantee.level_of(self.delta, self.attempt) / self.binding.candidates
+
+    @property
+    def confidence(self) -> str:
+        """How sure the promise is, in words, naming the attempt and the candidates."""
+        sure = f"confidence {percent(1 - Decimal(str(self.delta)))}"
+        shared, candidates = [], self.binding.candidates
+        if self.attempt is not None:
+            shared.append(f"attempt {self.attempt} on this data")
+        if candidates > 1:
+            shared.append(f"the best of {candidates} scorers")
+        if not shared:
+            return sure
+        return (
+            f"{sure} ({', '.join(shared)}, tested at level {self.level:.4g} so that all "
+            f"{'attempts' if candidates == 1 else 'of them'} together fail with probability "
+            f"{self.delta:g} at most)"
+        )
+
+    @property
+    def may_follow(self) -> bool:
+        """Whether the context may be followed."""
+        return Route.FOLLOW_CONTEXT in self.allowed_routes
+
+    @property
+    def may_answer(self) -> bool:
+        """Whether memory may answer."""
+        return Route.ANSWER in self.allowed_routes
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A fitted policy and what it rests on.
+
+    Attributes:
+        policy: certified, or one that always abstains and says so.
+        certificate: the test of each point of the path.
+        path: operating points in the order of the test.
+        records: that it was fitted to.
+        risk: likewise.
+        cascade: the band that was chosen; None where no cascade was asked for.
+    """
+
+    policy: Policy
+    certificate: Certificate
+    path: tuple[PathPoint, ...]
+    records: tuple[CalibrationRecord, ...]
+    risk: Risk
+    cascade: CascadeBand | None = None
+
+    def problems(
+        self, *, max_false_abstention: float = Problem.MAX_FALSE_ABSTENTION
+    ) -> tuple[Problem, ...]:
+        """Why the policy should not serve; empty where nothing speaks against it.
+
+        Args:
+            max_false_abstention: share of the answerable questions that it may abstain from.
+        """
+        raw, policy = isinstance(self.risk, Leak | Uncertified), self.policy
+        routes = []
+        for record in self.records:
+            right = record.is_answerable if raw else record.context_right
+            if right or record.closed_book_right:
+                relevance = record.relevance
+                if raw and relevance is not None:
+                    relevance = policy.relevance_calibrator.apply(relevance)
+                routes.append(policy.route(relevance, record.confidence, record.conflict))
+        abstained = routes.count(Route.ABSTAIN) / len(routes) if routes else None
+        if isinstance(self.risk, Uncertified):
+            abstained = None  # is what the costs make of it
+        return Problem.find(
+            policy, self.records, abstained, max_false_abstention=max_false_abstention
+        )
+
+
+def policy_at(
+    chosen: PathPoint | None,
+    guarantee: Guarantee,
+    records: Sequence[CalibrationRecord],
+    settings: FitSettings,
+) -> Policy:
+    """Build the policy that serves by one operating point, with histograms of its questions."""
+    point = PathPoint(None, None) if chosen is None else chosen
+    binding, checks = settings.binding, point.on_conflict == "abstain"
+    policy = Policy(
+        created_by=binding.created_by,
+        scorer=binding.scorer,
+        estimator=binding.estimator,
+        aggregator=binding.aggregator,
+        relevance_calibrator=binding.relevance_calibrator,
+        confidence_calibrator=binding.confidence_calibrator,
+        relevance_threshold=point.relevance,
+        confidence_threshold=point.confidence,
+        allowed_routes=tuple(dict.fromkeys((*settings.allowed_routes, Route.ABSTAIN))),
+        check_conflict=checks,
+        conflict_between=settings.conflict_between if checks else "memory",
+        on_conflict="abstain" if checks else "follow_context",
+        guarantee=guarantee,
+        retrieval=binding.retrieval,
+        calibration_set_sha256=records_sha256(records),
+    )
+    # Live questions come one by one: variants of one would count as evidence about several.
+    questions = CalibrationRecord.one_per_question(records)
+    return policy.model_copy(update={"histograms": calibration_histograms(policy, questions)})

@@ -1,0 +1,580 @@
+"""Fit a policy to leave-one-out relevance: how often may a missing answer pass?
+
+left-out relevance, passage by passage ─► thresholds, strict to lax ─► test ─► threshold
+all relevance ─► logistic curve that keeps the order at the chosen threshold ─► Policy
+
+Nothing is set aside: the threshold is tested on the raw scale, where a higher one never lets
+more pass, and the curve only renames it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...guard.artefacts import Guarantee, Histogram
+from ...guard.decision import Route
+from ...guard.policy import Policy
+from ...guard.routing import Calibrator, PlattCalibrator, StepCalibrator
+from .. import CalibrationRecord
+from ..calibrators import fit_platt
+from ..records import MISSING_CASES, lines_sha256
+from ..statistics import errors_allowed, questions_needed
+from ._statement import percent, stored_point, stored_risk
+from .certificate import (
+    Certificate,
+    PointResult,
+    TargetResult,
+    binomial_p_values,
+    hoeffding_bentkus_p_values,
+    sequence_certificate,
+)
+from .fit import Fit, FitSettings
+from .path import PathPoint
+from .risks import Leak, RiskTarget
+
+Floats = NDArray[np.float64]
+_LOSSES = {
+    "left_out": "a question whose source was left out of the knowledge base passes as "
+    "sufficiently covered",
+    "unanswerable": "a question that is known to be unanswerable passes as sufficiently covered",
+}
+# The kind of the stored evidence, by the case that must not pass.
+_KINDS = {"left_out": "leak", "unanswerable": "unanswerable"}
+_METHOD = "exact test of each passage's share of questions that pass"
+
+
+def fit_leak(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSettings) -> Fit:
+    """Fit a policy that lets at most `risk.bound` of questions without an answer pass.
+
+    The passage is the unit: questions on one passage tend to pass together, so counting each
+    as evidence of its own certifies falsely more often than `delta`. All of them count, as
+    their share of the passage does. All questions go into the calibrator, a
+    logistic curve of the raw score. A question whose relevance could not be measured is left
+    out: a guard abstains from those, so that can only lower the pass rate. A question whose
+    source the retriever missed counts as left out only, never as answerable. A left-out case that
+    review found to be answered by another passage counts as one that may pass.
+
+    What must not pass are the records with their source left out, or those of unanswerable
+    questions. Where there are both, each population is tested at the full level and the stricter
+    threshold is taken: it breaks a bound only if the test of that population failed, so the
+    promise holds for both together.
+    """
+    found = {
+        case: _fit_population(
+            [r for r in records if not r.is_missing or r.case == case], risk, settings
+        )
+        for case in populations_of(records)
+    }
+    fit, raw = max(found.values(), key=lambda one: math.inf if one[1] is None else one[1])
+    if len(found) == 1:
+        return fit
+    assert fit.policy.guarantee is not None
+    guarantee = fit.policy.guarantee.model_copy(update={"missing": "both"})
+    if raw is not None:
+        guarantee = _of_both(records, fit, raw, risk, settings)
+    policy = fit.policy.model_copy(
+        update={"guarantee": guarantee, "calibration_set_sha256": _sha256(records)}
+    )
+    return replace(fit, policy=policy, records=tuple(records))
+
+
+def populations_of(records: Sequence[CalibrationRecord]) -> list[str]:
+    """Return the cases that must not pass which the records hold; `left_out` where none is."""
+    measured = {record.case for record in records if record.relevance is not None}
+    return [case for case in MISSING_CASES if case in measured] or [MISSING_CASES[0]]
+
+
+def _fit_population(
+    records: Sequence[CalibrationRecord], risk: Leak, settings: FitSettings
+) -> tuple[Fit, float | None]:
+    """Fit to one kind of cases that must not pass; also the raw threshold."""
+    in_kb, missing = raw_relevance(records)
+    thresholds = thresholds_between(missing.scores, [*in_kb, *missing.scores.tolist()])
+    calibrator, certificate, raw = certified_calibrator(
+        in_kb, missing, thresholds, risk, settings.level
+    )
+    policy = leak_policy(records, calibrator, certificate, raw, risk, settings)
+    path = tuple(tested.point for tested in certificate.points)
+    return Fit(policy, certificate, path, tuple(records), risk), raw
+
+
+def _of_both(
+    records: Sequence[CalibrationRecord], fit: Fit, raw: float, risk: Leak, settings: FitSettings
+) -> Guarantee:
+    """The guarantee of the stricter threshold, for both kinds of cases that must not pass."""
+    found = {}
+    for case in populations_of(records):
+        missing = raw_relevance([r for r in records if r.case == case])[1]
+        certificate, _ = certify_leak(
+            missing,
+            np.asarray([raw]),
+            fit.policy.relevance_calibrator,
+            risk.target,
+            settings.level,
+        )
+        guarantee = leak_guarantee(case, certificate, raw, missing, risk, settings)
+        found[case] = _with_reviews(case, guarantee, records)
+    main, other = (found[case] for case in MISSING_CASES)
+    point = main.path[0]
+    more = {
+        "statement": f"{main.statement} The same holds of the other kind of missing answers: "
+        f"{other.statement[:1].lower()}{other.statement[1:]}",
+        "loss": f"{main.loss}; likewise {other.loss}",
+        "risks": (*main.risks, *other.risks),
+        "path": (point.model_copy(update={"p_value": max(point.p_value, other.path[0].p_value)}),),
+        "unanswerable_topics": other.unanswerable_topics,
+        "missing": "both",
+    }
+    return main.model_copy(update=more)
+
+
+def leak_policy(
+    records: Sequence[CalibrationRecord],
+    calibrator: Calibrator,
+    certificate: Certificate,
+    raw: float | None,
+    risk: Leak,
+    settings: FitSettings,
+) -> Policy:
+    """Make the policy with this raw threshold; None: it always abstains."""
+    case = populations_of(records)[0]
+    left_out = raw_relevance(records)[1]
+    guarantee = _with_reviews(
+        case, leak_guarantee(case, certificate, raw, left_out, risk, settings), records
+    )
+    policy = threshold_policy(records, calibrator, raw, settings)
+    return policy.model_copy(update={"guarantee": guarantee})
+
+
+def threshold_policy(
+    records: Sequence[CalibrationRecord],
+    calibrator: Calibrator,
+    raw: float | None,
+    settings: FitSettings,
+) -> Policy:
+    """Make the policy with this raw threshold, without a guarantee."""
+    case = populations_of(records)[0]
+    in_kb, missing = raw_relevance([r for r in records if not r.is_missing or r.case == case])
+    return Policy(
+        created_by=settings.binding.created_by,
+        scorer=settings.binding.scorer,
+        aggregator=settings.binding.aggregator,
+        relevance_calibrator=calibrator,
+        relevance_threshold=None if raw is None else calibrator.apply(raw),
+        allowed_routes=(Route.FOLLOW_CONTEXT, Route.ABSTAIN),
+        retrieval=settings.binding.retrieval,
+        calibration_set_sha256=_sha256(records),
+        histograms=_histograms(calibrator, case, in_kb, missing.scores.tolist()),
+    )
+
+
+def raw_relevance(records: Sequence[CalibrationRecord]) -> tuple[list[float], LeftOut]:
+    """Raw relevance of what may pass, and of what must not."""
+    in_kb = [r.relevance for r in records if r.may_pass and r.relevance is not None]
+    return in_kb, LeftOut.of([r for r in records if r.is_missing and r.relevance is not None])
+
+
+def certified_calibrator(
+    in_kb: Sequence[float], left_out: LeftOut, thresholds: Floats, risk: Leak, level: float
+) -> tuple[Calibrator, Certificate, float | None]:
+    """Fit a calibrator, and test thresholds, which it may rename but not move.
+
+    Returns:
+        The calibrator, the certificate and the raw threshold that it chose.
+    """
+    calibrator = fit_platt(in_kb, left_out.scores.tolist())
+    certificate, raw = certify_leak(left_out, thresholds, calibrator, risk.target, level)
+    if raw is not None:
+        kept = order_keeping(calibrator, raw, [*in_kb, *left_out.scores.tolist()])
+        if kept is not calibrator:
+            calibrator = kept
+            certificate, raw = certify_leak(left_out, thresholds, kept, risk.target, level)
+    return calibrator, certificate, raw
+
+
+def order_keeping(calibrator: Calibrator, threshold: float, scores: Sequence[float]) -> Calibrator:
+    """`calibrator`, unless it merges the threshold with the score beneath it, if there is one.
+
+    A curve that is too steep or too flat for floating point, or one that clips,
+    would let scores pass that the certificate counts as abstained from.
+    """
+    beneath = max((score for score in scores if score < threshold), default=None)
+    if beneath is None:
+        return calibrator
+    for candidate in (calibrator, _gentle_curve(min(scores), max(*scores, threshold))):
+        if candidate is not None and candidate.apply(beneath) < candidate.apply(threshold):
+            return candidate
+    # Tells the two sides of the threshold apart, and no more.
+    return StepCalibrator(edges=(threshold,), values=(0.25, 0.75))
+
+
+def _gentle_curve(lowest: float, highest: float) -> Calibrator | None:
+    """A logistic curve that rises over the range of the scores, if not calibrated."""
+    width = highest - lowest
+    if not 0.0 < width < math.inf:
+        return None
+    a = 4.0 / width
+    b = -a * (lowest + width / 2)
+    return PlattCalibrator(a=a, b=b) if 0.0 < a < math.inf and math.isfinite(b) else None
+
+
+def leak_guarantee(
+    case: str,
+    certificate: Certificate,
+    threshold: float | None,
+    left_out: LeftOut,
+    risk: Leak,
+    settings: FitSettings,
+) -> Guarantee:
+    """State what was certified of the cases of one kind, and the counts that it follows from."""
+    n, passages = certificate.questions, len(left_out.sizes)
+    # What says nothing stays out of the file.
+    more: dict[str, Any] = {"method": _METHOD} if passages < n else {}
+    more["missing"] = case
+    if settings.binding.candidates > 1:
+        more["candidates"] = settings.binding.candidates
+    errors = 0
+    if certificate.chosen is None:
+        statement = _uncertified(case, n, passages, risk.bound, settings)
+        more["more_questions"] = max(0, questions_needed(risk.bound, settings.level) - passages)
+    else:
+        assert threshold is not None
+        chosen = certificate.points[certificate.chosen]
+        errors = chosen.wrong
+        wording = _certified if case == "left_out" else _certified_unanswerable
+        statement = wording(n, passages, errors, risk.bound, settings)
+        evidence = stored_risk(chosen.main).model_copy(update={"kind": _KINDS[case]})
+        more |= {"risks": (evidence,), "path": (stored_point(chosen),), "chosen": 0}
+        if passages < n:
+            counts = "passages" if case == "left_out" else "unanswerable_topics"
+            more[counts] = left_out.counts(threshold)
+    return Guarantee(
+        statement=statement,
+        risk=risk.bound,
+        delta=settings.delta,
+        certified=certificate.chosen is not None,
+        loss=_LOSSES[case],
+        n=n,
+        errors=errors,
+        attempt=settings.attempt,
+        **more,
+    )
+
+
+def _with_reviews(
+    case: str, guarantee: Guarantee, records: Sequence[CalibrationRecord]
+) -> Guarantee:
+    """State what review found, where it found any left-out question answered.
+
+    If all left-out questions were reviewed without error, each threshold would be tested on the
+    questions that are not answered elsewhere or do not pass, which counts leaks of
+    P(passes, not answered | not both passes and answered): that falls as the threshold rises. A
+    question that is answered, passes and was not reviewed adds an error and a question to that
+    test, and one that is answered, does not pass and was reviewed takes a question away. Both make
+    it stricter. So no threshold is certified that the whole review would not certify, whichever
+    cases were reviewed, by whatever they were chosen, and after however many calibrations.
+    """
+    answered = sum(r.case == r.ELSEWHERE and r.relevance is not None for r in records)
+    if not answered or case != "left_out":
+        return guarantee
+    statement = (
+        f"{guarantee.statement} Of {guarantee.n + answered} left-out questions, {answered} "
+        f"{'was' if answered == 1 else 'were'} found by review to be answered by another passage "
+        "and do not count; one that nobody reviewed counts as unanswered. So the share is among "
+        "new questions whose source is missing, without those that pass and are answered by "
+        "another passage. It is as good as the reviews: each wrong “answered” hides a leak."
+    )
+    loss = f"{guarantee.loss}, and review did not find it answered by another passage"
+    return guarantee.model_copy(update={"statement": statement, "loss": loss})
+
+
+def _certified(n: int, passages: int, errors: int, risk: float, settings: FitSettings) -> str:
+    drawn = f"the {n} calibration questions (one per passage, taken as independent draws)"
+    if passages < n:
+        drawn = (
+            f"the {passages} passages with {n} calibration questions (the passages, not their "
+            "questions, taken as independent draws)"
+        )
+    return (
+        f"With {settings.confidence} over the draw of {drawn}, "
+        f"at most {percent(Decimal(str(risk)))} of questions whose answer is missing from the "
+        f"knowledge base pass as covered ({errors} of {n} did in "
+        "calibration). It holds for new questions like these, each passage counting once, "
+        "on this knowledge base, retriever and scorer, where a question that cannot be "
+        "scored is abstained from; it says nothing about another domain, another retriever "
+        "or scorer, or about how the language model uses a context that passes."
+    )
+
+
+def _certified_unanswerable(
+    n: int, topics: int, errors: int, risk: float, settings: FitSettings
+) -> str:
+    drawn = f"the {n} unanswerable questions (taken as independent draws)"
+    if topics < n:
+        drawn = (
+            f"the {topics} topics with {n} unanswerable questions (the topics, not their "
+            "questions, taken as independent draws)"
+        )
+    return (
+        f"With {settings.confidence} over the draw of {drawn}, at most "
+        f"{percent(Decimal(str(risk)))} of questions like these, which the documents do not "
+        f"answer, pass as covered ({errors} of {n} did in calibration). It holds for new "
+        "questions that are unanswerable in the way of these, on this knowledge base, retriever "
+        "and scorer, where a question that cannot be scored is abstained from; it says nothing "
+        "about other unanswerable questions, another domain, retriever or scorer, or about how "
+        "the language model uses a context that passes."
+    )
+
+
+def _uncertified(case: str, n: int, passages: int, risk: float, settings: FitSettings) -> str:
+    unit, units = ("passage", "passages") if case == "left_out" else ("topic", "topics")
+    if case != "left_out" and passages == n:
+        unit, units = "question", "questions"
+    supported = ""
+    # Of several attempts, only who counts them knows at what level the next one is tested.
+    if settings.attempt is None:
+        smallest = Leak.smallest(passages, settings.level)
+        if smallest is not None:
+            supported = f" The smallest bound that these {units} can certify is {smallest:g}."
+    return (
+        f"No threshold certifies a pass rate of at most {percent(Decimal(str(risk)))} with "
+        f"{settings.confidence}, so this policy always abstains. "
+        f"That takes {_units(questions_needed(risk, settings.level), unit)} "
+        f"even if none of them passes; here are {_here(n, passages, unit)}.{supported}"
+    )
+
+
+def _units(count: int, unit: str) -> str:
+    if unit == "question":
+        return f"{count} unanswerable questions"
+    return f"questions on {count} different {unit}s"
+
+
+def _here(n: int, units: int, unit: str) -> str:
+    return f"{n}" if unit == "question" else f"{n} on {units}"
+
+
+def _sha256(records: Sequence[CalibrationRecord]) -> str:
+    pairs: dict[str, list[str | float | None]] = {}
+    for record in records:
+        values = pairs.setdefault(
+            record.question_id, [record.question_id, record.group, None, None]
+        )
+        if record.is_answerable:
+            values[2] = record.relevance
+        elif record.measured_case in MISSING_CASES:
+            # The same questions, whatever review finds.
+            values[3] = record.relevance
+    return lines_sha256(map(json.dumps, pairs.values()))
+
+
+def _histograms(
+    calibrator: Calibrator, case: str, in_kb: Sequence[float], missing: Sequence[float]
+) -> dict[str, Histogram]:
+    edges = tuple(float(edge) for edge in np.linspace(0.0, 1.0, 21))
+    names = {"relevance.in_kb": in_kb, f"relevance.{case}": missing}
+    return {
+        name: Histogram(
+            edges=edges,
+            counts=tuple(
+                int(c) for c in np.histogram([calibrator.apply(s) for s in scores], edges)[0]
+            ),
+        )
+        for name, scores in names.items()
+    }
+
+
+# Points of a long path that a certificate shows.
+_MOST_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Raw relevance of questions that must not pass.
+
+    Attributes:
+        scores: finite, shape (n,).
+        passages: number of the passage of each, from 0, shape (n,).
+        sizes: questions of each passage, shape (passages,).
+    """
+
+    scores: Floats
+    passages: NDArray[np.intp]
+    sizes: Floats
+
+    @classmethod
+    def of(cls, records: Sequence[CalibrationRecord]) -> LeftOut:
+        """From records that have a relevance."""
+        numbers: dict[tuple[str, str], int] = {}
+        owners = [numbers.setdefault(record.unit, len(numbers)) for record in records]
+        passages = np.asarray(owners, dtype=np.intp)
+        return cls(
+            np.asarray([record.relevance for record in records], dtype=np.float64),
+            passages,
+            np.bincount(passages).astype(np.float64),
+        )
+
+    @property
+    def weights(self) -> Floats:
+        """Of each question, such that every passage counts once; their sum is 1."""
+        return np.asarray(1.0 / self.sizes[self.passages] / len(self.sizes))
+
+    def shares(self, thresholds: Floats) -> Floats:
+        """Share of each passage's questions that pass, shape (thresholds, passages)."""
+        found = [
+            np.bincount(self.passages[self.scores >= threshold], minlength=len(self.sizes))
+            for threshold in thresholds.tolist()
+        ]
+        return np.asarray(found, dtype=np.float64).reshape(-1, len(self.sizes)) / self.sizes
+
+    def counts(self, threshold: float) -> tuple[tuple[int, int, int], ...]:
+        """Questions of a passage, those of them that pass, and how many such passages there are."""
+        passing = np.bincount(
+            self.passages[self.scores >= threshold], minlength=len(self.sizes)
+        ).tolist()
+        found = Counter(zip(self.sizes.astype(int).tolist(), passing, strict=True))
+        return tuple((size, passed, count) for (size, passed), count in sorted(found.items()))
+
+
+def certify_leak(
+    left_out: LeftOut,
+    thresholds: Floats,
+    calibrator: Calibrator,
+    target: RiskTarget,
+    delta: float,
+) -> tuple[Certificate, float | None]:
+    """Test thresholds on raw relevance in order at level `delta`, until one is not certified.
+
+    The pass rate falls as the threshold rises, and so does each passage's share of questions
+    that pass. If some threshold whose pass rate is above the bound passes the test, so does
+    the strictest such one, and that happens with probability δ at most. So thresholds may lie
+    between the scores themselves.
+
+    With one question per passage the test is the exact binomial tail; else it is that of the
+    passages' shares (`leak_p_values`).
+
+    Points after the first that fails are left out of the certificate: they would fail too.
+
+    Args:
+        left_out: what must not pass.
+        thresholds: from strict to lax; a score passes from the threshold on.
+        calibrator: turns thresholds into operating points; takes no part in the test.
+        target: the bound on the pass rate.
+        delta: probability that the chosen point breaks it by bad luck.
+
+    Returns:
+        The certificate, and the raw threshold that it chose.
+
+    Source: Angelopoulos et al. 2021, Learn then Test; Bates et al. 2021 for the risk that
+    falls along the path.
+    """
+    n = len(left_out.scores)
+    errors = n - np.searchsorted(np.sort(left_out.scores), thresholds).astype(np.int64)
+    shown, p_values = _leak_p_values(left_out, thresholds, errors, target.bound, delta)
+    points = tuple(
+        PointResult(
+            PathPoint(calibrator.apply(float(thresholds[place])), None),
+            {Route.ABSTAIN: n - wrong, Route.FOLLOW_CONTEXT: wrong, Route.ANSWER: 0},
+            wrong,
+            (TargetResult(target, n, float(wrong), p_value),),
+        )
+        for place, wrong, p_value in zip(
+            shown.tolist(), errors[shown].tolist(), p_values.tolist(), strict=True
+        )
+    )
+    found = sequence_certificate(points, n, delta)
+    return found, None if found.chosen is None else float(thresholds[shown[found.chosen]])
+
+
+def _leak_p_values(
+    left_out: LeftOut, thresholds: Floats, errors: NDArray[np.int64], bound: float, delta: float
+) -> tuple[NDArray[np.intp], Floats]:
+    """Places of the thresholds up to the first that fails, and their p-values."""
+    passages = len(left_out.sizes)
+    if passages == len(left_out.scores):
+        p_values = binomial_p_values(
+            errors.astype(np.float64), np.full(errors.shape, passages), bound
+        )
+        tested = int(np.searchsorted(p_values > delta, True)) + 1
+        return np.arange(len(thresholds))[:tested], p_values[:tested]
+    if not len(thresholds):
+        return np.arange(0), np.zeros(0)
+    of_shares = leak_p_values(left_out.sizes, bound, delta)
+
+    def p_values_at(places: NDArray[np.intp]) -> Floats:
+        return of_shares(left_out.shares(thresholds[places]))
+
+    passed, fails = -1, len(thresholds)
+    while fails - passed > 1:
+        middle = (passed + fails) // 2
+        if p_values_at(np.asarray([middle]))[0] <= delta:
+            passed = middle
+        else:
+            fails = middle
+    last = min(fails, len(thresholds) - 1)
+    # The path of many questions is shown in steps; the points on both sides of the end are.
+    steps = np.linspace(0, last, min(last + 1, _MOST_SHOWN)).astype(np.intp)
+    shown = np.union1d(steps, [max(0, passed), last])[: len(thresholds)]
+    return shown, p_values_at(shown)
+
+
+def leak_p_values(sizes: Floats, bound: float, delta: float) -> Callable[[Floats], Floats]:
+    """Prepare the p-values of "more than `bound` pass", from each passage's share that passes.
+
+    Args:
+        sizes: questions of each passage.
+        bound: α on the mean share.
+        delta: level of the test; p-values well above it may be given as 1.
+
+    Returns:
+        A function of shares of shape (points, passages), giving shape (points,).
+    """
+    if (sizes == 1).all():
+        count = np.full(1, len(sizes))
+        return lambda shares: binomial_p_values(shares.sum(axis=1), count, bound)
+    test = Guarantee.leak_test(sizes.tolist(), bound)
+    if test.takes_long:
+        return lambda shares: hoeffding_bentkus_p_values(shares.sum(axis=1), len(sizes), bound)
+    # Never more than where each passage passes as a whole or not at all, and one to be shown.
+    most = (2 + (errors_allowed(len(sizes), bound, delta) or 0)) * test.weights[-1]
+    known = np.append(test.p_values(most), 1.0)
+    return lambda shares: known[np.minimum(test.totals(shares), most + 1)]
+
+
+def thresholds_between(must_not_pass: Floats, may_pass: Sequence[float]) -> Floats:
+    """Compute a threshold above each score that must not pass, the highest first.
+
+    Args:
+        must_not_pass: finite scores.
+        may_pass: other scores, used only to place thresholds in the middle of the free
+            gap, away from both neighbours.
+
+    Returns:
+        Shape (distinct scores that must not pass,); one less where nothing can lie above the
+        highest of them.
+
+    Example:
+        >>> thresholds_between(np.array([0.1, 0.1, 0.5]), [0.9, 0.2]).round(2).tolist()
+        [0.7, 0.15]
+    """
+    below = np.unique(must_not_pass)[::-1]
+    levels = np.unique(np.concatenate([below, np.asarray(may_pass, dtype=np.float64)]))
+    # Where there is nothing above, the next number up.
+    levels = np.append(levels, math.inf)
+    above = levels[np.searchsorted(levels, below, side="right")]
+    with np.errstate(over="ignore"):
+        above = np.where(np.isinf(above), np.nextafter(below, math.inf), above)
+    # The middle of the gap, so that the last bit of a score never decides; halved first,
+    # because the sum of two huge scores would be infinite.
+    middle = below / 2 + above / 2
+    found = np.where((below < middle) & (middle <= above), middle, above)
+    return np.asarray(found[np.isfinite(found)])

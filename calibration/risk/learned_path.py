@@ -1,0 +1,350 @@
+"""A path of operating points, learned on questions that take no part in the certificate.
+
+    P(context answer right | relevance) ─┐
+                                         ├─► equal thresholds on both, t = 1 … 0 ─► points
+    P(memory right | confidence)        ─┘
+    for each kind of router: which point is most surely certified, how far will it get? ─► path
+
+With probabilities of being right, the threshold that lets the most through at a given risk is
+the same for both routes, so one number orders the points. The path begins where the
+certificate is expected most surely, not at the strictest point: there the few highest scores
+may be wrong. It goes on to laxer points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...guard.contracts import ConflictBetween
+from .. import CalibrationRecord
+from .certificate import Evidence, let_through_wrongly
+from .path import ConflictRule, CorrectnessModel, PathPoint, fit_correctness
+from .risks import RiskTarget, as_targets
+
+Floats = NDArray[np.float64]
+_LEVELS = 200
+# Standard errors by which a forecast from few questions may be too rosy, and a floor for them.
+_CAUTION, _LEAST_RISK = 0.5, 0.02
+# Below this chance of a certificate it matters more to see all points.
+_HOPELESS = 0.005
+# Questions that the model's forecast is worth beside those observed, at most and at least.
+_MODEL_WEIGHT, _LEAST_WEIGHT = 40.0, 1.0
+# Squared standard errors from which on the questions contradict the model, and the least variance
+# of a count: one wrong answer at the strict end contradicts nothing.
+_CONTRADICTED, _LEAST_VARIANCE = 6.0, 0.25
+# Where the laxest steps lie so close that they are one.
+_NEAR_END = 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What the learning questions say of a point.
+
+    Attributes:
+        point: the thresholds.
+        coverage: share of questions let through.
+        power: probability that all targets are certified there.
+    """
+
+    point: PathPoint
+    coverage: float
+    power: float
+
+
+def learn_path(
+    records: Sequence[CalibrationRecord],
+    risk: float | RiskTarget | Sequence[RiskTarget],
+    *,
+    delta: float,
+    questions: int,
+    may_follow: bool = True,
+    may_answer: bool = True,
+    conflict_between: ConflictBetween = "memory",
+) -> tuple[PathPoint, ...]:
+    """Operating points from the surest to the laxest.
+
+    Args:
+        records: of the learning questions only, all their variants.
+        risk: what will be certified, as for `fit_policy`.
+        delta: at which level.
+        questions: how many questions the certificate will rest on.
+        may_follow: whether the context may be followed at all.
+        may_answer: whether memory may answer.
+        conflict_between: as in `Policy`.
+
+    Returns:
+        At least one point.
+    """
+    best = forecast_path(
+        records,
+        as_targets(risk),
+        delta=delta,
+        questions=questions,
+        may_follow=may_follow,
+        may_answer=may_answer,
+        conflict_between=conflict_between,
+    )
+    return from_surest(best)
+
+
+def from_surest(best: Sequence[Forecast]) -> tuple[PathPoint, ...]:
+    """The points from the one that is most surely certified to the laxest."""
+    surest = max(range(len(best)), key=lambda i: (best[i].power, -i))
+    if best[surest].power < _HOPELESS:
+        surest = 0  # all points then show how far off they are
+    return tuple(forecast.point for forecast in best[surest:])
+
+
+def forecast_path(
+    records: Sequence[CalibrationRecord],
+    targets: Sequence[RiskTarget],
+    *,
+    delta: float,
+    questions: int,
+    may_follow: bool = True,
+    may_answer: bool = True,
+    conflict_between: ConflictBetween = "memory",
+) -> list[Forecast]:
+    """All points from strict to lax of the router that promises most, with forecasts.
+
+    Arguments as for `learn_path`.
+    """
+    evidence, weights = Evidence.of(records, conflict_between), _weights(records)
+    right = evidence.context_right.astype(float)
+    model = fit_correctness(evidence.relevance, right, weights)
+    learned = _Learned(evidence, weights, model, targets, delta, questions)
+    forecasts = [
+        _forecasts(learned, router)
+        for router in _routers(records, may_follow, may_answer, conflict_between)
+    ]
+    # The simplest router comes last and wins ties: fewer routes, no conflict to measure.
+    return max(reversed(forecasts), key=lambda found: max(f.power * f.coverage for f in found))
+
+
+@dataclass(frozen=True, slots=True)
+class _Router:
+    follow: bool
+    answer: bool
+    on_conflict: ConflictRule = "ignore"
+
+
+def _routers(
+    records: Sequence[CalibrationRecord],
+    may_follow: bool,
+    may_answer: bool,
+    conflict_between: ConflictBetween,
+) -> list[_Router]:
+    follow = may_follow and any(r.relevance is not None for r in records)
+    answer = may_answer and any(r.confidence is not None for r in records)
+    if not (follow or answer):
+        # Nothing to learn from: what is allowed, with thresholds as the signals stand.
+        follow, answer = may_follow, may_answer
+    found = []
+    conflicts = any(r.conflict is not None for r in records)
+    if follow and conflicts and (answer or conflict_between == "passages"):
+        found.append(_Router(follow, answer, "abstain"))
+    found.append(_Router(follow, answer))
+    if follow and answer:
+        found += [_Router(False, True), _Router(True, False)]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Learned:
+    """What is the same for every router: the questions, and what will be certified."""
+
+    evidence: Evidence
+    weights: Floats
+    relevance_model: CorrectnessModel
+    targets: Sequence[RiskTarget]
+    delta: float
+    questions: int
+
+
+def _forecasts(learned: _Learned, router: _Router) -> list[Forecast]:
+    evidence, weights, relevance_model = learned.evidence, learned.weights, learned.relevance_model
+    context = relevance_model.probability(evidence.relevance)
+    # Memory is asked where the context does not suffice, so such questions count for more.
+    memory_weights = weights * (1.0 - context) if router.follow else weights
+    confidence_model = fit_correctness(
+        evidence.confidence, evidence.closed_book_right.astype(float), memory_weights
+    )
+    memory = confidence_model.probability(evidence.confidence)
+    if router.on_conflict == "abstain" or (evidence.conflict == 1.0).any():
+        context = _after_conflicts(evidence, context, weights)
+    points = [
+        PathPoint(
+            relevance_model.threshold(t) if router.follow else None,
+            confidence_model.threshold(t) if router.answer else None,
+            router.on_conflict,
+        )
+        for t in _levels(context, memory, router)
+    ]
+    return _forecast(learned, context, memory, list(dict.fromkeys(points)))
+
+
+def _weights(records: Sequence[CalibrationRecord]) -> Floats:
+    """Each question counts by its mean weight, however many variants it has."""
+    counts: dict[str, int] = {}
+    for record in records:
+        counts[record.question_id] = counts.get(record.question_id, 0) + 1
+    raw = np.asarray([r.weight / counts[r.question_id] for r in records], dtype=np.float64)
+    return raw * (len(counts) / raw.sum()) if len(raw) else raw
+
+
+def _levels(context: Floats, memory: Floats, router: _Router) -> list[float]:
+    """Probabilities from high to low, about equally many questions between neighbours."""
+    best = np.zeros(len(context))
+    if router.follow:
+        best = np.maximum(best, context)
+    if router.answer:
+        best = np.maximum(best, memory)
+    if not len(best) or best.max() == best.min():
+        spread = 1.0 - np.arange(1, _LEVELS) / _LEVELS
+    else:
+        spread = np.quantile(best, 1.0 - np.arange(1, _LEVELS + 1) / _LEVELS)
+    inside = np.clip(spread, _NEAR_END, 1.0 - _NEAR_END)
+    return [float(t) for t in np.unique(inside)[::-1]]
+
+
+def _after_conflicts(evidence: Evidence, context: Floats, weights: Floats) -> Floats:
+    """`context`, shifted for questions with and without a conflict to what was observed."""
+    found = context.copy()
+    for there in (evidence.conflict == 1.0, evidence.conflict == 0.0):
+        usable = there & (context > 0.0)
+        if not usable.any():
+            continue
+        # As if two more questions had gone just as forecast.
+        w = weights[usable]
+        stated = float(w @ context[usable])
+        observed = float(w @ evidence.context_right[usable])
+        count = float(w.sum())
+        mean = stated / count
+        ratio = (observed + 2.0 * mean) / (stated + 2.0 * mean)
+        found[usable] = np.clip(context[usable] * ratio, 0.0, 1.0)
+    return found
+
+
+def _forecast(
+    learned: _Learned, context: Floats, memory: Floats, points: Sequence[PathPoint]
+) -> list[Forecast]:
+    codes = learned.evidence.route_codes(points)
+    total = max(float(learned.weights.sum()), 1e-12)
+    coverage = (codes != 0) @ learned.weights / total
+    power = np.ones(len(points))
+    for target in learned.targets:
+        share, risk = _expected_risk(learned, context, memory, codes, points, target)
+        feared = _pessimistic(risk, share * len(learned.weights))
+        power = np.minimum(power, _power(share, feared, target, learned))
+    return [
+        Forecast(point, float(c), float(p))
+        for point, c, p in zip(points, coverage, power, strict=True)
+    ]
+
+
+def _expected_risk(
+    learned: _Learned,
+    context: Floats,
+    memory: Floats,
+    codes: NDArray[np.int8],
+    points: Sequence[PathPoint],
+    target: RiskTarget,
+) -> tuple[Floats, Floats]:
+    """By point: the share of questions that count for a target, and its risk among them.
+
+    Where the route that the target bounds is closed the risk is 0 of all questions.
+    """
+    w = learned.weights
+    total = max(float(w.sum()), 1e-12)
+    follow, answer = codes == 1, codes == 2
+    wrong_follow = follow @ (w * (1.0 - context))
+    wrong_answer = answer @ (w * (1.0 - memory))
+    opens_follow = np.asarray([point.relevance is not None for point in points])
+    opens_answer = np.asarray([point.confidence is not None for point in points])
+    fails = (1.0 - opens_follow[:, None] * context) * (1.0 - opens_answer[:, None] * memory)
+    missed = ((codes == 0) * (1.0 - fails)) @ w
+    if target.kind == "cost":
+        table = target.losses
+        cost = (
+            table.wrong_follow * wrong_follow
+            + table.wrong_answer * wrong_answer
+            + table.false_abstention * missed
+        )
+        return np.ones(len(points)), cost / total
+    closed = np.zeros(len(points), dtype=np.bool_)
+    if target.kind == "selective":
+        wrong, counted = wrong_follow + wrong_answer, (codes != 0) @ w
+    elif target.kind == "follow":
+        wrong, counted, closed = wrong_follow, follow @ w, ~opens_follow
+    elif target.kind == "answer":
+        wrong, counted, closed = wrong_answer, answer @ w, ~opens_answer
+    else:
+        wrong, counted = missed, (1.0 - fails) @ w
+    risk = np.divide(wrong, counted, out=np.ones(len(points)), where=counted > 0.0)
+    if target.kind != "false_abstention":
+        seen = let_through_wrongly(learned.evidence, codes)
+        if target.kind != "selective":
+            seen &= follow if target.kind == "follow" else answer
+        risk = _corrected(risk, seen @ w, counted)
+    return np.where(closed, 1.0, counted / total), np.where(closed, 0.0, risk)
+
+
+def _corrected(risk: Floats, wrong: Floats, counted: Floats) -> Floats:
+    """Correct the model's risk by point by what was seen there.
+
+    The model only knows signals that rise with being right. Where the highest go wrong it says
+    little, so once the questions contradict it at any point it counts for less everywhere: its
+    error there, in standard errors, is taken for its error elsewhere.
+
+    Args:
+        risk: by the model, shape (points,).
+        wrong: questions let through wrongly, by weight.
+        counted: questions that count for the target, by weight.
+    """
+    inside = np.clip(risk, _LEAST_RISK, 1.0 - _LEAST_RISK)
+    variance = np.maximum(counted * inside * (1.0 - inside), _LEAST_VARIANCE)
+    most = float(((wrong - counted * risk) ** 2 / variance).max())
+    weight = np.full_like(risk, _MODEL_WEIGHT)
+    if most > _CONTRADICTED:
+        weight = np.clip(counted / most, _LEAST_WEIGHT, _MODEL_WEIGHT)
+    return np.asarray((wrong + weight * risk) / (counted + weight))
+
+
+def _pessimistic(risk: Floats, seen: Floats) -> Floats:
+    """A forecast risk, raised the more the fewer learning questions it rests on."""
+    spread = np.sqrt(np.maximum(risk, _LEAST_RISK) * (1.0 - risk) / np.maximum(seen, 1.0))
+    # Only a closed route has no risk at all.
+    return np.asarray(np.where(risk > 0.0, risk + _CAUTION * spread, 0.0))
+
+
+def _power(share: Floats, risk: Floats, target: RiskTarget, learned: _Learned) -> Floats:
+    """Probability that the exact test certifies the target, were the forecast true."""
+    from scipy.special import bdtr
+
+    # Hoeffding–Bentkus costs a factor e against the exact tail.
+    exact = target.kind != "cost" or target.losses.all_or_nothing
+    delta, questions = learned.delta, learned.questions
+    level = delta if exact else delta / math.e
+    n = np.minimum(np.rint(share * questions).astype(np.int64), questions)
+    allowed = _errors_allowed(questions, target.bound, level)[n]
+    # With few learning questions a forecast of no risk at all is worth little.
+    forecast = np.minimum(1.0, np.maximum(risk, 0.5 / max(questions, 1)))
+    return np.where(allowed < 0, 0.0, bdtr(np.maximum(allowed, 0), np.maximum(n, 1), forecast))
+
+
+@lru_cache(maxsize=256)
+def _errors_allowed(most: int, risk: float, delta: float) -> NDArray[np.int64]:
+    """Most errors that certify, by the number of questions 0 … `most`; -1 where none do."""
+    from scipy.stats import binom
+
+    n = np.arange(most + 1)
+    first = np.asarray(binom.ppf(delta, n, risk)).astype(np.int64)
+    allowed = np.where(binom.cdf(first, n, risk) <= delta, first, first - 1)
+    allowed[0] = -1
+    return np.asarray(allowed, dtype=np.int64)

@@ -1,0 +1,297 @@
+"""The kinds of risk that a policy can be fitted to, and how many questions are learned on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Literal, get_args
+
+from ...guard.artefacts import Missing
+from ..statistics import SMALLEST_PROBABILITY
+
+RiskKind = Literal[
+    "selective", "follow", "answer", "false_abstention", "cost", "abstention", "leak"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LossTable:
+    """What each error costs, in [0, 1]; everything else costs nothing.
+
+    Attributes:
+        wrong_follow: following a context to a wrong answer.
+        wrong_answer: a wrong answer from memory.
+        false_abstention: abstaining where the context or memory would have been right.
+    """
+
+    wrong_follow: float = 1.0
+    wrong_answer: float = 1.0
+    false_abstention: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("wrong_follow", "wrong_answer", "false_abstention"):
+            value = getattr(self, name)
+            if not 0.0 <= value <= 1.0:
+                raise ValueError(f"{name} must be within [0, 1], not {value}")
+
+    @property
+    def all_or_nothing(self) -> bool:
+        """Whether every error costs 0 or 1, so that the exact binomial tail applies."""
+        return {self.wrong_follow, self.wrong_answer, self.false_abstention} <= {0.0, 1.0}
+
+
+@dataclass(frozen=True, slots=True)
+class RiskTarget:
+    """A bound on one risk.
+
+    Attributes:
+        kind: `selective`: share answered wrongly among all that are let through;
+            `follow`, `answer`: the same among those let through by that route;
+            `false_abstention`: share abstained from among those that the context or
+            memory would have answered rightly; `cost`: mean cost per question, by the
+            loss table; `abstention`: share of all questions that are abstained from (see
+            `Coverage`); `leak`: share let through of questions without an answer (see `Leak`).
+        bound: in (0, 1).
+        losses: for `cost`.
+    """
+
+    kind: RiskKind
+    bound: float
+    losses: LossTable = field(default_factory=LossTable)
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(RiskKind):
+            raise ValueError(f"unknown kind of risk {self.kind!r}")
+        if not SMALLEST_PROBABILITY <= self.bound <= 1 - SMALLEST_PROBABILITY:
+            raise ValueError(f"risk must be between 0 and 1, not {self.bound}")
+
+    @classmethod
+    def of_errors(
+        cls, bound: float, losses: LossTable | None = None, *, per_route: bool = False
+    ) -> tuple[RiskTarget, ...]:
+        """Bounds on wrong answers, or on their mean cost.
+
+        Args:
+            bound: α in (0, 1).
+            losses: what errors cost; None: the share of wrong answers among those let through.
+            per_route: followed contexts and answers from memory are bounded each as well.
+
+        Example:
+            >>> [target.kind for target in RiskTarget.of_errors(0.1, per_route=True)]
+            ['selective', 'follow', 'answer']
+        """
+        first = cls("selective", bound) if losses is None else cls("cost", bound, losses)
+        if not per_route:
+            return (first,)
+        return (first, cls("follow", bound), cls("answer", bound))
+
+
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """At most this share of the questions whose answer is missing passes as covered.
+
+    Fitted on the raw relevance of records whose `case` is `in_kb`, or one of `MISSING_CASES`. The
+    unit is the passage or topic: each group counts once, by its share that passes. Such a policy
+    never answers from memory.
+
+    Attributes:
+        bound: in (0, 1).
+        missing: which of the questions must not pass: those whose source was left out, the
+            user's own unanswerable ones, or both, each by itself; None for whatever the records
+            hold.
+    """
+
+    bound: float
+    missing: Missing | None = None
+
+    def __post_init__(self) -> None:
+        _ = self.target
+        _require_missing(self.missing)
+
+    @property
+    def target(self) -> RiskTarget:
+        """The bound that is tested."""
+        return RiskTarget("leak", self.bound)
+
+    @staticmethod
+    def smallest(passages: int, delta: float) -> float | None:
+        """The smallest bound that so many passages can certify, if no question passes.
+
+        Returns:
+            Rounded up to two digits, below 1; None where there is none.
+
+        Example:
+            >>> Leak.smallest(15, 0.1), Leak.smallest(75, 0.1), Leak.smallest(0, 0.1)
+            (0.15, 0.031, None)
+        """
+        if not passages:
+            return None
+        exact = -math.expm1(math.log(delta) / passages)
+        digits = 1 - math.floor(math.log10(exact))
+        found = math.ceil(exact * 10**digits - 1e-9) / 10**digits
+        return found if found < 1.0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """At least this share of the questions is let through, with a bound on its risk.
+
+    Attributes:
+        share: in (0, 1).
+    """
+
+    share: float
+
+    def __post_init__(self) -> None:
+        if not SMALLEST_PROBABILITY <= self.share <= 1 - SMALLEST_PROBABILITY:
+            raise ValueError(f"coverage must be between 0 and 1, not {self.share}")
+
+    @property
+    def target(self) -> RiskTarget:
+        """The bound that is tested: on the share of questions abstained from."""
+        return RiskTarget("abstention", 1.0 - self.share)
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What errors cost against each other: the threshold that costs least, without a guarantee.
+
+    Fitted on the same records as a `Leak`.
+
+    Attributes:
+        leak: cost of a question whose answer is missing and that passes, above 0.
+        abstention: cost of abstaining from a question whose source was retrieved, above 0.
+        missing_share: share of the questions in service whose answer is missing, in (0, 1).
+        missing: as for `Leak`; of both kinds each counts the same.
+    """
+
+    leak: float
+    abstention: float = 1.0
+    missing_share: float = 0.5
+    missing: Missing | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("leak", "abstention"):
+            if not 0.0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must cost more than 0, not {getattr(self, name)}")
+        if not 0.0 < self.missing_share < 1.0:
+            raise ValueError(f"missing_share must be between 0 and 1, not {self.missing_share}")
+        _require_missing(self.missing)
+
+    def of(self, leak: float, false_abstention: float) -> float:
+        """Mean cost per question at these rates.
+
+        Example:
+            >>> Costs(leak=20, missing_share=0.1).of(0.1, 0.2)
+            0.38
+        """
+        of_leak, of_abstention = self.weights
+        return of_leak * leak + of_abstention * false_abstention
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        """What a leak and a false abstention of every question would cost."""
+        return self.missing_share * self.leak, (1.0 - self.missing_share) * self.abstention
+
+    @property
+    def words(self) -> str:
+        """What a threshold was chosen for."""
+        share = self.missing_share
+        mixed = "" if share == 0.5 else f", {share:.3g} of the questions without an answer"
+        return f"for costs (a leak costs {self.leak:g}, an abstention {self.abstention:g}{mixed})"
+
+
+@dataclass(frozen=True, slots=True)
+class MaxAbstention:
+    """The strictest threshold that abstains from no more than a share, without a guarantee.
+
+    Fitted on the same records as a `Leak`.
+
+    Attributes:
+        share: of new questions whose source is retrieved, in (0, 1).
+        missing: as for `Leak`.
+    """
+
+    share: float
+    missing: Missing | None = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.share < 1.0:
+            raise ValueError(f"share must be between 0 and 1, not {self.share}")
+        _require_missing(self.missing)
+
+    @property
+    def words(self) -> str:
+        """What a threshold was chosen for."""
+        return f"to abstain from at most {100 * self.share:.3g}% of answerable questions"
+
+
+def _require_missing(missing: object) -> None:
+    if missing not in (None, *get_args(Missing)):
+        raise ValueError(f"missing must be one of {', '.join(get_args(Missing))}, not {missing!r}")
+
+
+Uncertified = Costs | MaxAbstention
+"""How a threshold is chosen that nothing is guaranteed about."""
+Risk = float | RiskTarget | Sequence[RiskTarget] | Leak | Coverage | Uncertified
+"""What a policy is fitted to; a number bounds the share of wrong answers let through."""
+
+
+def as_targets(risk: float | RiskTarget | Sequence[RiskTarget]) -> tuple[RiskTarget, ...]:
+    """The bounds as a sequence.
+
+    Raises:
+        ValueError: not a number or targets, or a target that cannot be combined.
+    """
+    if isinstance(risk, Real) and not isinstance(risk, bool):
+        return RiskTarget.of_errors(float(risk))
+    targets = (risk,) if isinstance(risk, RiskTarget) else tuple(risk)  # type: ignore[arg-type]
+    if not targets or not all(isinstance(target, RiskTarget) for target in targets):
+        raise ValueError("risk must be a number in (0, 1), or one RiskTarget or more")
+    if any(target.kind in ("abstention", "leak") for target in targets):
+        raise ValueError("give risk=Coverage(…) or risk=Leak(…), alone")
+    return targets
+
+
+@dataclass(frozen=True, slots=True)
+class LearningShare:
+    """How many of the questions something is learned on; the rest is worth more in the test.
+
+    Attributes:
+        share: of many questions.
+        fewest: at least so many questions, where that is no more than `most`.
+        most: largest share, of few questions.
+    """
+
+    share: float
+    fewest: int
+    most: float
+
+    def of(self, questions: int) -> float:
+        """Share of `questions` to learn on.
+
+        Example:
+            >>> [LEARN_CALIBRATORS.of(questions) for questions in (100, 200, 1000)]
+            [0.4, 0.3, 0.25]
+        """
+        return min(max(self.share, self.fewest / max(1, questions)), self.most)
+
+    def questions_for(self, testing: int) -> float:
+        """About how many questions there must be in all, so that `testing` are left to test on.
+
+        Example:
+            >>> LEARN_CALIBRATORS.questions_for(60), LEARN_CALIBRATORS.questions_for(750)
+            (100.0, 1000.0)
+        """
+        # The inverse of questions · (1 − of(questions)).
+        return min(
+            max(testing / (1.0 - self.share), testing + self.fewest), testing / (1.0 - self.most)
+        )
+
+
+LEARN_PATH = LearningShare(share=0.15, fewest=25, most=0.25)
+"""To order operating points; the signals are calibrated already."""
+LEARN_CALIBRATORS = LearningShare(share=0.25, fewest=60, most=0.4)
+"""To choose calibrators and to order operating points."""

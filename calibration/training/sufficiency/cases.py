@@ -1,0 +1,450 @@
+"""Retrieved sets with and without the sufficient passage, to fit and to judge a mix on."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....guard.errors import optional_import
+from ....guard.matching import normalise_answer
+from ....guard.signals.relevance.match_model import EchoMix, MatchModel
+from ....guard.signals.relevance.sufficiency import SufficiencyScorer
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingQuestion:
+    """A question, the passage that suffices, and what does not.
+
+    Attributes:
+        id: of the question.
+        text: the question.
+        passage: suffices to answer it.
+        topic: document, site or knowledge base; other passages of a topic are the hard
+            negatives of its questions.
+        source: data set, for balancing; a topic with few passages borrows from it.
+        answer: answer text where known: a passage that contains it is no negative.
+        negatives: passages known not to suffice.
+        others: further passages that suffice.
+    """
+
+    id: str
+    text: str
+    passage: str
+    topic: str
+    source: str = ""
+    answer: str | None = None
+    negatives: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+def by_topic(questions: Sequence[TrainingQuestion]) -> dict[str, list[TrainingQuestion]]:
+    """The questions of each topic."""
+    found: dict[str, list[TrainingQuestion]] = defaultdict(list)
+    for question in questions:
+        found[question.topic].append(question)
+    return dict(found)
+
+
+Embed = Callable[[Sequence[str]], NDArray[np.float32]]
+
+_SAME_PASSAGE = 0.9
+_TOP = 5
+
+
+@dataclass(frozen=True, slots=True)
+class SetCase:
+    """A question with a set of passages.
+
+    Attributes:
+        question_id: of the question (of the first, where two were joined).
+        question: text.
+        passages: the set; the sufficient one first, the others best first by embedding.
+        sufficient: whether the set suffices.
+        source: for weighting.
+        compound: two questions in one, which no passage answers alone.
+    """
+
+    question_id: str
+    question: str
+    passages: tuple[str, ...]
+    sufficient: bool
+    source: str = ""
+    compound: bool = False
+
+
+def retrieval_cases(
+    questions: Sequence[TrainingQuestion],
+    pools: Mapping[str, Sequence[str]],
+    embed: Embed,
+    *,
+    seed: int = 0,
+    sizes: Sequence[int] = (_TOP,),
+    compound_share: float = 0.0,
+) -> list[SetCase]:
+    """Two cases per question: its passage among the nearest others, and these alone.
+
+    Args:
+        questions: each with the passage that suffices.
+        pools: passages per topic, the candidates of its questions.
+        embed: unit-length embeddings of texts.
+        seed: of sizes and compounds.
+        sizes: how many passages a set has, drawn for each question.
+        compound_share: share of questions, in [0, 1], that give two more cases: joined
+            with another question of the topic, once with both passages and once with
+            one of the two, which is half an answer.
+    """
+    rng = random.Random(seed)
+    found: list[SetCase] = []
+    for question in questions:
+        rivals = nearest_insufficient(question, pools[question.topic], embed, _TOP)
+        size = rng.choice(list(sizes))
+        if len(rivals) < size:
+            continue
+        found += _pair(question, question.passage, rivals, size)
+        # A passage that answers both would make half an answer a whole one.
+        others = [
+            o
+            for o in questions
+            if o.topic == question.topic
+            and o.id != question.id
+            and not {o.passage, *o.others} & {question.passage, *question.others}
+        ]
+        if others and rng.random() < compound_share:
+            found += _compound(question, rng.choice(others), rivals)
+    return found
+
+
+def nearest_insufficient(
+    question: TrainingQuestion, pool: Sequence[str], embed: Embed, count: int
+) -> list[str]:
+    """The `count` passages nearest to the question among those that do not answer it."""
+    candidates = dict.fromkeys([*pool, *question.negatives])
+    texts = [text for text in candidates if text not in (question.passage, *question.others)]
+    if not texts:
+        return []
+    rows = embed([question.text, question.passage, *texts])
+    near, alike = rows[2:] @ rows[0], rows[2:] @ rows[1]
+    answer = f" {normalise_answer(question.answer)} " if question.answer else None
+    known = set(question.negatives)
+    order = [
+        i
+        for i in np.argsort(-near, kind="stable").tolist()
+        if texts[i] in known
+        or (
+            alike[i] <= _SAME_PASSAGE
+            and not (answer and answer in f" {normalise_answer(texts[i])} ")
+        )
+    ]
+    return [texts[i] for i in order[:count]]
+
+
+def _pair(
+    question: TrainingQuestion, passage: str, rivals: Sequence[str], size: int
+) -> list[SetCase]:
+    return [
+        SetCase(question.id, question.text, tuple(texts), sufficient, question.source)
+        for texts, sufficient in (([passage, *rivals[: size - 1]], True), (rivals[:size], False))
+    ]
+
+
+def _compound(
+    question: TrainingQuestion, other: TrainingQuestion, rivals: Sequence[str]
+) -> list[SetCase]:
+    text = f"{question.text} {other.text}"
+    kept = [rival for rival in rivals if rival not in (other.passage, *other.others)]
+    both = (question.passage, other.passage, *kept[:3])
+    half = (question.passage, *kept[:4])
+    return [
+        SetCase(question.id, text, both, True, question.source, True),
+        SetCase(question.id, text, half, False, question.source, True),
+    ]
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class MixExample:
+    """Match features of a set of passages with its label.
+
+    Attributes:
+        vectors: features per passage; for a sufficient set the passage that suffices
+            (or one that does half of it) first.
+        joined: features of the passages taken as one.
+        sufficient: whether the set suffices.
+        weight: of the example, above 0.
+        whole: whether the first passage of a sufficient set suffices alone; False for
+            an answer in two halves.
+    """
+
+    vectors: tuple[tuple[float, ...], ...]
+    joined: tuple[float, ...]
+    sufficient: bool
+    weight: float = 1.0
+    whole: bool = True
+
+
+def fit_match_model(
+    examples: Sequence[MixExample],
+    *,
+    features: Sequence[str],
+    length_penalty: float,
+    told: EchoMix,
+    prior: MatchModel | None = None,
+    ridge: float = 0.1,
+    fitted_on: str = "",
+) -> MatchModel:
+    """Fit both mixes by penalised logistic regression with weights of at least 0.
+
+    Every feature grows with sufficiency by its making, so a negative weight could only
+    follow an accident of the sample, and would not carry over to another domain.
+
+    Args:
+        examples: sets with and without a sufficient passage.
+        features: names of the features, in the order of the vectors.
+        length_penalty: with which the features were computed.
+        told: kept with the model, with which the features were computed.
+        prior: weights that the penalty draws towards; 0 without.
+        ridge: penalty on standardised weights per unit of example weight, at least 0.
+        fitted_on: kept with the model.
+
+    Raises:
+        ValueError: only one class among the examples, or a prior of other features.
+    """
+    if prior is not None and prior.features != tuple(features):
+        raise ValueError("the prior has other features")
+    several = [one for one in examples if len(one.vectors) > 1]
+    rows = [MatchModel.several_row(one.vectors, one.joined) for one in several]
+    start = None if prior is None else np.array(prior.several_weights)
+    many = _fit(rows, several, ridge, start)
+    # A passage alone: the first of each set, which answers in one half of the cases. Half
+    # an answer does not, though the set that it is part of may.
+    alone = [one for one in examples if one.whole or not one.sufficient]
+    one_start = None if prior is None else np.array(prior.single_weights)
+    one = _fit([list(e.vectors[0]) for e in alone], alone, ridge, one_start)
+    return MatchModel.of(
+        one,
+        many,
+        features=features,
+        length_penalty=length_penalty,
+        told=told,
+        fitted_on=fitted_on,
+    )
+
+
+def _fit(
+    rows: Sequence[Sequence[float]],
+    examples: Sequence[MixExample],
+    ridge: float,
+    prior: Floats | None,
+) -> list[float]:
+    """Bias and weights on the features' own scale, rounded to 5 places."""
+    optimize: Any = optional_import("scipy.optimize")
+    x = np.asarray(rows, dtype=np.float64)
+    y = np.asarray([one.sufficient for one in examples], dtype=np.float64)
+    w = np.asarray([one.weight for one in examples], dtype=np.float64)
+    if len(x) == 0 or y.min() == y.max():
+        raise ValueError("both sufficient and insufficient sets are needed")
+    centre, spread = x.mean(axis=0), x.std(axis=0)
+    spread[spread < 1e-6] = 1.0
+    z = (x - centre) / spread
+    towards = np.zeros(x.shape[1]) if prior is None else prior[1:] * spread
+    penalty = ridge * float(w.sum())
+
+    def loss(theta: Floats) -> tuple[float, Floats]:
+        logits = z @ theta[1:] + theta[0]
+        away = theta[1:] - towards
+        value = float(w @ (np.logaddexp(0.0, logits) - y * logits)) + penalty * float(away @ away)
+        residual = w * (1.0 / (1.0 + np.exp(-logits)) - y)
+        gradient = np.concatenate([[residual.sum()], z.T @ residual + 2.0 * penalty * away])
+        return value, gradient
+
+    bounds = [(None, None)] + [(0.0, None)] * x.shape[1]
+    begin = np.concatenate([[0.0], towards])
+    found = optimize.minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds)
+    weights = found.x[1:] / spread
+    bias = float(found.x[0] - weights @ centre)
+    return [round(bias, 5), *(round(float(v), 5) for v in weights)]
+
+
+_ROUND = 16
+
+
+def mix_examples(
+    scorer: SufficiencyScorer,
+    cases: Sequence[SetCase],
+    *,
+    balance: float = 0.5,
+    source_weights: dict[str, float] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> list[MixExample]:
+    """The features of each case, with weights that even out the sources.
+
+    Args:
+        scorer: computes the features of its model.
+        cases: sets with labels.
+        balance: 0 weighs every case alike, 1 every source alike.
+        source_weights: factor per source.
+        on_progress: called with cases done and in all.
+    """
+    counts = Counter(case.source for case in cases)
+    weights = source_weights or {}
+    found: list[MixExample] = []
+    for start in range(0, len(cases), _ROUND):
+        part = cases[start : start + _ROUND]
+        rows = scorer.match_features(
+            [case.question for case in part], [case.passages for case in part]
+        )
+        for case, (vectors, joined) in zip(part, rows, strict=True):
+            weight = weights.get(case.source, 1.0) * (len(cases) / counts[case.source]) ** balance
+            found.append(
+                MixExample(
+                    tuple(tuple(vector) for vector in vectors),
+                    tuple(joined),
+                    case.sufficient,
+                    weight,
+                    not case.compound,
+                )
+            )
+        if on_progress is not None:
+            on_progress(len(found), len(cases))
+    return found
+
+
+# Fewer passages than this make no batch: the topic then borrows from its whole source.
+_SMALL_TOPIC = 8
+_MOST_CANDIDATES = 400
+# Two passages this alike may both suffice.
+# Neighbours are taken in a jittered order, or the same questions would always meet.
+_JITTER = 0.08
+# Between drawing every source alike (1) and every question alike (0).
+_BALANCE = 0.4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TopicBatch:
+    """Questions against passages.
+
+    Attributes:
+        questions: n texts.
+        passages: m texts, m ≥ n; passage i suffices for question i.
+        unusable: bool of shape (n, m): may suffice too, so neither right nor wrong.
+    """
+
+    questions: tuple[str, ...]
+    passages: tuple[str, ...]
+    unusable: NDArray[np.bool_]
+
+
+class TopicBatches:
+    """Draws batches for ever, the same ones for the same seed.
+
+    Args:
+        questions: to draw from.
+        embed: unit-length embeddings of texts, to find neighbours with; called once for
+            all passages.
+        seed: of the draw.
+        batch_questions: questions per batch, at most.
+        batch_passages: passages per batch, at most.
+        source_weights: how much more often than others a source is drawn.
+    """
+
+    def __init__(
+        self,
+        questions: Sequence[TrainingQuestion],
+        embed: Embed,
+        *,
+        seed: int,
+        batch_questions: int = 12,
+        batch_passages: int = 24,
+        source_weights: dict[str, float] | None = None,
+    ) -> None:
+        self._rng = random.Random(seed)
+        self._n, self._m = batch_questions, batch_passages
+        self._questions = list(questions)
+        self._topics = by_topic(self._questions)
+        self._sources: dict[str, list[TrainingQuestion]] = {}
+        for question in self._questions:
+            self._sources.setdefault(question.source, []).append(question)
+        texts = list(
+            dict.fromkeys(text for one in self._questions for text in (one.passage, *one.negatives))
+        )
+        self._place = {text: i for i, text in enumerate(texts)}
+        self._embeddings = embed(texts)
+        self._normalised: dict[str, str] = {}
+        self._sufficient: dict[str, set[str]] = {}
+        for question in self._questions:
+            known = self._sufficient.setdefault(question.id, set())
+            known.update((question.passage, *question.others))
+        counts = Counter(question.source for question in self._questions)
+        weights = source_weights or {}
+        self._weights = [
+            weights.get(one.source, 1.0) * counts[one.source] ** -_BALANCE
+            for one in self._questions
+        ]
+
+    def draw(self) -> TopicBatch:
+        """The next batch."""
+        [seed] = self._rng.choices(self._questions, self._weights)
+        chosen = self._neighbours(seed)
+        passages = [question.passage for question in chosen]
+        known = [text for one in chosen for text in one.negatives if text not in passages]
+        self._rng.shuffle(known)
+        for text in known:
+            if len(passages) >= self._m:
+                break
+            if text not in passages:
+                passages.append(text)
+        return TopicBatch(
+            tuple(question.text for question in chosen),
+            tuple(passages),
+            self._unusable(chosen, passages),
+        )
+
+    def _neighbours(self, seed: TrainingQuestion) -> list[TrainingQuestion]:
+        pool = self._topics[seed.topic]
+        if len({question.passage for question in pool}) < _SMALL_TOPIC:
+            pool = self._sources[seed.source]
+        if len(pool) > _MOST_CANDIDATES:
+            pool = self._rng.sample(pool, _MOST_CANDIDATES)
+        closeness = self._rows([one.passage for one in pool]) @ self._rows([seed.passage])[0]
+        jittered = [float(c) + self._rng.gauss(0.0, _JITTER) for c in closeness]
+        chosen, ids, passages = [seed], {seed.id}, {seed.passage}
+        for place in sorted(range(len(pool)), key=lambda i: -jittered[i]):
+            if len(chosen) == self._n:
+                break
+            one = pool[place]
+            if one.id not in ids and one.passage not in passages:
+                chosen.append(one)
+                ids.add(one.id)
+                passages.add(one.passage)
+        return chosen
+
+    def _unusable(self, chosen: list[TrainingQuestion], passages: list[str]) -> NDArray[np.bool_]:
+        alike = self._rows([one.passage for one in chosen]) @ self._rows(passages).T
+        unusable = np.zeros((len(chosen), len(passages)), dtype=bool)
+        for row, question in enumerate(chosen):
+            answer = f" {normalise_answer(question.answer)} " if question.answer else None
+            for column, text in enumerate(passages):
+                if column == row or text in question.negatives:
+                    continue
+                unusable[row, column] = (
+                    text in self._sufficient[question.id]
+                    or alike[row, column] > _SAME_PASSAGE
+                    or (answer is not None and answer in self._normal(text))
+                )
+        return unusable
+
+    def _rows(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self._embeddings[[self._place[text] for text in texts]]
+
+    def _normal(self, text: str) -> str:
+        if text not in self._normalised:
+            self._normalised[text] = f" {normalise_answer(text)} "
+        return self._normalised[text]

@@ -1,0 +1,225 @@
+"""The embedded MiniLM with a trainable LoRA adapter."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....guard.engine.loading import embedded_model_path
+from ....guard.engine.model_folder import quiet_loading
+from ....guard.errors import optional_import
+from .._adapters import write_adapter
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+LORA_TARGETS = ("query", "key", "value", "dense")
+MAX_QUESTION_PIECES = 64
+MAX_PASSAGE_PIECES = 160
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """Texts encoded together.
+
+    Attributes:
+        vectors: last hidden states, float32 of shape (texts, length, dimensions).
+        ids: word-piece ids of shape (texts, length), 0 where padded.
+        mask: bool of shape (texts, length), False where padded.
+    """
+
+    vectors: Tensor
+    ids: Tensor
+    mask: Tensor
+
+
+class TrainableEncoder:
+    """Frozen weights under a LoRA adapter, in float32.
+
+    Processors without instructions for bfloat16 compute with it ten times slower.
+
+    Args:
+        start: folder of an adapter to go on from; None for a fresh one.
+        rank: of a fresh adapter.
+        alpha: `lora_alpha` of a fresh adapter.
+        seed: of a fresh adapter's weights.
+
+    Raises:
+        MissingDependencyError: torch, transformers or peft is not installed.
+    """
+
+    def __init__(
+        self, start: Path | None = None, *, rank: int = 8, alpha: int = 16, seed: int = 0
+    ) -> None:
+        self._torch: Any = optional_import("torch")
+        transformers: Any = optional_import("transformers")
+        peft: Any = optional_import("peft")
+        self._torch.manual_seed(seed)
+        folder = str(embedded_model_path())
+        with _quietly(transformers):
+            self._tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+            # Plain attention: at these lengths faster on a CPU than the fused kernel.
+            base = transformers.AutoModel.from_pretrained(
+                folder,
+                attn_implementation="eager",
+                dtype=self._torch.float32,
+                add_pooling_layer=False,
+            )
+            # Dropout stays off throughout: an epoch or two over many questions needs none.
+            base.eval()
+            if start is None:
+                config = peft.LoraConfig(
+                    r=rank, lora_alpha=alpha, target_modules=list(LORA_TARGETS)
+                )
+                self._model = peft.get_peft_model(base, config)
+            else:
+                self._model = peft.PeftModel.from_pretrained(base, str(start), is_trainable=True)
+        self._model.eval()
+
+    def parameters(self) -> list[Any]:
+        """What is trained."""
+        return [p for p in self._model.parameters() if p.requires_grad]
+
+    def encode(self, texts: Sequence[str], max_pieces: int) -> Encoded:
+        """Encode texts together, cut to `max_pieces`; gradients flow to the adapter."""
+        tokens = self._tokenizer(
+            list(texts), truncation=True, max_length=max_pieces, padding=True, return_tensors="pt"
+        )
+        output = self._model(input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"])
+        return Encoded(
+            output.last_hidden_state.float(), tokens["input_ids"], tokens["attention_mask"].bool()
+        )
+
+    def embed(self, texts: Sequence[str], *, batch_size: int = 32) -> NDArray[np.float32]:
+        """Unit-length mean embeddings of shape (len(texts), dimensions), for neighbours."""
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        found: NDArray[np.float32] | None = None
+        for start in range(0, len(order), batch_size):
+            places = order[start : start + batch_size]
+            with self._torch.no_grad():
+                encoded = self.encode([texts[i] for i in places], MAX_PASSAGE_PIECES)
+                summed = (encoded.vectors * encoded.mask[..., None]).sum(1)
+                rows = self._torch.nn.functional.normalize(summed, dim=1).numpy()
+            if found is None:
+                found = np.zeros((len(texts), rows.shape[1]), dtype=np.float32)
+            found[places] = rows
+        return np.zeros((0, 1), dtype=np.float32) if found is None else found
+
+    def save(self, folder: Path) -> None:
+        """Write adapter_config.json and adapter_model.safetensors (float16) into a folder."""
+        base = "sentence-transformers/all-MiniLM-L6-v2"
+        write_adapter(self._model, folder, base=base, half=True)
+
+
+@contextlib.contextmanager
+def _quietly(transformers: Any) -> Iterator[None]:
+    """Without the report on the unused pooler, and without warnings between the libraries."""
+    logging = transformers.utils.logging
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        with quiet_loading(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
+    finally:
+        logging.set_verbosity(verbosity)
+
+
+_SPECIAL_PIECES = (0, 101, 102)
+_OUT = -1e4
+# Passages of one retrieved set: the sufficient one and four others, or five others.
+_SET = 5
+_FLOOR = -50.0
+
+
+def similarities(
+    questions: Encoded, passages: Encoded, idf: Tensor, length_penalty: float
+) -> Tensor:
+    """Cosine, IDF match, match and coverage of every question with every passage.
+
+    Returns:
+        Shape (questions, passages, 4), the features of the trained scorer.
+    """
+    torch: Any = optional_import("torch")
+    functional = torch.nn.functional
+
+    def mean(encoded: Encoded) -> Any:
+        return functional.normalize((encoded.vectors * encoded.mask[..., None]).sum(1), dim=-1)
+
+    cosine = mean(questions) @ mean(passages).T
+    asked = functional.normalize(questions.vectors, dim=-1)
+    told = functional.normalize(passages.vectors, dim=-1)
+    pairs = torch.einsum("aid,bjd->abij", asked, told)
+    best = pairs.masked_fill(~passages.mask[None, :, None, :], -1.0).amax(3)
+    special = torch.tensor(_SPECIAL_PIECES)
+    content = (questions.mask & ~torch.isin(questions.ids, special)).float()
+    weights = idf[questions.ids] * content
+    weights = weights / weights.sum(1, keepdim=True).clamp_min(1e-6)
+    plain = content / content.sum(1, keepdim=True).clamp_min(1.0)
+    same = questions.ids[:, None, :, None] == passages.ids[None, :, None, :]
+    exact = (same & passages.mask[None, :, None, :]).any(3).float()
+    penalty = length_penalty * torch.log(passages.mask.sum(1).float() / 100.0)
+    matched = [(best * weights[:, None]).sum(2), (best * plain[:, None]).sum(2)]
+    matched.append((exact * weights[:, None]).sum(2))
+    found: Tensor = torch.stack([cosine, *[one - penalty for one in matched]], dim=-1)
+    return found
+
+
+class SetObjective:
+    """InfoNCE within the batch, and cross-entropy of sets with and without the passage.
+
+    Ranking alone says nothing of questions that no passage answers. So the best score
+    and its margin over the rest, in a set with the sufficient passage and in one
+    without it, go through a logistic unit of their own.
+
+    Source of the ranking loss: van den Oord et al. 2018, InfoNCE.
+    """
+
+    def __init__(self) -> None:
+        torch: Any = optional_import("torch")
+        self._torch = torch
+        self.mix = torch.nn.Parameter(torch.tensor([10.0, 5.0, 5.0, 1.0]))
+        self.unit = torch.nn.Parameter(torch.tensor([0.25, 0.25, -3.0]))
+
+    def parameters(self) -> list[Any]:
+        """What is trained beside the adapter."""
+        return [self.mix, self.unit]
+
+    def loss(self, similarity: Tensor, unusable: Tensor) -> Tensor:
+        """The mean loss of a batch; passage i suffices for question i."""
+        torch = self._torch
+        functional = torch.nn.functional
+        scores = (similarity * self.mix).sum(-1).masked_fill(unusable, _OUT)
+        n = scores.shape[0]
+        own = torch.arange(n)
+        ranking = functional.cross_entropy(scores, own)
+        others = scores.clone()
+        others[own, own] = _OUT
+        best = others.topk(min(_SET, others.shape[1]), dim=1).values.clamp_min(_FLOOR)
+        answered = torch.cat([scores[own, own][:, None], best[:, : _SET - 1]], dim=1)
+        answered = answered.sort(dim=1, descending=True).values
+        logits = torch.cat([self._logit(answered), self._logit(best)])
+        labels = torch.cat([torch.ones(n), torch.zeros(n)])
+        total: Tensor = ranking + functional.binary_cross_entropy_with_logits(logits, labels)
+        return total
+
+    def _logit(self, ordered: Any) -> Any:
+        top = ordered[:, 0]
+        # A batch of one question against its own passage alone has no rest.
+        rest = ordered[:, 1:].mean(1) if ordered.shape[1] > 1 else top
+        return self.unit[0] * top + self.unit[1] * (top - rest) + self.unit[2]
+
+
+def learning_rate(step: int, steps: int, warm_up: int) -> float:
+    """Share of the full rate: a linear rise, then half a cosine down to 2 %."""
+    rise = min(1.0, (step + 1) / max(1, warm_up))
+    return rise * max(0.02, 0.5 * (1.0 + math.cos(math.pi * step / max(1, steps))))

@@ -1,0 +1,440 @@
+"""Self-adaptation: the adapter and the mix trained on a knowledge base's own cases.
+
+Whether it helped is measured on questions that took no part: the questions are split into
+folds; one fold is judged by what was trained on the others, of which one more is held out
+to choose when to stop. What is shipped is then trained on all of them.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median_low
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....guard.engine import BiEncoderScorer
+from ....guard.errors import InputError, optional_import
+from ....guard.signals.relevance.late_interaction import word_piece_idf
+from ....guard.signals.relevance.match_model import MatchModel
+from ....guard.signals.relevance.sufficiency import BUNDLED_FOLDER, SufficiencyScorer
+from ... import Interval, SelectiveCurve
+from .cases import (
+    MixExample,
+    SetCase,
+    TopicBatches,
+    TrainingQuestion,
+    fit_match_model,
+    mix_examples,
+    retrieval_cases,
+)
+from .encoder import (
+    MAX_PASSAGE_PIECES,
+    MAX_QUESTION_PIECES,
+    SetObjective,
+    TrainableEncoder,
+    learning_rate,
+    similarities,
+)
+
+_CLIP = 1.0
+
+OnStep = Callable[[int, float], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSettings:
+    """How long and how fast.
+
+    Attributes:
+        steps: batches.
+        rate: peak learning rate of the adapter.
+        mix_rate: peak learning rate of the objective's own seven numbers.
+        warm_up: steps of the rise.
+        length_penalty: of the match features.
+    """
+
+    steps: int
+    rate: float = 3e-4
+    mix_rate: float = 2e-2
+    warm_up: int = 60
+    length_penalty: float = 0.06
+
+
+def train_on(
+    encoder: TrainableEncoder,
+    batches: TopicBatches,
+    idf: NDArray[np.float32],
+    settings: TrainingSettings,
+    on_step: OnStep | None = None,
+) -> int:
+    """Train the encoder's adapter in place; returns the steps taken.
+
+    Args:
+        encoder: whose adapter is trained.
+        batches: questions that lie close together, each with the passage that suffices.
+        idf: weight of each word-piece id.
+        settings: how.
+        on_step: called after each step with its number (from 1) and loss; training
+            stops early when it returns True.
+    """
+    torch: Any = optional_import("torch")
+    objective = SetObjective()
+    table = torch.from_numpy(np.array(idf, dtype=np.float32))
+    groups = [
+        {"params": encoder.parameters(), "peak": settings.rate, "weight_decay": 0.01},
+        {"params": objective.parameters(), "peak": settings.mix_rate, "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=settings.rate)
+    trained = [*encoder.parameters(), *objective.parameters()]
+    for step in range(settings.steps):
+        share = learning_rate(step, settings.steps, settings.warm_up)
+        for group in optimizer.param_groups:
+            group["lr"] = group["peak"] * share
+        batch = batches.draw()
+        asked = encoder.encode(batch.questions, MAX_QUESTION_PIECES)
+        told = encoder.encode(batch.passages, MAX_PASSAGE_PIECES)
+        found = similarities(asked, told, table, settings.length_penalty)
+        loss: Any = objective.loss(found, torch.from_numpy(batch.unusable))
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(trained, _CLIP)
+        optimizer.step()
+        if on_step is not None and on_step(step + 1, float(loss.detach())):
+            return step + 1
+    return settings.steps
+
+
+_FOLDS = 4
+_DRAWS = 2000
+_LEVEL = 0.95
+
+OnProgress = Callable[[int, int], None]
+Look = Callable[[TrainableEncoder, int], None]
+# Per question id the examples with its passage and without.
+Examples = dict[str, list[MixExample]]
+
+
+@dataclass(frozen=True, slots=True)
+class TuningSettings:
+    """How self-adaptation goes about it.
+
+    Attributes:
+        MIN_QUESTIONS: fewest questions that are enough.
+        checkpoints: steps after which the held-out questions are looked at, increasing;
+            0 steps, the mix alone, is always among the choices.
+        rate: peak learning rate of the adapter.
+        ridge: pull of the mix towards the bundled one, whatever the number of questions:
+            the more there are, the less it weighs.
+        seed: of splits and draws.
+    """
+
+    MIN_QUESTIONS: ClassVar = 20
+
+    checkpoints: tuple[int, ...] = (12, 24, 36)
+    rate: float = 2e-4
+    ridge: float = 2.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TuningReport:
+    """Whether self-adaptation helped, on questions it was not trained on.
+
+    Attributes:
+        BUNDLED: name of the scorer to use where it did not help.
+        questions: judged.
+        before: AUROC of the bundled scorer, sets with against sets without the passage.
+        after: AUROC of tuned scorers, every question judged by one not trained on it.
+        gain: after − before, with its 95 % bootstrap interval over questions.
+        steps: training steps of the adapter that is shipped; 0 where only the mix was fitted.
+        helped: whether the interval of the gain lies above 0.
+    """
+
+    BUNDLED: ClassVar = "sufficiency"
+
+    questions: int
+    before: float
+    after: float
+    gain: Interval
+    steps: int
+
+    @property
+    def helped(self) -> bool:
+        """Whether the interval of the gain lies above 0."""
+        return self.gain.low is not None and self.gain.low > 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """For `tuning.json`."""
+        return {
+            "schema_version": 1,
+            "questions": self.questions,
+            "auroc_before": round(self.before, 6),
+            "auroc_after": round(self.after, 6),
+            "gain": {
+                name: None if value is None else round(value, 6)
+                for name, value in (
+                    ("value", self.gain.value),
+                    ("low", self.gain.low),
+                    ("high", self.gain.high),
+                )
+            },
+            "steps": self.steps,
+            "helped": self.helped,
+            "use": "tuned" if self.helped else self.BUNDLED,
+        }
+
+
+def tune_relevance(
+    questions: Sequence[TrainingQuestion],
+    out: Path,
+    *,
+    settings: TuningSettings | None = None,
+    judge: bool = True,
+    on_progress: OnProgress | None = None,
+) -> TuningReport | None:
+    """Adapt the scorer `sufficiency` to a knowledge base; write it into the folder `out`.
+
+    Args:
+        questions: of one knowledge base, each with its passage; at least 20 in a script
+            that the scorer can read, others are left out.
+        out: folder to fill, which must exist.
+        settings: how.
+        judge: whether to find out if it helped, which costs four trainings more. Without,
+            the middle checkpoint is shipped and None returned.
+        on_progress: called with steps done and in all.
+
+    Raises:
+        InputError: too few questions or passages.
+        MissingDependencyError: peft is not installed.
+    """
+    chosen = settings or TuningSettings()
+    _require_enough(questions)
+    work = _Work(questions, chosen, on_progress, folds=_FOLDS if judge else 0)
+    if not judge:
+        steps = chosen.checkpoints[len(chosen.checkpoints) // 2]
+        work.ship(out, steps)
+        return None
+    report = work.judged()
+    work.ship(out, report.steps)
+    return report
+
+
+class _Work:
+    """One tuning: its cases, its encoders and its progress."""
+
+    def __init__(
+        self,
+        questions: Sequence[TrainingQuestion],
+        settings: TuningSettings,
+        on_progress: OnProgress | None,
+        *,
+        folds: int,
+    ) -> None:
+        self._settings = settings
+        self._embed = BiEncoderScorer(cache_bytes=200 * 2**20).embed
+        self._bundled = SufficiencyScorer()
+        topics = {question.topic for question in questions}
+        pools = {topic: [q.passage for q in questions if q.topic == topic] for topic in topics}
+        # The scorer that comes of it gives other questions no score.
+        known = [question for question in questions if self._bundled.supports(question.text)]
+        cases = retrieval_cases(known, pools, self._embed, seed=settings.seed)
+        self._cases: dict[str, list[SetCase]] = {}
+        for case in cases:
+            self._cases.setdefault(case.question_id, []).append(case)
+        self._questions = [q for q in questions if q.id in self._cases]
+        _require_enough(self._questions)
+        idf = word_piece_idf(self._bundled.encoder)
+        assert idf is not None  # the embedded model's own table
+        self._idf: NDArray[np.float32] = idf
+        self._on_progress = on_progress or (lambda _done, _total: None)
+        self._done, self._total = 0, (folds + 1) * max(settings.checkpoints)
+        # The first step is long in coming: the bundled scorer is looked at before it.
+        self._on_progress(0, self._total)
+
+    def judged(self) -> TuningReport:
+        """Cross-validate, and choose the number of steps."""
+        folds = _folds(self._questions, self._settings.seed)
+        untuned = self._examples(self._bundled, self._questions)
+        before = _scored(self._bundled.model, untuned, self._questions)
+        after: dict[str, tuple[float, float]] = {}
+        best: list[int] = []
+        for turn in range(_FOLDS):
+            test, held = folds[turn], folds[(turn + 1) % _FOLDS]
+            rest = [q for i, fold in enumerate(folds) for q in fold if i != turn]
+            train = [q for q in rest if q not in held]
+            steps, scores = self._fold(train, held, rest, test, untuned)
+            best.append(steps)
+            after |= scores
+        ids = [question.id for question in self._questions]
+        gain = _gain([before[i] for i in ids], [after[i] for i in ids], self._settings.seed)
+        return TuningReport(
+            questions=len(ids),
+            before=_auroc([before[i] for i in ids]),
+            after=_auroc([after[i] for i in ids]),
+            gain=gain,
+            steps=median_low(best),
+        )
+
+    def ship(self, out: Path, steps: int) -> None:
+        """Train on all questions and write the scorer."""
+        encoder = self._trained(self._questions, steps)
+        encoder.save(out)
+        scorer = self._scorer(out)
+        note = f"tuned on {len(self._questions)} questions of one knowledge base"
+        examples = self._examples(scorer, self._questions)
+        # Calibrated on these, it would look better than it is.
+        SufficiencyScorer.save_tuned_on(out, [question.text for question in self._questions])
+        self._mix(examples, self._questions, note).save(out / "sufficiency.json")
+        self._on_progress(self._total, self._total)
+
+    def _fold(
+        self,
+        train: list[TrainingQuestion],
+        held: list[TrainingQuestion],
+        rest: list[TrainingQuestion],
+        test: list[TrainingQuestion],
+        untuned: Examples,
+    ) -> tuple[int, dict[str, tuple[float, float]]]:
+        """The best number of steps by `held`, and the scores of `test` after so many."""
+        candidates: list[tuple[float, int, dict[str, tuple[float, float]]]] = []
+
+        def judge(examples: Examples, steps: int) -> None:
+            mix = self._mix(examples, train)
+            loss = _log_loss(list(_scored(mix, examples, held).values()))
+            # Held-out questions have chosen; the mix may use them for the rest.
+            scores = _scored(self._mix(examples, rest), examples, test)
+            candidates.append((loss, steps, scores))
+
+        def look(encoder: TrainableEncoder, steps: int) -> None:
+            with tempfile.TemporaryDirectory() as folder:
+                encoder.save(Path(folder))
+                judge(self._examples(self._scorer(Path(folder)), [*rest, *test]), steps)
+
+        judge(untuned, 0)
+        self._trained(train, max(self._settings.checkpoints), look)
+        _, steps, scores = min(candidates, key=lambda one: (one[0], one[1]))
+        return steps, scores
+
+    def _trained(
+        self, questions: Sequence[TrainingQuestion], steps: int, look: Look | None = None
+    ) -> TrainableEncoder:
+        """The bundled adapter, `steps` further; `look` is called at every checkpoint."""
+        encoder = TrainableEncoder(BUNDLED_FOLDER, seed=self._settings.seed)
+        if steps == 0:
+            return encoder
+        last = max(self._settings.checkpoints)
+        batches = TopicBatches(questions, self._embed, seed=self._settings.seed)
+
+        def step_done(step: int, _loss: float) -> bool:
+            self._done += 1
+            self._on_progress(self._done, self._total)
+            if look is not None and step in self._settings.checkpoints:
+                look(encoder, step)
+            return step == steps
+
+        # The same schedule whenever it ends, so that a checkpoint is what was judged.
+        plan = TrainingSettings(
+            steps=last,
+            rate=self._settings.rate,
+            warm_up=6,
+            length_penalty=self._bundled.model.length_penalty,
+        )
+        train_on(encoder, batches, self._idf, plan, step_done)
+        return encoder
+
+    def _scorer(self, folder: Path) -> SufficiencyScorer:
+        return SufficiencyScorer(folder, model=self._bundled.model)
+
+    def _mix(
+        self, examples: Examples, questions: Sequence[TrainingQuestion], note: str = ""
+    ) -> MatchModel:
+        prior = self._bundled.model
+        chosen = [example for question in questions for example in examples[question.id]]
+        return fit_match_model(
+            chosen,
+            features=prior.features,
+            length_penalty=prior.length_penalty,
+            told=prior.told,
+            prior=prior,
+            ridge=self._settings.ridge / len(chosen),
+            fitted_on=note,
+        )
+
+    def _examples(
+        self, scorer: SufficiencyScorer, questions: Sequence[TrainingQuestion]
+    ) -> Examples:
+        cases = [case for question in questions for case in self._cases[question.id]]
+        examples = mix_examples(scorer, cases, balance=0.0)
+        found: dict[str, list[MixExample]] = {}
+        for case, example in zip(cases, examples, strict=True):
+            found.setdefault(case.question_id, []).append(example)
+        return found
+
+
+def _scored(
+    mix: MatchModel, examples: Examples, questions: Sequence[TrainingQuestion]
+) -> dict[str, tuple[float, float]]:
+    """Per question the joint score with its passage, and without."""
+    found = {}
+    for question in questions:
+        with_it, without = examples[question.id]
+        found[question.id] = (
+            mix.joint_score(with_it.vectors, with_it.joined),
+            mix.joint_score(without.vectors, without.joined),
+        )
+    return found
+
+
+def _folds(questions: Sequence[TrainingQuestion], seed: int) -> list[list[TrainingQuestion]]:
+    """Questions in folds; those that share a passage stay together."""
+    by_passage: dict[str, list[TrainingQuestion]] = {}
+    for question in questions:
+        by_passage.setdefault(question.passage, []).append(question)
+    groups = list(by_passage.values())
+    random.Random(seed).shuffle(groups)
+    folds: list[list[TrainingQuestion]] = [[] for _ in range(_FOLDS)]
+    for group in groups:
+        min(folds, key=len).extend(group)
+    return folds
+
+
+def _require_enough(questions: Sequence[TrainingQuestion]) -> None:
+    ids = {question.id for question in questions}
+    if len(ids) != len(questions):
+        raise InputError("two questions have the same id", hint="give each its own")
+    if len(questions) < TuningSettings.MIN_QUESTIONS:
+        raise InputError(
+            f"{len(questions)} usable questions are too few to tune on",
+            hint=f"at least {TuningSettings.MIN_QUESTIONS} in English, with six passages or more "
+            "among them",
+        )
+
+
+def _auroc(pairs: Sequence[tuple[float, float]]) -> float:
+    found = SelectiveCurve.auroc([one[0] for one in pairs], [one[1] for one in pairs])
+    assert found is not None  # there are at least 20 pairs
+    return found
+
+
+def _gain(
+    before: Sequence[tuple[float, float]], after: Sequence[tuple[float, float]], seed: int
+) -> Interval:
+    """The gain in AUROC with a paired bootstrap interval over questions."""
+    rng = np.random.default_rng(seed)
+    drawn = []
+    for _ in range(_DRAWS):
+        places = rng.integers(0, len(before), len(before)).tolist()
+        drawn.append(_auroc([after[i] for i in places]) - _auroc([before[i] for i in places]))
+    low, high = np.quantile(drawn, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]).tolist()
+    return Interval(_auroc(after) - _auroc(before), low, high, len(before))
+
+
+def _log_loss(pairs: Sequence[tuple[float, float]]) -> float:
+    losses = [float(np.logaddexp(0.0, -a) + np.logaddexp(0.0, b)) for a, b in pairs]
+    return sum(losses) / len(losses)

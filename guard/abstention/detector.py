@@ -1,0 +1,393 @@
+"""The bundled detector of abstentions, and published word lists for reproduction."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from itertools import takewhile
+from pathlib import Path
+from typing import Annotated, Literal, Protocol, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from ..errors import InputError
+from ..fingerprint import Fingerprint
+from ..read_models import read_model
+from ._language import Strength
+from ._reading import (
+    Citation,
+    JudgedClause,
+    Reply,
+    Role,
+    is_whole_abstention,
+    judge_clauses,
+    opens_with_yes_or_no,
+    patterns_sha256,
+    read_reply,
+    reply_text,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AbstentionVerdict:
+    """Whether one reply abstains.
+
+    Attributes:
+        abstained: the reply gives no answer.
+        probability: calibrated probability of that, in [0, 1]; 0 or 1 for a rule
+            that knows no in between.
+    """
+
+    abstained: bool
+    probability: float
+
+
+class AbstentionRule(Protocol):
+    """Distinguish replies that abstain from replies that answer, without a language model."""
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What made a verdict, for runs and reports."""
+        ...
+
+    def detect(
+        self, response: str, *, question: str | None = None, citation: object = Citation.UNKNOWN
+    ) -> AbstentionVerdict:
+        """The verdict on one reply."""
+        ...
+
+    def detect_many(
+        self,
+        responses: Sequence[str],
+        *,
+        questions: Sequence[str | None] | None = None,
+        citations: Sequence[object] | None = None,
+    ) -> list[AbstentionVerdict]:
+        """The verdicts on many replies, in order, equal to `detect` one by one."""
+        ...
+
+
+FEATURE_NAMES = (
+    "whole_reply_is_no_answer",
+    "explicit_first",
+    "explicit_later",
+    "silent_first",
+    "silent_later",
+    "hint_first",
+    "hint_later",
+    "refusal_share",
+    "yes_or_no_before_refusal",
+    "no_citation",
+    "no_citation_and_refusal",
+    "citation_and_refusal",
+)
+"""What `features` measures, in the order of the weights."""
+
+_NAME_OF_STRENGTH: Mapping[Strength, str] = {
+    Strength.EXPLICIT: "explicit",
+    Strength.SILENT: "silent",
+    Strength.HINT: "hint",
+}
+# "Contact the registry" answers where nothing was refused yet.
+_ANSWERING = (Role.SUBSTANCE, Role.REDIRECT)
+
+
+def features(reply: Reply) -> dict[str, float]:
+    """The features of a reply, by name; all are within [0, 1].
+
+    A refusal that comes before anything of substance is "first", any other "later".
+    """
+    found = dict.fromkeys(FEATURE_NAMES, 0.0)
+    if is_whole_abstention(reply.clauses):
+        found.update(whole_reply_is_no_answer=1.0, explicit_first=1.0)
+    found["no_citation"] = float(reply.citation is Citation.NONE)
+    clauses = judge_clauses(reply.clauses)
+    if any(clause.role is Role.REFUSAL for clause in clauses):
+        _add_refusals(found, clauses)
+    elif found["explicit_first"]:
+        found["refusal_share"] = 1.0
+    else:
+        return found
+    found["no_citation_and_refusal"] = float(reply.citation is Citation.NONE)
+    found["citation_and_refusal"] = float(reply.citation is Citation.CITED)
+    return found
+
+
+def _add_refusals(found: dict[str, float], clauses: list[JudgedClause]) -> None:
+    before = list(takewhile(lambda clause: clause.role is not Role.REFUSAL, clauses))
+    after = clauses[len(before) :]
+    led = not any(clause.role in _ANSWERING for clause in before)
+    first = after[0]
+    if led:
+        found[f"{_NAME_OF_STRENGTH[first.strength]}_first"] = 1.0
+    for clause in after[1:] if led else after:
+        if clause.strength is not Strength.NONE:
+            found[f"{_NAME_OF_STRENGTH[clause.strength]}_later"] = 1.0
+    found["refusal_share"] = _share(before, after)
+    found["yes_or_no_before_refusal"] = float(led and opens_with_yes_or_no(clauses[0].clause))
+
+
+def _share(before: list[JudgedClause], after: list[JudgedClause]) -> float:
+    """Share of words in refusals among those in refusals and substance; hints count half."""
+    refusing = sum(
+        clause.units / (2 if clause.strength is Strength.HINT else 1)
+        for clause in after
+        if clause.role is Role.REFUSAL
+    )
+    hinting = sum(clause.units / 2 for clause in after if clause.strength is Strength.HINT)
+    substance = sum(clause.units for clause in before if clause.role in _ANSWERING) + sum(
+        clause.units for clause in after if clause.role is Role.SUBSTANCE
+    )
+    total = refusing + hinting + substance
+    return refusing / total if total else 1.0
+
+
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class AbstentionModel(BaseModel):
+    """Weights per feature, and the calibration of what they add up to.
+
+    probability = σ(slope · (intercept + Σ weight · feature) + offset).
+
+    Attributes:
+        schema_version: of this file.
+        fitted_on: the data, in words.
+        intercept: of the logistic model.
+        weights: by feature; exactly those of `FEATURE_NAMES`.
+        slope: of the calibration, fitted on replies of domains left out.
+        offset: of the calibration.
+        threshold: from this probability on a reply abstains.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    schema_version: Literal[1] = 1
+    fitted_on: str = ""
+    intercept: _Finite
+    weights: dict[str, _Finite]
+    slope: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    offset: _Finite = 0.0
+    threshold: Annotated[float, Field(gt=0, lt=1)] = 0.5
+
+    @model_validator(mode="after")
+    def _all_features_are_weighed(self) -> Self:
+        unlike = set(self.weights) ^ set(FEATURE_NAMES)
+        if unlike:
+            raise ValueError(f"weights do not fit the features: {', '.join(sorted(unlike))}")
+        return self
+
+    @classmethod
+    def load(cls, path: str | Path | None = None) -> AbstentionModel:
+        """The model in the file `path`; by default the one that ships with the package.
+
+        Raises:
+            InputError: the file cannot be read or is no such model.
+        """
+        where = Path(str(resources.files(__package__))) / "weights.json" if path is None else path
+        return read_model(
+            where, cls, hint="fit it again with benchmarks/abstention.py --fit, or update knowgate"
+        )
+
+    def probability(self, features: Mapping[str, float]) -> float:
+        """Calibrated probability, in [0, 1], that a reply with these features abstains."""
+        total = self.intercept + sum(self.weights[name] * features[name] for name in FEATURE_NAMES)
+        logit = self.slope * total + self.offset
+        # Neither branch overflows.
+        if logit >= 0:
+            return 1.0 / (1.0 + math.exp(-min(logit, 700.0)))
+        return math.exp(max(logit, -700.0)) / (1.0 + math.exp(max(logit, -700.0)))
+
+
+class AbstentionDetector:
+    """Detect replies that abstain, in English and Chinese, without a language model.
+
+    Patterns find the clauses that refuse ("I don't know", "the context does not
+    mention …", "无法回答"), features say how many there are, where they stand and what
+    else the reply says, and a small logistic model makes a calibrated probability
+    of that. A reply with nothing to read abstains for certain. Replies of any kind
+    and length are taken; of a very long one the first and the last part are read.
+
+    Args:
+        model: weights; a file with such, or by default those that ship with the package.
+
+    Raises:
+        InputError: the file cannot be read or is no such model.
+
+    Example:
+        >>> detector = AbstentionDetector()
+        >>> detector.detect("The context does not mention a fee.").abstained
+        True
+        >>> detector.detect("No, there is no fee.").abstained
+        False
+    """
+
+    def __init__(self, model: AbstentionModel | str | os.PathLike[str] | None = None) -> None:
+        if not isinstance(model, AbstentionModel):
+            model = AbstentionModel.load(Path(model) if model is not None else None)
+        self.model = model
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What made a verdict, for runs and reports."""
+        weights = hashlib.sha256(self.model.model_dump_json().encode("utf-8")).hexdigest()
+        return Fingerprint(
+            kind="abstention_default",
+            weights_sha256=weights,
+            settings={"patterns_sha256": patterns_sha256()},
+        )
+
+    def detect(
+        self, response: str, *, question: str | None = None, citation: object = Citation.UNKNOWN
+    ) -> AbstentionVerdict:
+        """The verdict on one reply.
+
+        Args:
+            response: the reply.
+            question: accepted for the sake of other rules; this one needs none.
+            citation: the reply's citation field, read by `read_citation`; leave it out
+                where replies have no such field.
+        """
+        del question
+        reply = read_reply(response, citation)
+        if not reply.clauses:
+            return AbstentionVerdict(abstained=True, probability=1.0)
+        probability = self.model.probability(features(reply))
+        return AbstentionVerdict(probability >= self.model.threshold, probability)
+
+    def detect_many(
+        self,
+        responses: Sequence[str],
+        *,
+        questions: Sequence[str | None] | None = None,
+        citations: Sequence[object] | None = None,
+    ) -> list[AbstentionVerdict]:
+        """The verdicts on many replies, in order, equal to `detect` one by one.
+
+        Raises:
+            InputError: `questions` or `citations` are not as many as `responses`.
+        """
+        check_lengths(responses, questions, citations)
+        fields = citations if citations is not None else [Citation.UNKNOWN] * len(responses)
+        return [
+            self.detect(response, citation=field)
+            for response, field in zip(responses, fields, strict=True)
+        ]
+
+
+def check_lengths(
+    responses: Sequence[str],
+    questions: Sequence[str | None] | None,
+    citations: Sequence[object] | None,
+) -> None:
+    """Reject lists of unequal length.
+
+    Raises:
+        InputError: `questions` or `citations` are not as many as `responses`.
+    """
+    for name, values in (("questions", questions), ("citations", citations)):
+        if values is not None and len(values) != len(responses):
+            raise InputError(
+                f"{len(values)} {name} for {len(responses)} responses",
+                hint=f"pass one of {name} per response, or none at all",
+            )
+
+
+_UNIKNOW = re.compile(
+    "unanswerable|unknown|no known|not known|do not know|uncertain|unclear|no scientific evidence"
+    "|no definitive answer|no right answer|no concrete answer|no public information|debate"
+    "|impossible to know|impossible to answer|difficult to predict|not sure|irrelevant"
+    "|not relevant",
+    re.IGNORECASE,
+)
+_UAQFACT = re.compile(r"There is no| no |non-existent|not a|#none|none", re.IGNORECASE)
+# Searched for in the lower-cased reply: a few letters (long s, Kelvin) are not what a search
+# that ignores case takes them for.
+_UAQFACT_WORDS = re.compile(
+    r"\b(?:not|no|sorry|don't|doesn't|didn't|can't|couldn't|won't|wouldn't|isn't|unknown|unclear)\b"
+)
+
+
+class PatternRule:
+    """Abstained where a pattern is found anywhere in the raw reply.
+
+    Args:
+        name: how fingerprints call it.
+        pattern: what to search for.
+        lowered: what to search for in the reply in lower case, where that matters.
+    """
+
+    def __init__(
+        self, name: str, pattern: re.Pattern[str], lowered: re.Pattern[str] | None = None
+    ) -> None:
+        self._name, self._pattern, self._lowered = name, pattern, lowered
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What made a verdict, for runs and reports."""
+        return Fingerprint(kind=f"abstention_{self._name}", backend="python")
+
+    def detect(
+        self, response: str, *, question: str | None = None, citation: object = Citation.UNKNOWN
+    ) -> AbstentionVerdict:
+        """The verdict on one reply; `question` and `citation` are not used."""
+        del question, citation
+        text = reply_text(response)
+        found = self._pattern.search(text) is not None
+        if not found and self._lowered is not None:
+            found = self._lowered.search(text.lower()) is not None
+        return AbstentionVerdict(abstained=found, probability=float(found))
+
+    def detect_many(
+        self,
+        responses: Sequence[str],
+        *,
+        questions: Sequence[str | None] | None = None,
+        citations: Sequence[object] | None = None,
+    ) -> list[AbstentionVerdict]:
+        """The verdicts on many replies, in order.
+
+        Raises:
+            InputError: `questions` or `citations` are not as many as `responses`.
+        """
+        check_lengths(responses, questions, citations)
+        return [self.detect(response) for response in responses]
+
+
+_RULES: dict[str, Callable[[], AbstentionRule]] = {
+    "default": AbstentionDetector,
+    "uaqfact": lambda: PatternRule("uaqfact", _UAQFACT, _UAQFACT_WORDS),
+    "uniknow": lambda: PatternRule("uniknow", _UNIKNOW),
+}
+
+
+def rule_names() -> tuple[str, ...]:
+    """Names that `load_rule` knows, sorted."""
+    return tuple(sorted(_RULES))
+
+
+def load_rule(name: str) -> AbstentionRule:
+    """The detector called `name`.
+
+    `default` is the bundled `AbstentionDetector`. `uniknow` looks for the abstention
+    words of UniKnow, and `uaqfact` is UAQFact's refusal rule as coded: English only,
+    straight apostrophes only, and with many real answers among its findings. Both
+    serve to reproduce published numbers.
+
+    Raises:
+        InputError: there is none of that name.
+
+    Source: "UniKnow: A Unified Framework for Reliable Language Model Behavior across
+    Parametric and External Knowledge"; "UAQFact: Evaluating Factual Knowledge
+    Utilization of LLMs on Unanswerable Questions".
+    """
+    if name not in _RULES:
+        raise InputError(
+            f"unknown abstention rule {name!r}", hint=f"one of: {', '.join(rule_names())}"
+        )
+    return _RULES[name]()

@@ -1,0 +1,313 @@
+"""Token vectors and sentence embeddings of texts, from one pass of the model.
+
+What is promised:
+
+- **One pass per text** gives both the last hidden state of every word piece and the
+  sentence embedding.
+- **The embedding is the bi-encoder's**: that of `BiEncoderScorer` with the same model, for
+  any text.
+- **Independence**: what a text gives does not depend on its neighbours, on the order, on the
+  cache or on other threads, but for the last bits (at most 1e-5 in float32). On a CPU windows
+  are not padded.
+- **Whole texts**: what is longer than the model takes is read in overlapping windows, the
+  first of which is what the bi-encoder reads.
+- **Shared results are read-only**: arrays may come from the cache and are read-only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from sys import getsizeof
+from typing import Any
+
+import numpy as np
+
+from .._byte_cache import CACHE_BYTES, ByteCache, content_key
+from ..errors import ModelFolderError
+from ..files import file_sha256
+from ..fingerprint import Fingerprint
+from ..model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, EMBEDDED_SHA256
+from ..text import clean_text, is_readable
+from ._tokenizing import CHARACTERS_PER_TOKEN, free_tokenizer, piece_ids
+from .backends import BackendName, DtypeName, LoadedEncoder, RowOutputs, Runtime, run_rows
+from .load_encoder import load_encoder
+from .passage_store import EncodedText, PassageStore, PassageWriter
+
+MAX_WINDOWS = 16
+# The objects around the numbers of one window.
+_BYTES_PER_WINDOW = 600
+# Three quarters of a window: no stretch of a quarter window is ever cut in two.
+_STRIDE_SHARE = 0.75
+# Of what is known of long texts: whether all of them is read.
+_BYTES_ON_WHOLE_TEXTS = 2**20
+
+
+class TokenEncoder:
+    """Runs a sentence-transformers model once per text and keeps every token's vector.
+
+    A window holds as many word pieces as the model reads (256 for the embedded one,
+    [CLS] and [SEP] included); windows start three quarters of that apart.
+
+    Args:
+        model: a sentence-transformers folder or hub id; None for the embedded
+            all-MiniLM-L6-v2, whose sha256 is checked.
+        backend: `torch`, or `onnx` for the embedded model and for folders that
+            `export_scorer` wrote.
+        device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
+        dtype: `float32`, `bfloat16`, `float16` or `int8`, as the backend has it.
+        cache_bytes: of the encoded texts kept in memory, least recently used dropped
+            first; a passage of 100 words takes about 200 kB at 384 dimensions. 0 keeps
+            nothing.
+        adapter: folder of a LoRA adapter that is added to the model's weights.
+
+    Raises:
+        InputError: `cache_bytes` is negative, or backend and dtype do not go together.
+        ModelFolderError: the folder has no safetensors weights or the wrong ones, or a
+            tokenizer without [CLS] and [SEP].
+        DeviceError: the device is not there.
+        MissingDependencyError: sentence-transformers is not installed.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | None = None,
+        *,
+        backend: BackendName = "torch",
+        device: str = "auto",
+        dtype: DtypeName = "float32",
+        cache_bytes: int = CACHE_BYTES,
+        adapter: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._cache_bytes = cache_bytes
+        self._cache = self._new_cache()
+        self._whole: ByteCache[bytes, bool] = ByteCache(_BYTES_ON_WHOLE_TEXTS, getsizeof)
+        self._loaded = load_encoder(model, Runtime(backend, device, dtype), adapter)
+        self._max_length = self._loaded.max_length
+        self._stride = max(1, int(self._max_length * _STRIDE_SHARE))
+        self._adapter = None if adapter is None else Path(adapter)
+        self._store: PassageStore | None = None
+        marks = _tokenizer(self._loaded)
+        self._tokenizer, self._first, self._last, self._unknown = marks
+
+    @property
+    def max_length(self) -> int:
+        """Word pieces per window, [CLS] and [SEP] included."""
+        return self._max_length
+
+    @property
+    def stride(self) -> int:
+        """Word pieces from the start of one window to the start of the next."""
+        return self._stride
+
+    @property
+    def device(self) -> str:
+        """Where the model runs, e.g. `cpu`."""
+        return self._loaded.backend.device
+
+    @property
+    def weights_sha256(self) -> str:
+        """Of the weights file."""
+        return self._loaded.weights_sha256
+
+    @property
+    def loaded(self) -> LoadedEncoder:
+        """What runs the encoder, and what it was loaded from."""
+        return self._loaded
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether these are the embedded weights, which know English only."""
+        return self._loaded.weights_sha256 == EMBEDDED_SHA256
+
+    @property
+    def unknown_id(self) -> int | None:
+        """The id of word pieces that the vocabulary lacks, None where there is none."""
+        return self._unknown
+
+    def supports(self, question: str) -> bool:
+        """Whether what the vectors say of this question means anything.
+
+        False where most word pieces are unknown, and for the embedded model where
+        most letters are not Latin. Languages in Latin script are not distinguished.
+        """
+        pieces = self.pieces(question)
+        return is_readable(question, pieces, self._unknown, latin_only=self.is_embedded)
+
+    def reads_whole(self, text: str) -> bool:
+        """Whether a text is read to its end: it fits into `MAX_WINDOWS` windows."""
+        room = self._stride * (MAX_WINDOWS - 1) + self._max_length - 2
+        if len(text) <= room:  # no word piece is shorter than a character
+            return True
+        key = content_key(text)
+        known = self._whole.get(key)
+        if known is None:
+            text = " ".join(clean_text(text).split())
+            reach = self._max_length * CHARACTERS_PER_TOKEN * MAX_WINDOWS
+            known = len(text) <= reach and len(self._ids(text)) <= room
+            self._whole.keep({key: known})
+        return known
+
+    def vocabulary_sha256(self) -> str:
+        """Of the word pieces in the order of their ids: tables by id are bound to it."""
+        return _vocabulary_sha256(self._tokenizer)
+
+    def fingerprint(self, kind: str, **settings: str | int | float | bool | None) -> Fingerprint:
+        """The fingerprint of a scorer of `kind` that rests on this encoder."""
+        if self._store is not None and self._store.dtype != "float16":
+            # Scores then differ by more than a policy tolerates.
+            settings["passages"] = self._store.dtype
+        return self._fingerprint(kind, **settings)
+
+    def _fingerprint(self, kind: str, **settings: str | int | float | bool | None) -> Fingerprint:
+        read = {"max_windows": MAX_WINDOWS, "stride": self._stride}
+        return self._loaded.fingerprint(kind, self._max_length, {**read, **settings})
+
+    def _new_cache(self) -> ByteCache[bytes, list[EncodedText]]:
+        return ByteCache(self._cache_bytes, _bytes_of, "encoded_texts")
+
+    @cached_property
+    def identity(self) -> Fingerprint:
+        """What stored passages are bound to: all that vectors depend on."""
+        adapter = None
+        if self._adapter is not None:
+            files = (self._adapter / name for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS))
+            adapter = hashlib.sha256("\n".join(map(file_sha256, files)).encode()).hexdigest()
+        return self._fingerprint("encoder", adapter_sha256=adapter).probed(_Cosines(self))
+
+    def use_passages(self, folder: str | os.PathLike[str]) -> None:
+        """Read passages from a folder that `knowgate index` wrote; encode only those not in it.
+
+        Those that are encoded are rounded as the stored ones are, so that a score does not
+        depend on whether a passage is stored.
+
+        Raises:
+            ModelFolderError: the folder is damaged, or was written for another encoder.
+        """
+        self._store = PassageStore(folder, self.identity)
+        self._cache = self._new_cache()
+
+    def passage_writer(
+        self,
+        folder: str | os.PathLike[str],
+        dtype: str | None = None,
+        reuse: str | os.PathLike[str] | None = None,
+    ) -> PassageWriter:
+        """What appends passages to a folder for `use_passages`. Arguments, errors as there."""
+        return PassageWriter(folder, self.identity, dtype, reuse)
+
+    def encode(
+        self, texts: Sequence[str], *, max_windows: int = MAX_WINDOWS
+    ) -> list[list[EncodedText]]:
+        """The windows of each text, in order; at least one, at most `max_windows` each.
+
+        Args:
+            texts: any number of texts; equal ones are encoded once.
+            max_windows: what lies beyond so many windows is not read; within
+                [1, `MAX_WINDOWS`].
+        """
+        limit = min(max(1, max_windows), MAX_WINDOWS)
+        keys = [content_key(text, limit) for text in texts]
+        found = self._cache.found(keys)
+        missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in found}
+        # What is read in fewer windows is no passage.
+        store = self._store if limit == MAX_WINDOWS else None
+        if missing and store is not None:
+            stored = store.found(missing)
+            found.update(stored)
+            self._cache.keep(stored)
+            missing = {key: text for key, text in missing.items() if key not in stored}
+        if missing:
+            windows = self.encode_pre(list(missing.values()), limit)
+            encoded = self.encode_post(windows, self.encode_core(windows))
+            if store is not None:
+                encoded = [store.rounded(one) for one in encoded]
+            fresh = dict(zip(missing, encoded, strict=True))
+            found.update(fresh)
+            self._cache.keep(fresh)
+        return [found[key] for key in keys]
+
+    def encode_pre(
+        self, texts: Sequence[str], max_windows: int = MAX_WINDOWS
+    ) -> list[list[list[int]]]:
+        """Tokenise: the ids of each window of each text."""
+        return [self._windows(text, max_windows) for text in texts]
+
+    def encode_core(self, windows: Sequence[Sequence[list[int]]]) -> list[RowOutputs]:
+        """Compute: what the model gives for each window."""
+        return run_rows(self._loaded.backend, [ids for text in windows for ids in text])
+
+    def encode_post(
+        self, windows: Sequence[Sequence[list[int]]], outputs: Sequence[RowOutputs]
+    ) -> list[list[EncodedText]]:
+        """Shape: the windows of each text with their ids, read-only."""
+        rows = iter(outputs)
+        return [
+            [EncodedText(np.asarray(ids, dtype=np.int32), *next(rows)) for ids in text]
+            for text in windows
+        ]
+
+    def encode_first(self, texts: Sequence[str]) -> list[EncodedText]:
+        """The first window of each text, for questions: nothing beyond it is encoded."""
+        return [windows[0] for windows in self.encode(texts, max_windows=1)]
+
+    def pieces(self, text: str) -> list[int]:
+        """The word-piece ids of a text's first window, without [CLS] and [SEP]."""
+        return self._windows(text, 1)[0][1:-1]
+
+    def _windows(self, text: str, limit: int) -> list[list[int]]:
+        """Word-piece ids of each window, with [CLS] and [SEP]."""
+        room = self._max_length - 2
+        text = clean_text(text)
+        # As the bi-encoder does it, which looks no further than this into a long text.
+        reach = self._max_length * CHARACTERS_PER_TOKEN
+        if len(text) > reach:
+            text = " ".join(text.split())[: reach * limit]
+        first = self._ids(text[:reach])
+        windows = [first[:room]]
+        if limit > 1:
+            ids = first if len(text) <= reach else self._ids(text)
+            starts = range(self._stride, len(ids), self._stride)
+            later = [start for start in starts if start - self._stride + room < len(ids)]
+            windows += [ids[start : start + room] for start in later[: limit - 1]]
+        return [[self._first, *ids, self._last] for ids in windows]
+
+    def _ids(self, text: str) -> list[int]:
+        return piece_ids(self._tokenizer, text)
+
+
+class _Cosines:
+    """Cosines of embeddings, for the probe."""
+
+    def __init__(self, encoder: TokenEncoder) -> None:
+        self._encoder = encoder
+
+    def score(self, question: str, passages: Sequence[str]) -> list[float]:
+        asked, *told = (one.embedding for one in self._encoder.encode_first([question, *passages]))
+        return [float(np.dot(asked, one)) for one in told]
+
+
+def _bytes_of(windows: list[EncodedText]) -> int:
+    return sum(_BYTES_PER_WINDOW + window.nbytes for window in windows)
+
+
+@lru_cache(maxsize=4)
+def _vocabulary_sha256(tokenizer: Any) -> str:
+    by_id = sorted((i, piece) for piece, i in tokenizer.get_vocab().items())
+    return hashlib.sha256("\n".join(f"{i} {piece}" for i, piece in by_id).encode()).hexdigest()
+
+
+def _tokenizer(loaded: LoadedEncoder) -> tuple[Any, int, int, int | None]:
+    """A tokenizer of its own, and the ids of [CLS], [SEP] and [UNK]."""
+    own, marks = free_tokenizer(loaded.tokenizer), loaded.tokenizer
+    first, last = marks.cls_token_id, marks.sep_token_id
+    if own is None or first is None or last is None:
+        raise ModelFolderError(
+            "its tokenizer has no tokenizer.json, or no [CLS] and [SEP]",
+            where=str(loaded.folder),
+            hint="name a folder of a BERT-like sentence-transformers model",
+        )
+    return own, int(first), int(last), marks.unk_token_id

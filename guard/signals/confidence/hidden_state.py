@@ -1,0 +1,211 @@
+"""A fitted probe on hidden states, and its file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+
+from ..._model_steps import Draw, HiddenState, Steps
+from ...contracts import Confidence, Cost, HiddenStateLanguageModel, LanguageModel
+from ...errors import FingerprintMismatchError, InputError
+from ...files import read_json, write_text
+from ...fingerprint import Fingerprint
+from ...matching import is_refusal
+from ...prompts import Prompt
+from ...read_models import check_model
+from ._driver import StepwiseEstimator
+
+PROBE_SCHEMA_VERSION = 1
+
+_Vector = tuple[FiniteFloat, ...]
+
+
+class FittedProbe(BaseModel):
+    """A logistic regression on one hidden state: p = σ(w · (x − mean) / scale + bias).
+
+    Attributes:
+        schema_version: of this file format; a newer one is rejected.
+        created_by: the program and version that wrote it.
+        language_model: fingerprint of the model whose states it was fitted on.
+        prompt_sha256: of the closed-book prompt it was fitted on.
+        layer: 0 for the embeddings, k for the output of layer k, -1 for the last.
+        position: whose token's state it is.
+        mean: subtracted, one number per dimension.
+        scale: divided by, each above 0.
+        weights: one per dimension.
+        bias: added.
+        penalty: C of the regression, for the record.
+        questions: how many it was fitted on.
+        auroc: cross-validated, None where it could not be measured.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: int = PROBE_SCHEMA_VERSION
+    created_by: str = ""
+    language_model: str
+    prompt_sha256: str
+    layer: int
+    position: Literal["last_prompt_token"] = "last_prompt_token"
+    mean: _Vector
+    scale: tuple[Annotated[FiniteFloat, Field(gt=0)], ...]
+    weights: _Vector
+    bias: FiniteFloat
+    penalty: Annotated[FiniteFloat, Field(gt=0)] | None = None
+    questions: Annotated[int, Field(ge=0)] = 0
+    auroc: Annotated[FiniteFloat, Field(ge=0, le=1)] | None = None
+
+    @model_validator(mode="after")
+    def _one_width(self) -> FittedProbe:
+        if not len(self.mean) == len(self.scale) == len(self.weights) > 0:
+            raise ValueError("mean, scale and weights must be equally long, and not empty")
+        return self
+
+    def probability(self, state: ArrayLike) -> float:
+        """The probability in [0, 1] for one hidden state of shape (width,).
+
+        Raises:
+            InputError: the state has another width.
+        """
+        vector = np.asarray(state, dtype=np.float64)
+        if vector.shape != (len(self.weights),):
+            raise InputError(
+                f"a hidden state of shape {vector.shape} does not fit {len(self.weights)} weights",
+                where="language_model",
+            )
+        scaled = (vector - np.asarray(self.mean)) / np.asarray(self.scale)
+        logit = float(np.dot(scaled, np.asarray(self.weights))) + self.bias
+        # Neither branch can overflow.
+        return 1 / (1 + math.exp(-logit)) if logit >= 0 else 1 - 1 / (1 + math.exp(logit))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> FittedProbe:
+        """Read a probe's JSON file.
+
+        Raises:
+            InputError: the file is missing, not JSON, written by a newer knowgate, or a
+                field is missing, unknown or out of range.
+        """
+        value = read_json(path)
+        version = value.get("schema_version") if isinstance(value, dict) else None
+        if isinstance(version, int) and version > PROBE_SCHEMA_VERSION:
+            raise InputError(
+                f"probe schema {version} is newer than {PROBE_SCHEMA_VERSION}",
+                where=os.fspath(path),
+                hint="upgrade knowgate or fit it anew",
+            )
+        hint = "write it with knowgate.calibration.fit_hidden_state_probe"
+        return check_model(cls, value, where=os.fspath(path), hint=hint)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the probe's JSON file atomically."""
+        write_text(path, self.model_dump_json() + "\n")
+
+    @property
+    def sha256(self) -> str:
+        """Hexadecimal sha256 of everything the numbers depend on."""
+        kept = self.model_dump(include=_COUNTS)
+        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
+
+_COUNTS = {
+    "language_model",
+    "prompt_sha256",
+    "layer",
+    "position",
+    "mean",
+    "scale",
+    "weights",
+    "bias",
+}
+
+
+class HiddenStateProbe(StepwiseEstimator):
+    """A fitted probe's probability, from the state of the prompt's last token, in [0, 1].
+
+    Reads whether the model knows before it says a word: one forward pass on the
+    prompt, besides the greedy answer. Strong on questions like those it was fitted on,
+    and already a probability there; it may fail silently on other kinds of questions,
+    so fit it on the served ones with `knowgate.calibration.fit_hidden_state_probe`.
+    A refusal has confidence 0.
+
+    Args:
+        language_model: a local model that shows its hidden states.
+        probe: what was fitted on exactly this model, or the path of its file.
+        prompt: the closed-book prompt that it was fitted with.
+        draws_answer: False spares the greedy answer: `Confidence.answer` is then
+            empty, which is enough for routing but not for finding conflicts.
+
+    Raises:
+        InputError: the model shows no hidden states, or the file cannot be used.
+        FingerprintMismatchError: the probe was fitted on another model or prompt.
+
+    Source: P(IK) of Kadavath et al. 2022; probes on hidden states as in Azaria and
+    Mitchell 2023, The internal state of an LLM knows when it's lying.
+    """
+
+    def __init__(
+        self,
+        language_model: LanguageModel,
+        *,
+        probe: FittedProbe | str | os.PathLike[str],
+        prompt: Prompt | None = None,
+        draws_answer: bool = True,
+    ) -> None:
+        super().__init__(language_model)
+        if not isinstance(language_model, HiddenStateLanguageModel):
+            raise InputError(
+                f"a {type(language_model).__name__} shows no hidden states",
+                where="language_model",
+                hint="use a local model, e.g. knowgate.adapters.huggingface.HuggingFaceLM",
+            )
+        self._probe = probe if isinstance(probe, FittedProbe) else FittedProbe.load(probe)
+        self._prompt = prompt or Prompt.bundled("closed_book")
+        self._draws_answer = draws_answer
+        for what, fitted, found in (
+            ("language model", self._probe.language_model, language_model.fingerprint),
+            ("prompt", self._probe.prompt_sha256, self._prompt.sha256),
+        ):
+            if fitted != found:
+                raise FingerprintMismatchError(
+                    f"the probe was fitted on another {what} ({fitted!r} against {found!r})",
+                    hint=f"use the {what} it was fitted on, or fit it again with this one",
+                )
+
+    @property
+    def cost(self) -> Cost:
+        """One forward pass, and the greedy answer if it is drawn."""
+        return Cost(greedy_calls=int(self._draws_answer), forward_passes=1)
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What a policy calibrated on this estimator is bound to."""
+        return Fingerprint(
+            kind="hidden_state_probe",
+            backend="language_model",
+            weights_sha256=self._probe.sha256,
+            settings={
+                "language_model": self._probe.language_model,
+                "layer": self._probe.layer,
+                "prompt_sha256": self._prompt.sha256,
+                "draws_answer": self._draws_answer,
+            },
+        )
+
+    def _steps(self, question: str) -> Steps[Confidence]:
+        prompt = self._prompt.fill(question=question)
+        answer, calls = "", 0
+        if self._draws_answer:
+            [greedy] = yield Draw(prompt)
+            answer, calls = greedy.text.strip(), 1
+            if is_refusal(answer):
+                return Confidence(0.0, answer, calls=1)
+        state = yield HiddenState(prompt, self._probe.layer)
+        return Confidence(self._probe.probability(state), answer, calls=calls)

@@ -1,0 +1,361 @@
+"""Relevance by late interaction: every word of the question looks for its best match.
+
+What is promised: no training; scores in [-1, 1]; the score of a question and a passage
+depends on these two alone, up to the last bits; `score_sets`, `score_set`,
+`score_pairs` and `score` agree; a longer passage never scores less than its windows do.
+
+Source: Khattab & Zaharia 2020, ColBERT (the best match per question token); weights by
+inverse document frequency after Sparck Jones 1972.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...contracts import SetScore
+from ...engine.encoder import TokenEncoder
+from ...engine.passage_store import EncodedText
+from ...errors import ModelFolderError, optional_import
+from ...files import file_sha256
+from ...fingerprint import Fingerprint
+from .match_model import require_sets
+
+# OpenBLAS gives larger products to a crew of spinning threads: on a busy machine a product
+# of 30 µs then takes 20 ms. Cut below its threshold of 262,144 multiplications it stays on
+# the caller's thread. The cut depends on the pair alone, so results do as well.
+_MOST_MULTIPLICATIONS = 200_000
+
+
+def best_products(asked: NDArray[np.float32], told: NDArray[np.float32]) -> NDArray[np.float32]:
+    """For each row of `asked` the largest inner product with a row of `told`.
+
+    Args:
+        asked: shape (n, d).
+        told: shape (m, d), m at least 1.
+
+    Returns:
+        Shape (n,), float32.
+    """
+    step = max(1, _MOST_MULTIPLICATIONS // max(1, asked.size))
+    best = np.full(len(asked), -np.inf, dtype=np.float32)
+    for start in range(0, len(told), step):
+        np.maximum(best, (asked @ told[start : start + step].T).max(axis=1), out=best)
+    return best
+
+
+Floats = NDArray[np.float32]
+_REFERENCE_LENGTH = 100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuestionTokens:
+    """A question prepared for matching; [CLS] and [SEP] are left out.
+
+    Attributes:
+        ids: word-piece ids of shape (n,).
+        weights: IDF weights that sum to 1, of shape (n,).
+        text: the question as it was encoded.
+    """
+
+    ids: NDArray[np.int32]
+    weights: Floats
+    text: EncodedText
+
+    @classmethod
+    def of(cls, question: EncodedText, idf: Floats) -> QuestionTokens:
+        """Prepare an encoded question; `idf` is indexed by word-piece id."""
+        ids = question.ids[1:-1]
+        weights = idf[ids]
+        total = float(weights.sum())
+        weights = weights / total if total > 0 else np.full(len(ids), 1 / max(1, len(ids)))
+        return cls(ids, weights.astype(np.float32), question)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PassageMatch:
+    """One passage, or several taken together, as met by a question.
+
+    Attributes:
+        cosine: of the embeddings, the best window's.
+        best: per question token the best cosine to any passage token, of shape (n,).
+        exact: per question token 1 where the passage has the same word piece, else 0; of
+            shape (n,), and between the two where text that asks counts in part.
+        pieces: word pieces of the passage.
+    """
+
+    cosine: float
+    best: Floats
+    exact: Floats
+    pieces: int
+
+    @classmethod
+    def nothing(cls, tokens: int) -> PassageMatch:
+        """The match of a question of so many tokens with a passage that tells nothing."""
+        return cls(0.0, np.zeros(tokens, np.float32), np.zeros(tokens, np.float32), 0)
+
+    def towards(self, other: PassageMatch, share: float) -> PassageMatch:
+        """Between this match (share 0) and another (share 1), with the length of the other."""
+        weight = np.float32(share)
+        return PassageMatch(
+            self.cosine + share * (other.cosine - self.cosine),
+            self.best + weight * (other.best - self.best),
+            self.exact + weight * (other.exact - self.exact),
+            other.pieces,
+        )
+
+
+Asked = tuple[QuestionTokens, Sequence[EncodedText]]
+
+
+def match_all(pairs: Sequence[Asked], stride: int) -> list[PassageMatch]:
+    """Match questions with passages, each given as its overlapping windows."""
+    best = _best_products([(question.text, windows) for question, windows in pairs], _ALL)
+    return [
+        _match(question, windows, found, stride)
+        for (question, windows), found in zip(pairs, best, strict=True)
+    ]
+
+
+def _match(
+    question: QuestionTokens, windows: Sequence[EncodedText], best: Floats, stride: int
+) -> PassageMatch:
+    exact = np.zeros(len(question.ids), dtype=bool)
+    cosine = -1.0
+    for window in windows:
+        cosine = max(cosine, float(np.dot(question.text.embedding, window.embedding)))
+        if len(question.ids):
+            exact |= (question.ids[:, None] == window.ids).any(axis=1)
+    pieces = stride * (len(windows) - 1) + len(windows[-1].ids)
+    return PassageMatch(cosine, best, exact.astype(np.float32), pieces)
+
+
+# Which tokens of a passage are looked at: all, or all but [CLS] and [SEP].
+_ALL, _WITHOUT_MARKS = slice(None), slice(1, -1)
+
+
+def _best_products(
+    pairs: Sequence[tuple[EncodedText, Sequence[EncodedText]]], told: slice
+) -> list[Floats]:
+    """Per pair the best cosine of each question token with a token of the windows, at least -1."""
+    found = []
+    for question, windows in pairs:
+        best = np.full(len(question.ids) - 2, -1.0, dtype=np.float32)
+        for window in windows:
+            if len(best) and len(window.ids[told]):
+                products = best_products(question.vectors[1:-1], window.vectors[told])
+                np.maximum(best, products, out=best)
+        found.append(best)
+    return found
+
+
+def joined(matches: Sequence[PassageMatch]) -> PassageMatch:
+    """Several passages as one: each question token may be met by any of them."""
+    return PassageMatch(
+        max(found.cosine for found in matches),
+        np.max([found.best for found in matches], axis=0),
+        np.max([found.exact for found in matches], axis=0),
+        max(found.pieces for found in matches),
+    )
+
+
+def match_values(
+    question: QuestionTokens, found: PassageMatch, length_penalty: float
+) -> dict[str, float]:
+    """The features `cosine`, `idf_match`, `match` and `coverage` of one match.
+
+    Returns:
+        `cosine` in [-1, 1]; `idf_match` and `match`, the IDF-weighted and the plain mean
+        of the best cosines, and `coverage`, the IDF-weighted share of question tokens
+        that occur in the passage, each less the length penalty. A question without
+        tokens has -1, -1 and 0 for the latter three.
+    """
+    penalty = length_penalty * math.log(max(found.pieces, 3) / _REFERENCE_LENGTH)
+    if not len(question.ids):
+        return {"cosine": found.cosine, "idf_match": -1.0, "match": -1.0, "coverage": 0.0}
+    return {
+        "cosine": found.cosine,
+        "idf_match": float(np.dot(question.weights, found.best)) - penalty,
+        "match": float(found.best.mean()) - penalty,
+        "coverage": float(np.dot(question.weights, found.exact)) - penalty,
+    }
+
+
+IDF_FILE = Path(__file__).parent / "data" / "word_piece_idf.safetensors"
+IDF_SHA256 = "dd2984228544bb00b9b34bec0830ff88abe4cc32410c41a1b41fcb7a6c0ca6c8"
+
+
+class LateInteractionScorer:
+    """For each question token the best cosine to any passage token, weighted by IDF.
+
+    [CLS] and [SEP] take no part, unknown word pieces weigh nothing. Of a long passage the
+    best window counts, for each question token by itself; of several passages judged
+    together the best passage, so that two half-answers add up. With a model of another
+    vocabulary than the embedded one all word pieces weigh the same.
+
+    Args:
+        encoder: shared with other scorers where they use the same; None for a new one
+            over the embedded model.
+
+    Raises:
+        ModelFolderError: the table of word-piece weights is not the expected one; and as
+            `TokenEncoder` for a new one.
+    """
+
+    def __init__(self, encoder: TokenEncoder | None = None) -> None:
+        self._encoder = TokenEncoder() if encoder is None else encoder
+        self._idf = word_piece_idf(self._encoder)
+
+    @property
+    def encoder(self) -> TokenEncoder:
+        """What encodes the texts; holds the cache."""
+        return self._encoder
+
+    @property
+    def checks_deadline(self) -> bool:
+        """Whether every pass is a short one, of one window on a CPU."""
+        return self._encoder.device == "cpu"
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What a policy calibrated on this scorer is bound to."""
+        weights = None if self._idf is None else IDF_SHA256
+        return self._encoder.fingerprint("late_interaction", idf_sha256=weights)
+
+    def supports(self, question: str) -> bool:
+        """Whether the question is in a script that the model knows."""
+        return self._encoder.supports(question)
+
+    def reads_whole(self, passage: str) -> bool:
+        """Whether a passage is read to its end, and not beyond so many windows."""
+        return self._encoder.reads_whole(passage)
+
+    def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
+        """Weighted cosines of shape (len(passages),)."""
+        return self.score_pairs([(question, passage) for passage in passages])
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """Weighted cosines of shape (len(pairs),) for (question, passage) pairs."""
+        questions = self._encoder.encode_first([question for question, _ in pairs])
+        passages = self._encoder.encode([passage for _, passage in pairs])
+        best = all_best_cosines(list(zip(questions, passages, strict=True)))
+        found = [
+            weighted_match(one, self._weights(question))
+            for question, one in zip(questions, best, strict=True)
+        ]
+        return np.asarray(found, dtype=np.float64)
+
+    def score_set(self, question: str, passages: Sequence[str]) -> SetScore:
+        """The score of each passage, and of all together.
+
+        Raises:
+            InputError: there is no passage.
+        """
+        return self.score_sets([question], [passages])[0]
+
+    def score_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """`score_set` for each question with its own passages.
+
+        Raises:
+            InputError: the lengths differ, or a question has no passage.
+        """
+        require_sets(questions, passages)
+        encoded = self._encoder.encode_first(questions)
+        windows = iter(self._encoder.encode([passage for those in passages for passage in those]))
+        pairs = [
+            (question, next(windows))
+            for question, those in zip(encoded, passages, strict=True)
+            for _ in those
+        ]
+        best = iter(all_best_cosines(pairs))
+        return [
+            self._judged(question, [next(best) for _ in those])
+            for question, those in zip(encoded, passages, strict=True)
+        ]
+
+    def _judged(self, question: EncodedText, best: list[NDArray[np.float64]]) -> SetScore:
+        weights = self._weights(question)
+        together = np.max(np.stack(best), axis=0)
+        return SetScore(
+            tuple(weighted_match(one, weights) for one in best), weighted_match(together, weights)
+        )
+
+    def _weights(self, question: EncodedText) -> NDArray[np.float64]:
+        return token_weights(question, self._idf, self._encoder.unknown_id)
+
+
+def best_cosines(question: EncodedText, windows: Sequence[EncodedText]) -> NDArray[np.float64]:
+    """For each question token the best cosine to any token of the windows.
+
+    Shape (n,) for n question tokens without [CLS] and [SEP]; -1 where the windows have
+    no token.
+    """
+    return all_best_cosines([(question, windows)])[0]
+
+
+def all_best_cosines(
+    pairs: Sequence[tuple[EncodedText, Sequence[EncodedText]]],
+) -> list[NDArray[np.float64]]:
+    """`best_cosines` of many questions, each with its windows."""
+    found = _best_products(pairs, _WITHOUT_MARKS)
+    return [np.clip(one.astype(np.float64), -1.0, 1.0) for one in found]
+
+
+def token_weights(
+    question: EncodedText, idf: NDArray[np.float32] | None, unknown: int | None
+) -> NDArray[np.float64]:
+    """Weights of the question's tokens without [CLS] and [SEP], shape (n,), with sum 1.
+
+    Equal ones without `idf`, or where no token weighs anything.
+    """
+    ids = question.ids[1:-1]
+    weights = np.ones(len(ids)) if idf is None else idf[ids].astype(np.float64)
+    if unknown is not None:
+        weights = np.where(ids == unknown, 0.0, weights)
+    total = float(weights.sum())
+    return weights / total if total > 0.0 else np.full(len(ids), 1.0 / max(1, len(ids)))
+
+
+def weighted_match(best: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+    """The weighted mean of best cosines, in [-1, 1]; -1 for a question without tokens."""
+    if not len(best):
+        return -1.0
+    return min(1.0, max(-1.0, float(np.sum(best * weights))))
+
+
+def word_piece_idf(encoder: TokenEncoder) -> NDArray[np.float32] | None:
+    """Inverse document frequency by word-piece id, of shape (30522,).
+
+    None where the encoder's vocabulary is another than the table's.
+
+    Raises:
+        ModelFolderError: the table's sha256 is not the expected one.
+    """
+    idf, vocabulary_sha256 = _idf_table()
+    return idf if encoder.vocabulary_sha256() == vocabulary_sha256 else None
+
+
+@lru_cache(maxsize=1)
+def _idf_table() -> tuple[NDArray[np.float32], str]:
+    found = file_sha256(IDF_FILE)
+    if found != IDF_SHA256:
+        raise ModelFolderError(
+            f"the table's sha256 is {found[:12]}…, expected {IDF_SHA256[:12]}…",
+            where=IDF_FILE.name,
+            hint="reinstall knowgate",
+        )
+    library: Any = optional_import("safetensors")
+    with library.safe_open(IDF_FILE, framework="np") as table:
+        idf = table.get_tensor("idf").astype(np.float32)
+        vocabulary = str(table.metadata()["vocabulary_sha256"])
+    idf.setflags(write=False)
+    return idf, vocabulary

@@ -1,0 +1,251 @@
+"""Relevance scorers by name."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from types import MappingProxyType
+from typing import Unpack, cast, get_type_hints
+
+from ...contracts import RelevanceScorer
+from ...engine import BiEncoderScorer, CrossEncoderScorer
+from ...engine.backends import DtypeName, ScorerOptions
+from ...engine.encoder import TokenEncoder
+from ...engine.load_encoder import exported_as
+from ...engine.model_folder import ModelFolder
+from ...errors import InputError
+from ...fingerprint import CASCADE, Fingerprint
+from ...model_files import ADAPTER_CONFIG
+from ...registry import Registry
+from ._judge import JUDGE
+from ._lexical import LexicalScorer
+from ._passages import use_passages
+from .late_interaction import LateInteractionScorer
+from .sufficiency import SUFFICIENCY_FILE, CrossSufficiencyScorer, SufficiencyScorer
+
+# The scorer wherever none is named.
+DEFAULT_SCORER = "sufficiency"
+# Before a model of Hugging Face: a folder, a preset or a hub id.
+_MODEL = "hf:"
+
+
+def _late_interaction(
+    folder: str | None = None, **options: Unpack[ScorerOptions]
+) -> LateInteractionScorer:
+    return LateInteractionScorer(TokenEncoder(folder, **options))
+
+
+# Scorers with encoders: made from a folder or none, and from options.
+_ENCODER_SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
+    "bi_encoder": BiEncoderScorer,
+    "late_interaction": _late_interaction,
+    "sufficiency": SufficiencyScorer,
+}
+# Scorers that an exported folder may hold.
+_EXPORTED = {**_ENCODER_SCORERS, "cross_encoder": CrossEncoderScorer}
+_ENCODER_SCORERS["sufficiency_cross"] = CrossSufficiencyScorer
+# Those whose names end in a colon are made from what follows it.
+_SCORERS: Registry[Callable[..., RelevanceScorer]] = Registry(
+    "a scorer", {**_ENCODER_SCORERS, "lexical": LexicalScorer}, group="knowgate.scorers"
+)
+register_scorer = _SCORERS.register
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerPreset:
+    """A model on the hub that is known to serve as a scorer, and what its number says.
+
+    Attributes:
+        hub_id: of the model.
+        millions: of parameters, as its maker states on the model's page.
+        licence: of the weights, likewise.
+        means: what a high number means.
+    """
+
+    hub_id: str
+    millions: int
+    licence: str
+    means: str
+
+
+PRESETS: Mapping[str, ScorerPreset] = MappingProxyType(
+    {
+        name: ScorerPreset(**fields)
+        for name, fields in json.loads(
+            resources.files(__package__).joinpath("data", "hub_models.json").read_text("utf-8")
+        ).items()
+    }
+)
+
+
+class _LoadOptions(ScorerOptions, total=False):
+    """What computes a scorer, and a folder of encoded passages."""
+
+    passages: str
+
+
+def scorer_names() -> tuple[str, ...]:
+    """Names that `load_scorer` knows, sorted."""
+    return _SCORERS.names
+
+
+def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> RelevanceScorer:
+    """The scorer called `name`, or the one in the folder `name`, or a Hugging Face model.
+
+    Users add scorers with `register_scorer(NAME, FACTORY)` or as its decorator, installed packages
+    by the entry points `knowgate.scorers`; `python:module:attribute` names a factory. A name that
+    ends in a colon is a prefix: `load_scorer("mine:REST")` then calls the factory with "REST",
+    others are called with nothing.
+
+    A folder that `export_scorer` wrote gives the scorer that was exported, in ONNX
+    Runtime and in its own dtype; one that `knowgate tune relevance` wrote a
+    `SufficiencyScorer`; one of a model that reads question and passage together (reranker,
+    natural language inference, extractive reader, instruct reranker) a cross-encoder; any
+    other a bi-encoder. `hf:` and a folder, a name in `PRESETS` or a hub id
+    (`hf:OWNER/NAME`, `hf:OWNER/NAME@REVISION`) gives the scorer of that model. Only a hub id
+    is looked for on the hub, unless HF_HUB_OFFLINE is set.
+
+    Args:
+        name: of a registered scorer, or a path; options may follow after commas, so that
+            every command can state them: `sufficiency,device=cpu,dtype=bfloat16`. What follows
+            a registered prefix is the prefix's own. For the
+            scorer of a policy its fingerprint: what a file says must not choose what is loaded
+            from the disk, so this gives a registered scorer only, in the policy's dtype.
+        options: `device` (`auto`, `cpu`, `cuda`, `cuda:N`) and `dtype` (`float32`,
+            `bfloat16`, `float16`, `int8`); `backend` where it is not to follow from the
+            folder; `passages`, a folder that `knowgate index` wrote for this scorer.
+
+    Raises:
+        InputError: it is neither a known name nor a folder, or does not take the options.
+        ModelFolderError: a folder is damaged, or its passages are those of another scorer, or
+            a model cannot be had from the hub.
+        DeviceError: the device is not there.
+        MissingDependencyError: a library is not installed.
+    """
+    if isinstance(name, Fingerprint):
+        return _registered(name, options)
+    if name.endswith(":") or (name not in _SCORERS and not os.path.isdir(name)):
+        prefix, colon, rest = name.partition(":")
+        if colon and prefix + colon in _SCORERS:
+            _require_none(options, prefix + colon)
+            return _SCORERS[prefix + colon](rest)
+        name, given = _parted(name)
+        options = {**given, **options}
+    passages = options.pop("passages", None)
+    scorer = _loaded(name, cast(ScorerOptions, options))
+    if passages is not None:
+        use_passages(scorer, passages)
+    return scorer
+
+
+def _loaded(name: str, options: ScorerOptions) -> RelevanceScorer:
+    if _SCORERS.has(name):
+        if name not in _ENCODER_SCORERS:
+            _require_none(options, name)
+        return _SCORERS.find(name)(**options)
+    if name.startswith(_MODEL):
+        model = name.removeprefix(_MODEL)
+        return _in_folder(PRESETS[model].hub_id if model in PRESETS else model, options)
+    if os.path.isdir(name):
+        return _in_folder(name, options)
+    prefixes = (f"{one}…" for one in _SCORERS if one.endswith(":"))
+    raise InputError(
+        f"unknown scorer {name!r}",
+        hint=f"one of: {', '.join([*scorer_names(), *prefixes])}, a "
+        "python:module:attribute, a tuned, exported, sentence-transformers or cross-encoder "
+        f"folder, or {_MODEL}ID of a model on the hub",
+    )
+
+
+def _require_none(options: Mapping[str, object], name: str) -> None:
+    if options:
+        raise InputError(f"the scorer {name!r} takes no options", where=next(iter(options)))
+
+
+def scorer_name(wanted: Fingerprint) -> str:
+    """What `load_scorer` and `--scorer` call the scorer of a policy.
+
+    Raises:
+        InputError: it has no name: it lies in a folder, or asks a model.
+
+    Example:
+        >>> scorer_name(Fingerprint(kind="lexical"))
+        'lexical'
+    """
+    options = _options_of(wanted)
+    return ",".join([wanted.kind, *(f"{name}={value}" for name, value in options.items())])
+
+
+def _registered(wanted: Fingerprint, options: _LoadOptions) -> RelevanceScorer:
+    given = _options_of(wanted)
+    given.update(options)
+    return load_scorer(wanted.kind, **given)
+
+
+def _options_of(wanted: Fingerprint) -> _LoadOptions:
+    """The options of a registered scorer.
+
+    Raises:
+        InputError: none is registered under its kind.
+    """
+    if wanted.kind == CASCADE:
+        raise InputError(
+            "the policy is of a cascade, whose costly scorer has to be given",
+            hint="pass scorer=COSTLY, e.g. SufficiencyJudge(model), or a CascadeScorer; on the "
+            "command line --scorer judge:MODEL",
+        )
+    if wanted.kind == JUDGE:
+        raise InputError(
+            "the policy is of a language model that judges, and names no model to ask",
+            hint="pass scorer=SufficiencyJudge(model), on the command line --scorer judge:MODEL",
+        )
+    if wanted.kind not in _SCORERS:
+        raise InputError(
+            f"no scorer is registered as {wanted.kind!r}",
+            hint="pass scorer=load_scorer(FOLDER) for one in a folder (--scorer FOLDER), or "
+            f"register it; known: {', '.join(scorer_names())}",
+        )
+    if wanted.backend == "torch" and wanted.dtype in {"bfloat16", "float16"}:
+        return {"dtype": cast(DtypeName, wanted.dtype)}
+    if wanted.backend == "onnxruntime" and wanted.kind in _ENCODER_SCORERS:
+        return {"backend": "onnx"}
+    return {}
+
+
+def _in_folder(name: str, options: ScorerOptions) -> RelevanceScorer:
+    found, reads_pairs = ModelFolder.find(name)
+    name = os.fspath(found)
+    exported = exported_as(name)
+    if exported is not None:
+        kind, dtype = exported
+        if kind not in _EXPORTED:
+            raise InputError(f"holds a scorer {kind!r}, which is not known", where=name)
+        return _EXPORTED[kind](name, **{"backend": "onnx", "dtype": dtype, **options})
+    if reads_pairs:
+        return CrossEncoderScorer(name, **options)
+    # Either of the two, so that a damaged folder is called what it is.
+    marks = (SUFFICIENCY_FILE, ADAPTER_CONFIG)
+    tuned = any(os.path.isfile(os.path.join(name, mark)) for mark in marks)
+    return SufficiencyScorer(name, **options) if tuned else BiEncoderScorer(name, **options)
+
+
+def _parted(name: str) -> tuple[str, _LoadOptions]:
+    """Part `NAME,option=value,…`.
+
+    Raises:
+        InputError: an option is not known, or has no value.
+    """
+    name, *parts = name.split(",")
+    options: dict[str, str] = {}
+    for part in parts:
+        option, _, value = part.partition("=")
+        if option not in get_type_hints(_LoadOptions) or not value:
+            raise InputError(
+                f"{part!r} is no option of a scorer",
+                hint="e.g. sufficiency,device=cpu,dtype=bfloat16",
+            )
+        options[option] = value
+    return name, cast(_LoadOptions, options)

@@ -1,0 +1,579 @@
+"""The trained scorer: late interaction learned for sufficiency; with or without a cross-encoder.
+
+What is promised: scores are log-odds that passages suffice; the score of a question and a
+passage depends on these two alone, up to the last bits; `score_sets`, `score_set`,
+`score_pairs` and `score` agree.
+
+`sufficiency` compares the vectors of single tokens. A cross-encoder reads question and passage
+as one text, and takes some ten times as long.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel
+
+from ..._byte_cache import CACHE_BYTES
+from ...contracts import SetScore
+from ...engine import CrossEncoderScorer
+from ...engine.backends import BackendName, DtypeName
+from ...engine.encoder import TokenEncoder
+from ...engine.load_encoder import exported_as
+from ...errors import ModelFolderError
+from ...files import file_sha256, write_json
+from ...fingerprint import Fingerprint
+from ...model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, BUNDLED_SHA256, CROSS_ENCODER_SHA256
+from ...read_models import read_model
+from ._echo import strip_echo
+from ._mentions import MENTIONS_SHA256
+from .late_interaction import (
+    IDF_SHA256,
+    PassageMatch,
+    QuestionTokens,
+    joined,
+    match_all,
+    match_values,
+    word_piece_idf,
+)
+from .match_model import TOLD_FEATURES, CrossMix, MatchModel, require_sets
+
+BUNDLED_FOLDER = Path(__file__).parent / "data" / "sufficiency"
+SUFFICIENCY_FILE = "sufficiency.json"
+TUNED_ON_FILE = "tuned_on.json"
+_TEXTS_PER_ROUND = 256
+
+
+@dataclass(frozen=True, slots=True)
+class PassageParts:
+    """What is read of a passage.
+
+    Attributes:
+        text: without lists of the question's words.
+        text_told: without any text that asks; None where there is none.
+    """
+
+    text: str
+    text_told: str | None
+
+    @classmethod
+    def of(cls, question: str, passage: str) -> PassageParts:
+        """Part a passage."""
+        found = strip_echo(question, passage)
+        return cls(passage, None) if found is None else cls(found.kept, found.stated)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What is encoded: nothing where the passage tells nothing."""
+        if self.text_told is None:
+            return (self.text,)
+        return (self.text, self.text_told) if self.text_told else ()
+
+    def read(self, share: float) -> str:
+        """What is read where so much of the text that asks counts; empty where nothing is told."""
+        if self.text_told is None:
+            return self.text
+        return self.text if self.text_told and share >= _MOSTLY else self.text_told
+
+
+# The matches of a passage, and of what it tells.
+PartMatches = tuple[PassageMatch, PassageMatch]
+
+
+@dataclass(frozen=True, slots=True)
+class _SetFeatures:
+    """Features by name.
+
+    Attributes:
+        each: of each passage by itself.
+        among: of each passage that tells something, among the others.
+        together: of all as one.
+        texts: what mostly counts of each passage; empty where it tells nothing.
+    """
+
+    each: list[dict[str, float]]
+    among: list[dict[str, float]]
+    together: dict[str, float]
+    texts: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSet:
+    """What a question's passages are worth, and what is to be read of them.
+
+    Attributes:
+        score: of each passage, and of all together.
+        texts: of each passage, what mostly counts: all of it, or what it tells beside text
+            that asks; empty where it tells nothing.
+    """
+
+    score: SetScore
+    texts: list[str]
+
+
+_OWN = TOLD_FEATURES[:4]
+_BEYOND = 3
+# From this share of its text that asks on, a passage is read as a whole.
+_MOSTLY = 0.5
+
+
+def told_values(tokens: QuestionTokens, told: PassageMatch) -> list[float]:
+    """The values of `TOLD_FEATURES` for a passage without others beside it."""
+    found = match_values(tokens, told, 0.0)
+    return [*(found[name] for name in _OWN), math.log(max(told.pieces, 3)), *[0.0] * _BEYOND]
+
+
+def beyond(values: Sequence[float], others: Sequence[Sequence[float]]) -> list[float]:
+    """The values of `TOLD_FEATURES` for a passage beside others."""
+    if not others:
+        return list(values)
+    best = [max(column) for column in list(zip(*others, strict=True))[:_BEYOND]]
+    above = [own - most for own, most in zip(values, best, strict=False)]
+    return [*values[:-_BEYOND], *above]
+
+
+class _TunedOn(BaseModel):
+    """Hashes of the questions that a scorer was tuned on."""
+
+    schema_version: int = 1
+    questions: tuple[str, ...]
+
+
+class SufficiencyScorer:
+    """Late interaction and cosine of an encoder trained to tell sufficient passages.
+
+    all-MiniLM-L6-v2 with a LoRA adapter, trained on questions whose answer stands in one
+    passage of a document and not in its neighbours. Judges several passages together: by the
+    best of them, by how far it stands out, and by what they gain together. Passages are
+    encoded once and cached.
+
+    Args:
+        folder: adapter and mix, such as `knowgate tune relevance` writes; None for the
+            bundled ones.
+        backend: `torch` or `onnx`; a folder that `export_scorer` wrote needs `onnx`.
+        device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
+        dtype: `float32`, `bfloat16`, `float16` or `int8`, as the backend has it.
+        cache_bytes: of the encoded texts that are kept in memory.
+        encoder: shared with other scorers.
+        model: another mix than the folder's.
+
+    Raises:
+        ModelFolderError: a file is missing, damaged or not the expected one.
+        DeviceError: the device is not there.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str] | None = None,
+        *,
+        backend: BackendName = "torch",
+        device: str = "auto",
+        dtype: DtypeName = "float32",
+        cache_bytes: int = CACHE_BYTES,
+        encoder: TokenEncoder | None = None,
+        model: MatchModel | None = None,
+    ) -> None:
+        self._folder = BUNDLED_FOLDER if folder is None else Path(folder)
+        if folder is None:
+            require_bundled(self._folder, BUNDLED_SHA256)
+        self._model = model or MatchModel.load(self._folder / SUFFICIENCY_FILE)
+        exported = self._folder if backend == "onnx" and exported_as(self._folder) else None
+        self._encoder = encoder or TokenEncoder(
+            exported,
+            backend=backend,
+            device=device,
+            dtype=dtype,
+            cache_bytes=cache_bytes,
+            adapter=self._folder if exported is None else None,
+        )
+        idf = word_piece_idf(self._encoder)
+        if idf is None:
+            raise ModelFolderError(
+                "the encoder's vocabulary is not the embedded model's",
+                where="encoder",
+                hint="use the embedded model",
+            )
+        self._idf = idf
+        # The scale of the adapter stands in its configuration.
+        self._adapter_sha256 = _sha256_of(
+            file_sha256(self._folder / name) for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS)
+        )
+
+    @property
+    def model(self) -> MatchModel:
+        """The fitted mix."""
+        return self._model
+
+    @property
+    def folder(self) -> Path:
+        """Where the adapter and the mix lie."""
+        return self._folder
+
+    @property
+    def encoder(self) -> TokenEncoder:
+        """What encodes the texts; holds the cache."""
+        return self._encoder
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What a policy calibrated on this scorer is bound to."""
+        return self._encoder.fingerprint(
+            "sufficiency",
+            adapter_sha256=self._adapter_sha256,
+            mix_sha256=_sha256_of([self._model.model_dump_json()]),
+            idf_sha256=IDF_SHA256,
+            mentions_sha256=MENTIONS_SHA256,
+        )
+
+    def tuned_on(self, question: str) -> bool:
+        """Whether the scorer was tuned on this question, and so looks better on it than it is."""
+        return _question_key(question) in self._tuned_on
+
+    @staticmethod
+    def save_tuned_on(folder: Path, questions: Iterable[str]) -> None:
+        """Store in a tuned folder, as hashes, which questions it was tuned on."""
+        keys = sorted(map(_question_key, questions))
+        write_json(folder / TUNED_ON_FILE, _TunedOn(questions=tuple(keys)).model_dump(mode="json"))
+
+    @staticmethod
+    def is_tuned(fingerprint: Fingerprint) -> bool:
+        """Whether a fingerprint is that of a tuned scorer, or of a cascade with one."""
+        if any(map(SufficiencyScorer.is_tuned, fingerprint.stages)):
+            return True
+        mix = fingerprint.settings.get("mix_sha256")
+        if fingerprint.kind != "sufficiency" or mix is None:
+            return False
+        bundled = MatchModel.load(BUNDLED_FOLDER / SUFFICIENCY_FILE)
+        return bool(mix != _sha256_of([bundled.model_dump_json()]))
+
+    @cached_property
+    def _tuned_on(self) -> frozenset[str]:
+        path = self._folder / TUNED_ON_FILE
+        if not path.is_file():
+            return frozenset()
+        hint = "tune it again with `knowgate tune relevance`"
+        return frozenset(read_model(path, _TunedOn, hint=hint).questions)
+
+    @property
+    def checks_deadline(self) -> bool:
+        """Whether every pass is a short one, of one window on a CPU."""
+        return self._encoder.device == "cpu"
+
+    def supports(self, question: str) -> bool:
+        """Whether the question is in a script that the model knows."""
+        return self._encoder.supports(question)
+
+    def reads_whole(self, passage: str) -> bool:
+        """Whether a passage is read to its end, and not beyond so many windows."""
+        return self._encoder.reads_whole(passage)
+
+    def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
+        """Log-odds of shape (len(passages),) that each passage alone suffices."""
+        return self.score_pairs([(question, passage) for passage in passages])
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """Log-odds of shape (len(pairs),) for (question, passage) pairs."""
+        found = [
+            self._model.passage_score(self._model.vector(one.each[0]))
+            for one in self._features([q for q, _ in pairs], [[p] for _, p in pairs])
+        ]
+        return np.asarray(found, dtype=np.float64)
+
+    def score_set(self, question: str, passages: Sequence[str]) -> SetScore:
+        """The log-odds of each passage, and of all together.
+
+        Raises:
+            InputError: there is no passage.
+        """
+        return self.score_sets([question], [passages])[0]
+
+    def score_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """`score_set` for each question with its own passages.
+
+        Raises:
+            InputError: the lengths differ, or a question has no passage.
+        """
+        require_sets(questions, passages)
+        return [one.score for one in self.read_sets(questions, passages)]
+
+    def read_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[ReadSet]:
+        """Judge the passages of each question, and say what mostly counts of each passage."""
+        return [
+            ReadSet(self._judged(found), found.texts)
+            for found in self._features(questions, passages)
+        ]
+
+    def match_features(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[tuple[list[list[float]], list[float]]]:
+        """Per question the features of each passage and of the passages taken as one.
+
+        What a mix is fitted on; in the order of `model.features`. Passages that tell
+        nothing are left out, unless none does.
+        """
+        vector = self._model.vector
+        return [
+            ([vector(one) for one in found.among], vector(found.together))
+            for found in self._features(questions, passages)
+        ]
+
+    def told_features(
+        self, question: str, passage: str, others: Sequence[str]
+    ) -> list[float] | None:
+        """The values that `model.told` is fitted on, of a passage beside others.
+
+        None where there is nothing to weigh: the passage has no text that asks, or no other.
+        """
+        parts = [PassageParts.of(question, text) for text in (passage, *others)]
+        if not parts[0].text_told:
+            return None
+        # Only what they tell is needed.
+        texts = [PassageParts(one.texts[-1], None) for one in parts if one.texts]
+        [(tokens, matches)] = self._matched([question], [texts])
+        own, *rest = (told_values(tokens, told) for _, told in matches)
+        return beyond(own, rest)
+
+    def _judged(self, found: _SetFeatures) -> SetScore:
+        vector = self._model.vector
+        scores = tuple(self._model.passage_score(vector(one)) for one in found.each)
+        among = [vector(one) for one in found.among]
+        return SetScore(scores, self._model.joint_score(among, vector(found.together)))
+
+    def _features(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[_SetFeatures]:
+        found: list[_SetFeatures] = []
+        rounds: list[list[int]] = []
+        texts = _TEXTS_PER_ROUND
+        for place, those in enumerate(passages):
+            # In rounds, so that a long list of texts is not held encoded all at once.
+            if texts >= _TEXTS_PER_ROUND:
+                rounds.append([])
+                texts = 0
+            rounds[-1].append(place)
+            texts += len(those)
+        for places in rounds:
+            asked = [questions[place] for place in places]
+            parts = [
+                [PassageParts.of(questions[place], passage) for passage in passages[place]]
+                for place in places
+            ]
+            matched = self._matched(asked, parts)
+            found += [self._counted(those, *one) for those, one in zip(parts, matched, strict=True)]
+        return found
+
+    def _counted(
+        self, parts: Sequence[PassageParts], tokens: QuestionTokens, matches: list[PartMatches]
+    ) -> _SetFeatures:
+        """The features of one question's passages, text that asks counted in part."""
+
+        def values(one: PassageMatch) -> dict[str, float]:
+            return match_values(tokens, one, self._model.length_penalty)
+
+        alone, among = self._shares(tokens, matches, parts)
+        counted = list(map(_counted, matches, among))
+        counted = [counted[place] for place, one in enumerate(parts) if one.texts] or counted[:1]
+        return _SetFeatures(
+            each=[values(one) for one in map(_counted, matches, alone)],
+            among=[values(one) for one in counted],
+            together=values(joined(counted)),
+            texts=[one.read(share) for one, share in zip(parts, among, strict=True)],
+        )
+
+    def _shares(
+        self,
+        tokens: QuestionTokens,
+        matches: Sequence[PartMatches],
+        parts: Sequence[PassageParts],
+    ) -> tuple[list[float], list[float]]:
+        """How much of the text that asks counts: of each passage by itself, and among others."""
+        if all(one.text_told is None for one in parts):
+            return [1.0] * len(parts), [1.0] * len(parts)
+        share = self._model.told.share
+        values = {
+            part: told_values(tokens, told)
+            for part, (_, told) in zip(parts, matches, strict=True)
+            if part.texts
+        }
+        alone, among = [], []
+        for part in parts:
+            weighed = bool(part.text_told)
+            others = [values[other] for other in values if other != part] if weighed else []
+            alone.append(share(values[part]) if weighed else 1.0)
+            among.append(share(beyond(values[part], others)) if weighed else 1.0)
+        return alone, among
+
+    def _matched(
+        self, questions: Sequence[str], parts: Sequence[Sequence[PassageParts]]
+    ) -> list[tuple[QuestionTokens, list[PartMatches]]]:
+        """Per question what is matched: each passage, and what it tells."""
+        encoder = self._encoder
+        tokens = [QuestionTokens.of(one, self._idf) for one in encoder.encode_first(questions)]
+        texts = [text for those in parts for one in those for text in one.texts]
+        windows = iter(encoder.encode(texts))
+        pairs = [
+            (asked, next(windows))
+            for asked, those in zip(tokens, parts, strict=True)
+            for one in those
+            for _ in one.texts
+        ]
+        found = iter(match_all(pairs, encoder.stride))
+
+        def parted(one: PassageParts, count: int) -> PartMatches:
+            own = [next(found) for _ in one.texts] or [PassageMatch.nothing(count)]
+            return own[0], own[-1]
+
+        return [
+            (asked, [parted(one, len(asked.ids)) for one in those])
+            for asked, those in zip(tokens, parts, strict=True)
+        ]
+
+
+def _counted(matches: PartMatches, share: float) -> PassageMatch:
+    """What the passage tells, and so much of the text that asks."""
+    kept, told = matches
+    return kept if told is kept else told.towards(kept, share)
+
+
+def _sha256_of(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def require_bundled(folder: Path, sha256: Mapping[str, str]) -> None:
+    """Reject bundled files other than those that were shipped, by their names and sha256.
+
+    Raises:
+        ModelFolderError: a file is missing or has another sha256.
+    """
+
+    for name, expected in sha256.items():
+        path = folder / name
+        found: Any = file_sha256(path) if path.is_file() else "none"
+        if found != expected:
+            raise ModelFolderError(
+                f"sha256 is {found[:12]}, expected {expected[:12]}",
+                where=name,
+                hint="reinstall knowgate",
+            )
+
+
+def _question_key(question: str) -> str:
+    """A hash of a question that case and white space do not change."""
+    text = " ".join(question.casefold().split())
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+KIND = "sufficiency_cross"
+CROSS_FOLDER = Path(__file__).parent / "data" / "cross_encoder"
+MIX_FILE = "mix.json"
+# Passages of a question that the cross-encoder reads: the best ones by the trained scorer.
+MOST_READ = 3
+
+
+class CrossSufficiencyScorer(SufficiencyScorer):
+    """`sufficiency`, and a cross-encoder over the best three passages.
+
+    The cross-encoder is all-MiniLM-L6-v2 with changes of low rank and a head, trained on
+    pairs of a question and a passage. Of a passage that repeats the question it reads what the
+    passage tells, as `sufficiency` does. Scores of single passages are those of `sufficiency`;
+    only the joint value needs the cross-encoder.
+
+    Args:
+        backend: `torch`.
+        device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
+        dtype: `float32`, `bfloat16` or `float16`.
+        cache_bytes: of the encoded texts that are kept in memory.
+        cross_folder: adapter, head and mix of the cross-encoder; None for the bundled ones.
+
+    Raises:
+        InputError: the backend does not have the cross-encoder.
+        ModelFolderError: a file is missing, damaged or not the expected one.
+        DeviceError: the device is not there.
+    """
+
+    def __init__(
+        self,
+        *,
+        backend: BackendName = "torch",
+        device: str = "auto",
+        dtype: DtypeName = "float32",
+        cache_bytes: int = CACHE_BYTES,
+        cross_folder: str | os.PathLike[str] | None = None,
+    ) -> None:
+        where = CROSS_FOLDER if cross_folder is None else Path(cross_folder)
+        if cross_folder is None:
+            require_bundled(where, CROSS_ENCODER_SHA256)
+        self._reader = CrossEncoderScorer(
+            None, adapter=where, backend=backend, device=device, dtype=dtype
+        )
+        self._cross_mix = read_model(where / MIX_FILE, CrossMix, hint="use the bundled folder")
+        super().__init__(backend=backend, device=device, dtype=dtype, cache_bytes=cache_bytes)
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What a policy calibrated on this scorer is bound to: both models and both mixes."""
+        found, reader = super().fingerprint, self._reader.fingerprint
+        cross = {
+            f"cross_{name}": value
+            for name, value in {**reader.settings, "max_length": reader.max_length}.items()
+        }
+        mix = self._cross_mix.model_dump_json()
+        settings = {**found.settings, **cross, "cross_mix": mix, "cross_passages": MOST_READ}
+        return found.model_copy(update={"kind": KIND, "settings": settings})
+
+    def score_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """Log-odds of each passage alone, and of all together by both models.
+
+        Raises:
+            InputError: the lengths differ, or a question has no passage.
+        """
+        require_sets(questions, passages)
+        return [
+            SetScore(own.scores, self._cross_mix.joint(own.joint, read))
+            for own, read in self._both(questions, passages)
+        ]
+
+    def cross_features(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[tuple[float, list[float]]]:
+        """What `CrossMix.joint` is given for each question; a mix is fitted on it."""
+        return [(own.joint, read) for own, read in self._both(questions, passages)]
+
+    def _both(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[tuple[SetScore, list[float]]]:
+        """The scores of the trained scorer, and the log-odds of what the cross-encoder reads."""
+        found = self.read_sets(questions, passages)
+        chosen = [best_texts(one) for one in found]
+        pairs = [
+            (question, text)
+            for question, texts in zip(questions, chosen, strict=True)
+            for text in texts
+        ]
+        read = iter(self._reader.score_pairs(pairs).tolist())
+        return [
+            (one.score, [next(read) for _ in texts])
+            for one, texts in zip(found, chosen, strict=True)
+        ]
+
+
+def best_texts(found: ReadSet) -> list[str]:
+    """What the cross-encoder reads: the texts of the best passages, each once."""
+    order = sorted(range(len(found.texts)), key=lambda place: -found.score.scores[place])
+    texts = dict.fromkeys(found.texts[place] for place in order if found.texts[place])
+    return list(texts)[:MOST_READ] or [""]

@@ -1,0 +1,347 @@
+"""Filter questions: duplicates first, then words, then meaning."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....guard.contracts import TextEmbedder
+from ....guard.errors import InputError
+from ....guard.files import atomic_writer
+from ...run.calls import OnStep
+from .._question_file import CsvFile, QuestionFile
+from ..embedding import embed_all
+from ..questions import QuestionRecord
+from ._farthest_first import farthest_first
+from .uniqueness import (
+    keyword_distinct,
+    original_keyword_scores,
+    original_keyword_selection,
+    remove_duplicates,
+)
+
+StageProgress = Callable[[str, int, int], None]
+_ROWS_AT_ONCE = 512
+
+
+class KeywordMethod(StrEnum):
+    """Methods that compare questions by their words."""
+
+    UNIQUENESS = "uniqueness"
+    ORIGINAL = "original"
+    OFF = "off"
+
+
+class SemanticMethod(StrEnum):
+    """Methods that compare questions by their meaning."""
+
+    FARTHEST_FIRST = "farthest_first"
+    OFF = "off"
+
+
+class DropReason(StrEnum):
+    """Why a question was dropped."""
+
+    DUPLICATE = "duplicate"
+    NEAR_DUPLICATE = "near_duplicate"
+    KEYWORDS = "keywords"
+    MEANING = "meaning"
+
+
+_REASONS = {
+    DropReason.DUPLICATE: "occur twice",
+    DropReason.NEAR_DUPLICATE: "nearly occur twice",
+    DropReason.KEYWORDS: "not unique by keywords",
+    DropReason.MEANING: "too near in meaning",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DiversitySettings:
+    """Settings of the filter.
+
+    Attributes:
+        keyword: see `KeywordMethod`.
+        semantic: see `SemanticMethod`.
+        keyword_threshold: in [0, 1]; the least uniqueness, or the share of the range of
+            scores with the original's formula.
+        semantic_threshold: the least cosine distance, above 0 and at most 2.
+        near_duplicates: in [0, 1], see `remove_duplicates`; 0 for exact ones only.
+    """
+
+    keyword: KeywordMethod = KeywordMethod.UNIQUENESS
+    semantic: SemanticMethod = SemanticMethod.FARTHEST_FIRST
+    keyword_threshold: float = 0.3
+    semantic_threshold: float = 0.3
+    near_duplicates: float = 0.05
+
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("keyword_threshold", self.keyword_threshold),
+            ("near_duplicates", self.near_duplicates),
+        ):
+            if not 0.0 <= value <= 1.0:
+                raise InputError(
+                    f"must be from 0 to 1, not {value:g}", where=name, hint="use e.g. 0.3"
+                )
+        if not 0.0 < self.semantic_threshold <= 2.0:
+            raise InputError(
+                f"must be above 0 and at most 2, not {self.semantic_threshold:g}",
+                where="semantic_threshold",
+                hint="use e.g. 0.3, or leave the semantic filter out",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A question that was not kept.
+
+    Attributes:
+        question_id: of the question.
+        question: as it stood there.
+        reason: the stage that dropped it.
+        nearest: id of the question that it is too near to; None where the original's
+            formula dropped it, which compares with none.
+        score: what was too small: uniqueness of its words, cosine distance, or the
+            original's score.
+        least: what it had to reach; None for exact duplicates.
+        same_answer: whether both have the same answer; None without `nearest`. Where they
+            have not, the knowledge base may contradict itself.
+    """
+
+    question_id: str
+    question: str
+    reason: DropReason
+    nearest: str | None
+    score: float
+    least: float | None
+    same_answer: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Diverse:
+    """The questions that the filter kept, and those that it dropped.
+
+    Attributes:
+        kept: in the order of the input.
+        dropped: in the order of the stages, and within one in that of the input.
+    """
+
+    kept: tuple[QuestionRecord, ...]
+    dropped: tuple[Dropped, ...]
+
+    def reasons(self) -> list[str]:
+        """Return a sentence for each reason, and one where answers contradict each other."""
+        counts = Counter(one.reason for one in self.dropped)
+        lines = [f"{number} {_REASONS[reason]}" for reason, number in counts.items()]
+        other = sum(one.same_answer is False for one in self.dropped if one.score == 0.0)
+        if other:
+            lines.append(
+                f"{other} of them ask the same as a kept question and have another answer: "
+                "the knowledge base may contradict itself."
+            )
+        return lines
+
+
+def diverse_questions(
+    questions: Sequence[QuestionRecord],
+    encoder: TextEmbedder | None = None,
+    settings: DiversitySettings | None = None,
+    *,
+    on_progress: StageProgress | None = None,
+) -> Diverse:
+    """Select the questions that differ from each other, by words and by meaning.
+
+    Dropped are first duplicates, exact and near ones; then questions whose words are not
+    unique; then, by farthest-first selection from the first one left, those whose meaning is
+    near to one that was picked.
+
+    Args:
+        questions: any number.
+        encoder: needed for the last stage.
+        settings: thresholds of 0.3, and our own keyword score, by default.
+        on_progress: called with (stage, done, in all).
+
+    Raises:
+        InputError: the last stage has no encoder, or one that gives no proper embeddings;
+            or the original's formula finds no word.
+    """
+    settings = settings or DiversitySettings()
+    if settings.semantic is not SemanticMethod.OFF and encoder is None:
+        raise InputError(
+            "the semantic filter needs an encoder",
+            where="encoder",
+            hint="give one, or set the semantic method to `off`",
+        )
+    left, dropped = list(questions), list[Dropped]()
+
+    def texts() -> list[str]:
+        return [record.question for record in left]
+
+    def drop(found: Iterable[_TooNear]) -> None:
+        gone = {one.place: _dropped(left, one) for one in found}
+        dropped.extend(gone.values())
+        left[:] = [record for place, record in enumerate(left) if place not in gone]
+
+    def step(stage: str) -> OnStep | None:
+        told = on_progress
+        return None if told is None else lambda done, total: told(stage, done, total)
+
+    drop(_duplicates(texts(), settings.near_duplicates, step("duplicates")))
+    if settings.keyword is KeywordMethod.UNIQUENESS:
+        drop(_by_words(texts(), settings.keyword_threshold, step("keywords")))
+    elif settings.keyword is KeywordMethod.ORIGINAL and left:
+        drop(_by_original_score(texts(), settings.keyword_threshold))
+    if settings.semantic is SemanticMethod.FARTHEST_FIRST and encoder is not None and left:
+        vectors = embed_all(texts(), encoder, step("embedding")).astype(np.float64)
+        drop(_by_meaning(vectors, settings.semantic_threshold, step("meaning")))
+    return Diverse(tuple(left), tuple(dropped))
+
+
+class _TooNear(NamedTuple):
+    """Why a question is dropped: places among those that are left, see `Dropped`."""
+
+    place: int
+    reason: DropReason
+    nearest: int | None
+    score: float
+    least: float | None
+
+
+def _duplicates(
+    texts: Sequence[str], near: float, on_progress: OnStep | None
+) -> Iterator[_TooNear]:
+    for one in remove_duplicates(texts, near=near, on_progress=on_progress)[1]:
+        reason = DropReason.DUPLICATE if one.exact else DropReason.NEAR_DUPLICATE
+        yield _TooNear(one.index, reason, one.of, one.uniqueness, None if one.exact else near)
+
+
+def _by_words(texts: Sequence[str], least: float, on_progress: OnStep | None) -> Iterator[_TooNear]:
+    found = keyword_distinct(texts, min_uniqueness=least, on_progress=on_progress)
+    for place in sorted(set(range(len(texts))) - set(found.kept.tolist())):
+        nearest, score = int(found.nearest[place]), float(found.uniqueness[place])
+        yield _TooNear(place, DropReason.KEYWORDS, nearest, score, least)
+
+
+def _by_original_score(texts: Sequence[str], share: float) -> Iterator[_TooNear]:
+    scores = original_keyword_scores(texts)
+    kept = original_keyword_selection(scores, threshold=share)
+    least = float(scores.min() + share * (scores.max() - scores.min()))
+    for place in sorted(set(range(len(texts))) - set(kept.tolist())):
+        yield _TooNear(place, DropReason.KEYWORDS, None, float(scores[place]), least)
+
+
+def _by_meaning(
+    vectors: NDArray[np.float64], least: float, on_progress: OnStep | None
+) -> Iterator[_TooNear]:
+    picked = np.sort(farthest_first(vectors, min_distance=least, on_progress=on_progress))
+    gone = np.setdiff1d(np.arange(len(vectors)), picked)
+    rows = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    for start in range(0, len(gone), _ROWS_AT_ONCE):
+        part = gone[start : start + _ROWS_AT_ONCE]
+        cosines = rows[part] @ rows[picked].T
+        for place, best, cosine in zip(
+            part.tolist(), picked[cosines.argmax(axis=1)].tolist(), cosines.max(axis=1), strict=True
+        ):
+            score = max(0.0, 1.0 - float(cosine))
+            yield _TooNear(place, DropReason.MEANING, best, score, least)
+
+
+def _dropped(left: Sequence[QuestionRecord], found: _TooNear) -> Dropped:
+    record = left[found.place]
+    nearest = None if found.nearest is None else left[found.nearest]
+    return Dropped(
+        question_id=record.question_id,
+        question=record.question,
+        reason=found.reason,
+        nearest=None if nearest is None else nearest.question_id,
+        score=found.score,
+        least=found.least,
+        same_answer=None
+        if nearest is None
+        else " ".join(nearest.answer.split()) == " ".join(record.answer.split()),
+    )
+
+
+def filter_questions_file(
+    questions: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    dropped: str | os.PathLike[str],
+    encoder: TextEmbedder | None = None,
+    settings: DiversitySettings | None = None,
+    *,
+    on_progress: StageProgress | None = None,
+) -> Diverse:
+    """Write the questions that are kept, and what was dropped and why.
+
+    Args:
+        questions: see `QuestionRecord.read`.
+        out: the kept ones: JSON lines for JSON lines, and under a name that ends so; else a
+            document for a document, and CSV for CSV. Every field of a question is as it was;
+            one without an id gets the one that it goes by.
+        dropped: JSON lines, one per dropped question, see `Dropped`.
+        encoder: see `diverse_questions`.
+        settings: likewise.
+        on_progress: likewise.
+
+    Raises:
+        InputError: the questions cannot be used, fewer than two are left, two of the paths are
+            one file, or `out` is CSV and the questions are not; nothing is written.
+    """
+    records = QuestionRecord.read(questions)
+    _require_apart({"questions": questions, "out": out, "dropped": dropped})
+    if CsvFile.is_named_so(out) and not CsvFile.is_named_so(questions):
+        raise InputError(
+            "is CSV, and the questions are not",
+            where=os.fspath(out),
+            hint="give it a name that ends in .jsonl or .json",
+        )
+    found = diverse_questions(records, encoder, settings, on_progress=on_progress)
+    if len(found.kept) < 2:
+        raise InputError(
+            "fewer than two questions are left",
+            where=os.fspath(questions),
+            hint="lower the thresholds",
+        )
+    kept_ids = {record.question_id for record in found.kept}
+    file = QuestionFile.read(questions)
+    rows = [
+        _named(row, record.question_id)
+        for record, (_, row) in zip(records, file.rows, strict=True)
+        if record.question_id in kept_ids
+    ]
+    text = file.text(rows, out)
+    # Both or neither: each is begun before either takes its place.
+    with atomic_writer(out) as kept, atomic_writer(dropped) as report:
+        kept.write(text)
+        for one in found.dropped:
+            report.write(json.dumps(asdict(one), ensure_ascii=False, allow_nan=False) + "\n")
+    return found
+
+
+def _named(value: Mapping[str, Any], identifier: str) -> dict[str, Any]:
+    if any(value.get(name) is not None for name in QuestionFile.ID_FIELDS):
+        return dict(value)
+    # Its default id goes by its place, which it may lose.
+    return {"id": identifier, **{name: one for name, one in value.items() if name != "id"}}
+
+
+def _require_apart(paths: Mapping[str, str | os.PathLike[str]]) -> None:
+    seen: dict[str, str] = {}
+    for name, path in paths.items():
+        place = os.path.realpath(path)
+        if place in seen:
+            raise InputError(
+                f"{seen[place]} and {name} are one file",
+                where=os.fspath(path),
+                hint="name different files",
+            )
+        seen[place] = name

@@ -1,0 +1,498 @@
+"""Documents → sentences → facts → questions."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from langchain_core.runnables import Runnable
+from pydantic import BaseModel
+
+from ....guard.errors import InputError
+from ...run import CallLimits, Run
+from ...run.calls import Calls, OnProgress
+from ...run.manifest import InputFile
+from .._shared_words import SHARED_BY_PEOPLE, mean_shared_words
+from ._asking import ReplyFaultError, Request, SchemaAsker, estimated_tokens
+from ._chunks import chunks_of, with_chunks
+from ._cloze import cloze_facts
+from ._documents import ReadDocument, find_documents, read_document
+from ._rows import (
+    COMPARED,
+    DOCUMENTS,
+    FACTS,
+    FAILURES,
+    QUESTIONS,
+    SENTENCES,
+    AnsweredCalls,
+    CallRow,
+    DocumentRow,
+    FactRow,
+    FailureRow,
+    QuestionRow,
+    SentenceKind,
+    SentenceRow,
+    Stage,
+    build_manifest,
+    calls_of,
+)
+from ._sentences import sentences_of
+from ._settings import BuildSettings
+from ._stages import (
+    FactsReply,
+    QuestionReply,
+    UniqueNames,
+    fact_request,
+    facts_of,
+    one_of_each,
+    question_request,
+    questions_of,
+    stretches,
+)
+
+# None of so many requests answered, and no other either: the rest would fare alike.
+_HOPELESS_AFTER = 10
+_LIMITS = CallLimits(timeout=60.0, max_attempts=4, first_wait=0.5)
+# Assumed, not measured: a fact per sentence of content longer than this many characters,
+# and replies about as long as these.
+_SHORTEST = 20
+_FACT_TOKENS, _QUESTION_TOKENS = 40, 50
+_SCHEMAS: Mapping[Stage, type[BaseModel]] = {
+    Stage.FACTS: FactsReply,
+    Stage.QUESTIONS: QuestionReply,
+}
+
+
+class _Paid:
+    """Asks the model whatever the folder has no answer to.
+
+    Args:
+        run: the folder of the build, open.
+        model: who is asked.
+        settings: what is asked.
+        limits: how.
+        retry_failed: ask again what failed the last time.
+        on_progress: called after every finished request.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        model: Runnable[Any, Any],
+        settings: BuildSettings,
+        limits: CallLimits,
+        *,
+        retry_failed: bool,
+        on_progress: OnProgress | None,
+    ) -> None:
+        self._run, self._model, self._settings = run, model, settings
+        self._limits = replace(
+            limits,
+            max_attempts=limits.max_attempts + settings.max_repairs,
+            retry_on=(ReplyFaultError,),
+        )
+        self._retry_failed = retry_failed
+        self._on_progress = on_progress
+        self.spent: list[CallRow] = []
+
+    def ask(self, stage: Stage, requests: Iterable[Request]) -> dict[str, CallRow]:
+        """Return the calls of a stage by key, those of earlier builds included."""
+        asker = SchemaAsker(self._model, _SCHEMAS[stage], self._settings)
+        table = self._run[calls_of(stage)]
+        before = AnsweredCalls(table.rows())
+        todo: list[Request] = []
+        for key, request in {request.key: request for request in requests}.items():
+            stored_as = before.key_to_ask(key, again_if_failed=self._retry_failed)
+            if stored_as is not None:
+                todo.append(replace(request, key=stored_as))
+        failed: list[Request] = []
+
+        def unanswered(request: Request, error: Exception) -> dict[str, Any]:
+            failed.append(request)
+            if len(failed) == _HOPELESS_AFTER and all(one.last is None for one in todo):
+                raise InputError(
+                    f"none of the first {len(failed)} requests was answered "
+                    f"({type(error).__name__})",
+                    where=self._settings.model,
+                    hint="check name, key and network, and start again with --retry-failed",
+                )
+            return request.row(error)
+
+        calls = Calls[Request](
+            lambda request: request.key, unanswered, self._limits, self._on_progress, stage.value
+        )
+        calls.run_sync(todo, asker, table)
+        after = AnsweredCalls(table.rows())
+        self.spent += after.all[len(before.all) :]
+        return after.by_key
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """The cost of calls.
+
+    Attributes:
+        calls: of the model, failed and repeated ones included.
+        input_tokens: of those that were answered.
+        output_tokens: likewise.
+        estimated_replies: finished requests whose provider counted no tokens, or not
+            always: their share of the tokens is estimated from the text.
+    """
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    estimated_replies: int = 0
+
+    def __str__(self) -> str:
+        said = f"{self.calls:,} calls, {self.input_tokens:,} tokens in, {self.output_tokens:,} out"
+        return f"{said} (estimated in part)" if self.estimated_replies else said
+
+    @classmethod
+    def of(cls, rows: Sequence[CallRow]) -> Spent:
+        """Return the sum over finished requests."""
+        return cls(
+            sum(row.calls for row in rows),
+            sum(row.input_tokens for row in rows),
+            sum(row.output_tokens for row in rows),
+            sum(row.estimated for row in rows),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BuildTotals:
+    """The result of a build, in numbers; as text, what the user is told.
+
+    Attributes:
+        documents: found.
+        unread: of them, those that gave nothing.
+        sentences: in all documents.
+        facts: different ones.
+        questions: written to `questions.jsonl`.
+        failures: by type, all stages.
+        shared_words: mean share of the content words of a question that its passage holds; None
+            without questions.
+        now: spent by this call.
+        ever: spent on the folder so far.
+    """
+
+    documents: int
+    unread: int
+    sentences: int
+    facts: int
+    questions: int
+    failures: dict[str, int]
+    shared_words: float | None
+    now: Spent
+    ever: Spent
+
+    def __str__(self) -> str:
+        lines = [
+            f"documents: {self.documents:,}, of which {self.unread:,} gave nothing · sentences: "
+            f"{self.sentences:,} · facts: {self.facts:,} · questions: {self.questions:,}"
+        ]
+        if self.failures:
+            types = ", ".join(f"{name} {count:,}" for name, count in self.failures.items())
+            lines.append(f"failures: {types} (see failures.jsonl)")
+        if self.shared_words is not None:
+            lines.append(
+                f"words shared with the passage: {self.shared_words:.0%} of a question's; of "
+                f"questions that users put, {SHARED_BY_PEOPLE:.0%}: the more, the easier"
+            )
+        if self.ever.calls:
+            lines.append(f"cost: {self.ever}; this time: {self.now}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBase:
+    """Documents as read, before any call.
+
+    Attributes:
+        documents: all that were found, in order.
+        sentences: of all of them.
+        questions: pairs that stand in the documents as such.
+    """
+
+    documents: tuple[ReadDocument, ...]
+    sentences: tuple[SentenceRow, ...]
+    questions: tuple[QuestionRow, ...]
+
+    @property
+    def unread(self) -> int:
+        """How many documents gave nothing."""
+        return sum(document.failure is not None for document in self.documents)
+
+    def failures(self) -> list[FailureRow]:
+        """Return what could not be read."""
+        return [
+            FailureRow.of(Stage.DOCUMENTS, fault, document.name)
+            for document in self.documents
+            for fault in (
+                *([document.failure] if document.failure else ()),
+                *(document.content.faults if document.content else ()),
+            )
+        ]
+
+
+def read_base(
+    places: Sequence[str | os.PathLike[str]], *, without: str | os.PathLike[str] | None = None
+) -> ReadBase:
+    """Read all documents and split them into sentences.
+
+    Args:
+        places: files, and folders with all below them.
+        without: a folder that is passed over.
+
+    Raises:
+        InputError: a place does not exist, or there is no document.
+    """
+    documents = tuple(read_document(file) for file in find_documents(places, without=without))
+    names = UniqueNames()
+    pairs = [
+        QuestionRow(
+            # Marked, so that no fact of the document has the same id.
+            id=names.name(f"{document.name}:qa", f"{pair.question}\n{pair.answer}"),
+            question=pair.question,
+            answer=pair.answer,
+            passage=pair.answer,
+            source=document.name,
+            topic=pair.topic,
+        )
+        for document in documents
+        if document.content
+        for pair in document.content.pairs
+    ]
+    return ReadBase(documents, tuple(sentences_of(documents)), tuple(pairs))
+
+
+def build_questions(
+    places: Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    *,
+    model: Runnable[Any, Any] | None = None,
+    settings: BuildSettings | None = None,
+    limits: CallLimits | None = None,
+    retry_failed: bool = False,
+    on_progress: OnProgress | None = None,
+) -> BuildTotals:
+    """Build a knowledge base of questions from documents.
+
+    A killed build resumes; whatever the model has answered is kept
+    by content and not asked again, also when other documents have changed.
+
+    Args:
+        places: files, and folders with all below them.
+        out: folder of the knowledge base; made if missing. Below a folder of documents it
+            is passed over.
+        model: chat model or runnable to ask; None for rules alone.
+        settings: what is asked; its `model` must name `model`.
+        limits: how the model is asked.
+        retry_failed: ask again what failed in an earlier build.
+        on_progress: called after every finished request.
+
+    Returns:
+        What came of it; failures are counted, and stand in `failures.jsonl`.
+
+    Raises:
+        InputError: nothing to read, the folder cannot be used, or another build into it is
+            under way.
+    """
+    settings = settings or BuildSettings()
+    if (model is None) is settings.asks_model:
+        raise InputError("model and its name do not go together", where="settings.model")
+    base = read_base(places, without=out)
+    head = _manifest_head(settings, base)
+    begun = build_manifest(**head, complete=False)
+    with Run.create_or_resume(out, begun, compare=COMPARED) as run:
+        run.rewrite_manifest(begun)
+        DOCUMENTS.write(out, _document_rows(base))
+        SENTENCES.write(out, base.sentences)
+        spent: Sequence[CallRow] = ()
+        if model is None:
+            facts, made, failures = cloze_facts(base.sentences)
+        else:
+            paid = _Paid(
+                run,
+                model,
+                settings,
+                limits or _LIMITS,
+                retry_failed=retry_failed,
+                on_progress=on_progress,
+            )
+            facts, made, failures = _asked(run, paid, base, settings)
+            spent = paid.spent
+        chunks = chunks_of(base.documents, settings.chunk_size, settings.chunk_overlap)
+        asked, cut = with_chunks([*base.questions, *made], base.sentences, chunks)
+        questions, unfit = one_of_each(asked)
+        failures = [*base.failures(), *failures, *cut, *unfit]
+        FACTS.write(out, facts)
+        QUESTIONS.write(out, questions)
+        FAILURES.write(out, failures)
+        ever = [row for stage in _SCHEMAS for row in calls_of(stage).read(out)]
+        totals = BuildTotals(
+            documents=len(base.documents),
+            unread=base.unread,
+            sentences=len(base.sentences),
+            facts=len(facts),
+            questions=len(questions),
+            failures=dict(sorted(Counter(row.type for row in failures).items())),
+            shared_words=mean_shared_words((row.question, row.passage) for row in questions),
+            now=Spent.of(spent),
+            ever=Spent.of(ever),
+        )
+        counts = {name: one for name, one in asdict(totals).items() if name not in ("now", "ever")}
+        cost = asdict(totals.ever)
+        run.rewrite_manifest(build_manifest(**head, complete=True, **counts, cost=cost))
+    return totals
+
+
+def _asked(
+    run: Run, paid: _Paid, base: ReadBase, settings: BuildSettings
+) -> tuple[list[FactRow], list[QuestionRow], list[FailureRow]]:
+    asked = stretches(base.sentences, settings)
+    rows = paid.ask(Stage.FACTS, (fact_request(stretch, settings) for stretch in asked))
+    facts, failures = facts_of(asked, rows)
+    # Before the questions: whoever looks in while they are asked finds the facts.
+    FACTS.write(run.folder, facts)
+    rows = paid.ask(Stage.QUESTIONS, (question_request(fact, settings) for fact in facts))
+    questions, unasked = questions_of(facts, rows, settings)
+    return facts, questions, [*failures, *unasked]
+
+
+def _document_rows(base: ReadBase) -> Iterable[DocumentRow]:
+    sentences = Counter(row.document for row in base.sentences)
+    for document in base.documents:
+        failure, detail = document.failure or (None, "")
+        yield DocumentRow(
+            document=document.name,
+            sha256=document.sha256,
+            kind=document.content.kind if document.content else "",
+            sentences=sentences[document.name],
+            pairs=len(document.content.pairs) if document.content else 0,
+            failure=failure,
+            detail=detail,
+        )
+
+
+def _manifest_head(settings: BuildSettings, base: ReadBase) -> dict[str, Any]:
+    prompts = settings.prompts
+    return {
+        "settings": {
+            "model": settings.model,
+            "fact_prompt": prompts.facts.name,
+            "fact_prompt_sha256": prompts.facts.sha256,
+            "question_prompt": prompts.question.name,
+            "question_prompt_sha256": prompts.question.sha256,
+            "structured": settings.structured,
+            "sentences_per_call": settings.sentences_per_call,
+            "max_repairs": settings.max_repairs,
+            "chunk_size": settings.chunk_size,
+            "chunk_overlap": settings.chunk_overlap,
+        },
+        "inputs": tuple(
+            InputFile(name=document.name, sha256=document.sha256) for document in base.documents
+        ),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class BuildEstimate:
+    """What a build would do; every token count is an estimate from the length of the text.
+
+    Attributes:
+        documents: found.
+        unread: of them, those that give nothing.
+        sentences: in all documents.
+        pairs: of question and answer that stand in them as such.
+        fact_calls: requests for facts that have no answer yet.
+        question_calls: requests for questions expected, one a fact; exact as far as facts
+            are known, one per sentence of content for the rest.
+        answered_calls: requests answered by an earlier build.
+        input_tokens: of all expected requests, without repeated ones.
+        output_tokens: of their replies.
+    """
+
+    documents: int
+    unread: int
+    sentences: int
+    pairs: int
+    fact_calls: int = 0
+    question_calls: int = 0
+    answered_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"documents: {self.documents:,}, of which {self.unread:,} give nothing · sentences: "
+            f"{self.sentences:,} · pairs of question and answer: {self.pairs:,}\n"
+            f"calls: {self.fact_calls:,} for facts, about {self.question_calls:,} for questions "
+            f"({self.answered_calls:,} answered already)\n"
+            f"tokens, estimated: {self.input_tokens:,} in, {self.output_tokens:,} out\n"
+            "nothing was asked and nothing written"
+        )
+
+    @classmethod
+    def of(
+        cls,
+        places: Sequence[str | os.PathLike[str]],
+        out: str | os.PathLike[str] | None = None,
+        *,
+        settings: BuildSettings | None = None,
+    ) -> BuildEstimate:
+        """Estimate what `build_questions` would do; nothing is asked or written.
+
+        Args:
+            places: files, and folders with all below them.
+            out: folder of an earlier build, whose answers need not be asked for again.
+            settings: what is asked.
+
+        Raises:
+            InputError: nothing to read, or the folder cannot be used.
+        """
+        settings = settings or BuildSettings()
+        if out is not None:
+            build_manifest().is_in(out, compare=COMPARED)
+        base = read_base(places, without=out)
+        known = cls(len(base.documents), base.unread, len(base.sentences), len(base.questions))
+        if not settings.asks_model:
+            return known
+        answered, answered_questions = (
+            AnsweredCalls(() if out is None else calls_of(stage).read(out)).by_key
+            for stage in _SCHEMAS
+        )
+        asked = stretches(base.sentences, settings)
+        todo = {row.key: row for row in asked if row.key not in answered}
+        facts, _ = facts_of(asked, answered)
+        requests = [question_request(fact, settings) for fact in facts]
+        questions = [one for one in requests if one.key not in answered_questions]
+        expected = [
+            sentence.text
+            for stretch in todo.values()
+            for sentence in stretch.sentences
+            if sentence.kind is not SentenceKind.HEADING and len(sentence.text) > _SHORTEST
+        ]
+        # Either a tool's description or words in the prompt: the model reads the schema.
+        facts_schema, question_schema = (
+            estimated_tokens(json.dumps(schema.model_json_schema())) for schema in _SCHEMAS.values()
+        )
+        prompts = [fact_request(stretch, settings).prompt for stretch in todo.values()]
+        bare = estimated_tokens(settings.prompts.question.text) + question_schema
+        asked_for = len(questions) + len(expected)
+        answered_calls = len({row.key for row in asked}) - len(todo) + len(facts) - len(questions)
+        return replace(
+            known,
+            fact_calls=len(todo),
+            question_calls=asked_for,
+            answered_calls=answered_calls,
+            input_tokens=sum(estimated_tokens(prompt) + facts_schema for prompt in prompts)
+            + sum(estimated_tokens(request.prompt) + question_schema for request in questions)
+            # A fact and the sentence that it comes from are about as long as one another.
+            + sum(bare + 2 * estimated_tokens(text) for text in expected),
+            output_tokens=_FACT_TOKENS * len(expected) + _QUESTION_TOKENS * asked_for,
+        )

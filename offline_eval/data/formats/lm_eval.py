@@ -1,0 +1,393 @@
+"""Read sample logs of the lm-evaluation-harness into a run of replies.
+
+Files `samples_<task>_<time>.jsonl` have one object per document and filter:
+
+    doc, doc_id, target            what was asked, and what is right
+    arguments                      requests: prompt with settings, or prompt with a continuation
+    resps, filtered_resps, filter  raw and filtered responses of those requests
+    metrics, <metric>…             names of the metrics, and a value for each
+
+Generation tasks answer with text. Multiple-choice tasks rate each continuation by its
+log-likelihood: the likeliest is the reply. Logs of other requests hold no replies.
+
+Source of the format: the documentation of the lm-evaluation-harness, versions 0.4.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from ....guard.errors import InputError
+from ....guard.files import read_json, read_jsonl, read_text
+from ....guard.read_models import check_model
+from ....guard.text import clean_text
+from ...run import Question
+from ...run.questions import CaseKind
+from ...run.replies import ReplyContext, ReplySystem, StoredPassage
+from ..fields import Identifier
+from ._rows import KnownBase, OnWarning, ReplyRows, plain
+
+LM_EVAL_JUDGE = "lm-eval"
+_UNNAMED_MODEL = "lm-eval"
+_NAME = re.compile(
+    r"samples_(?P<task>.+?)(?:_\d{4}-\d{2}-\d{2}T[\d.:-]+)?", re.DOTALL | re.IGNORECASE
+)
+_QUESTION_FIELDS = ("question", "query", "problem", "prompt", "input", "sentence")
+_CONTEXT_FIELDS = ("context", "passage")
+# What the harness's pattern filters write where a reply does not match.
+_NO_MATCH = "[invalid]"
+_HINT = "name a samples_*.jsonl that lm-eval wrote with --log_samples"
+
+
+def import_lm_eval(
+    files: Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    *,
+    model: str | None = None,
+    on_warning: OnWarning | None = None,
+) -> Path:
+    """Make a run of replies from sample logs.
+
+    A reply is the first filtered response, for multiple choice the likeliest choice;
+    metrics become judgements of judge `lm-eval`, with the number as outcome. A task is
+    a knowledge base, and its cases are answerable ones: `in_kb`.
+
+    Args:
+        files: `samples_*.jsonl`, of any tasks and models.
+        out: run folder; done again with the same files, it changes nothing.
+        model: its name; by default that of the folder, as the harness names it.
+        on_warning: called with what was left out.
+
+    Returns:
+        The run folder.
+
+    Raises:
+        InputError: a file cannot be read, holds no replies, answers a document twice, or
+            the folder holds something else.
+    """
+    importing = _Import()
+    for path in files:
+        importing.add(Path(path), model)
+    if not importing.rows.replies:
+        raise InputError(
+            "these logs hold no reply: their requests ask for no answer",
+            where=os.fspath(files[0]) if files else "lm-eval",
+            hint="name samples of a generation or multiple-choice task",
+        )
+    return importing.rows.write(
+        out,
+        settings={"source": "lm-eval"},
+        questions=list(importing.questions.values()),
+        bases=importing.bases.values(),
+        files=files,
+        on_warning=on_warning,
+    )
+
+
+class Sample(NamedTuple):
+    """One line of a log.
+
+    Attributes:
+        where: file and line.
+        doc_id: of the document in its task.
+        question: the document's own question; else the whole prompt.
+        expected: what is right, as text; empty where unknown.
+        response: None where the request was no question with a reply.
+        context: a text of the document that stood in the prompt beside the question,
+            None where there is none.
+        filter: name of what made the response of the raw one; empty in older logs.
+        metrics: numbers by name; what is no finite number is left out.
+    """
+
+    where: str
+    doc_id: str
+    question: str
+    expected: str
+    response: str | None
+    context: str | None
+    filter: str
+    metrics: Mapping[str, float]
+
+
+class _Import:
+    def __init__(self) -> None:
+        self.rows = ReplyRows()
+        self.questions: dict[str, Question] = {}
+        self.bases: dict[str, KnownBase] = {}
+
+    def add(self, path: Path, model: str | None) -> None:
+        """Add the replies of a log, whose name tells the task and whose folder the model."""
+        samples = read_samples(path)
+        named = _NAME.fullmatch(path.name.removesuffix(path.suffix))
+        task = clean_text(named["task"] if named else path.stem)
+        system_id = model or _model_of(path) or _UNNAMED_MODEL
+        self.rows.systems.setdefault(
+            system_id, ReplySystem(system_id=system_id, model=system_id, replayed=True)
+        )
+        first_filter: dict[str, str] = {}
+        seen: set[tuple[str, str]] = set()
+        for sample in samples:
+            if sample.response is None:
+                detail = "the request asks for no answer, so that there is no reply"
+                self.rows.warn("not_a_reply", str(path), sample.where, detail)
+                continue
+            case_id = self._case(task, sample)
+            reply_id = f"{system_id}/{case_id}"
+            first = first_filter.setdefault(sample.doc_id, sample.filter) == sample.filter
+            if (sample.doc_id, sample.filter) in seen or (first and reply_id in self.rows.replies):
+                raise InputError(
+                    f"document {sample.doc_id[:40]!r} is answered twice by one model",
+                    where=sample.where,
+                    hint="import one log per model and task, or tell the models apart with --model",
+                )
+            seen.add((sample.doc_id, sample.filter))
+            if first:
+                context = self._context(task, sample)
+                self.rows.reply(system_id, case_id, context=context, response=sample.response)
+            for metric, value in sample.metrics.items():
+                self.rows.judgement(
+                    reply_id,
+                    # The harness's own way to tell the filters of a metric apart.
+                    metric if first else f"{metric},{sample.filter}",
+                    LM_EVAL_JUDGE,
+                    outcome=f"{value:.12g}",
+                    probability=value if 0.0 <= value <= 1.0 else None,
+                )
+
+    def _case(self, task: str, sample: Sample) -> str:
+        """The case of a document; its question is the same for all models."""
+        question_id = f"{task}/{sample.doc_id}"
+        question = Question(
+            question_id=question_id,
+            question=sample.question,
+            answer=sample.expected,
+            knowledge_base=task,
+        )
+        known = self.questions.setdefault(question_id, question)
+        if plain(known.question) != plain(question.question):
+            raise InputError(
+                f"document {sample.doc_id[:40]!r} asks something else than in another log",
+                where=sample.where,
+                hint="import logs of different versions of a task into different folders",
+            )
+        return self.rows.case(question_id, CaseKind.IN_KB, task)
+
+    def _context(self, task: str, sample: Sample) -> ReplyContext:
+        if sample.context is None:
+            return ReplyContext()
+        base = self.bases.setdefault(task, KnownBase(task, {}, {}))
+        name = base.passage_id(sample.context)
+        base.passages[name] = StoredPassage(
+            passage_id=name, text=base.passages[name].text, knowledge_base=task
+        )
+        return ReplyContext(kind="passages", passages=(name,))
+
+
+def read_samples(path: str | os.PathLike[str]) -> list[Sample]:
+    """Read a sample log: JSON lines, or a list as early versions wrote.
+
+    Returns:
+        At least one sample, in the order of the file.
+
+    Raises:
+        InputError: no such file, a broken line, a line that lacks what makes it a
+            sample, or none at all; names file and line.
+    """
+    samples = [_sample(row, where) for where, row in _rows(path)]
+    if not samples:
+        raise InputError("the log is empty", where=os.fspath(path), hint=_HINT)
+    return samples
+
+
+def _rows(path: str | os.PathLike[str]) -> Iterator[tuple[str, Any]]:
+    if not read_text(path).lstrip().startswith("["):
+        for number, row in read_jsonl(path):
+            yield f"{os.fspath(path)}:{number}", row
+        return
+    for number, row in enumerate(read_json(path)):
+        yield f"{os.fspath(path)}:1: [{number}]", row
+
+
+def _model_of(path: Path) -> str:
+    """The model by the folder; empty where that does not tell."""
+    folder = path.absolute().parent
+    # The harness writes results beside samples, in a folder named after the model.
+    named = "__" in folder.name or any(folder.glob("results*.json"))
+    return clean_text(folder.name.replace("__", "/")) if named else ""
+
+
+class _Line(BaseModel):
+    """A line as it stands; metrics are further fields of it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    doc_id: Identifier
+    doc: Any = None
+    target: Any = None
+    arguments: Any = None
+    resps: Any = None
+    filtered_resps: Any = None
+    filter: Any = None
+    metrics: Any = None
+    doc_hash: Any = None
+    prompt_hash: Any = None
+    target_hash: Any = None
+
+
+def _sample(row: Any, where: str) -> Sample:
+    line = check_model(_Line, row, where=where, hint=_HINT)
+    # Older logs of ratings hold the responses once.
+    requests = _requests(line.arguments, line.resps or line.filtered_resps)
+    fields = line.doc if isinstance(line.doc, dict) else {}
+    prompt = requests[0].prompt if requests else ""
+    question = _first_text(fields, _QUESTION_FIELDS) or prompt
+    if not question.strip():
+        raise InputError("the line names no question", where=where, hint=_HINT)
+    context = _first_text(fields, _CONTEXT_FIELDS)
+    choices = [one.choice for one in requests if one.choice is not None]
+    return Sample(
+        where=where,
+        doc_id=line.doc_id,
+        question=question,
+        expected=_expected(line.target, choices),
+        response=_response(line.filtered_resps, requests),
+        context=context if context and context in prompt else None,
+        filter=clean_text(line.filter) if isinstance(line.filter, str) else "",
+        metrics=_metrics(line),
+    )
+
+
+class _Request(NamedTuple):
+    """One request.
+
+    Attributes:
+        prompt: all of it, examples included; of a chat, the last message of the user.
+        choice: the text that was rated; None for a generation.
+        response: the first text that came back; None for a rating, and for requests that
+            ask for no answer.
+        log_likelihood: of the choice, None for a generation.
+    """
+
+    prompt: str
+    choice: str | None
+    response: str | None
+    log_likelihood: float | None
+
+
+def _requests(arguments: Any, resps: Any) -> list[_Request]:
+    """The requests of a sample that are about its question.
+
+    Choices that are rated without the question, for some metrics, are left out. Where
+    prompts differ and the continuation does not, the prompts are the choices.
+
+    Args:
+        arguments: a list of argument lists, or objects `gen_args_<n>` of `arg_<n>`;
+            anything else holds none.
+        resps: one list of responses per request.
+    """
+    responses = resps if isinstance(resps, list) else []
+    if isinstance(arguments, dict):
+        # In the order of the file, which is that of the requests.
+        arguments = [
+            list(one.values()) if isinstance(one, dict) else one for one in arguments.values()
+        ]
+    found = []
+    for number, sent in enumerate(arguments if isinstance(arguments, list) else ()):
+        prompt = _prompt(sent[0]) if isinstance(sent, list) and sent else None
+        if prompt is not None:
+            response = responses[number] if number < len(responses) else None
+            found.append(_request(prompt, sent[1] if len(sent) > 1 else None, response))
+    if len(found) > 1 and len({one.choice for one in found}) == 1 and found[0].choice is not None:
+        return [one._replace(choice=one.prompt) for one in found]
+    return [one for one in found if one.prompt == found[0].prompt]
+
+
+def _prompt(found: Any) -> str | None:
+    if isinstance(found, list) and found:
+        found = found[0]
+    if not isinstance(found, str):
+        return None
+    if found.startswith("[{"):
+        try:
+            messages = json.loads(found)
+        except (ValueError, RecursionError):
+            return clean_text(found)
+        for message in reversed(messages):
+            content = message.get("content") if isinstance(message, dict) else None
+            if isinstance(content, str) and message.get("role") == "user":
+                return clean_text(content)
+    return clean_text(found)
+
+
+def _request(prompt: str, second: Any, response: Any) -> _Request:
+    # Repeats of one request: the first counts.
+    first = response[0] if isinstance(response, list) and response else response
+    if isinstance(second, str):
+        return _Request(prompt, clean_text(second), None, _number(first))
+    asks = isinstance(second, Mapping) or _number([first]) is None
+    text = clean_text(first) if asks and isinstance(first, str) else None
+    return _Request(prompt, None, text, None)
+
+
+def _number(found: Any) -> float | None:
+    """The first of `[log-likelihood, is greedy]`; some versions write numbers as text."""
+    value = found[0] if isinstance(found, list) and found else None
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return None if math.isnan(number) else number
+
+
+def _first_text(fields: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    texts = (fields.get(name) for name in names)
+    return next((clean_text(one) for one in texts if isinstance(one, str) and one.strip()), None)
+
+
+def _expected(target: Any, choices: Sequence[str]) -> str:
+    """The right answer as text; a number is that of a choice."""
+    if isinstance(target, list):
+        target = next(iter(target), None)
+    if isinstance(target, bool) or not isinstance(target, str | int):
+        return ""
+    text = clean_text(str(target)).strip()
+    if choices and re.fullmatch(r"\d{1,6}", text, re.ASCII) and text not in choices:
+        return choices[int(text)].strip() if int(text) < len(choices) else ""
+    return text
+
+
+def _response(filtered: Any, requests: Sequence[_Request]) -> str | None:
+    raw = requests[0].response if requests else None
+    if requests and requests[0].choice is not None:
+        rated = [one for one in requests if one.log_likelihood is not None]
+        if len(rated) < 2:
+            return None
+        # The first of equals, as the harness's accuracy has it.
+        return (max(rated, key=lambda one: one.log_likelihood or 0.0).choice or "").strip()
+    if requests and raw is None:
+        return None
+    found = filtered
+    while isinstance(found, list) and found:
+        found = found[0]
+    return clean_text(found) if isinstance(found, str) and found != _NO_MATCH else raw
+
+
+def _metrics(line: _Line) -> dict[str, float]:
+    further = line.model_extra or {}
+    names = line.metrics if isinstance(line.metrics, list) else list(further)
+    found = {}
+    for name in names:
+        value = further.get(name) if isinstance(name, str) and name.strip() else None
+        if isinstance(value, int | float) and abs(value) < 1e300:
+            found[clean_text(name)] = float(value)
+    return found

@@ -1,0 +1,451 @@
+"""Read logs of replies, whatever tool wrote them, as rows of a run."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from ....guard.errors import InputError
+from ....guard.files import read_jsonl
+from ....guard.read_models import check_model
+from ....guard.text import clean_text
+from ...run import Question, RowError
+from ...run.questions import CaseKind
+from ...run.replies import Judgement, ReplyCase, ReplyContext, ReplyRow, ReplySystem, StoredPassage
+from ..fields import Identifier, NamedText, Text
+from ..questions import QuestionRecord
+from ._rows import InteropWarning, KnownBase, ReplyRows, plain, shared_ids
+
+_NEEDED = 'each line needs "response", and "id" or "question"'
+_RETRIEVALS = {
+    "basic_rag": "basic_rag",
+    "direct": "direct",
+    "hyde": "hyde",
+    "hyde_rag": "hyde",
+    "long_context": "long_context",
+    "long_in_context": "long_context",
+}
+# Longest first, so that HYDE_RAG is not HYDE with a prompt named RAG_….
+_NAMED = re.compile(
+    r"(?:(?P<knowledge_base>.+?)_)??"
+    rf"(?P<retrieval>{'|'.join(sorted(_RETRIEVALS, key=len, reverse=True))})"
+    r"(?:_(?P<prompt>.+))?",
+    re.IGNORECASE | re.DOTALL,
+)
+_RUNS_FOLDER = re.compile(r"(?P<model>.+)[_-]runs", re.DOTALL)
+# Fields of which null says something: no call succeeded, nothing was given to read.
+_NULL_TELLS = frozenset({"response", "reply", "output", "context_ids", "contexts", "context"})
+_ID_NAMES = AliasChoices("id", "question_id", "identifier")
+
+
+def _spelled(value: Any) -> Any:
+    """A label in the spelling of runs."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    found = value.strip().casefold() if isinstance(value, str) else value
+    return "NA" if found == "na" else found
+
+
+def _retrieval(value: Any) -> Any:
+    return _RETRIEVALS.get(value.lower(), value) if isinstance(value, str) else value
+
+
+def _passages(value: Any) -> Any:
+    if isinstance(value, str):
+        return (value,) if value.strip() else ()
+    return () if value is None else value
+
+
+def _ids(value: Any) -> Any:
+    if isinstance(value, list):
+        return [{"id": item} for item in value]
+    return () if value is None else value
+
+
+def _without_nulls(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: one for name, one in row.items() if one is not None or name in _NULL_TELLS}
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class LoggedPassage(_Line):
+    """One entry of a logged context: an id, a text, or both.
+
+    Attributes:
+        passage_id: as the log names it; None where it holds the text alone.
+        text: None where the log names it only. Texts in a list of contexts may turn out
+            to be ids of questions that are known.
+    """
+
+    passage_id: Identifier | None = Field(None, validation_alias=_ID_NAMES)
+    text: Text | None = Field(
+        None, validation_alias=AliasChoices("text", "page_content", "passage", "content")
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_text_or_id(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"text": value}
+        return _without_nulls(value) if isinstance(value, dict) else {"id": value}
+
+    @model_validator(mode="after")
+    def _has_either(self) -> LoggedPassage:
+        if self.passage_id is None and self.text is None:
+            raise ValueError("must be a text, an id, or an object with either")
+        return self
+
+
+_Context = tuple[LoggedPassage, ...] | None
+_Label = BeforeValidator(_spelled)
+_Count = Annotated[int, Field(strict=True, ge=0)]
+
+
+class LoggedReply(_Line):
+    """One line of a log; all but the response and the question is optional.
+
+    Attributes:
+        where: file and line.
+        question_id: None where the log gives the question alone.
+        question: None where the log gives the id alone.
+        expected_answer: as the log has it.
+        context_ids: what the model was given to read, by id; null for nothing.
+        contexts: likewise, ids or texts.
+        response: as the log has it.
+        error: why there is none.
+        citation: what the reply names as its source.
+        abstained: by whoever judged the log, None unjudged.
+        factuality: likewise.
+        kind: what the knowledge base held of the answer, None where the log does not say.
+        model: of the line, of the file, or of its folder.
+        retrieval: likewise; empty where unknown.
+        prompt: likewise; empty where unknown.
+        knowledge_base: likewise; empty where unknown.
+        input_tokens: None where not logged.
+        output_tokens: likewise.
+    """
+
+    where: str
+    question_id: Identifier | None = Field(None, validation_alias=_ID_NAMES)
+    question: Text | None = Field(None, validation_alias=AliasChoices("question", "query"))
+    expected_answer: Text = Field("", validation_alias=AliasChoices("expected_answer", "answer"))
+    context_ids: Annotated[_Context, BeforeValidator(_ids)] = None
+    contexts: Annotated[_Context, BeforeValidator(_passages)] = Field(
+        None, validation_alias=AliasChoices("contexts", "context")
+    )
+    response: Text | None = Field(
+        None, validation_alias=AliasChoices("response", "reply", "output")
+    )
+    error: Any = None
+    citation: NamedText | None = None
+    abstained: Annotated[Literal["yes", "no"] | None, _Label] = Field(
+        None, validation_alias=AliasChoices("abstained", "abstention")
+    )
+    factuality: Annotated[Literal["tier_1", "tier_2", "tier_3", "NA"] | None, _Label] = None
+    kind: Annotated[CaseKind | None, _Label] = None
+    model: Text = "replay"
+    retrieval: Annotated[Text, BeforeValidator(_retrieval)] = ""
+    prompt: Text = ""
+    knowledge_base: Text = ""
+    input_tokens: _Count | None = None
+    output_tokens: _Count | None = None
+
+    @model_validator(mode="after")
+    def _is_a_reply(self) -> LoggedReply:
+        if self.question_id is None and not (self.question or "").strip():
+            raise ValueError("the line names no question")
+        if not {"response", "error"} & self.model_fields_set:
+            raise ValueError("field 'response' is missing")
+        if self.kind is CaseKind.LIVE:
+            raise ValueError("field 'kind': a logged reply is not live")
+        return self
+
+    @property
+    def context(self) -> tuple[LoggedPassage, ...] | None:
+        """What the model was given to read; () for nothing, None where the log does not say."""
+        found = self.contexts if self.context_ids is None else self.context_ids
+        return () if found is None and self.retrieval == "direct" else found
+
+    @property
+    def failure(self) -> str | None:
+        """Why there is no reply; None where there is one."""
+        if self.error not in (None, False, ""):
+            return (
+                clean_text(self.error) if isinstance(self.error, str) else "the logged call failed"
+            )
+        return "the log holds no reply" if self.response is None else None
+
+    def system(self) -> ReplySystem:
+        """Who replied: `model·retrieval·prompt`, or the file's name where it says neither."""
+        file = Path(self.where.rpartition(":")[0])
+        told = [self.retrieval, self.prompt] if self.retrieval or self.prompt else [file.stem]
+        return ReplySystem(
+            system_id="·".join(filter(None, [self.model, *told])),
+            model=self.model,
+            prompt=self.prompt,
+            retrieval=self.retrieval,
+            replayed=True,
+        )
+
+
+def read_replay_log(path: str | os.PathLike[str]) -> list[LoggedReply]:
+    """Read a log of replies, one JSON object per line.
+
+    A line needs `response` (or `reply`, `output`) and one of `id` (`question_id`,
+    `identifier`) and `question` (`query`). All else is optional: `expected_answer`
+    (`answer`), `context_ids` (null for none) or `contexts` (ids or texts), `citation`,
+    the labels `abstained` (yes, no) and `factuality` (tier_1, tier_2, tier_3, NA),
+    `kind` (left_out, in_kb, synthetic), `model`, `retrieval`, `prompt`,
+    `knowledge_base`, `input_tokens`, `output_tokens`. A response of null, or a field
+    `error`, is a call that failed.
+
+    Args:
+        path: named `domain_retrieval_prompt.jsonl` it says what its lines need not;
+            retrievals are BASIC_RAG, HYDE_RAG, LONG_IN_CONTEXT and DIRECT, or the
+            names used here. A folder `<model>_runs` names the model.
+
+    Returns:
+        At least one reply, in the order of the file.
+
+    Raises:
+        InputError: no such file, a broken line, a field of the wrong kind, or no line at
+            all; names file and line.
+    """
+    file = Path(path)
+    by_name: dict[str, Any] = {}
+    for pattern, text in (
+        (_NAMED, file.name.removesuffix(file.suffix)),
+        (_RUNS_FOLDER, file.absolute().parent.name),
+    ):
+        if named := pattern.fullmatch(text):
+            by_name |= _without_nulls(named.groupdict())
+    replies = []
+    for line, row in read_jsonl(path):
+        where = f"{os.fspath(path)}:{line}"
+        fields = {**by_name, **_without_nulls(row), "where": where}
+        replies.append(check_model(LoggedReply, fields, where=where, hint=_NEEDED))
+    if not replies:
+        raise InputError("the log is empty", where=os.fspath(path), hint=_NEEDED)
+    return replies
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedRun:
+    """Logs of replies, as rows of a run.
+
+    Attributes:
+        bases: knowledge bases of the questions.
+        systems: whose replies the logs hold, in the order of their first line.
+        cases: one per question and kind that was asked, by id.
+        replies: by id, in the order of the logs.
+        judgements: labels that the logs give, of judge `given`.
+        warnings: what was left out.
+    """
+
+    bases: Sequence[KnownBase]
+    systems: Sequence[ReplySystem]
+    cases: Mapping[str, ReplyCase]
+    replies: Mapping[str, ReplyRow]
+    judgements: Sequence[Judgement]
+    warnings: Sequence[InteropWarning]
+
+
+def read_logs(
+    paths: Sequence[str | os.PathLike[str]],
+    bases: Iterable[tuple[str, dict[str, Question], dict[str, StoredPassage]]] = (),
+) -> LoggedRun:
+    """Read logs of replies, and match them with the questions that they answer.
+
+    Texts that contexts hold are added to the bases. Replies to unknown questions are left out
+    with a warning.
+
+    Args:
+        paths: of the logs, see `read_replay_log`.
+        bases: knowledge bases that the questions are from: name, unique in the run; questions by
+            the id in their file; passages by id. Without any, the questions and expected answers
+            in the logs are used.
+
+    Raises:
+        InputError: a log cannot be read, ids and texts belong to different questions, no question
+            is known, a case is answered twice by one system, or a question that the log says
+            was left out is in its own context.
+    """
+    logs = [read_replay_log(path) for path in paths]
+    known = [KnownBase(*base) for base in bases] or _bases_of_logs(logs)
+    rows, first_places = ReplyRows(), dict[str, str]()
+    for path, replies in zip(paths, logs, strict=True):
+        matched = [(reply, _match(reply, known)) for reply in replies]
+        _reject_mismatches(matched)
+        for reply, found in matched:
+            system = reply.system()
+            rows.systems.setdefault(system.system_id, system)
+            if isinstance(found, tuple):
+                _add(rows, reply, *found, first_places)
+            else:
+                detail = "the question documents do not hold this question; the reply is left out"
+                rows.warn("unknown_question", os.fspath(path), reply.where, detail)
+    if not rows.replies:
+        raise InputError(
+            "no reply answers a question of the question documents",
+            where=os.fspath(paths[0]),
+            hint="give the documents that the logged questions come from",
+        )
+    return LoggedRun(
+        known,
+        tuple(rows.systems.values()),
+        rows.cases,
+        rows.replies,
+        tuple(rows.judgements.values()),
+        rows.warnings,
+    )
+
+
+def _bases_of_logs(logs: Iterable[Sequence[LoggedReply]]) -> list[KnownBase]:
+    """Knowledge bases of the questions and expected answers that the logs hold themselves.
+
+    A question without an id goes by its text.
+    """
+    found: dict[str, dict[str, QuestionRecord]] = {}
+    ids: dict[tuple[str, str], str] = {}
+    for reply in (reply for log in logs for reply in log):
+        records = found.setdefault(reply.knowledge_base, {})
+        question = reply.question or ""
+        if not question.strip():
+            raise InputError(
+                "the line names its question by id alone",
+                where=reply.where,
+                hint="give the question document with --questions",
+            )
+        text = reply.knowledge_base, plain(question)
+        name = reply.question_id or ids.get(text) or _unused_id(records)
+        ids.setdefault(text, name)
+        known = records.get(name)
+        if known is not None and plain(known.question) != text[1]:
+            raise InputError(
+                f"question {name[:60]!r} has another text than before",
+                where=reply.where,
+                hint="give the question documents with --questions",
+            )
+        if known is None or not known.answer:
+            records[name] = QuestionRecord(name, question, reply.expected_answer)
+    shared = shared_ids(found.values())
+    return [KnownBase.of_records(name, records, shared) for name, records in found.items()]
+
+
+def _unused_id(records: Mapping[str, QuestionRecord]) -> str:
+    number = len(records) + 1
+    while f"q{number}" in records:
+        number += 1
+    return f"q{number}"
+
+
+_Match = tuple[KnownBase, Question] | str | None
+
+
+def _match(reply: LoggedReply, bases: Sequence[KnownBase]) -> _Match:
+    """Base and question; or the text of the question that has the id; or None."""
+    name = reply.knowledge_base.casefold()
+    named = [base for base in bases if base.name.casefold() == name] or bases
+    mismatch = None
+    for base in named:
+        known = base.questions.get(reply.question_id or "")
+        if known is None:
+            continue
+        if reply.question is None or plain(reply.question) == plain(known.question):
+            return base, known
+        mismatch = known.question
+    if mismatch is not None:
+        return mismatch
+    for base in named:
+        known = base.asked(reply.question or "")
+        if known is not None:
+            return base, known
+    return None
+
+
+def _reject_mismatches(matched: Sequence[tuple[LoggedReply, _Match]]) -> None:
+    wrong = [reply for reply, found in matched if isinstance(found, str)]
+    if wrong:
+        raise InputError(
+            f"{len(wrong)} of {len(matched)} replies have the id of one question and the "
+            f"text of another; the first is {(wrong[0].question_id or '')[:60]!r}",
+            where=wrong[0].where,
+            hint="give the question documents that the log was made from",
+        )
+
+
+def _add(
+    rows: ReplyRows,
+    reply: LoggedReply,
+    base: KnownBase,
+    question: Question,
+    first_places: dict[str, str],
+) -> None:
+    context, own = _context(rows, reply, base, question)
+    if own and reply.kind in (CaseKind.LEFT_OUT, CaseKind.SYNTHETIC):
+        raise InputError(
+            f"question {question.question_id[:60]!r} stands in its own context: it was not "
+            "left out",
+            where=reply.where,
+            hint="use logs made under leave-one-out, or give kind in_kb",
+        )
+    # Its own answer in its context is what in_kb means, whether or not the log says so.
+    kind = reply.kind or (CaseKind.IN_KB if own else CaseKind.LEFT_OUT)
+    case_id = rows.case(question.question_id, kind, base.name)
+    failure = reply.failure
+    row = rows.reply(
+        reply.system().system_id,
+        case_id,
+        context=context,
+        response=None if failure else reply.response,
+        citation=reply.citation,
+        input_tokens=reply.input_tokens,
+        output_tokens=reply.output_tokens,
+        error=RowError(type="LoggedFailure", detail=failure) if failure else None,
+    )
+    first = first_places.setdefault(row.reply_id, reply.where)
+    if first != reply.where:
+        raise InputError(
+            f"a second reply of one system to question {question.question_id[:60]!r} "
+            f"(the first: {first})",
+            where=reply.where,
+            hint="one system answers a question once; tell systems apart by the fields "
+            "model, retrieval and prompt",
+        )
+    labels = {Judgement.ABSTENTION: reply.abstained, Judgement.FACTUALITY: reply.factuality}
+    for criterion, outcome in labels.items():
+        if outcome is not None and row.response is not None:
+            rows.judgement(row.reply_id, criterion, Judgement.GIVEN, outcome=outcome)
+
+
+def _context(
+    rows: ReplyRows, reply: LoggedReply, base: KnownBase, question: Question
+) -> tuple[ReplyContext, bool]:
+    """The context by reference, and whether the question's own passage stands in it."""
+    if not reply.context:
+        return ReplyContext(kind="unknown" if reply.context is None else "none"), False
+    names, own = [], False
+    for entry in reply.context:
+        named = base.questions.get(entry.passage_id or plain(entry.text or ""))
+        if named is not None:
+            name = named.own_passage
+        elif entry.text is not None:
+            name = base.passage_id(entry.text)
+        else:
+            name = entry.passage_id or ""
+            if name not in base.passages:
+                file = reply.where.rpartition(":")[0]
+                detail = f"the context names {name[:60]!r}, whose text nobody gave"
+                rows.warn("unknown_context", file, reply.where, detail)
+        # Another question with the same answer may share the passage: ids decide.
+        own = own or (named is question if named else name == question.own_passage)
+        names.append(name)
+    return base.context(tuple(names)), own

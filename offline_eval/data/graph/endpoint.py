@@ -1,0 +1,484 @@
+"""Fetch the facts of some properties from a SPARQL endpoint.
+
+Of a property that has more facts than are fetched, the subjects that come first are taken, each
+with all its values; that is why pages are ordered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Self
+
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_before_delay,
+    wait_random_exponential,
+)
+
+from ...._version import __version__
+from ....guard.errors import InputError, KnowgateError, optional_import
+from ._building import GraphBuilder
+from .graph import (
+    ALIASES,
+    LABELS,
+    PROPERTY_TYPE,
+    RANK,
+    RDF,
+    STATEMENT_OBJECT,
+    STATEMENT_PREDICATE,
+    STATEMENT_SUBJECT,
+    TYPE,
+    VOCABULARIES,
+    WIKIBASE_PROPERTY,
+    KnowledgeGraph,
+)
+
+_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
+_MEANINGS = {
+    400: " (the query is not understood)",
+    401: " (not allowed)",
+    403: " (not allowed)",
+    404: " (no such address)",
+    422: " (the query is not understood)",
+    429: " (too many requests: come back later, or give a longer deadline)",
+    **dict.fromkeys(range(300, 400), " (it has moved: name its new address)"),
+}
+_LONGEST_WAIT = 60.0
+_JSON = "application/sparql-results+json"
+_IRI = re.compile(r"https?://[^\x00-\x20<>\"{}|^`\\]+")
+_WIKIDATA = "http://www.wikidata.org/prop/direct/"
+_BATCH = 150
+_MOST_NAMES = 1_000_000
+Progress = Callable[[int], None]
+Row = tuple[Any, ...]
+
+
+class SparqlError(KnowgateError):
+    """The endpoint did not answer as it should."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointSettings:
+    """How an endpoint is asked, and how much is fetched from it.
+
+    Attributes:
+        user_agent: who asks; public endpoints want a way to reach you in it.
+        pause: seconds between the end of a request and the next, at least.
+        timeout: seconds for one request.
+        deadline: seconds for everything that is asked.
+        max_attempts: requests for one answer.
+        first_wait: seconds before the second attempt, at most; doubled from there, drawn at
+            random. A server's `Retry-After` is waited for besides.
+        max_bytes: of one answer.
+        page_size: rows asked for at a time.
+        most_properties: of the commonest ones, where none are named.
+        most_facts: of each property.
+        subjects: a graph pattern in SPARQL about `?s`, such as `?s a <http://…/River>`: only
+            facts of these subjects are fetched. The largest endpoints cannot order all facts
+            of a property.
+    """
+
+    user_agent: str = f"knowgate/{__version__} (question generator)"
+    pause: float = 0.5
+    timeout: float = 65.0
+    deadline: float = 1800.0
+    max_attempts: int = 6
+    first_wait: float = 2.0
+    max_bytes: int = 64 * 1024 * 1024
+    page_size: int = 5000
+    most_properties: int = 30
+    most_facts: int = 20_000
+    subjects: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("timeout", "deadline"):
+            if not getattr(self, name) > 0:
+                raise InputError("must be positive", where=name)
+        for name in ("pause", "first_wait"):
+            if not getattr(self, name) >= 0:
+                raise InputError("must not be negative", where=name)
+        for name in ("max_attempts", "max_bytes", "page_size", "most_properties", "most_facts"):
+            if getattr(self, name) < 1:
+                raise InputError("must be at least 1", where=name)
+        if not self.user_agent.strip() or not self.user_agent.isprintable():
+            raise InputError("must be one line of text", where="user_agent")
+
+
+class _TransientError(SparqlError):
+    """Worth another attempt, after as many seconds as the server asks to wait."""
+
+    def __init__(self, message: str, after: float = 0.0) -> None:
+        self.after = after
+        super().__init__(message)
+
+
+class SparqlClient:
+    """Asks one endpoint, one request at a time. A context manager.
+
+    Args:
+        url: of the endpoint, `http` or `https`.
+        settings: how.
+
+    Raises:
+        InputError: the address is none.
+        MissingDependencyError: httpx or pyoxigraph is not installed.
+    """
+
+    def __init__(self, url: str, settings: EndpointSettings) -> None:
+        self._settings = settings
+        self._httpx = optional_import("httpx")
+        self._oxigraph = optional_import("pyoxigraph")
+        try:
+            address = self._httpx.URL(url)
+        except (self._httpx.InvalidURL, TypeError, ValueError):
+            address = None
+        if address is None or address.scheme not in ("http", "https") or not address.host:
+            raise InputError("is not an http address", where="endpoint", hint="https://host/sparql")
+        self._url = address
+        # Without a password that may stand in it.
+        self.name = f"{address.host}{address.path}"
+        self._end = time.monotonic() + settings.deadline
+        self._last = float("-inf")
+        self._client = self._httpx.Client(
+            headers={"User-Agent": settings.user_agent, "Accept": _JSON}, timeout=settings.timeout
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def select(self, query: str, names: Sequence[str], needed: int = 0) -> list[Row]:
+        """Return the rows of a SELECT query, as terms of pyoxigraph; None where nothing is bound.
+
+        Args:
+            query: in SPARQL.
+            names: of its variables.
+            needed: so many of them, the first ones, must be bound.
+
+        Raises:
+            SparqlError: the endpoint says no, cannot be reached, gives no answer before the
+                deadline, one that is too large, or none in SPARQL's JSON.
+        """
+        retrying = Retrying(
+            retry=retry_if_exception_type(_TransientError),
+            stop=stop_after_attempt(self._settings.max_attempts)
+            | stop_before_delay(self._time_left()),
+            wait=self._wait,
+            reraise=True,
+        )
+        for row in (rows := retrying(self._attempt, query, names)):
+            for name, value in zip(names[:needed], row, strict=False):
+                if value is None:
+                    raise SparqlError(f"{self.name}: an answer in which ?{name} is missing")
+        return rows
+
+    def pages(self, query: str, names: Sequence[str], most: int, needed: int) -> Iterator[Row]:
+        """Yield the rows of an ordered query, up to `most` or until there are no more."""
+        offset = 0
+        while offset < most:
+            limit = min(self._settings.page_size, most - offset)
+            rows = self.select(f"{query} LIMIT {limit} OFFSET {offset}", names, needed)
+            yield from rows
+            # An endpoint may cut pages shorter than asked for: only an empty one is the last.
+            if not rows:
+                return
+            offset += len(rows)
+
+    def _attempt(self, query: str, names: Sequence[str]) -> list[Row]:
+        pause = self._last + self._settings.pause - time.monotonic()
+        if pause > 0:
+            time.sleep(min(pause, self._time_left()))
+        try:
+            body = self._body(query)
+        except self._httpx.TimeoutException:
+            within = f"{self._settings.timeout:g} s"
+            raise _TransientError(f"{self.name}: no answer within {within}") from None
+        except self._httpx.HTTPError as error:
+            kind = type(error).__name__
+            raise _TransientError(f"{self.name}: cannot be reached ({kind})") from None
+        finally:
+            self._last = time.monotonic()
+        try:
+            found = self._oxigraph.parse_query_results(body, self._oxigraph.QueryResultsFormat.JSON)
+            known = {variable.value for variable in found.variables}
+            return [
+                tuple(solution[name] if name in known else None for name in names)
+                for solution in found
+            ]
+        except (SyntaxError, ValueError, AttributeError) as error:
+            # Servers that run out of time in the middle of an answer just stop.
+            message = f"{self.name}: the answer is not SPARQL's JSON, or is cut off"
+            raise _TransientError(message) from error
+
+    def _body(self, query: str) -> bytes:
+        end = time.monotonic() + min(self._settings.timeout, self._time_left())
+        body = bytearray()
+        with self._client.stream("POST", self._url, data={"query": query}) as response:
+            status = response.status_code
+            if status != 200:
+                message = f"{self.name}: status {status}{_MEANINGS.get(status, '')}"
+                if status in _TRANSIENT:
+                    after = _retry_after(response.headers.get("Retry-After"))
+                    raise _TransientError(message, after)
+                raise SparqlError(message)
+            for part in response.iter_bytes():
+                body += part
+                if len(body) > self._settings.max_bytes:
+                    most = f"{self._settings.max_bytes:,} bytes"
+                    raise SparqlError(f"{self.name}: an answer of more than {most}")
+                if time.monotonic() > end:
+                    raise _TransientError(f"{self.name}: an answer that does not end in time")
+        return bytes(body)
+
+    def _wait(self, state: RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome is not None else None
+        drawn = wait_random_exponential(self._settings.first_wait, max=_LONGEST_WAIT)(state)
+        return drawn + (error.after if isinstance(error, _TransientError) else 0.0)
+
+    def _time_left(self) -> float:
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise SparqlError(
+                f"{self.name}: not done within {self._settings.deadline:g} s — give a longer "
+                "deadline, or ask for less"
+            )
+        return left
+
+
+def load_endpoint(
+    url: str,
+    builder: GraphBuilder,
+    *,
+    languages: Sequence[str],
+    properties: Sequence[str] = (),
+    settings: EndpointSettings | None = None,
+    on_progress: Progress | None = None,
+) -> KnowledgeGraph:
+    """Load a part of the graph behind a SPARQL endpoint.
+
+    Args:
+        url: of the endpoint.
+        builder: of the graph.
+        languages: in which names are fetched.
+        properties: IRIs, or `P19` for a property of Wikidata; the endpoint's commonest ones
+            by default, which the largest endpoints take too long to count.
+        settings: how the endpoint is asked, and for how much.
+        on_progress: called with the number of triples so far.
+
+    Raises:
+        InputError: the address or a property is none.
+        SparqlError: see `SparqlClient.select`.
+    """
+    settings = settings or EndpointSettings()
+    wanted = [_checked(name) for name in properties]
+    with SparqlClient(url, settings) as client:
+        fetch = _Fetch(client, builder, settings, on_progress)
+        for prop in wanted or fetch.common_properties():
+            fetch.property(prop)
+        fetch.names(languages)
+        return builder.build(client.name, fetch.digest.hexdigest())
+
+
+class _Fetch:
+    def __init__(
+        self,
+        client: SparqlClient,
+        builder: GraphBuilder,
+        settings: EndpointSettings,
+        on_progress: Progress | None,
+    ) -> None:
+        self._client, self._builder, self._settings = client, builder, settings
+        self._on_progress = on_progress
+        self._seen: set[str] = set()
+        # In a query of its own, so that the pattern's other variables are its own.
+        chosen = settings.subjects.strip()
+        self._chosen = f"{{ SELECT DISTINCT ?s WHERE {{ {chosen} }} }} " if chosen else ""
+        self.digest = hashlib.sha256()
+
+    def common_properties(self) -> list[str]:
+        """Return the IRIs that stand most often in triples whose objects can be answers."""
+        most = self._settings.most_properties
+        found = []
+        for pattern, limit in (
+            (f"{self._chosen}?s ?p ?o FILTER(isIRI(?s))", 4 * most),
+            # Facts that are stated with bounds only have no triple of their own.
+            (f"?s <{STATEMENT_PREDICATE}> ?p", most),
+        ):
+            query = (
+                f"SELECT ?p (COUNT(*) AS ?n) WHERE {{ {pattern} }} "
+                f"GROUP BY ?p ORDER BY DESC(?n) ?p LIMIT {limit}"
+            )
+            found += [row[0].value for row in self._client.select(query, ("p", "n"), 2)]
+        skipped = (*LABELS, *ALIASES, TYPE)
+        usable = [
+            prop
+            for prop in dict.fromkeys(found)
+            if _IRI.fullmatch(prop)
+            and prop not in skipped
+            and not prop.startswith(VOCABULARIES)
+            and not _is_statement_form(prop)
+        ]
+        return usable[:most]
+
+    def property(self, prop: str) -> None:
+        """Fetch a property's facts with their bounds, of as many subjects as there is room for."""
+        match = WIKIBASE_PROPERTY.fullmatch(prop)
+        parts = (
+            [self._wikibase(match[1], match[3])]
+            if match is not None
+            else [self._plain(prop), self._reified(prop)]
+        )
+        # Beyond the first subject that may be cut off, some values may be missing.
+        cut = min((end for _, end in parts if end is not None), default=None)
+        for triples, _ in parts:
+            for about, (subject, predicate, obj) in triples:
+                if cut is None or about < cut:
+                    self._add(subject, predicate, obj)
+        if cut is not None or self._chosen:
+            self._builder.mark_partial(prop)
+        self._see(prop if match is None else f"{match[1]}/entity/{match[3]}")
+
+    def names(self, languages: Sequence[str]) -> None:
+        """Fetch names and classes of everything seen."""
+        tags = ", ".join(f'"{tag}"' for tag in ("", "mul", *dict.fromkeys(languages)))
+        variants = " || ".join(f'STRSTARTS(LANG(?o), "{tag}-")' for tag in dict.fromkeys(languages))
+        entities = (re.fullmatch(r"(https?://.+)/entity/[QP]\d+", iri) for iri in self._seen)
+        instance_of = {f"{match[1]}/prop/direct/P31" for match in entities if match}
+        predicates = [*LABELS, *ALIASES, TYPE, PROPERTY_TYPE, *sorted(instance_of)]
+        listed = " ".join(f"<{predicate}>" for predicate in predicates)
+        seen = sorted(self._seen)
+        for start in range(0, len(seen), _BATCH):
+            subjects = " ".join(f"<{iri}>" for iri in seen[start : start + _BATCH])
+            query = (
+                f"SELECT ?s ?p ?o WHERE {{ VALUES ?s {{ {subjects} }} VALUES ?p {{ {listed} }} "
+                f"?s ?p ?o FILTER(isIRI(?o) || LANG(?o) IN ({tags}) || {variants}) }} "
+                "ORDER BY ?s ?p ?o"
+            )
+            for row in self._client.pages(query, ("s", "p", "o"), _MOST_NAMES, 3):
+                self._add(row[0], row[1].value, row[2], see=False)
+
+    # --- facts --------------------------------------------------------------------------------
+
+    def _plain(self, prop: str) -> tuple[list[tuple[str, Any]], str | None]:
+        pattern = f"?s <{prop}> ?o FILTER(isIRI(?s))"
+        rows, end = self._rows(pattern, ("s", "o"), "?s ?o", needed=2)
+        return [(row[0].value, (row[0], prop, row[1])) for row in rows], end
+
+    def _reified(self, prop: str) -> tuple[list[tuple[str, Any]], str | None]:
+        pattern = (
+            f"?x <{STATEMENT_PREDICATE}> <{prop}> ; <{STATEMENT_SUBJECT}> ?s ; "
+            f"<{STATEMENT_OBJECT}> ?o . OPTIONAL {{ ?x ?q ?v FILTER(isLiteral(?v)) }}"
+        )
+        rows, end = self._rows(pattern, ("s", "x", "o", "q", "v"), "?s ?x ?o ?q ?v", needed=3)
+        named = optional_import("pyoxigraph").NamedNode(prop)
+        found: list[tuple[str, Any]] = []
+        for subject, node, obj, qualifier, value in rows:
+            about = subject.value
+            found.append((about, (node, STATEMENT_SUBJECT, subject)))
+            found.append((about, (node, STATEMENT_PREDICATE, named)))
+            found.append((about, (node, STATEMENT_OBJECT, obj)))
+            if qualifier is not None and not qualifier.value.startswith(RDF):
+                found.append((about, (node, qualifier.value, value)))
+        return found, end
+
+    def _wikibase(self, base: str, name: str) -> tuple[list[tuple[str, Any]], str | None]:
+        """Statements, not the `direct` triples: those leave out all but the best values."""
+        pattern = (
+            f"?s <{base}/prop/{name}> ?x . "
+            f"OPTIONAL {{ ?x <{base}/prop/statement/{name}> ?o }} "
+            f"OPTIONAL {{ ?x <{base}/prop/qualifier/P580> ?a }} "
+            f"OPTIONAL {{ ?x <{base}/prop/qualifier/P582> ?b }} "
+            f"OPTIONAL {{ ?x <{RANK}> ?r }}"
+        )
+        names = ("s", "x", "o", "a", "b", "r")
+        rows, end = self._rows(pattern, names, "?s ?x ?o ?a ?b", needed=2)
+        predicates = (
+            f"{base}/prop/statement/{name}",
+            f"{base}/prop/qualifier/P580",
+            f"{base}/prop/qualifier/P582",
+            RANK,
+        )
+        found: list[tuple[str, Any]] = []
+        for subject, node, *values in rows:
+            about = subject.value
+            found.append((about, (subject, f"{base}/prop/{name}", node)))
+            found += [
+                (about, (node, predicate, value))
+                for predicate, value in zip(predicates, values, strict=True)
+                if value is not None
+            ]
+        return found, end
+
+    def _rows(
+        self, pattern: str, names: Sequence[str], order: str, *, needed: int
+    ) -> tuple[list[Row], str | None]:
+        """Rows, and the subject at which they were cut off; None when they are all.
+
+        In each row, the first `needed` columns must be there.
+        """
+        variables = " ".join(f"?{name}" for name in names)
+        query = f"SELECT {variables} WHERE {{ {self._chosen}{pattern} }} ORDER BY {order}"
+        most = self._settings.most_facts
+        rows = list(self._client.pages(query, names, most, needed))
+        return rows, rows[-1][0].value if len(rows) >= most else None
+
+    def _add(self, subject: Any, predicate: str, obj: Any, *, see: bool = True) -> None:
+        self._builder.add(subject, predicate, obj)
+        self.digest.update(f"{subject} <{predicate}> {obj}\n".encode())
+        if see:
+            for term in (subject, obj):
+                if not hasattr(term, "datatype"):
+                    self._see(term.value)
+        if self._on_progress is not None and self._builder.triples % 1000 == 0:
+            self._on_progress(self._builder.triples)
+
+    def _see(self, iri: str) -> None:
+        # Only what can be written into a query as it is. Statements have no names.
+        if _IRI.fullmatch(iri) and "/entity/statement/" not in iri:
+            self._seen.add(iri)
+
+
+def _checked(name: str) -> str:
+    if re.fullmatch(r"P\d+", name):
+        return _WIKIDATA + name
+    if not _IRI.fullmatch(name):
+        raise InputError(
+            f"{name!r} is no IRI", where="--include", hint="http://…, or P19 for Wikidata's"
+        )
+    return name
+
+
+def _is_statement_form(prop: str) -> bool:
+    match = WIKIBASE_PROPERTY.fullmatch(prop)
+    return "/prop/" in prop and (match is None or match.group(2) != "direct")
+
+
+def _retry_after(value: str | None) -> float:
+    """Seconds that a `Retry-After` header asks for: a number, or a date; 0.0 without one.
+
+    Example:
+        >>> _retry_after("7"), _retry_after("soon"), _retry_after(None)
+        (7.0, 0.0, 0.0)
+    """
+    if value is None:
+        return 0.0
+    if value.strip().isdecimal() and len(value.strip()) < 8:
+        return float(value)
+    try:
+        moment = parsedate_to_datetime(value)
+    except ValueError:
+        return 0.0
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())

@@ -1,0 +1,319 @@
+"""Generate a set of questions from a graph."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...._version import __version__
+from ....guard.files import new_folder, write_json
+from ...run.calls import OnStep
+from ._drawing import MOST_MISSES, groups_of
+from ._material import Material, Twins, seeded
+from ._wording import UnfitTextError, Writer, Written
+from .graph import KnowledgeGraph, Labels
+from .items import ChoiceItem, QuestionType, UaqItem
+from .layout import UaqData, write_layout
+from .properties import GenerationSettings, PropertyProfile, profile_properties
+from .question_templates import Templates
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedSet:
+    """Generated questions.
+
+    Attributes:
+        data: the questions, in all languages, with examples.
+        shortfalls: sentences that say where the graph gives less than asked for.
+        left_out: why drafts were dropped while they were worded → how many.
+        profiles: all properties of the graph.
+    """
+
+    data: UaqData
+    shortfalls: tuple[str, ...]
+    left_out: dict[str, int]
+    profiles: tuple[PropertyProfile, ...]
+
+    def counts(self) -> dict[str, Any]:
+        """Return the numbers of questions by task, language, type and kind, without zeros."""
+        found: dict[str, Any] = {}
+        for task, question_type, kind, language, number in self.data.counts():
+            if number:
+                by_type = found.setdefault(task, {}).setdefault(language, {})
+                if kind:
+                    by_type.setdefault(question_type, {})[kind] = number
+                else:
+                    by_type[question_type] = number
+        examples = Counter[str]()
+        for (language, _), rows in self.data.examples.items():
+            examples[language] += len(rows)
+        return {**found, "examples": dict(examples)}
+
+    def write(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        graph: KnowledgeGraph,
+        settings: GenerationSettings,
+        templates: Templates,
+    ) -> Path:
+        """Write the questions in the UAQFact layout, with `generation.json` beside them.
+
+        Args:
+            folder: a new or empty one; it appears whole, or not at all.
+            graph: that the questions are made of, for the manifest.
+            settings: likewise.
+            templates: likewise.
+
+        Raises:
+            InputError: there is something in the folder, or it cannot be written.
+        """
+        with new_folder(folder, last=MANIFEST) as made:
+            write_layout(self.data, made)
+            write_json(made / MANIFEST, _manifest(self, graph, settings, templates))
+        return Path(folder)
+
+
+def graph_properties(
+    graph: KnowledgeGraph, settings: GenerationSettings, templates: Templates | None = None
+) -> list[PropertyProfile]:
+    """List the properties of a graph, with the reason where one is left out.
+
+    Raises:
+        InputError: as `generate_questions`.
+    """
+    texts = Templates() if templates is None else templates
+    for language in settings.languages:
+        texts.require(language)
+    labels = Labels(graph, settings.languages)
+    return profile_properties(graph, labels, texts, settings.rules, settings.languages)
+
+
+def generate_questions(
+    graph: KnowledgeGraph,
+    settings: GenerationSettings | None = None,
+    *,
+    templates: Templates | None = None,
+    on_progress: OnStep | None = None,
+) -> GeneratedSet:
+    """Generate questions whose facts, or whose lack of an answer, the graph shows.
+
+    The world is taken to be closed: what the graph does not say is not so.
+
+    Args:
+        graph: loaded with the names of all the languages in `settings`.
+        settings: how many, of what; the defaults by default.
+        templates: wordings; the bundled ones by default.
+        on_progress: called with (done, all) pairs of questions.
+
+    Raises:
+        InputError: a language without templates, or a property that the graph lacks.
+    """
+    chosen = GenerationSettings() if settings is None else settings
+    texts = Templates() if templates is None else templates
+    for language in chosen.languages:
+        texts.require(language)
+    labels = Labels(graph, chosen.languages)
+    profiles = profile_properties(graph, labels, texts, chosen.rules, chosen.languages)
+    material = Material(graph, labels, texts, profiles, chosen)
+    return _Generation(material, profiles, on_progress).run()
+
+
+class _Generation:
+    def __init__(
+        self,
+        material: Material,
+        profiles: Sequence[PropertyProfile],
+        on_progress: OnStep | None,
+    ) -> None:
+        self._material, self._profiles = material, tuple(profiles)
+        self._settings = material.settings
+        self._writers = [Writer(material, language) for language in self._settings.languages]
+        self._on_progress = on_progress
+        self._seen: set[tuple[str, str]] = set()
+        self._reserved: set[tuple[str, str]] = set()
+        self._left_out: Counter[str] = Counter()
+        self._done = 0
+        self._kept = False
+
+    def run(self) -> GeneratedSet:
+        types = [kind for kind in QuestionType if kind in self._settings.types]
+        streams = {kind: self._stream(kind) for kind in types}
+        half = self._settings.examples // 2
+        # Examples of all types come first: what they stand on is kept from all the others.
+        examples = {kind: self._take(streams[kind], half, "dev_") for kind in types}
+        found = {kind: self._take(streams[kind], self._settings.per_type, "") for kind in types}
+        shortfalls = []
+        for kind in types:
+            if len(found[kind]) < self._settings.per_type:
+                shortfalls.append(
+                    f"{kind.value}: {len(found[kind])} of {self._settings.per_type} pairs of an "
+                    "answerable and an unanswerable question: no more were found in the graph"
+                )
+            if len(examples[kind]) < half:
+                shortfalls.append(
+                    f"{kind.value}: {2 * len(examples[kind])} of {2 * half} few-shot examples"
+                )
+        return GeneratedSet(
+            self._data(found, examples),
+            tuple(shortfalls),
+            dict(sorted(self._left_out.items())),
+            self._profiles,
+        )
+
+    def _stream(self, kind: QuestionType) -> Iterator[Twins]:
+        """Twins from all groups in turn, so that no property prevails.
+
+        Whoever takes them sets `_kept` when he keeps some: a group of which too many are
+        dropped in a row is given up.
+        """
+        groups = groups_of(kind, self._material)
+        seeded(self._settings.seed, "groups", kind.value).shuffle(groups)
+        active = [(group(), 0) for group in groups]
+        while active:
+            left = []
+            for twins_of_group, misses in active:
+                twins = next(twins_of_group, None)
+                if twins is None:
+                    continue
+                self._kept = False
+                yield twins
+                dropped = 0 if self._kept else misses + 1
+                if dropped <= MOST_MISSES:
+                    left.append((twins_of_group, dropped))
+            active = left
+
+    def _take(self, stream: Iterator[Twins], wanted: int, prefix: str) -> list[list[Written]]:
+        found: list[list[Written]] = []
+        if not wanted:
+            return found
+        for twins in stream:
+            keys = set(twins.fact_keys())
+            if keys & self._reserved:
+                self._left_out["the fact stands in an example"] += 1
+                continue
+            # Of two pairs in a row, one has the right option first, the other has it second.
+            block = seeded(self._settings.seed, "place", prefix, len(found) // 2).random() < 0.5
+            turned = twins.turned() if block is (len(found) % 2 == 0) else twins
+            written = self._written(turned, f"{prefix}{len(found) + 1}")
+            if written is None:
+                continue
+            self._kept = True
+            found.append(written)
+            if prefix:
+                self._reserved |= keys
+            else:
+                self._done += 1
+                if self._on_progress is not None:
+                    total = self._settings.per_type * len(self._settings.types)
+                    self._on_progress(self._done, total)
+            if len(found) == wanted:
+                break
+        return found
+
+    def _written(self, twins: Twins, number: str) -> list[Written] | None:
+        try:
+            written = [writer.write(twins, number) for writer in self._writers]
+        except UnfitTextError as error:
+            self._left_out[str(error)] += 1
+            return None
+        texts = {
+            (item.language, item.question)
+            for found in written
+            for item in (found.answerable, found.unanswerable)
+        }
+        if len(texts) < 2 * len(written) or texts & self._seen:
+            self._left_out["the question was there already"] += 1
+            return None
+        self._seen |= texts
+        return written
+
+    def _data(
+        self,
+        found: dict[QuestionType, list[list[Written]]],
+        examples: dict[QuestionType, list[list[Written]]],
+    ) -> UaqData:
+        items: list[UaqItem] = []
+        choices: list[ChoiceItem] = []
+        shots: dict[tuple[str, QuestionType], tuple[UaqItem, ...]] = {}
+        for at, language in enumerate(self._settings.languages):
+            for kind in QuestionType:
+                rows = [written[at] for written in found.get(kind, [])]
+                items += [row.unanswerable for row in rows]
+                items += [row.answerable for row in rows]
+                choices += _shared([choice for row in rows for choice in row.choices])
+                rng = seeded(self._settings.seed, "examples", kind.value)
+                shots[language, kind] = tuple(
+                    item
+                    for written in examples.get(kind, [])
+                    for item in _mixed(written[at], first=rng.random() < 0.5)
+                )
+        return UaqData(
+            items=tuple(items),
+            choices=tuple(choices),
+            examples={
+                key: tuple(replace(item, clues=()) for item in rows) for key, rows in shots.items()
+            },
+            clue_examples=shots,
+        )
+
+
+def _mixed(written: Written, *, first: bool) -> tuple[UaqItem, UaqItem]:
+    both = written.answerable, written.unanswerable
+    return both if first else (both[1], both[0])
+
+
+def _shared(choices: Sequence[ChoiceItem]) -> list[ChoiceItem]:
+    """Every fact once, linked to all the questions that need it."""
+    found: dict[tuple[str, str], ChoiceItem] = {}
+    for choice in choices:
+        key = choice.question, choice.target
+        known = found.get(key)
+        if known is None:
+            found[key] = choice
+        else:
+            linked = tuple(dict.fromkeys((*known.relevant, *choice.relevant)))
+            found[key] = replace(known, relevant=linked)
+    return list(found.values())
+
+
+SCHEMA_VERSION = 1
+MANIFEST = "generation.json"
+
+
+def _manifest(
+    generated: GeneratedSet,
+    graph: KnowledgeGraph,
+    settings: GenerationSettings,
+    templates: Templates,
+) -> Mapping[str, Any]:
+    chosen = asdict(settings)
+    chosen["types"] = [kind.value for kind in settings.types]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "kind": "uaqfact questions",
+        "created_by": f"knowgate {__version__}",
+        "graph": {"name": graph.source, "sha256": graph.digest, "triples": graph.triples},
+        "settings": chosen,
+        "templates": dict(sorted(templates.sha256.items())),
+        "tasks": list(UaqData.TASKS),
+        "counts": generated.counts(),
+        "shortfalls": list(generated.shortfalls),
+        "left_out": generated.left_out,
+        "properties": [
+            {
+                "iri": profile.iri,
+                "labels": dict(profile.labels),
+                "facts": profile.facts,
+                "values_per_subject": round(profile.values_per_subject, 4),
+                "dated": profile.dated,
+            }
+            for profile in generated.profiles
+            if profile.usable
+        ],
+        "closed_world": "what the graph does not say is taken not to be so",
+    }

@@ -1,0 +1,229 @@
+"""Questions of the suite: unanswerable ones, their answerable twins, and the facts behind both.
+
+Source: "UAQFact: Evaluating Factual Knowledge Utilization of LLMs on Unanswerable Questions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+from ..fields import Filled, NamedText
+
+LANGUAGES = ("en", "zh")
+
+
+def _or_empty(value: object) -> object:
+    return value or ()
+
+
+def _or_blank(value: object) -> object:
+    return value or ""
+
+
+class QuestionType(StrEnum):
+    """What makes a question of this type unanswerable.
+
+    `inter`: the intersection of two answer sets is empty. `time`: nothing meets the time
+    constraint. `dilemma`: both options offered are wrong.
+    """
+
+    INTER = "inter"
+    TIME = "time"
+    DILEMMA = "dilemma"
+
+
+class Answerability(StrEnum):
+    """Whether a question has an answer: `ua` (it has none) or `ab` (it has)."""
+
+    UNANSWERABLE = "ua"
+    ANSWERABLE = "ab"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An accepted answer.
+
+    Attributes:
+        id: of the entity or value.
+        label: how it is called in the question's language.
+        aliases: further names; published sets have none.
+    """
+
+    id: Annotated[str, BeforeValidator(str)]
+    label: Filled
+    aliases: Annotated[tuple[NamedText, ...], BeforeValidator(_or_empty)] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Triple:
+    """A fact, by labels.
+
+    Attributes:
+        start: from when it holds, as written (a year); empty where it has no bounds.
+        end: until when.
+    """
+
+    subject: Filled
+    relation: Filled
+    object: Filled
+    start: Annotated[NamedText, BeforeValidator(_or_blank)] = ""
+    end: Annotated[NamedText, BeforeValidator(_or_blank)] = ""
+
+    def __str__(self) -> str:
+        """Write the fact as one line.
+
+        Example:
+            >>> str(Triple("Ann Li", "mayor of", "Rill", "1990", "1995"))
+            'Ann Li — mayor of — Rill (1990–1995)'
+        """
+        bounds = f" ({self.start or '?'}–{self.end or '?'})" if self.start or self.end else ""
+        return f"{self.subject} — {self.relation} — {self.object}{bounds}"
+
+
+@dataclass(frozen=True, slots=True)
+class Clue:
+    """One step of the reasoning: a simpler question with its answers' labels."""
+
+    question: str
+    answers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UaqItem:
+    """One question of tasks 1 and 3.
+
+    Attributes:
+        qid: as published; unique only together with type, kind and language, see `key`.
+        language: `en` or `zh`, or another one of a generated set.
+        type: what kind of constraint it has.
+        kind: whether it can be answered.
+        question: as asked.
+        answers: all accepted ones; empty exactly for unanswerable questions.
+        options: the two that a dilemma offers, in order; otherwise empty. Empty too where
+            they cannot be told apart in the question.
+        clues: the steps that lead to the answer, for task 3; empty where the set has none.
+        triples: the facts behind it; published sets have none.
+    """
+
+    qid: str
+    language: str
+    type: QuestionType
+    kind: Answerability
+    question: str
+    answers: tuple[Answer, ...]
+    options: tuple[str, ...] = ()
+    clues: tuple[Clue, ...] = ()
+    triples: tuple[Triple, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Unique in a set: language, type, kind and id."""
+        return f"{self.language}/{self.type.value}/{self.kind.value}/{self.qid}"
+
+    @property
+    def unanswerable(self) -> bool:
+        """Whether abstaining is right."""
+        return self.kind is Answerability.UNANSWERABLE
+
+    def has_readable_options(self, known: Iterable[str], *, stem: str) -> bool:
+        """Whether the options can be read back from the question; see `dilemma_options`."""
+        return dilemma_options(self.question, known, stem=stem) == self.options
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceItem:
+    """One four-option question of task 2, on a fact behind questions of task 1.
+
+    Attributes:
+        qid: unique only together with type and language, see `key`.
+        options: as offered, four.
+        target: the right one, as it stands among them.
+        relevant: ids of the questions of task 1 that need this fact.
+    """
+
+    qid: str
+    language: str
+    type: QuestionType
+    question: str
+    options: tuple[str, ...]
+    target: str
+    relevant: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """Unique in a set: language, type and id."""
+        return f"{self.language}/{self.type.value}/{self.qid}"
+
+
+_BETWEEN = (" or ", "还是")
+_EDGES = " ,，?？"
+
+
+def dilemma_options(question: str, known: Iterable[str], *, stem: str = "") -> tuple[str, ...]:
+    """The options in the order in which they are offered; () where they cannot be told apart.
+
+    Args:
+        question: "what does X hold, A or B ?", or "…，A还是B ？".
+        known: labels of which some may be options: the longest that fit are taken, so
+            that an "or" within a label does no harm.
+        stem: the question without its options, where known.
+
+    Example:
+        >>> dilemma_options("what is X, black or white or red ?", ["black or white"])
+        ('black or white', 'red')
+    """
+    labels = sorted({label.strip() for label in known if label.strip()}, key=len, reverse=True)
+    text = question.rstrip(_EDGES)
+    stem = stem.rstrip(_EDGES)
+    offered = text[len(stem) :].strip(_EDGES) if stem and text.startswith(stem) else ""
+    for between in _BETWEEN:
+        for second in labels:
+            ending = between + second
+            if text.endswith(ending):
+                first = _first(text[: -len(ending)], labels, stem)
+                if first:
+                    return first, second
+        for first in labels:
+            if offered.startswith(first + between):
+                return first, offered[len(first) + len(between) :].strip(_EDGES)
+        if offered.count(between) == 1:
+            left, _, right = offered.partition(between)
+            return left.strip(_EDGES), right.strip(_EDGES)
+        for first in labels:
+            # A label in the middle of the question, its twin unknown.
+            left, found, right = text.rpartition(first + between)
+            if found and left.rstrip() != left.rstrip(_EDGES):
+                return first, right.strip(_EDGES)
+    return _by_comma(text)
+
+
+def _first(before: str, labels: list[str], stem: str) -> str:
+    for label in labels:
+        if before.endswith(label):
+            return label
+    if stem and before.startswith(stem):
+        return before[len(stem) :].strip(_EDGES)
+    return _after_comma(before)
+
+
+def _by_comma(text: str) -> tuple[str, ...]:
+    for between in _BETWEEN:
+        if text.count(between) == 1:
+            left, _, right = text.partition(between)
+            first = _after_comma(left)
+            if first and right.strip(_EDGES):
+                return first, right.strip(_EDGES)
+    return ()
+
+
+def _after_comma(text: str) -> str:
+    # Options follow the question's last comma; one with a comma in itself needs a stem.
+    for comma in (", ", "，"):
+        if comma in text:
+            return text.rpartition(comma)[2].strip(_EDGES)
+    return ""

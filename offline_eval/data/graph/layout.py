@@ -1,0 +1,516 @@
+"""Read and write sets of questions in the published layout, with its irregularities."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from ....guard.abstention.detector import load_rule
+from ....guard.errors import InputError
+from ....guard.files import read_json, write_text
+from ....guard.read_models import check_model
+from ..fields import Filled, NamedText
+from .items import (
+    LANGUAGES,
+    Answer,
+    Answerability,
+    ChoiceItem,
+    Clue,
+    QuestionType,
+    Triple,
+    UaqItem,
+    dilemma_options,
+)
+
+_TASKS = (1, 2, 3)
+_HINT = "fetch the data set whole, or name fewer --tasks or --lang"
+_HINT_READING = "fetch the file again, or compare it with the published one"
+# In task 1 two of the three types carry another name or a version.
+_TASK1_NAMES = {
+    QuestionType.INTER: "inter_{kind}_{language}.json",
+    QuestionType.TIME: "timeqa_{kind}_{language}_v2.json",
+    QuestionType.DILEMMA: "dilemma_{kind}_{language}_v2.json",
+}
+_NONE = "None"
+# What stands for the end of something that goes on; the step's question then speaks of "None".
+_NO_END = "-1"
+_TARGETS = {"zh": ("是", "否")}
+
+_Shots = Mapping[tuple[str, QuestionType], tuple[UaqItem, ...]]
+_Place = tuple[str, QuestionType, Answerability | None]
+
+
+def _paths(root: Path, language: str, tasks: Iterable[int]) -> dict[_Place, Path]:
+    """The files that tasks need in one language, by what is in them, type and kind."""
+    found: dict[_Place, Path] = {}
+    for question_type in QuestionType:
+        name = question_type.value
+        for kind in Answerability:
+            file = _TASK1_NAMES[question_type].format(kind=kind.value, language=language)
+            found["questions", question_type, kind] = root / "task1" / file
+            if 3 in tasks:
+                file = f"{name}_sup_logic_{kind.value}_{language}.json"
+                found["clues", question_type, kind] = root / "task3" / name / file
+        if 1 in tasks:
+            path = root / "task1" / "dev" / f"{name}_{language}_dev.json"
+            found["examples", question_type, None] = path
+        if 2 in tasks:
+            path = root / "task2" / f"{name}_task2_{language}_choice.json"
+            found["choices", question_type, None] = path
+        if 3 in tasks:
+            path = root / "task3" / "dev" / "shuffled" / f"{name}_{language}.json"
+            found["clue_examples", question_type, None] = path
+    return found
+
+
+def _root(folder: str | os.PathLike[str]) -> Path:
+    """The folder that holds task 1: this one, or the one below that does."""
+    root = Path(folder)
+    for candidate in (root, root / "1.0", root / "data" / "1.0"):
+        if (candidate / "task1").is_dir():
+            return candidate
+    raise InputError(
+        "no folder task1 in it" if root.is_dir() else "there is no such folder",
+        where=str(root),
+        hint="name the folder that holds task1, task2 and task3 (`1.0` in the published set)",
+    )
+
+
+def _languages(root: Path) -> tuple[str, ...]:
+    """Languages of which task 1 has a file; the two published ones first."""
+    files = (root / "task1").glob("inter_ua_*.json")
+    found = {path.stem.removeprefix("inter_ua_") for path in files}
+    known = [language for language in LANGUAGES if language in found]
+    return (*known, *sorted(found - set(known)))
+
+
+def list_quirks(
+    items: Sequence[UaqItem], choices: Sequence[ChoiceItem], *, three: bool
+) -> Iterator[str]:
+    """Describe the irregularities of a set, and how each is handled.
+
+    Args:
+        items: questions of task 1, with the clues of task 3 where they were read.
+        choices: questions of task 2.
+        three: whether task 3 was read.
+    """
+    shared = Counter((item.type, item.kind, item.qid) for item in items)
+    dilemmas = [item for item in items if item.type is QuestionType.DILEMMA]
+    echoed = (
+        any(answer.label.casefold() in item.question.casefold() for answer in item.answers)
+        for item in dilemmas
+    )
+    endless = (item.type is QuestionType.TIME and len(item.clues) == 1 for item in items)
+    quirks = [
+        (
+            sum(count - 1 for count in shared.values()),
+            "ids stand for questions in several languages: questions are told apart "
+            "by language, type, kind and id.",
+        ),
+        (
+            _gold_that_refuses(items),
+            "answerable questions have a gold answer that the published refusal rule "
+            "takes for a refusal: a right reply to them counts as one.",
+        ),
+        (
+            sum(echoed),
+            "answerable dilemmas have a gold answer in the question: a reply that "
+            "echoes both options is right by the published rule and wrong by the strict one.",
+        ),
+        (
+            sum(not item.options for item in dilemmas),
+            "dilemmas offer options that cannot be told apart.",
+        ),
+        (
+            sum(len(set(choice.options)) < len(choice.options) for choice in choices),
+            "four-option questions offer the same text twice: either of the two counts.",
+        ),
+        (
+            sum(endless) if three else 0,
+            "questions about a time have a clue about an end that has not come: "
+            "that step, which speaks of 'None' and '-1', is left out.",
+        ),
+        (
+            sum(not item.clues for item in items) if three else 0,
+            "questions have no reasoning clue: task 3 leaves them out.",
+        ),
+    ]
+    return (f"{number} {words}" for number, words in quirks if number)
+
+
+def _gold_that_refuses(items: Sequence[UaqItem]) -> int:
+    golds = [item.answers for item in items if item.answers and item.language == "en"]
+    labels = sorted({answer.label for answers in golds for answer in answers})
+    verdicts = load_rule("uaqfact").detect_many(labels) if labels else ()
+    flagged = {label for label, found in zip(labels, verdicts, strict=True) if found.abstained}
+    return sum(any(answer.label in flagged for answer in answers) for answers in golds)
+
+
+@dataclass(frozen=True, slots=True)
+class UaqData:
+    """A set of questions.
+
+    Attributes:
+        TASKS: all tasks, by number.
+        items: of tasks 1 and 3, in the order of the files.
+        choices: of task 2.
+        examples: few-shot examples by language and type, in the order of the files.
+        clue_examples: those of task 3, with clues.
+        quirks: irregularities of the files and how each was handled.
+        files: that it was read from; none of a generated set.
+    """
+
+    TASKS: ClassVar[tuple[int, ...]] = _TASKS
+
+    items: tuple[UaqItem, ...]
+    choices: tuple[ChoiceItem, ...] = ()
+    examples: _Shots = field(default_factory=dict)
+    clue_examples: _Shots = field(default_factory=dict)
+    quirks: tuple[str, ...] = ()
+    files: tuple[Path, ...] = field(default=(), compare=False)
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """In the order of the items."""
+        return tuple(dict.fromkeys(item.language for item in self.items))
+
+    def counts(self) -> Iterator[tuple[str, str, str, str, int]]:
+        """Yield (task, type, kind, language, number); kind is empty for task 2."""
+        places = [(item.language, item.type, item.kind) for item in self.items]
+        explained = (place for place, item in zip(places, self.items, strict=True) if item.clues)
+        asked, with_clues = Counter(places), Counter(explained)
+        chosen = Counter((choice.language, choice.type) for choice in self.choices)
+        for language in self.languages:
+            for task, numbers in (("task1", asked), ("task3", with_clues)):
+                for question_type in QuestionType:
+                    for kind in Answerability:
+                        number = numbers[language, question_type, kind]
+                        yield task, question_type.value, kind.value, language, number
+            for question_type in QuestionType:
+                yield "task2", question_type.value, "", language, chosen[language, question_type]
+
+    @classmethod
+    def read(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        languages: Sequence[str] | None = None,
+        tasks: Sequence[int] = _TASKS,
+    ) -> UaqData:
+        """Read the questions of a folder in the published layout, or of a generated set.
+
+        Args:
+            folder: the one that holds `task1`, or one that holds it as `1.0` or `data/1.0`.
+            languages: which ones; all that the folder has by default.
+            tasks: whose files are read and must be there; questions of task 1 always are.
+
+        Returns:
+            Items in the order of types, kinds and files, with the clues of task 3 where it
+            is asked for.
+
+        Raises:
+            InputError: a folder that is no such set or lacks files, or a file that is broken;
+                names file and item.
+        """
+        root, chosen = _root(folder), tuple(sorted(set(tasks)))
+        if not chosen or not set(chosen) <= set(_TASKS):
+            raise InputError(f"there are tasks 1, 2 and 3, not {list(tasks)}", where="tasks")
+        wanted = _languages(root) if languages is None else tuple(dict.fromkeys(languages))
+        if not wanted:
+            raise InputError(
+                "no questions in any language", where=str(root), hint="task1 lacks its files"
+            )
+        paths = {language: _paths(root, language, chosen) for language in wanted}
+        for language, needed in paths.items():
+            missing = [path for path in needed.values() if not path.is_file()]
+            if missing:
+                raise InputError(
+                    f"{len(missing)} of {len(needed)} files for language {language!r} and tasks "
+                    f"{','.join(map(str, chosen))} are missing, the first is "
+                    f"{missing[0].relative_to(root)}",
+                    where=str(root),
+                    hint=_HINT,
+                )
+        parts = [_read_language(language, needed) for language, needed in paths.items()]
+        items = tuple(item for part in parts for item in part.items)
+        choices = tuple(choice for part in parts for choice in part.choices)
+        return cls(
+            items=items,
+            choices=choices,
+            examples={key: rows for part in parts for key, rows in part.examples.items()},
+            clue_examples={key: rows for part in parts for key, rows in part.clue_examples.items()},
+            quirks=tuple(list_quirks(items, choices, three=3 in chosen)),
+            files=tuple(path for needed in paths.values() for path in needed.values()),
+        )
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def _label(answer: Any) -> Any:
+    return answer.get("label") if isinstance(answer, dict) else answer
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    qid: Filled
+
+
+class _Question(_Row):
+    """A question of task 1, with the clues of task 3 where it has any.
+
+    `sup_questions` is one text, with all its answers, of dilemmas.
+    """
+
+    question: Filled
+    answer: list[Answer]
+    sup_questions: NamedText | list[NamedText] | None = None
+    sup_que_ans: list[Annotated[NamedText, BeforeValidator(_label)]] = []
+    triples: list[Triple] = []
+
+    @model_validator(mode="after")
+    def _pairs_of_clues(self) -> _Question:
+        questions = self.sup_questions
+        if isinstance(questions, list) and len(questions) != len(self.sup_que_ans):
+            raise ValueError("'sup_questions' and 'sup_que_ans' must be lists of one length")
+        return self
+
+    def answers(self) -> tuple[Answer, ...]:
+        return tuple(one for one in self.answer if (one.label, one.id) != (_NONE, _NONE))
+
+    def clues(self, question_type: QuestionType) -> tuple[Clue, ...]:
+        if isinstance(self.sup_questions, str):
+            return (Clue(self.sup_questions, tuple(self.sup_que_ans)),)
+        return tuple(
+            Clue(question, _split(label, question_type))
+            for question, label in zip(self.sup_questions or (), self.sup_que_ans, strict=False)
+            if label != _NO_END
+        )
+
+
+class _Choice(_Row):
+    """A four-option question of task 2."""
+
+    question: Filled
+    options: Annotated[list[NamedText], Field(min_length=4, max_length=4)]
+    target_options: Filled
+    # So spelled in the published files.
+    relevant: Annotated[list[NamedText], Field(min_length=1)] = Field(
+        validation_alias=AliasChoices("relevent_qid_list", "relevant_qid_list")
+    )
+
+    @model_validator(mode="after")
+    def _has_its_target(self) -> _Choice:
+        if self.target_options not in self.options:
+            raise ValueError("'target_options' is none of the options")
+        return self
+
+
+def _split(label: str, question_type: QuestionType) -> tuple[str, ...]:
+    # Intersections keep all answers of a step in one text.
+    if question_type is QuestionType.INTER:
+        return tuple(part.strip() for part in label.split(", ") if part.strip())
+    return (label,)
+
+
+RowModel = TypeVar("RowModel", bound=_Row)
+
+
+def _rows(path: Path, model: type[RowModel], *, unique: bool = True) -> list[tuple[str, RowModel]]:
+    """The objects of a JSON list, each with where it stands."""
+    values = read_json(path)
+    if not isinstance(values, list):
+        raise InputError("expected a list of questions", where=str(path), hint=_HINT_READING)
+    found = []
+    seen: set[str] = set()
+    for number, value in enumerate(values, start=1):
+        where = f"{path}: item {number}"
+        row = check_model(model, value, where=where, hint=_HINT_READING)
+        if unique and row.qid in seen:
+            raise InputError(
+                f"qid {row.qid[:60]!r} stands here twice", where=where, hint=_HINT_READING
+            )
+        seen.add(row.qid)
+        found.append((where, row))
+    return found
+
+
+def _read_language(language: str, paths: Mapping[_Place, Path]) -> UaqData:
+    choices: list[ChoiceItem] = []
+    items: list[UaqItem] = []
+    shots: dict[str, dict[tuple[str, QuestionType], tuple[UaqItem, ...]]] = {
+        "examples": {},
+        "clue_examples": {},
+    }
+    # False options by id: they tell where a dilemma's options part.
+    offered: dict[str, list[str]] = {}
+    for (content, question_type, _), path in paths.items():
+        if content == "choices":
+            for _, row in _rows(path, _Choice):
+                choices.append(
+                    ChoiceItem(
+                        qid=row.qid,
+                        language=language,
+                        type=question_type,
+                        question=row.question,
+                        options=tuple(row.options),
+                        target=row.target_options,
+                        relevant=tuple(row.relevant),
+                    )
+                )
+                for qid in row.relevant:
+                    offered.setdefault(qid, []).extend(row.options)
+    for (content, question_type, kind), path in paths.items():
+        if content in shots:
+            shots[content][language, question_type] = tuple(
+                _item(where, row, language, question_type, _kind_of(row), row, offered)
+                for where, row in _rows(path, _Question, unique=False)
+            )
+        elif content == "questions" and kind is not None:
+            clues = paths.get(("clues", question_type, kind))
+            with_clues = {row.qid: row for _, row in _rows(clues, _Question)} if clues else {}
+            items += [
+                _item(where, row, language, question_type, kind, with_clues.get(row.qid), offered)
+                for where, row in _rows(path, _Question)
+            ]
+    return UaqData(tuple(items), tuple(choices), shots["examples"], shots["clue_examples"])
+
+
+def _kind_of(row: _Question) -> Answerability:
+    # Ids of examples do not always say it; the answer does.
+    answered = [answer.label for answer in row.answer] != [_NONE]
+    return Answerability.ANSWERABLE if answered else Answerability.UNANSWERABLE
+
+
+def _item(
+    where: str,
+    row: _Question,
+    language: str,
+    question_type: QuestionType,
+    kind: Answerability,
+    with_clues: _Question | None,
+    offered: Mapping[str, Sequence[str]],
+) -> UaqItem:
+    answers = row.answers()
+    if (kind is Answerability.ANSWERABLE) != bool(answers):
+        expected = "an answer" if not answers else "no answer but 'None'"
+        raise InputError(
+            f"question {row.qid!r} must have {expected}", where=where, hint=_HINT_READING
+        )
+    clues = with_clues.clues(question_type) if with_clues is not None else ()
+    options: tuple[str, ...] = ()
+    if question_type is QuestionType.DILEMMA:
+        known = [*(answer.label for answer in answers), *offered.get(row.qid, ())]
+        options = dilemma_options(row.question, known, stem=clues[0].question if clues else "")
+    return UaqItem(
+        qid=row.qid,
+        language=language,
+        type=question_type,
+        kind=kind,
+        question=row.question,
+        answers=answers,
+        options=options,
+        clues=clues,
+        triples=tuple(row.triples),
+    )
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def write_layout(data: UaqData, folder: str | os.PathLike[str]) -> Path:
+    """Write `data` so that `UaqData.read`, and code for the published set, can read it.
+
+    Answers' aliases and the triples behind a question stand in further fields. A type of
+    question that the set lacks has an empty list: its files are there all the same.
+
+    Args:
+        data: in any number of languages.
+        folder: made where missing; files of the same names are replaced, one by one.
+
+    Raises:
+        InputError: a file cannot be written.
+    """
+    root = Path(folder)
+    items: dict[tuple[str, QuestionType, Answerability], list[UaqItem]] = {}
+    for item in data.items:
+        items.setdefault((item.language, item.type, item.kind), []).append(item)
+    choices: dict[tuple[str, QuestionType], list[ChoiceItem]] = {}
+    for choice in data.choices:
+        choices.setdefault((choice.language, choice.type), []).append(choice)
+    for language in data.languages:
+        for (content, question_type, kind), path in _paths(root, language, _TASKS).items():
+            key = language, question_type
+            if kind is not None:
+                shape = _with_clues if content == "clues" else _question
+                _write(path, items.get((*key, kind), ()), shape)
+            elif content == "choices":
+                _write(path, choices.get(key, ()), _choice)
+            elif content == "examples":
+                _write(path, data.examples.get(key, ()), _question)
+            else:
+                _write(path, data.clue_examples.get(key, ()), _with_clues)
+    return root
+
+
+def _write(path: Path, rows: Iterable[Any], shape: Callable[[Any], dict[str, Any]]) -> None:
+    # One object per line: still a JSON list, and a difference between two sets can be read.
+    lines = [json.dumps(shape(row), ensure_ascii=False) for row in rows]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, "[\n" + ",\n".join(lines) + "\n]\n" if lines else "[]\n")
+
+
+def _question(item: UaqItem) -> dict[str, Any]:
+    yes, no = _TARGETS.get(item.language, ("Yes", "No"))
+    value: dict[str, Any] = {
+        "qid": item.qid,
+        "question": item.question,
+        "answer": [
+            {"id": answer.id, "label": answer.label}
+            | ({"aliases": list(answer.aliases)} if answer.aliases else {})
+            for answer in item.answers
+        ]
+        or [{"label": _NONE, "id": _NONE}],
+        "type": "unanswerable" if item.unanswerable else "answerable",
+        "cls_target": no if item.unanswerable else yes,
+        "lan": item.language,
+    }
+    if item.triples:
+        value["triples"] = [asdict(triple) for triple in item.triples]
+    return value
+
+
+def _with_clues(item: UaqItem) -> dict[str, Any]:
+    value = _question(item)
+    del value["type"]
+    labels = [label for clue in item.clues for label in clue.answers]
+    if item.type is QuestionType.DILEMMA:
+        # One question with all its answers.
+        value["sup_questions"] = item.clues[0].question if item.clues else item.question
+    else:
+        value["sup_questions"] = [clue.question for clue in item.clues]
+    if item.type is QuestionType.INTER:
+        value["sup_que_ans"] = [", ".join(clue.answers) for clue in item.clues]
+    else:
+        value["sup_que_ans"] = [{"id": label, "label": label} for label in labels]
+    return value
+
+
+def _choice(choice: ChoiceItem) -> dict[str, Any]:
+    return {
+        "qid": choice.qid,
+        "question": choice.question,
+        "answer": [{"id": choice.target, "label": choice.target}],
+        "options": list(choice.options),
+        "target_options": choice.target,
+        "lan": choice.language,
+        "relevent_qid_list": list(choice.relevant),
+    }

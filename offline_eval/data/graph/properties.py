@@ -1,0 +1,286 @@
+"""Settings of a generated set, and the properties that its questions are made of."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ....guard.errors import InputError
+from .graph import (
+    ALIASES,
+    LABELS,
+    VOCABULARIES,
+    Facts,
+    Kind,
+    KnowledgeGraph,
+    Labels,
+    clean_name,
+    local_name,
+    words_of,
+)
+from .items import QuestionType
+from .question_templates import Templates
+
+_FUNCTIONAL_SHARE = 0.95
+_SAMPLE = 500
+_NAMES = re.compile(
+    r"\b(?:ids?|identifiers?|identifikator|code|ur[lin]|iri|isbn|issn|doi|gtin|homepage|web ?site"
+    r"|web ?page|images?|pictures?|photos?|logos?|icons?|thumbnails?|depiction|maps?"
+    r"|coordinates?|lat|long|latitude|longitude|see also|wiki\w*|page|categor(?:y|ies)|user ?names?"
+    r"|e-?mail|phone|fax|hash ?tag|checksum|audio|video|file)\b|标识|编号|代码|网址|网站|图像|图片",
+    re.IGNORECASE,
+)
+
+
+ALL_TYPES = tuple(QuestionType)
+_LANGUAGE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*")
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyRules:
+    """Which properties questions are made of.
+
+    Attributes:
+        include: only these, by IRI or by the last part of it; all by default.
+        exclude: never these, likewise.
+        min_facts: fewest facts of a property.
+        max_values: most answers that one question may have: a subject with more values of a
+            property is not asked about.
+        functional: `only` properties of which almost every subject has one value, `never`
+            those, or `any`.
+        local_names: take `placeOfBirth` for the label "place of birth" where a property has
+            no label.
+    """
+
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    min_facts: int = 5
+    max_values: int = 5
+    functional: str = "any"
+    local_names: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("min_facts", "max_values"):
+            if getattr(self, name) < 1:
+                raise InputError("must be at least 1", where=name)
+        if self.functional not in ("any", "only", "never"):
+            raise InputError("must be any, only or never", where="--functional")
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationSettings:
+    """How many questions, of which kinds, in which languages.
+
+    Attributes:
+        languages: every question is written in all of them.
+        types: of question.
+        per_type: unanswerable questions of each type, and as many answerable ones.
+        examples: few-shot examples of each type, half of them unanswerable; at least 4.
+        rules: which properties.
+        single_years: share of questions about one year among those about a time.
+        seed: the same seed gives the same files.
+    """
+
+    languages: Sequence[str] = ("en",)
+    types: Sequence[QuestionType] = ALL_TYPES
+    per_type: int = 200
+    examples: int = 8
+    rules: PropertyRules = PropertyRules()
+    single_years: float = 0.25
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.languages:
+            raise InputError("name at least one language", where="languages")
+        if len(set(self.languages)) < len(self.languages):
+            raise InputError("names a language twice", where="languages")
+        for language in self.languages:
+            if not _LANGUAGE.fullmatch(language):
+                raise InputError(
+                    f"{language!r} is no language tag", where="languages", hint="such as en or zh"
+                )
+        if not self.types:
+            raise InputError("name at least one type", where="types")
+        if self.per_type < 1:
+            raise InputError("must be at least 1", where="per_type")
+        if self.examples < 4 or self.examples % 2:
+            raise InputError("must be an even number, at least 4", where="examples")
+        if not 0 <= self.single_years <= 1:
+            raise InputError("must be between 0 and 1", where="single_years")
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyProfile:
+    """A property as the rules see it.
+
+    Attributes:
+        iri: its IRI.
+        labels: by language; empty where there is none.
+        kind: of its values.
+        facts, subjects, values: how many there are, each counted once.
+        values_per_subject: on average.
+        functional: whether almost every subject has one value.
+        dated: facts with a year in which they begin.
+        classes: IRIs of the values' classes, the commonest first.
+        left_out: why no questions are made of it; empty where they are.
+    """
+
+    iri: str
+    labels: Mapping[str, str]
+    kind: Kind
+    facts: int
+    subjects: int
+    values: int
+    values_per_subject: float
+    functional: bool
+    dated: int
+    classes: tuple[str, ...]
+    left_out: str
+
+    @property
+    def usable(self) -> bool:
+        """Whether questions are made of it."""
+        return not self.left_out
+
+    def __str__(self) -> str:
+        labels = " · ".join(dict.fromkeys(label for label in self.labels.values() if label))
+        parts = [
+            f"{self.facts:,} facts",
+            f"{self.values_per_subject:.2f} a subject",
+            f"values: {self.kind.name.lower()}",
+        ]
+        if self.dated:
+            parts.append(f"{self.dated:,} dated")
+        named = f"{self.iri} ({labels})" if labels else self.iri
+        return f"{named}: {self.left_out or ', '.join(parts)}"
+
+    def to_json(self) -> dict[str, object]:
+        """Return what the user is shown of it."""
+        return {
+            "iri": self.iri,
+            "labels": dict(self.labels),
+            "values": self.kind.name.lower(),
+            "facts": self.facts,
+            "subjects": self.subjects,
+            "values_per_subject": self.values_per_subject,
+            "functional": self.functional,
+            "dated": self.dated,
+            "used": self.usable,
+            "left_out": self.left_out or None,
+        }
+
+
+def profile_properties(
+    graph: KnowledgeGraph,
+    labels: Labels,
+    templates: Templates,
+    rules: PropertyRules,
+    languages: Sequence[str],
+) -> list[PropertyProfile]:
+    """All properties of a graph, those with most facts first.
+
+    Raises:
+        InputError: an entry of `include` names no property of the graph.
+    """
+    found = [_profile(graph, labels, templates, rules, languages, iri) for iri in graph.facts]
+    for name in rules.include:
+        if not any(_is_named(profile.iri, [name]) for profile in found):
+            raise InputError(
+                f"the graph has no property {name!r}",
+                where="--include",
+                hint="--dry-run without --include lists them",
+            )
+    return sorted(found, key=lambda profile: (-profile.facts, profile.iri))
+
+
+def _profile(
+    graph: KnowledgeGraph,
+    labels: Labels,
+    templates: Templates,
+    rules: PropertyRules,
+    languages: Sequence[str],
+    iri: str,
+) -> PropertyProfile:
+    facts = graph.facts[iri]
+    counts = [len(values) for values in facts.by_subject.values()]
+    named = {language: _label(labels, templates, rules, iri, language) for language in languages}
+    functional = counts.count(1) >= _FUNCTIONAL_SHARE * len(counts)
+    return PropertyProfile(
+        iri=iri,
+        labels=named,
+        kind=facts.kind,
+        facts=len(facts.pairs),
+        subjects=len(counts),
+        values=len(facts.by_value),
+        values_per_subject=len(facts.pairs) / len(counts),
+        functional=functional,
+        dated=sum(span.start is not None for spans in facts.dated.values() for span in spans),
+        classes=_classes(graph, facts),
+        left_out=_reason(graph, templates, rules, iri, named, functional)
+        or _nameless(labels, facts),
+    )
+
+
+def _label(
+    labels: Labels, templates: Templates, rules: PropertyRules, iri: str, language: str
+) -> str:
+    given = templates.label(iri, language)
+    if given is not None:
+        return clean_name(given)
+    found = labels.label(iri, language)
+    return found or (words_of(local_name(iri)) if rules.local_names else "")
+
+
+def _classes(graph: KnowledgeGraph, facts: Facts) -> tuple[str, ...]:
+    """The commonest classes of the values, first of all of a sample of facts."""
+    step = max(1, len(facts.pairs) // _SAMPLE)
+    counts = Counter(
+        name for _, value in facts.pairs[::step] for name in graph.classes.get(value, ())
+    )
+    return tuple(sorted(counts, key=lambda name: (-counts[name], name))[:5])
+
+
+def _reason(
+    graph: KnowledgeGraph,
+    templates: Templates,
+    rules: PropertyRules,
+    iri: str,
+    labels: Mapping[str, str],
+    functional: bool,
+) -> str:
+    facts = graph.facts[iri]
+    if _is_named(iri, rules.exclude):
+        return "excluded by name"
+    if rules.include and not _is_named(iri, rules.include):
+        return "not among those included"
+    if iri.startswith(VOCABULARIES) or iri in LABELS or iri in ALIASES:
+        return "part of the vocabulary"
+    chosen = _is_named(iri, rules.include) or templates.names(iri)
+    texts = [*labels.values(), words_of(local_name(iri))]
+    if not chosen and (iri in graph.identifiers or any(_NAMES.search(text) for text in texts)):
+        return "identifier, address or picture"
+    if facts.kind in (Kind.TEXT, Kind.BLANK):
+        return "its values are texts"
+    missing = [language for language, label in labels.items() if not label]
+    if missing:
+        return f"no label in: {', '.join(missing)}"
+    if len(facts.pairs) < rules.min_facts:
+        return f"fewer than {rules.min_facts} facts"
+    if rules.functional == "only" and not functional:
+        return "several values a subject"
+    if rules.functional == "never" and functional:
+        return "one value a subject"
+    return ""
+
+
+def _nameless(labels: Labels, facts: Facts) -> str:
+    """Such as web pages, and entities that the graph only mentions."""
+    values = list(facts.by_value)
+    step = max(1, len(values) // _SAMPLE)
+    return "" if any(labels.fit(value) for value in values[::step]) else "its values have no names"
+
+
+def _is_named(iri: str, names: Sequence[str]) -> bool:
+    return iri in names or local_name(iri) in names

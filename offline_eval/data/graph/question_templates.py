@@ -1,0 +1,248 @@
+"""Read wordings of questions by language and property from TOML files.
+
+Later files win over earlier ones, template by template. `question` of a property also stands for
+its `question_year` and `question_number`, where the file gives none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+)
+
+from ....guard.errors import InputError
+from ....guard.files import file_sha256, read_text
+from ....guard.prompts import Prompt
+from ....guard.read_models import check_model
+from .graph import Kind
+
+_SLOTS = {
+    "question": "subject",
+    "question_year": "subject",
+    "question_number": "subject",
+    "question_inverse": "value",
+    "role": "subject",
+    "role_inverse": "value",
+    "inter": "role_1 role_2",
+    "inter_inverse": "role_1 role_2",
+    "time_between": "subject start end",
+    "time_year": "subject year",
+    "begin": "subject",
+    "finish": "subject",
+    "dilemma": "question option_1 option_2",
+}
+_ALWAYS = frozenset({"property", "asks"})
+_SPECIAL = {Kind.YEAR: "question_year", Kind.NUMBER: "question_number"}
+_SLOT, _BRACE = re.compile(r"\{\w+\}"), re.compile(r"[{}]")
+_ANY = ""
+"""Stands for all properties."""
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Word = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+Texts = Annotated[tuple[Word, ...], BeforeValidator(_listed), Field(min_length=1)]
+
+
+class _Words(BaseModel):
+    """Wordings in one language, of one property or of all; what is not given is empty."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    asks: Texts = ()
+    question: Texts = ()
+    question_year: Texts = ()
+    question_number: Texts = ()
+    question_inverse: Texts = ()
+    role: Texts = ()
+    role_inverse: Texts = ()
+    time_between: Texts = ()
+    time_year: Texts = ()
+    begin: Texts = ()
+    finish: Texts = ()
+
+    @field_validator("*")
+    @classmethod
+    def _slots(cls, texts: Any, info: ValidationInfo) -> Any:
+        for text in texts if info.field_name in _SLOTS else ():
+            needed = set(_SLOTS[info.field_name or ""].split())
+            slots = Prompt("template", text).slots
+            for stranger in sorted(slots - needed - _ALWAYS):
+                known = ", ".join(sorted(needed | _ALWAYS))
+                raise ValueError(f"there is no slot {{{stranger}}} here, but: {known}")
+            for missing in sorted(needed - slots):
+                raise ValueError(f"lacks the slot {{{missing}}}")
+            if _BRACE.search(_SLOT.sub("", text)) or not text.isprintable():
+                raise ValueError("has a brace that is part of no slot, or more than one line")
+        return texts
+
+
+class _AnyWords(_Words):
+    """Wordings for any property."""
+
+    inter: Texts = ()
+    inter_inverse: Texts = ()
+    dilemma: Texts = ()
+    asks_by_class: dict[str, Texts] = {}
+
+
+class _OwnWords(_Words):
+    """Wordings for one property, and what it is called."""
+
+    label: Texts = ()
+
+
+class _Property(BaseModel):
+    """An entry `[[property]]`; further fields are tables of wordings by language."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    iri: str
+    inverse: StrictBool = True
+    time_choice: Literal["begin", "value"] = "begin"
+
+
+class Templates:
+    """Bundled wordings, overridden by the user's.
+
+    A user's file has a table per language for any property, and `[[property]]` entries:
+
+        [fr]
+        question = "Quel est le {property} de {subject} ?"
+
+        [[property]]
+        iri = "http://example.org/founder"
+        [property.fr]
+        label = "fondateur"
+        question = "Qui a fondé {subject} ?"
+
+    Args:
+        files: the user's, later ones win.
+
+    Raises:
+        InputError: a file is missing or broken, or a template has an unknown slot, or lacks
+            one without which its question says nothing.
+    """
+
+    def __init__(self, files: Iterable[str | os.PathLike[str]] = ()) -> None:
+        self._texts: dict[tuple[str, str, str], tuple[str, ...]] = {}
+        self._asks_by_class: dict[tuple[str, str], str] = {}
+        self._properties: dict[str, _Property] = {}
+        self.sha256: dict[str, str] = {}
+        folder = resources.files(f"{__package__}.templates")
+        for name in ("generic.toml", "wikidata.toml", "microworld.toml"):
+            self._add(tomllib.loads(folder.joinpath(name).read_text("utf-8")), name)
+        for file in files:
+            where = os.fspath(file)
+            try:
+                self._add(tomllib.loads(read_text(file)), where)
+            except tomllib.TOMLDecodeError as error:
+                raise InputError(f"not valid TOML ({error})", where=where) from None
+            self.sha256[Path(where).name] = file_sha256(file)
+
+    def _add(self, value: Mapping[str, Any], where: str) -> None:
+        entries = value.get("property", [])
+        if not isinstance(entries, list):
+            raise InputError("must be entries [[property]]", where=f"{where}: property")
+        for number, entry in enumerate(entries, start=1):
+            place = f"{where}: property {number}"
+            found = check_model(_Property, entry, where=place, hint='iri = "http://…"')
+            known = self._properties.get(found.iri, found)
+            changed = {name: getattr(found, name) for name in found.model_fields_set}
+            self._properties[found.iri] = known.model_copy(update=changed)
+            for language, table in (found.model_extra or {}).items():
+                words = check_model(_OwnWords, table, where=f"{place}: {language}")
+                self._keep(words, language, found.iri)
+        for language, table in value.items():
+            if language != "property":
+                shared = check_model(_AnyWords, table, where=f"{where}: {language}")
+                self._keep(shared, language, _ANY)
+                for iri, asks in shared.asks_by_class.items():
+                    self._asks_by_class[language, iri] = asks[0]
+
+    def _keep(self, words: _Words, language: str, prop: str) -> None:
+        if prop != _ANY and words.question:
+            for special in _SPECIAL.values():
+                self._texts.pop((language, prop, special), None)
+        for name in words.model_fields_set - {"asks_by_class"}:
+            self._texts[language, prop, name] = getattr(words, name)
+
+    def require(self, language: str) -> None:
+        """Reject a language in which not every kind of question can be worded.
+
+        Raises:
+            InputError: names what is missing.
+        """
+        optional = {"question_year", "question_number"}
+        missing = [
+            name
+            for name in (*_SLOTS, "asks")
+            if name not in optional and (language, _ANY, name) not in self._texts
+        ]
+        if missing:
+            raise InputError(
+                f"no templates in the language {language!r} for: {', '.join(missing)}",
+                where="--templates",
+                hint=f"give a file with a table [{language}]",
+            )
+
+    def names(self, prop: str) -> bool:
+        """Whether a property has wordings of its own."""
+        return any(key[1] == prop for key in self._texts)
+
+    def label(self, prop: str, language: str) -> str | None:
+        """What the files call a property; None when they do not say."""
+        found = self._texts.get((language, prop, "label"))
+        return found[0] if found else None
+
+    def asks(self, prop: str, classes: Sequence[str], language: str) -> str:
+        """The question word for a property's values, of the classes given."""
+        own = self._texts.get((language, prop, "asks"))
+        if own:
+            return own[0]
+        for name in classes:
+            if (language, name) in self._asks_by_class:
+                return self._asks_by_class[language, name]
+        return self._texts[language, _ANY, "asks"][0]
+
+    def time_choice(self, prop: str) -> Literal["begin", "value"]:
+        """Return what four-option questions on dated facts ask for."""
+        found = self._properties.get(prop)
+        return found.time_choice if found else "begin"
+
+    def asks_inversely(self, prop: str) -> bool:
+        """Return whether the subjects of a value may be asked for, and not only the values."""
+        found = self._properties.get(prop)
+        return found is None or found.inverse
+
+    def pick(self, name: str, language: str, prop: str, rng: Random) -> Prompt:
+        """Draw one of the wordings of a template."""
+        owner = prop if (language, prop, name) in self._texts else _ANY
+        texts = self._texts[language, owner, name]
+        return Prompt(name, texts[0] if len(texts) == 1 else rng.choice(texts))
+
+    def pick_question(self, language: str, prop: str, kind: Kind, rng: Random) -> Prompt:
+        """Draw one of the wordings of the plain question for a property's values."""
+        for owner in (prop, _ANY):
+            for name in (_SPECIAL.get(kind, "question"), "question"):
+                if (language, owner, name) in self._texts:
+                    return self.pick(name, language, owner, rng)
+        raise KeyError(language)  # `require` was not called

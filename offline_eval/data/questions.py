@@ -1,0 +1,279 @@
+"""Read questions with answers: KnowOrNot documents, JSON lists, JSON lines and CSV."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import ClassVar
+
+from ...guard.errors import InputError
+from ...guard.text import clean_text
+from ._question_file import QuestionFile
+from ._shared_words import SHARED_BY_PEOPLE, mean_shared_words, note_on_makers
+from .fields import Fields
+
+_HINT = 'each record needs "question" and "answer", and may have "id", "passage" and "source"'
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionRecord:
+    """One question with the answer that the knowledge base holds.
+
+    Attributes:
+        question_id: unique within its file.
+        question: as a user would ask it.
+        answer: as the knowledge base has it.
+        passage: the text of the knowledge base that holds the answer, if given.
+        source: where that text is from, if given.
+        topic: what it is about, if given.
+        SHARED_BY_PEOPLE: see `mean_shared_words`.
+        made_by: empty for people, `rules`, or `model:NAME`. What programs make from a passage is
+            easier than what people ask, so that a policy must know.
+    """
+
+    question_id: str
+    question: str
+    answer: str
+    passage: str | None = None
+    source: str | None = None
+    topic: str | None = None
+    made_by: str = ""
+
+    SHARED_BY_PEOPLE: ClassVar[float] = SHARED_BY_PEOPLE
+
+    @staticmethod
+    def mean_shared_words(pairs: Iterable[tuple[str, str]]) -> float | None:
+        """Mean share of a question's content words that its passage holds; None without any.
+
+        The more, the easier the question: `SHARED_BY_PEOPLE` is that of questions as users put
+        them.
+
+        Args:
+            pairs: questions with the passages that answer them.
+        """
+        return mean_shared_words(pairs)
+
+    @staticmethod
+    def note_on_makers(makers: Mapping[str, int], questions: int) -> str:
+        """Say which share of the questions programs made, and what that means; empty for none.
+
+        Args:
+            makers: by `made_by`, how many questions; people's are left out.
+            questions: in all.
+        """
+        return note_on_makers(makers, questions)
+
+    @classmethod
+    def read(
+        cls, path: str | os.PathLike[str], *, need_answer: bool = True
+    ) -> list[QuestionRecord]:
+        """Read questions from a KnowOrNot question document, a JSON list, JSON lines, or CSV.
+
+        Args:
+            path: one object per line (JSON lines), `.json` with a list of objects or a
+                document whose field `questions` is such a list, or `.csv` or `.tsv` whose first
+                line names the columns. The id may be called `id`, `question_id` or
+                `identifier`; without one it is `q<n>`, with `'` after it as long as a record
+                has that for its own.
+            need_answer: False also takes records without "answer", which is then empty.
+
+        Returns:
+            At least two records, in the order of the file, with unique ids.
+
+        Raises:
+            InputError: missing or broken file, wrong field, duplicate id, fewer than
+                two questions; the message names file and line.
+        """
+        records = _records(path, "q", need_answer=need_answer)
+        if not records:
+            raise InputError("the knowledge base is empty", where=os.fspath(path), hint=_HINT)
+        if len(records) == 1:
+            raise InputError(
+                "there is one question only",
+                where=os.fspath(path),
+                hint="leaving one out needs at least two questions",
+            )
+        return records
+
+    @classmethod
+    def read_unanswerable(
+        cls, path: str | os.PathLike[str], *, beside: Iterable[QuestionRecord] = ()
+    ) -> list[QuestionRecord]:
+        """Read questions that users ask and the documents do not answer.
+
+        Args:
+            path: as for `read`. Only "question" is needed; "id" may be given (`u<n>` without),
+                and "topic", which questions on one subject share. Other fields are ignored.
+            beside: questions that are asked in the same run; their ids are taken.
+
+        Returns:
+            At least one record, in the order of the file; answer, passage and source are empty.
+
+        Raises:
+            InputError: as `read`; or a question stands among those beside it, too.
+        """
+        hint = 'each record needs "question", and may have "id", "topic" and "note"'
+        known = {record.question_id: record for record in beside}
+        asked = {" ".join(record.question.split()).casefold() for record in known.values()}
+        found = []
+        for record in _records(path, "u", need_answer=False, hint=hint):
+            if record.question_id in known:
+                raise InputError(
+                    f"the id {_short(record.question_id)!r} is that of an answerable question, too",
+                    where=os.fspath(path),
+                    hint="give every question an id of its own",
+                )
+            if " ".join(record.question.split()).casefold() in asked:
+                raise InputError(
+                    f"the question {_short(record.question)!r} is one of the answerable questions, "
+                    "too",
+                    where=os.fspath(path),
+                    hint="a question is answered by the documents or not: remove one of both",
+                )
+            found.append(replace(record, answer="", passage=None, source=None))
+        if not found:
+            raise InputError("holds no question", where=os.fspath(path), hint=hint)
+        return found
+
+
+def _records(
+    path: str | os.PathLike[str], prefix: str, *, need_answer: bool, hint: str = _HINT
+) -> list[QuestionRecord]:
+    """Read records with unique ids; one without an id gets `prefix` and its number."""
+    records: list[QuestionRecord] = []
+    seen: dict[str, str] = {}
+    found = QuestionFile.read(path).rows
+    taken = {
+        clean_text(str(value.get(name))) for _, value in found for name in QuestionFile.ID_FIELDS
+    }
+    for where, value in found:
+        default_id = f"{prefix}{len(records) + 1}"
+        while default_id in taken:
+            default_id += "'"
+        record = _record(Fields(value, where, hint), default_id, need_answer=need_answer)
+        if record.question_id in seen:
+            raise InputError(
+                f"the id {_short(record.question_id)!r} was used before "
+                f"({seen[record.question_id]})",
+                where=where,
+                hint="give every question an id of its own",
+            )
+        seen[record.question_id] = where
+        records.append(record)
+    return records
+
+
+def _record(fields: Fields, default_id: str, *, need_answer: bool) -> QuestionRecord:
+    identifier = fields.identifier(*QuestionFile.ID_FIELDS)
+    return QuestionRecord(
+        question_id=default_id if identifier is None else identifier,
+        question=fields.text("question"),
+        answer=(fields.text if need_answer else fields.optional_text)("answer") or "",
+        passage=fields.optional_text("passage"),
+        source=fields.optional_text("source"),
+        topic=fields.optional_text("topic"),
+        made_by=fields.text("made_by") if fields.value.get("made_by") else "",
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+class PassageKind(StrEnum):
+    """The content of a passage.
+
+    The answer; question and answer; the passage that the record names; or that passage below its
+    source, where this is its title. A title of its own tells what a passage is about. One that
+    many passages share, such as the name of a page of FAQs, makes them look alike.
+
+    With the question inside, a passage is easy to tell apart (AUROC ≥ .97 where
+    answers alone give .86).
+    """
+
+    ANSWER = "answer"
+    QUESTION_ANSWER = "question_answer"
+    PASSAGE = "passage"
+    TITLED = "titled"
+
+    @classmethod
+    def of(cls, questions: Iterable[QuestionRecord]) -> PassageKind:
+        """Return the default: the questions' own passages if all have one, else their answers."""
+        return cls.PASSAGE if all(one.passage for one in questions) else cls.ANSWER
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeBase:
+    """Distinct passages, and which of them holds each question's answer.
+
+    Attributes:
+        passages: passage id → text; the id is that of the first question whose
+            passage it is.
+        passage_of: question id → passage id.
+        kind: what the passages hold.
+    """
+
+    passages: dict[str, str]
+    passage_of: dict[str, str]
+    kind: PassageKind = PassageKind.PASSAGE
+
+    @classmethod
+    def of(
+        cls, questions: Sequence[QuestionRecord], kind: PassageKind | None, *, where: str
+    ) -> KnowledgeBase:
+        """Build the knowledge base that `questions` are asked against.
+
+        Questions with the same text as passage share it (white space aside), so that
+        leaving that passage out leaves it nowhere else word for word. With
+        `question_answer`, two questions with one answer still have two passages.
+
+        Args:
+            questions: at least two.
+            kind: what goes into a passage; None for the default, see `PassageKind.of`.
+            where: named in errors.
+
+        Raises:
+            InputError: fewer than two distinct passages, or a record lacks its passage.
+        """
+        kind = kind or PassageKind.of(questions)
+        first: dict[str, str] = {}
+        passages: dict[str, str] = {}
+        passage_of: dict[str, str] = {}
+        for record in questions:
+            text = _passage_text(record, kind, where)
+            # Two titles do not make two passages of one text.
+            plain = record.passage if kind is PassageKind.TITLED and record.passage else text
+            key = " ".join(plain.split())
+            passage_of[record.question_id] = first.setdefault(key, record.question_id)
+            passages.setdefault(passage_of[record.question_id], text)
+        if len(passages) < 2:
+            raise InputError(
+                "all questions share one passage",
+                where=where,
+                hint="leaving one out needs at least two different passages",
+            )
+        return cls(passages, passage_of, kind)
+
+
+def _passage_text(record: QuestionRecord, kind: PassageKind, where: str) -> str:
+    if kind is PassageKind.ANSWER:
+        return record.answer
+    if kind is PassageKind.QUESTION_ANSWER:
+        return f"{record.question}\n{record.answer}"
+    if record.passage is None:
+        raise InputError(
+            f"question {record.question_id!r} has no field 'passage'",
+            where=where,
+            hint="add it, or use --passage answer",
+        )
+    if kind is PassageKind.TITLED:
+        if not record.source:
+            raise InputError(
+                f"question {record.question_id!r} has no field 'source', its passage's title",
+                where=where,
+                hint="add it, or use --passage passage",
+            )
+        return f"{record.source}\n{record.passage}"
+    return record.passage

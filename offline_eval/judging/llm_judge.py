@@ -1,0 +1,506 @@
+"""Let a language model judge: prompt, verdict in a tag, reminders."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import Runnable
+from pydantic import BaseModel, ConfigDict, Field
+
+from ...adapters.langchain import GuardedAnswer
+from ...guard.errors import InputError, KnowgateError
+from ...guard.files import read_json, read_text
+from ...guard.prompts import Prompt
+from ...guard.read_models import check_model
+from ..run.replies import Judgement
+from .contract import FIELDS, JudgedReply, Known, Verdict, sha256_of, shown
+
+
+class JudgeError(KnowgateError):
+    """A judge gave no verdict on a reply."""
+
+
+class NoVerdictError(JudgeError):
+    """No message of a language model held a valid verdict.
+
+    Args:
+        criterion: that was asked about.
+        calls: made all the same.
+        input_tokens: of those calls, None where not metered.
+        output_tokens: likewise.
+    """
+
+    def __init__(
+        self,
+        criterion: str,
+        *,
+        calls: int,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+    ) -> None:
+        self.calls, self.input_tokens, self.output_tokens = calls, input_tokens, output_tokens
+        super().__init__(f"no valid <{criterion}> verdict in {calls} messages")
+
+
+class EarlierVerdictError(JudgeError):
+    """The criterion depends on another one, on which the same judge gave no verdict."""
+
+
+# Around an outcome, where a model decorates it: **yes**, `yes`, "yes".
+_DECORATION = " \t\r\n*_`\"'“”‘’.。!"
+_MOST_REASONING = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedVerdict:
+    """A verdict that was found in a message.
+
+    Attributes:
+        outcome: one of those allowed, as they were given.
+        reasoning: what stands before the tag, or after it where nothing does, stripped;
+            of a very long one the end.
+    """
+
+    outcome: str
+    reasoning: str
+
+
+def folded_outcome(outcome: str) -> str:
+    """The form in which outcomes are compared.
+
+    Example:
+        >>> folded_outcome("Tier 1"), folded_outcome("`over-specification`.")
+        ('tier_1', 'over_specification')
+    """
+    plain = outcome.strip(_DECORATION).casefold()
+    return re.sub(r"[\s_-]+", "_", plain.replace("\\_", "_"))
+
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+_TAG = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+# What `labelling.LabelCriterion` has beyond these.
+_OF_LABELS = ("question", "meanings", "ordinal")
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One question that a language model answers about every reply.
+
+    Attributes:
+        name: by which verdicts are stored and reported. That of a bundled criterion
+            (`abstention`, `factuality`, `failure`) puts this one in its place.
+        prompt: what the judge is told: what each outcome means. How to give the verdict
+            is added to it.
+        outcomes: what it may answer, at least two.
+        tag: around the verdict, as in `<tone>curt</tone>`.
+        sees: what it is shown: some of question, expected_answer, reply, context,
+            citation; the reply always.
+        positive: the outcome whose rate is of interest, to be named to `JudgeValidation.of_judges`;
+            None where there is none.
+        only_where: criterion → outcomes: it is asked only about replies to which the
+            same judge gave one of these before. Otherwise the outcome is `otherwise`.
+        otherwise: None for no verdict at all.
+        needs: fields of `sees` without which it is not asked, such as expected_answer.
+
+    Raises:
+        InputError: a part is not what it should be.
+    """
+
+    name: str
+    prompt: Prompt
+    outcomes: tuple[str, ...]
+    tag: str
+    sees: tuple[str, ...] = ("question", "reply")
+    positive: str | None = None
+    only_where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    otherwise: str | None = None
+    needs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        where = f"criterion {self.name!r}"
+        if not _NAME.fullmatch(self.name) or self.name == Judgement.GIVEN:
+            raise InputError(
+                "is not a name for a criterion", where=where, hint="letters, digits, _ . - only"
+            )
+        if not _TAG.fullmatch(self.tag):
+            raise InputError(f"{self.tag!r} is no tag", where=where, hint="letters, digits, _ -")
+        folded = [folded_outcome(outcome) for outcome in self.outcomes]
+        if len(folded) < 2 or len(set(folded)) < len(folded) or not all(folded):
+            raise InputError(
+                "needs two outcomes or more that differ by more than case or hyphens", where=where
+            )
+        if any(set(outcome) & set("<>\n\r") or len(outcome) > 80 for outcome in self.outcomes):
+            raise InputError(
+                "an outcome is longer than 80 characters or has <, > or a line break", where=where
+            )
+        unknown = sorted({*self.sees, *self.needs} - set(FIELDS))
+        if unknown or "reply" not in self.sees or not set(self.needs) <= set(self.sees):
+            raise InputError(
+                f"cannot see {unknown[0]!r}" if unknown else "must see the reply and what it needs",
+                where=where,
+                hint=f"fields: {', '.join(FIELDS)}",
+            )
+        if self.positive is not None and self.positive not in self.outcomes:
+            raise InputError(f"{self.positive!r} is none of the outcomes", where=where)
+        if not self.prompt.text.strip():
+            raise InputError("the prompt is empty", where=where)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Criterion:
+        """Read a criterion from a TOML or JSON file.
+
+        Fields as in `Criterion`; `prompt` names a text file beside it, `tag` is the name where
+        it is missing. `question`, `meanings` and `ordinal`, which people's labels know, are
+        left alone, so that one file serves both.
+
+        Raises:
+            InputError: the file or its prompt cannot be read, or a field is not what it
+                should be.
+        """
+        where = os.fspath(path)
+        found = check_model(_CriterionFile, read_table(path), where=where)
+        try:
+            return cls(
+                name=found.name,
+                prompt=Prompt.load(Path(path).parent / found.prompt),
+                tag=found.tag or found.name,
+                **found.model_dump(exclude={"name", "prompt", "tag", *_OF_LABELS}),
+            )
+        except InputError as error:
+            if error.where.startswith("criterion "):
+                raise InputError(error.what, where=where, hint=error.hint) from None
+            raise
+
+    @staticmethod
+    def bundled(further: Sequence[Criterion] = ()) -> tuple[Criterion, ...]:
+        """Return abstention, factuality in three tiers, kind of failure; then further criteria.
+
+        Args:
+            further: one with the name of a bundled criterion replaces it.
+
+        Raises:
+            InputError: two further criteria have one name.
+        """
+        names = [item.name for item in further]
+        if len(set(names)) < len(names):
+            raise InputError("two criteria have one name", where=", ".join(names))
+        return tuple({item.name: item for item in (*_bundled(), *further)}.values())
+
+    @staticmethod
+    def parse_tag(text: str, tag: str, outcomes: Sequence[str]) -> TaggedVerdict | None:
+        """Find the last valid verdict in `text`; None where there is none.
+
+        Tag and outcome are read in any case, with spaces, Markdown and quotes around the
+        outcome, with spaces or hyphens for its underscores, and nested tags from the innermost
+        out. A tag that is not closed counts where nothing but an outcome follows. A tag whose
+        content is anything but one of the outcomes does not count.
+
+        Args:
+            text: what the model wrote.
+            tag: name of the tag.
+            outcomes: those allowed; see `folded_outcome` for when two are alike.
+
+        Example:
+            >>> reply = "It abstains.\\n<Abstention> **Yes** </Abstention>"
+            >>> Criterion.parse_tag(reply, "abstention", ["yes", "no"])
+            TaggedVerdict(outcome='yes', reasoning='It abstains.')
+        """
+        allowed = {folded_outcome(outcome): outcome for outcome in outcomes}
+        longest = max(map(len, allowed), default=0) + 64
+        # Bounded repeats keep this linear on any text.
+        marks = list(
+            re.finditer(rf"<\s{{0,8}}(/?)\s{{0,8}}{re.escape(tag)}\s{{0,8}}>", text, re.IGNORECASE)
+        )
+        for index in range(len(marks) - 1, -1, -1):
+            mark = marks[index]
+            if mark.group(1):
+                continue
+            end = marks[index + 1].start() if index + 1 < len(marks) else len(text)
+            # What is longer than any outcome cannot be one, and is not worth folding.
+            content = text[mark.end() : end].strip()
+            outcome = allowed.get(folded_outcome(content)) if len(content) <= longest else None
+            if outcome is not None:
+                before = text[: mark.start()].strip()
+                after = text[marks[index + 1].end() :].strip() if index + 1 < len(marks) else ""
+                return TaggedVerdict(outcome, (before or after)[-_MOST_REASONING:])
+        return None
+
+
+def _bundled() -> tuple[Criterion, ...]:
+    return (
+        Criterion(
+            name=Judgement.ABSTENTION,
+            prompt=bundled_prompt(Judgement.ABSTENTION),
+            outcomes=("yes", "no"),
+            tag=Judgement.ABSTENTION,
+            sees=("question", "reply", "citation"),
+        ),
+        Criterion(
+            name=Judgement.FACTUALITY,
+            prompt=bundled_prompt(Judgement.FACTUALITY),
+            outcomes=Judgement.TIERS,
+            tag=Judgement.FACTUALITY,
+            sees=("question", "expected_answer", "reply"),
+            only_where={Judgement.ABSTENTION: ("no",)},
+            otherwise=Judgement.NOT_APPLICABLE,
+            needs=("expected_answer",),
+        ),
+        Criterion(
+            name=Judgement.FAILURE,
+            prompt=bundled_prompt(Judgement.FAILURE),
+            outcomes=("contradiction", "fabrication", "over_specification", "none"),
+            tag=Judgement.FAILURE,
+            sees=("question", "expected_answer", "reply", "context"),
+            only_where={Judgement.FACTUALITY: Judgement.TIERS[1:]},
+            needs=("expected_answer",),
+        ),
+    )
+
+
+@lru_cache
+def bundled_prompt(name: str) -> Prompt:
+    """A prompt that ships with the judges."""
+    text = resources.files(f"{__package__}.prompts").joinpath(f"{name}.txt")
+    return Prompt(name=name, text=text.read_text(encoding="utf-8").rstrip("\n"))
+
+
+class _CriterionFile(BaseModel):
+    """A file that defines a criterion, for judges, for people's labels, or for both."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(min_length=1)
+    prompt: str = Field(min_length=1)
+    outcomes: tuple[str, ...]
+    tag: str = ""
+    sees: tuple[str, ...] = ("question", "reply")
+    positive: str | None = None
+    only_where: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    otherwise: str | None = None
+    needs: tuple[str, ...] = ()
+    question: Any = None
+    meanings: Any = None
+    ordinal: Any = None
+
+
+def read_table(path: str | os.PathLike[str]) -> Any:
+    """Read a file of TOML or JSON, by its name.
+
+    Raises:
+        InputError: the file cannot be read, or is of neither kind.
+    """
+    kind = Path(path).suffix.lower()
+    if kind == ".json":
+        return read_json(path)
+    if kind != ".toml":
+        raise InputError(
+            "is not a criterion", where=os.fspath(path), hint="name a .toml or .json file"
+        )
+    try:
+        return tomllib.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        detail = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise InputError(
+            f"broken TOML ({detail})", where=os.fspath(path), hint="fix the file"
+        ) from None
+
+
+# About 6,000 tokens, so that small models can judge too.
+MOST_CONTEXT_CHARACTERS = 24_000
+
+
+class LLMJudge:
+    """Asks a chat model about every reply, one criterion at a time.
+
+    The criterion's prompt is the system message. What is judged follows as a message of its
+    own, escaped so that it cannot end its element; only what the model itself writes is read
+    for a verdict. A message without a valid one is answered with a reminder.
+
+    Args:
+        model: a chat model, or a runnable from messages to a message or text.
+        name: of the model; verdicts are stored under `llm:<name>`.
+        criteria: in the order in which they are asked; by default the bundled ones.
+        reminders: most of them per verdict, at least 0.
+        most_context_characters: shown of a context; of a longer one the passages that share
+            most words with reply and expected answer.
+
+    Raises:
+        InputError: no criteria, two of one name, or one that depends on a later one or on an
+            outcome that the other one has not.
+    """
+
+    estimate = False
+    prefix = "llm:"
+
+    def __init__(
+        self,
+        model: Runnable[Any, Any],
+        *,
+        name: str,
+        criteria: Sequence[Criterion] | None = None,
+        reminders: int = 2,
+        most_context_characters: int = MOST_CONTEXT_CHARACTERS,
+    ) -> None:
+        chosen = Criterion.bundled() if criteria is None else tuple(criteria)
+        _check_order(chosen)
+        if reminders < 0:
+            raise InputError("must not be negative", where="reminders")
+        self.name = self.prefix + name
+        self._model = model
+        self._criteria = {criterion.name: criterion for criterion in chosen}
+        self._reminders = reminders
+        self._most_context = most_context_characters
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """Names, in the order in which they are asked."""
+        return tuple(self._criteria)
+
+    def version(self, criterion: str) -> str:
+        """Of the model's name and all that it is told."""
+        asked = self._criteria[criterion]
+        return sha256_of(
+            self.name,
+            *(message.text for message in self._opening(asked, "")),
+            bundled_prompt("reminder").text,
+            *asked.outcomes,
+            repr((asked.sees, sorted(asked.only_where.items()), asked.otherwise, asked.needs)),
+            f"{self._reminders} {self._most_context}",
+        )
+
+    def wants(self, criterion: str, material: JudgedReply, known: Known) -> bool:
+        """Not without what the criterion needs, nor where it does not apply at all."""
+        asked = self._criteria[criterion]
+        if not all(_filled(material, field) for field in asked.needs):
+            return False
+        return asked.otherwise is not None or _applies(asked, known) is not False
+
+    async def judge(self, criterion: str, material: JudgedReply, known: Known) -> Verdict:
+        """The verdict of the model.
+
+        Raises:
+            NoVerdictError: no message held a valid one, reminders included.
+            EarlierVerdictError: it depends on a criterion that the judge failed on.
+        """
+        asked = self._criteria[criterion]
+        applies = _applies(asked, known)
+        if applies is None:
+            raise EarlierVerdictError(
+                f"{criterion} depends on {', '.join(asked.only_where)}, which has no verdict"
+            )
+        if not applies and asked.otherwise is not None:
+            return Verdict(asked.otherwise)
+        return await self._asked(asked, material)
+
+    def prompt_characters(self, criterion: str, material: JudgedReply) -> int:
+        """Length of the first prompt, to tell the cost beforehand."""
+        return sum(len(message.text) for message in self._messages(criterion, material))
+
+    def _messages(self, criterion: str, material: JudgedReply) -> list[BaseMessage]:
+        asked = self._criteria[criterion]
+        return self._opening(asked, shown(material, asked.sees, most_characters=self._most_context))
+
+    def _opening(self, asked: Criterion, content: str) -> list[BaseMessage]:
+        form = bundled_prompt("verdict").fill(**_slots(asked))
+        return [SystemMessage(f"{asked.prompt.text}\n\n{form}"), HumanMessage(content)]
+
+    async def _asked(self, asked: Criterion, material: JudgedReply) -> Verdict:
+        messages, calls = self._messages(asked.name, material), 0
+        spent = _Spent()
+        for _ in range(self._reminders + 1):
+            output = await self._model.ainvoke(messages)
+            calls += 1
+            spent.add(output)
+            said = GuardedAnswer.text_of(output)
+            found = Criterion.parse_tag(said, asked.tag, asked.outcomes)
+            if found is not None:
+                return Verdict(
+                    found.outcome,
+                    reasoning=found.reasoning,
+                    input_tokens=spent.input_tokens,
+                    output_tokens=spent.output_tokens,
+                    calls=calls,
+                )
+            # Some providers reject an empty message.
+            reply: list[BaseMessage] = [AIMessage(said)] if said.strip() else []
+            reminder = bundled_prompt("reminder").fill(**_slots(asked))
+            messages = [*messages[:2], *reply, HumanMessage(reminder)]
+        raise NoVerdictError(
+            asked.tag,
+            calls=calls,
+            input_tokens=spent.input_tokens,
+            output_tokens=spent.output_tokens,
+        )
+
+
+class _Spent:
+    """Tokens of several calls; None until one is metered."""
+
+    def __init__(self) -> None:
+        self.input_tokens: int | None = None
+        self.output_tokens: int | None = None
+
+    def add(self, output: object) -> None:
+        usage = getattr(output, "usage_metadata", None)
+        if not isinstance(usage, dict):
+            return
+        read, written = usage.get("input_tokens"), usage.get("output_tokens")
+        if isinstance(read, int) and isinstance(written, int):
+            self.input_tokens = (self.input_tokens or 0) + read
+            self.output_tokens = (self.output_tokens or 0) + written
+
+
+def _slots(asked: Criterion) -> dict[str, str]:
+    return {"tag": asked.tag, "outcomes": ", ".join(asked.outcomes)}
+
+
+def _applies(asked: Criterion, known: Known) -> bool | None:
+    """Whether all earlier outcomes are as they must be; None where one is missing."""
+    verdicts = [
+        known[name] in among if name in known else None for name, among in asked.only_where.items()
+    ]
+    if False in verdicts:
+        return False
+    return None if None in verdicts else True
+
+
+def _filled(material: JudgedReply, field: str) -> bool:
+    value = getattr(material, field)
+    return bool(value.strip() if isinstance(value, str) else value)
+
+
+def _check_order(criteria: Sequence[Criterion]) -> None:
+    if not criteria:
+        raise InputError("a judge needs a criterion", where="criteria")
+    earlier: dict[str, set[str]] = {}
+    for criterion in criteria:
+        if criterion.name in earlier:
+            raise InputError(f"two criteria are called {criterion.name!r}", where="criteria")
+        missing = sorted(criterion.only_where.keys() - earlier.keys())
+        if missing:
+            raise InputError(
+                f"depends on {missing[0]!r}, which is not asked before it",
+                where=f"criterion {criterion.name!r}",
+                hint="judge by that one too",
+            )
+        for name, outcomes in criterion.only_where.items():
+            # It would never be asked, and every reply would silently get `otherwise`.
+            strangers = sorted(set(outcomes) - earlier[name])
+            if strangers or not outcomes:
+                never = f"an outcome {strangers[0]!r} of" if strangers else "no outcome of"
+                raise InputError(
+                    f"waits for {never} {name!r}, which has {', '.join(sorted(earlier[name]))}",
+                    where=f"criterion {criterion.name!r}",
+                    hint="name outcomes of that criterion, or judge without the bundled criteria",
+                )
+        otherwise = () if criterion.otherwise is None else (criterion.otherwise,)
+        earlier[criterion.name] = {*criterion.outcomes, *otherwise}

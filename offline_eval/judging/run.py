@@ -1,0 +1,338 @@
+"""Judge all replies of a run; interrupted judging resumes without asking again."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ...guard.errors import InputError
+from ..run import CallLimits, RepliesRun
+from ..run.calls import Calls, OnProgress, RayPool, RunTotals
+from ..run.event_loop import run_interruptibly
+from ..run.replies import Judgement
+from ..run.table import Table
+from .contract import Judge, JudgedReply, Verdict, judged_reply
+from .llm_judge import JudgeError, LLMJudge, NoVerdictError
+
+_CHARACTERS_PER_TOKEN = 4
+_LONGEST_DETAIL = 300
+
+
+@dataclass(frozen=True, slots=True)
+class JudgePlan:
+    """The maximum cost of a round of judging.
+
+    Attributes:
+        judge: its name.
+        criterion: that it is asked about.
+        verdicts: still to be given, at most: what depends on an earlier verdict is
+            counted as if it were always asked.
+        calls: of language models for them, reminders left out.
+        input_tokens: of those calls, estimated at four characters per token.
+    """
+
+    judge: str
+    criterion: str
+    verdicts: int
+    calls: int
+    input_tokens: int
+
+    def __str__(self) -> str:
+        cost = f", {self.calls} calls, about {self.input_tokens} input tokens" if self.calls else ""
+        return f"{self.judge}: {self.criterion}: {self.verdicts} verdicts{cost}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    judge: Judge
+    criterion: str
+    material: JudgedReply
+
+    @property
+    def key(self) -> str:
+        return f"{self.material.reply_id}/{self.criterion}/{self.judge.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is asked of a judge; it may travel to another process."""
+
+    judge: str
+    criterion: str
+    material: JudgedReply
+    known: Mapping[str, str]
+
+
+class _RemoteJudges:
+    """Asks judges by name, here or in a worker process.
+
+    Args:
+        load: makes the judges.
+        versions: that they must have, by name and criterion.
+
+    Raises:
+        InputError: a judge is another version.
+    """
+
+    def __init__(
+        self, load: Callable[[], Sequence[Judge]], versions: Mapping[tuple[str, str], str]
+    ) -> None:
+        self._judges = {judge.name: judge for judge in load()}
+        for (name, criterion), version in versions.items():
+            if self._judges[name].version(criterion) != version:
+                raise InputError(
+                    f"the worker's judge {name!r} is another version",
+                    where="--engine ray",
+                    hint="install the same weights and libraries on all machines",
+                )
+
+    async def __call__(self, asked: _Asked) -> Verdict:
+        """Return the verdict."""
+        judge = self._judges[asked.judge]
+        return await judge.judge(asked.criterion, asked.material, asked.known)
+
+
+def judge_run(
+    folder: str | os.PathLike[str],
+    judges: Sequence[Judge],
+    *,
+    retry_failed: bool = False,
+    limits: CallLimits | None = None,
+    pool: RayPool | None = None,
+    load: Callable[[], Sequence[Judge]] | None = None,
+    on_progress: OnProgress | None = None,
+) -> RunTotals:
+    """Judge every reply of a run and append the verdicts to `judgements`.
+
+    Verdicts that the run has are not asked for again, so a killed round resumes.
+    Rows of failed replies are not judged. A judge's failure is a row, too, and is asked
+    again on demand alone. Not to be called where an event loop runs: use
+    `asyncio.to_thread` there.
+
+    Args:
+        folder: of the run of replies.
+        judges: at least one, of different names.
+        retry_failed: take the failures of these judges out of the run, to ask again.
+        limits: how many at once, how fast; a timeout includes reminders.
+        pool: workers on a Ray cluster that judge; None for this process.
+        load: makes the same judges in each worker; picklable. By default the judges
+            themselves travel.
+        on_progress: called after each verdict. Criteria that depend on earlier ones come
+            in rounds of their own, and `done` and `total` are those of the round.
+
+    Raises:
+        InputError: the run or a judge cannot be used, or it holds verdicts of another
+            version of the same judge.
+        MissingDependencyError: a judge needs a package that is not there.
+    """
+    began = time.monotonic()
+    root = Path(folder)
+    run = RepliesRun.read(root)
+    _reject_other_versions(run, judges, failed_too=not retry_failed)
+    names = {judge.name for judge in judges}
+    with RepliesRun.JUDGEMENTS.open(root) as table:
+        if retry_failed and table.drop(lambda row: row.error is not None and row.judge in names):
+            run = RepliesRun.read(root)
+        judging = _Judging(run, judges)
+        limits = limits or CallLimits()
+        if pool is None:
+            work = judging.all_rounds(table, limits, on_progress)
+        else:
+            make = partial(_RemoteJudges, load or partial(tuple, judges), _versions(judges))
+            work = judging.on_ray(pool, make, table, limits, on_progress)
+        rounds = run_interruptibly(work)
+    return _sum(rounds, time.monotonic() - began)
+
+
+def plan_judging(
+    folder: str | os.PathLike[str],
+    judges: Sequence[Judge],
+    *,
+    retry_failed: bool = False,
+) -> tuple[JudgePlan, ...]:
+    """Count what `judge_run` would ask, without asking.
+
+    Raises:
+        InputError: as `judge_run`.
+        MissingDependencyError: likewise.
+    """
+    run = RepliesRun.read(folder)
+    _reject_other_versions(run, judges, failed_too=not retry_failed)
+    there = {name for name, row in run.judgements.items() if row.error is None or not retry_failed}
+    judging = _Judging(run, judges)
+    found = []
+    for judge in judges:
+        for criterion in judge.criteria:
+            todo = [
+                item
+                for item in judging.items_of(judge, criterion, at_most=True)
+                if item.key not in there
+            ]
+            asked = isinstance(judge, LLMJudge)
+            characters = (
+                sum(judge.prompt_characters(criterion, item.material) for item in todo)
+                if isinstance(judge, LLMJudge)
+                else 0
+            )
+            tokens = -(-characters // _CHARACTERS_PER_TOKEN)
+            found.append(
+                JudgePlan(judge.name, criterion, len(todo), len(todo) if asked else 0, tokens)
+            )
+    return tuple(found)
+
+
+class _Judging:
+    """The verdicts of one round after another, each knowing those before it."""
+
+    def __init__(self, run: RepliesRun, judges: Sequence[Judge]) -> None:
+        self._run = run
+        self._judges = judges
+        self._ask: Callable[[_Asked], Awaitable[Verdict]] = _RemoteJudges(lambda: judges, {})
+        self._material: dict[str, JudgedReply] = {}
+        self._known: dict[tuple[str, str], dict[str, str]] = {}
+        for judgement in run.judgements.values():
+            if judgement.outcome is not None:
+                self._learn(
+                    judgement.judge, judgement.reply_id, judgement.criterion, judgement.outcome
+                )
+
+    async def all_rounds(
+        self, table: Table[Judgement], limits: CallLimits, on_progress: OnProgress | None
+    ) -> list[RunTotals]:
+        """What became of each round; a judge's k-th criterion is asked in the k-th."""
+        calls = Calls[_Item](
+            lambda item: item.key, self._failed, limits, on_progress, stage="judging"
+        )
+        found = []
+        for number in range(max(len(judge.criteria) for judge in self._judges)):
+            items = [
+                item
+                for judge in self._judges
+                for criterion in judge.criteria[number : number + 1]
+                for item in self.items_of(judge, criterion)
+            ]
+            found.append(await calls.run(items, self._asked, table))
+        return found
+
+    async def on_ray(
+        self,
+        pool: RayPool,
+        make: Callable[[], Callable[[_Asked], Awaitable[Verdict]]],
+        table: Table[Judgement],
+        limits: CallLimits,
+        on_progress: OnProgress | None,
+    ) -> list[RunTotals]:
+        """As `all_rounds`, with the verdicts given by workers, the same for all rounds."""
+        if not any(item.key not in table.done for item in self._all_items()):
+            return await self.all_rounds(table, limits, on_progress)
+        async with pool.open(make, limits) as self._ask:
+            return await self.all_rounds(table, pool.limits(limits), on_progress)
+
+    def _all_items(self) -> Iterator[_Item]:
+        for judge in self._judges:
+            for criterion in judge.criteria:
+                yield from self.items_of(judge, criterion)
+
+    def items_of(self, judge: Judge, criterion: str, *, at_most: bool = False) -> Iterator[_Item]:
+        """The replies that there is something to judge of."""
+        for row in self._run.replies.values():
+            if row.error is not None or row.response is None:
+                continue
+            material = self._material.get(row.reply_id)
+            if material is None:
+                material = self._material[row.reply_id] = judged_reply(self._run, row)
+            known = {} if at_most else self._known.get((judge.name, row.reply_id), {})
+            if judge.wants(criterion, material, known):
+                yield _Item(judge, criterion, material)
+
+    async def _asked(self, item: _Item) -> dict[str, Any]:
+        known = self._known.get((item.judge.name, item.material.reply_id), {})
+        asked = _Asked(item.judge.name, item.criterion, item.material, known)
+        verdict = await self._ask(asked)
+        if not (isinstance(verdict, Verdict) and isinstance(verdict.outcome, str)):
+            raise JudgeError("the judge returned something that is no verdict")
+        self._learn(item.judge.name, item.material.reply_id, item.criterion, verdict.outcome)
+        return _row(item, verdict)
+
+    def _failed(self, item: _Item, error: Exception) -> dict[str, Any]:
+        # Messages of others may hold what a user wrote, or a key: only the type is kept.
+        own = type(error).__module__.startswith(__package__.partition(".")[0])
+        detail = str(error)[:_LONGEST_DETAIL] if own else "the judge's call failed"
+        row = {**_blank(item), "error": {"type": type(error).__name__, "detail": detail}}
+        if isinstance(error, NoVerdictError):
+            row.update(
+                calls=error.calls,
+                input_tokens=error.input_tokens,
+                output_tokens=error.output_tokens,
+            )
+        return row
+
+    def _learn(self, judge: str, reply_id: str, criterion: str, outcome: str) -> None:
+        self._known.setdefault((judge, reply_id), {})[criterion] = outcome
+
+
+def _blank(item: _Item) -> dict[str, Any]:
+    return Judgement(
+        judgement_id=item.key,
+        reply_id=item.material.reply_id,
+        judge=item.judge.name,
+        criterion=item.criterion,
+        estimate=item.judge.estimate,
+        judge_sha256=item.judge.version(item.criterion),
+    ).model_dump(mode="json")
+
+
+def _row(item: _Item, verdict: Verdict) -> dict[str, Any]:
+    return {
+        **_blank(item),
+        "outcome": verdict.outcome,
+        "probability": verdict.probability,
+        "reasoning": verdict.reasoning,
+        "input_tokens": verdict.input_tokens,
+        "output_tokens": verdict.output_tokens,
+        "calls": verdict.calls,
+    }
+
+
+def _versions(judges: Sequence[Judge]) -> dict[tuple[str, str], str]:
+    return {
+        (judge.name, criterion): judge.version(criterion)
+        for judge in judges
+        for criterion in judge.criteria
+    }
+
+
+def _reject_other_versions(run: RepliesRun, judges: Sequence[Judge], *, failed_too: bool) -> None:
+    wanted = _versions(judges)
+    for judgement in run.judgements.values():
+        if judgement.error is not None and not failed_too:
+            continue
+        version = wanted.get((judgement.judge, judgement.criterion))
+        if version is not None and judgement.judge_sha256 != version:
+            raise InputError(
+                f"another version of {judgement.judge!r} has judged {judgement.criterion!r} here",
+                where=str(run.folder / "judgements"),
+                hint="give the criterion another name, or move those verdicts away",
+            )
+
+
+def _sum(rounds: Sequence[RunTotals], seconds: float) -> RunTotals:
+    def total(name: str) -> int | None:
+        values = [value for one in rounds if (value := getattr(one, name)) is not None]
+        return sum(values) if values else None
+
+    return RunTotals(
+        total=sum(one.total for one in rounds),
+        stored=sum(one.stored for one in rounds),
+        already=sum(one.already for one in rounds),
+        failed=sum(one.failed for one in rounds),
+        seconds=seconds,
+        calls=total("calls"),
+        input_tokens=total("input_tokens"),
+        output_tokens=total("output_tokens"),
+    )

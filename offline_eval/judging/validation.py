@@ -1,0 +1,313 @@
+"""Measure how well judges agree with people, and correct rates for judge errors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...calibration import Interval
+from ..run import RepliesRun
+from ..run.replies import Judgement
+from .chance_agreement import cohens_kappa
+
+
+@runtime_checkable
+class HumanLabels(Protocol):
+    """The outcomes that people agreed on; `labelling.Labels` is one.
+
+    Labels of a sample with unequal chances also have `inclusion_probability(reply_id)`, the
+    chance in (0, 1] with which a reply was drawn, None where unknown. Those that know on
+    which replies people disagree have `unsettled(criterion)`, the ids of these.
+    """
+
+    def consensus(self, criterion: str) -> Mapping[str, str]:
+        """Reply id → outcome, of the replies that people agreed on."""
+        ...
+
+
+LabelsLike = HumanLabels | Mapping[str, Mapping[str, str]]
+"""Labels of people, or criterion → (reply id → outcome)."""
+
+
+def labels_for(labels: LabelsLike, criterion: str) -> Mapping[str, str]:
+    """Reply id → outcome by one criterion; empty where nobody labelled it."""
+    if isinstance(labels, Mapping):
+        return labels.get(criterion, {})
+    return labels.consensus(criterion)
+
+
+def unsettled_in(labels: LabelsLike, criterion: str) -> Collection[str]:
+    """Labelled replies that people did not agree on, as far as the labels know of any."""
+    found = getattr(labels, "unsettled", None)
+    ids: Collection[str] = () if found is None else found(criterion)
+    return ids
+
+
+def weights_for(
+    labels: LabelsLike, weights: Mapping[str, float] | None, names: Collection[str]
+) -> dict[str, float] | None:
+    """Weight of each labelled reply, None where all weigh the same.
+
+    Args:
+        labels: where they know with which chance each reply was drawn
+            (`inclusion_probability`), the weight is one over that.
+        weights: come first; a reply that is not in them weighs 1.
+        names: reply ids.
+    """
+    if weights is not None:
+        found = {name: float(weights.get(name, 1.0)) for name in names}
+    else:
+        chance = getattr(labels, "inclusion_probability", None)
+        if chance is None:
+            return None
+        chances = {name: chance(name) for name in names}
+        found = {name: 1.0 / value if value else 1.0 for name, value in chances.items()}
+    return found if len(set(found.values())) > 1 else None
+
+
+Floats = NDArray[np.float64]
+# Fewer labels than this cannot tell a judge of 80 % from one of 95 %.
+FEW_LABELS = 50
+POOR_KAPPA = 0.6
+_POSITIVE = {Judgement.ABSTENTION: ("yes",), Judgement.FACTUALITY: Judgement.TIERS[:2]}
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeValidation:
+    """A judge against people's labels, by one criterion.
+
+    Attributes:
+        judge: its name.
+        criterion: that was judged.
+        positive: outcomes that count as positive in precision, recall and specificity;
+            empty where none is known, and then these three are undefined.
+        n: replies with both a label and a verdict.
+        no_verdict: labelled replies on which the judge has none.
+        unsettled: labelled replies that people do not agree on; they count nowhere.
+        accuracy: share of equal outcomes, all outcomes told apart.
+        precision: share of people's positives among the judge's.
+        recall: share of the judge's positives among people's (sensitivity).
+        specificity: share of the judge's negatives among people's.
+        kappa: Cohen's, all outcomes told apart.
+        confusion: (people's outcome, judge's outcome) → replies.
+        warnings: what a reader must know before trusting the judge, one sentence each.
+    """
+
+    judge: str
+    criterion: str
+    positive: tuple[str, ...]
+    n: int
+    no_verdict: int
+    accuracy: Interval
+    precision: Interval
+    recall: Interval
+    specificity: Interval
+    kappa: Interval
+    confusion: Mapping[tuple[str, str], int]
+    warnings: tuple[str, ...] = ()
+    unsettled: int = 0
+
+    @classmethod
+    def of_judges(
+        cls,
+        run: RepliesRun,
+        labels: LabelsLike,
+        *,
+        weights: Mapping[str, float] | None = None,
+        positive: Mapping[str, tuple[str, ...]] | None = None,
+        known_of: Mapping[str, Sequence[str]] | None = None,
+    ) -> tuple[JudgeValidation, ...]:
+        """Compare every judge of the run with people's labels, by every criterion with both.
+
+        Args:
+            run: with verdicts.
+            labels: see `LabelsLike`.
+            weights: reply id → one over the chance to be labelled, where chances were unequal;
+                None for what the labels themselves know of that.
+            positive: criterion → outcomes that count as positive, for criteria other than
+                abstention (yes) and factuality (tier_1, tier_2).
+            known_of: judge → what was found out about it elsewhere, such as
+                `JudgeBias.warning`; goes before the other warnings.
+
+        Returns:
+            In the order of criteria and judges in the run. Intervals are Wilson's where each
+            question was labelled once, and otherwise bootstrap intervals over questions.
+        """
+        asked: dict[tuple[str, str], dict[str, str]] = {}
+        for judgement in run.judgements.values():
+            found = asked.setdefault((judgement.criterion, judgement.judge), {})
+            if judgement.outcome is not None:
+                found[judgement.reply_id] = judgement.outcome
+        known = {**_POSITIVE, **(positive or {})}
+        validations = []
+        for (criterion, judge), verdicts in sorted(asked.items(), key=lambda entry: entry[0][0]):
+            people = {
+                name: outcome
+                for name, outcome in labels_for(labels, criterion).items()
+                if name in run.replies
+            }
+            if people:
+                validation = _validated(
+                    run,
+                    judge,
+                    criterion,
+                    verdicts,
+                    people,
+                    weights_for(labels, weights, people),
+                    known.get(criterion, ()),
+                    unsettled=sum(name in verdicts for name in unsettled_in(labels, criterion)),
+                )
+                said = (*(known_of or {}).get(judge, ()), *validation.warnings)
+                validations.append(replace(validation, warnings=said))
+        return tuple(validations)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """Labels and verdicts on the same replies, with weights and questions."""
+
+    human: list[str]
+    judge: list[str]
+    weights: Floats
+    questions: list[str]
+    weighted: bool
+
+    def rate(self, among: list[bool], right: list[bool]) -> Interval:
+        """Share of `right` among `among`, by question where questions repeat."""
+        chosen = [index for index, is_in in enumerate(among) if is_in]
+        if not chosen:
+            return Interval()
+        questions = [self.questions[index] for index in chosen]
+        hits = [right[index] for index in chosen]
+        if not self.weighted and len(set(questions)) == len(questions):
+            return Interval.wilson(sum(hits), len(hits))
+        weights = self.weights[chosen]
+
+        def share(picked: Floats, _: Floats) -> float | None:
+            index = picked.astype(np.intp)
+            return float(np.average(np.asarray(hits, float)[index], weights=weights[index]))
+
+        return Interval.bootstrap(
+            share, np.arange(len(hits), dtype=np.float64), hits, groups=questions
+        )
+
+    def kappa(self) -> Interval:
+        """Cohen's kappa, by question where questions repeat."""
+        if not self.weighted or self.human == self.judge:
+            # Where all agree, resampling says nothing of chance: its interval does.
+            return cohens_kappa(self.human, self.judge, groups=self.questions)
+        names = sorted({*self.human, *self.judge})
+        human = np.asarray([names.index(outcome) for outcome in self.human])
+        judge = np.asarray([names.index(outcome) for outcome in self.judge])
+
+        def agreement(picked: Floats, _: Floats) -> float | None:
+            index = picked.astype(np.intp)
+            return weighted_kappa(human[index], judge[index], self.weights[index], len(names))
+
+        return Interval.bootstrap(
+            agreement,
+            np.arange(len(human), dtype=np.float64),
+            np.zeros(len(human)),
+            groups=self.questions,
+        )
+
+
+def weighted_kappa(
+    human: NDArray[np.intp], judge: NDArray[np.intp], weights: Floats, outcomes: int
+) -> float | None:
+    """Cohen's kappa of two raters, each pair with its weight; None where chance is certain.
+
+    Source: Cohen 1960, A coefficient of agreement for nominal scales.
+    """
+    table = np.zeros((outcomes, outcomes))
+    np.add.at(table, (human, judge), weights)
+    table /= table.sum()
+    by_chance = float(table.sum(axis=1) @ table.sum(axis=0))
+    if by_chance >= 1.0 - 1e-12:
+        return None
+    return (float(np.trace(table)) - by_chance) / (1.0 - by_chance)
+
+
+def _validated(
+    run: RepliesRun,
+    judge: str,
+    criterion: str,
+    verdicts: Mapping[str, str],
+    people: Mapping[str, str],
+    weights: Mapping[str, float] | None,
+    wanted: tuple[str, ...],
+    *,
+    unsettled: int,
+) -> JudgeValidation:
+    both = [name for name in people if name in verdicts]
+    pairs = _Pairs(
+        human=[people[name] for name in both],
+        judge=[verdicts[name] for name in both],
+        weights=np.asarray([(weights or {}).get(name, 1.0) for name in both], dtype=np.float64),
+        questions=[run.question_of(run.replies[name]).question_id for name in both],
+        weighted=weights is not None,
+    )
+    mine = [outcome in wanted for outcome in pairs.judge]
+    yours = [outcome in wanted for outcome in pairs.human]
+    if criterion == Judgement.FACTUALITY:
+        # Whether a reply abstains is another question: only answers are right or wrong.
+        answered = [
+            Judgement.NOT_APPLICABLE not in pair
+            for pair in zip(pairs.human, pairs.judge, strict=True)
+        ]
+    else:
+        answered = [bool(wanted)] * len(both)
+    negative = [here and not yes for here, yes in zip(answered, yours, strict=True)]
+    found = JudgeValidation(
+        judge=judge,
+        criterion=criterion,
+        positive=wanted,
+        n=len(both),
+        no_verdict=len(people) - len(both),
+        unsettled=unsettled,
+        accuracy=pairs.rate(
+            [True] * len(both), [a == b for a, b in zip(pairs.human, pairs.judge, strict=True)]
+        ),
+        precision=pairs.rate([a and b for a, b in zip(answered, mine, strict=True)], yours),
+        recall=pairs.rate([a and b for a, b in zip(answered, yours, strict=True)], mine),
+        specificity=pairs.rate(negative, [not yes for yes in mine]),
+        kappa=pairs.kappa(),
+        confusion=dict(sorted(Counter(zip(pairs.human, pairs.judge, strict=True)).items())),
+    )
+    return _with_warnings(found)
+
+
+# More warnings that follow from the numbers are added here; others come as `known_of`.
+_WARNINGS: tuple[Callable[[JudgeValidation], str | None], ...] = (
+    lambda found: (
+        f"only {found.n} replies have both a label and a verdict" if found.n < FEW_LABELS else None
+    ),
+    lambda found: (
+        f"{found.unsettled} replies that people disagree on are left out until they are settled: "
+        "they are likely to be the hard ones, and the judge to look better than it is"
+        if found.unsettled
+        else None
+    ),
+    lambda found: (
+        f"agreement beyond chance is poor (kappa {found.kappa.value:.2f})"
+        if found.kappa.value is not None and found.kappa.value < POOR_KAPPA
+        else None
+    ),
+    lambda found: (
+        "the judge says nothing about the rate (recall + specificity is 1 or less)"
+        if found.recall.value is not None
+        and found.specificity.value is not None
+        and found.recall.value + found.specificity.value <= 1.0
+        else None
+    ),
+)
+
+
+def _with_warnings(found: JudgeValidation) -> JudgeValidation:
+    said = [warning(found) for warning in _WARNINGS]
+    return replace(found, warnings=tuple(text for text in said if text is not None))

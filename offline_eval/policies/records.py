@@ -1,0 +1,500 @@
+"""Calibration records with what measured them, and how runs become such records."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ...calibration import CalibrationRecord
+from ...calibration.records import MISSING_CASES
+from ...calibration.risk.fit import Cascade
+from ...guard.artefacts import Missing, Retrieval
+from ...guard.contracts import ConflictBetween
+from ...guard.errors import InputError
+from ...guard.fingerprint import Fingerprint, default_aggregator
+from ...guard.policy import Policy, default_calibrator
+from ..data.diversity.uniqueness import words_of
+from ..data.questions import QuestionRecord
+from ..run import Question
+from ..run.manifest import Manifest
+from ..run.measured_run import MeasuredRun, Review
+from ..run.questions import CaseKind, LeaveOut, MeasuredRow
+from ..suites.uniknow.plan import uniknow_signals
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationSet:
+    """Records to calibrate on, with what measured them.
+
+    Attributes:
+        records: in their order; signals are as measured, on any scale.
+        source: file or folder they come from.
+        scorer: what measured relevance, None where that is not known.
+        estimator: what measured confidence, None where that is not known or nothing did.
+        aggregator: how passage scores became one value.
+        population: what kind of questions and cases these are, as a phrase; may be "".
+        conflict_between: what the records' `conflict` compares, as in `Policy`.
+        kept_sets: of each question whose passage was retrieved, the raw scores of what was
+            retrieved and the places of those that hold the answer, for `Policy.kept_margin_of`.
+        echoes: raw relevance of left-out questions that a passage repeats; no records.
+        tuned_on: ids of the questions that the scorer was tuned on; None where it was tuned, and
+            nothing says on what.
+        retrieval: what their passages were retrieved by, None where that is not known.
+        cascade: the costly scorer that gave the records' verdicts, and what it costs; None where
+            there is none.
+        leaves_out: each question has a record `in_kb` and a record `left_out`, as `Leak` needs.
+        contents: by question and case, a hash of the question and of the passages that were
+            judged; empty where they are not known.
+        judge_source: file or folder that the verdicts come from; None where it is `source`, or
+            where there are none.
+        missing: which of the records must not pass; None where nobody has chosen yet.
+        beside: records that must not pass either and that the promise is not about.
+        makers: of each question that a program made, its `QuestionRecord.made_by`.
+        reviews: by question, what people said of its left-out case; None where it cannot be
+            reviewed, since the records come from no run that leaves sources out.
+        unbound: they come from a run of an earlier version, where a row that was changed, left out
+            or taken from another run is not noticed.
+    """
+
+    records: tuple[CalibrationRecord, ...]
+    source: str
+    scorer: Fingerprint | None = None
+    estimator: Fingerprint | None = None
+    aggregator: str = "max"
+    population: str = ""
+    conflict_between: ConflictBetween = "memory"
+    tuned_on: tuple[str, ...] | None = ()
+    retrieval: Retrieval | None = None
+    leaves_out: bool = False
+    kept_sets: tuple[tuple[tuple[float, ...], tuple[int, ...]], ...] = ()
+    echoes: tuple[float, ...] = ()
+    cascade: Cascade | None = None
+    contents: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    judge_source: str | None = None
+    missing: Missing | None = None
+    beside: tuple[CalibrationRecord, ...] = ()
+    makers: Mapping[str, str] = field(default_factory=dict)
+    reviews: Mapping[str, Review.Verdict] | None = None
+    unbound: bool = False
+
+    def about(self, missing: Missing | None) -> CalibrationSet:
+        """Return the set with the records that a promise is about; the others stand beside them.
+
+        Args:
+            missing: which questions must not pass: `left_out`, `unanswerable` or `both`; None
+                for the user's own unanswerable ones, where there are any.
+
+        Raises:
+            InputError: there are no such questions.
+        """
+        cases = {record.case for record in self.records if record.is_missing}
+        if missing is None:
+            missing = "unanswerable" if "unanswerable" in cases else "left_out"
+        wanted = set(MISSING_CASES) if missing == "both" else {missing}
+        if "unanswerable" in wanted - cases:
+            raise InputError(
+                "holds no unanswerable questions of your own",
+                where=self.source,
+                hint="measure with --unanswerable FILE, or promise with --missing left-out",
+            )
+        kept = [r for r in self.records if not r.is_missing or r.case in wanted]
+        beside = [r for r in self.records if r.is_missing and r.case not in wanted]
+        population = self.population
+        if population and missing != "left_out":
+            population = f"{population}; {_UNANSWERABLE}"
+        return replace(
+            self,
+            records=tuple(kept),
+            beside=tuple(beside),
+            missing=missing,
+            population=population,
+        )
+
+    @property
+    def generated(self) -> float:
+        """Share of the questions that programs made; 0.0 where all are people's."""
+        asked = {record.question_id for record in self.records}
+        return len(asked & self.makers.keys()) / len(asked) if asked else 0.0
+
+    def marked(self, policy: Policy) -> Policy:
+        """A policy from these records, which says if programs made some of the questions."""
+        asked = {record.question_id for record in self.records}
+        makers = Counter(maker for name, maker in self.makers.items() if name in asked)
+        note = QuestionRecord.note_on_makers(makers, len(asked))
+        notes = " ".join(one for one in (policy.note, note) if one)
+        return policy.model_copy(update={"generated": self.generated, "note": notes})
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """All files or folders that the records come from."""
+        return (self.source,) if self.judge_source is None else (self.source, self.judge_source)
+
+    @property
+    def name(self) -> str:
+        """The file's or folder's own name, so that reports do not depend on where it is."""
+        return Path(os.path.abspath(self.source)).name
+
+    @property
+    def questions(self) -> int:
+        """How many questions there are, not counting variants."""
+        return len({record.question_id for record in self.records})
+
+    @property
+    def seed(self) -> int:
+        """The seed of every split and resampling, which follows from the questions."""
+        return CalibrationRecord.seed_of(record.question_id for record in self.records)
+
+    @property
+    def groups(self) -> int:
+        """How many groups there are; a question without a group is one of its own."""
+        return len({record.unit for record in self.records})
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the records without verdicts and reviews, independent of their order.
+
+        With another costly scorer, or further reviews, these are still the same questions.
+        """
+        return hash_of_texts(
+            json.dumps(astuple(_unreviewed(record))[:-1]) for record in self.records
+        )
+
+    def cascade_settings(self) -> dict[str, Any]:
+        """What of a cascade decides the test, as JSON; empty without one."""
+        if self.cascade is None:
+            return {}
+        verdicts = hash_of_texts(
+            json.dumps([r.question_id, r.case, r.verdict]) for r in self.records
+        )
+        return {"cascade": {**asdict(self.cascade), "costly": verdicts}}
+
+    def with_judge(self, judged: CalibrationSet) -> CalibrationSet:
+        """The records with the verdicts of a costly scorer on the same cases.
+
+        Args:
+            judged: what that scorer measured, e.g. another run of `knowgate measure`.
+
+        Raises:
+            InputError: it measured other cases, or what was retrieved in another way; it is the
+                same scorer, or aggregated in another way than a cascade does.
+        """
+        relevance = {(r.question_id, r.measured_case): r.relevance for r in judged.records}
+        if (fault := self._unlike(judged, relevance)) is not None:
+            what, hint = fault
+            raise InputError(what, where=judged.source, hint=hint)
+        assert judged.scorer is not None
+        judged.require_usual_aggregator(judged.scorer)
+        verdicts = default_calibrator(judged.scorer)
+        records = []
+        for record in self.records:
+            raw = relevance[record.question_id, record.measured_case]
+            verdict = None if raw is None else verdicts.apply(raw)
+            records.append(replace(record, verdict=verdict))
+        tuned_on = None
+        if self.tuned_on is not None and judged.tuned_on is not None:
+            tuned_on = tuple(dict.fromkeys((*self.tuned_on, *judged.tuned_on)))
+        return replace(
+            self,
+            records=tuple(records),
+            cascade=Cascade(costly=judged.scorer),
+            echoes=(),
+            tuned_on=tuned_on,
+            judge_source=judged.source,
+        )
+
+    def _unlike(
+        self, judged: CalibrationSet, relevance: Mapping[tuple[str, str], object]
+    ) -> tuple[str, str] | None:
+        """Why another scorer's records do not go with these, and a hint; None where they do."""
+        same = "measure the same questions with the costly scorer"
+        for one in self.records:
+            if (one.question_id, one.measured_case) not in relevance:
+                asked = f"question {one.question_id!r}, case {one.case!r}"
+                return f"{asked} of {self.name} was not measured", same
+        if self.retrieval != judged.retrieval:
+            return (
+                f"its passages were retrieved in another way than those of {self.name}",
+                "measure both with the same options, apart from --scorer and --out",
+            )
+        if judged.scorer is None:
+            return "does not say which scorer measured it", "name a run of `knowgate measure`"
+        for (question, case), content in self.contents.items():
+            if judged.contents.get((question, case), content) != content:
+                return (
+                    f"question {question!r}, case {case!r}, has another question or other "
+                    f"passages here than in {self.name}",
+                    f"{same}, on the same passages",
+                )
+        if judged.scorer == self.scorer:
+            what = f"was measured by the scorer of {self.name} itself"
+            return what, "name a run of another, costly scorer"
+        return None
+
+    def require_usual_aggregator(self, scorer: Fingerprint) -> None:
+        """Reject values of a stage that a cascade would aggregate in another way.
+
+        Args:
+            scorer: that measured them.
+
+        Raises:
+            InputError: passages were aggregated in another way than the scorer's usual one.
+        """
+        usual = default_aggregator(scorer.kind)
+        if self.aggregator != usual:
+            raise InputError(
+                f"is aggregated by {self.aggregator!r}, and a cascade takes {usual!r} of a scorer "
+                f"{scorer.kind!r}",
+                where=self.source,
+                hint="measure without --aggregator",
+            )
+
+    @staticmethod
+    def of_run(run: str | os.PathLike[str]) -> CalibrationSet:
+        """The cases of a finished run folder, by the suite that its manifest names.
+
+        Raises:
+            InputError: no such run, a suite that measures nothing to calibrate on, or a run
+                that its suite's reader rejects.
+        """
+        suite = str(Manifest.read_raw(run).get("suite"))
+        if suite not in _SUITES:
+            raise InputError(
+                f"a run of suite {suite!r} holds nothing to calibrate on",
+                where=str(Path(run) / "manifest.json"),
+                hint=f"name a run of: {', '.join(_SUITES)}; or write a records file (--records)",
+            )
+        return _SUITES[suite](run)
+
+
+def _unreviewed(record: CalibrationRecord) -> CalibrationRecord:
+    """The record as it was before its case was found to be answered elsewhere."""
+    if record.case == record.measured_case:
+        return record
+    return replace(record, case=record.measured_case, context_right=False)
+
+
+def require_both_kinds(records: Iterable[CalibrationRecord], where: str) -> None:
+    """Reject records that errors cannot be weighed on.
+
+    Raises:
+        InputError: no answerable question was measured, or none whose answer is missing.
+    """
+    measured = [record for record in records if record.relevance is not None]
+    answerable = any(record.is_answerable for record in measured)
+    if not answerable or not any(record.is_missing for record in measured):
+        kind = "missing" if answerable else "retrieved"
+        raise InputError(
+            f"no question whose answer is {kind} was measured, so errors cannot be weighed",
+            where=where,
+            hint="measure questions of both kinds",
+        )
+
+
+def hash_of_texts(lines: Iterable[str]) -> str:
+    """Return one hash of all texts, independent of their order."""
+    return hashlib.sha256("\n".join(sorted(lines)).encode("utf-8")).hexdigest()
+
+
+_POPULATION = (
+    "questions on this knowledge base, each asked twice: with the whole of it and with {left_out} "
+    "left out, both counting the same; a context counts as right if the passage that holds the "
+    "answer was retrieved"
+)
+_LEFT_OUT = {
+    LeaveOut.SOURCE: "the passage that holds the answer",
+    LeaveOut.PAGE: "the whole page of the passage that holds the answer",
+    LeaveOut.TOPIC: "all pages on the topic of the passage that holds the answer",
+}
+
+
+def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
+    """Two cases per question: with the whole knowledge base, and with its source left out.
+
+    The suite judges no reply: a context counts as right where the question's own passage
+    was retrieved, or where a review found that another passage answers the question with its own
+    left out. A left-out case that nobody reviewed, or nobody was sure of, counts as wrong. It
+    measures no confidence.
+
+    Raises:
+        InputError: no finished run of this suite lies there, or it holds questions of a live
+            log only.
+    """
+    found: MeasuredRun = MeasuredRun.read(run, with_calibration=False)
+    # Questions whose source nobody knows are no evidence.
+    kinds = (*CaseKind.twins(), CaseKind.UNANSWERABLE)
+    rows = [
+        row for row in found.rows if row.kind in kinds and row.question_id not in found.unmatched
+    ]
+    if not any(row.kind is CaseKind.IN_KB for row in rows):
+        raise InputError(
+            "nothing is known of where the answers of its questions are, so there is nothing to "
+            "calibrate on",
+            where=os.fspath(run),
+            hint='give the questions "source", "passage" or "answer"; a run of a live log serves '
+            "to watch for drift (`knowgate drift --run`)",
+        )
+    return CalibrationSet(
+        records=tuple(_ookb_record(found, row) for row in rows),
+        source=os.fspath(run),
+        scorer=found.manifest.scorer,
+        aggregator=found.manifest.settings.aggregator,
+        population=_population(found),
+        reviews={
+            row.question_id: review.verdict
+            for row in rows
+            if (review := found.reviews.get(row.case_id)) is not None and review.verdict is not None
+        },
+        tuned_on=found.manifest.tuned_on,
+        unbound=not found.manifest.chained,
+        retrieval=_retrieval(found),
+        leaves_out=True,
+        kept_sets=tuple(_kept_sets(found)),
+        echoes=tuple(
+            row.raw_relevance
+            for row in found.rows
+            if row.kind is CaseKind.ECHO and row.raw_relevance is not None
+        ),
+        contents=_contents(found, rows),
+        makers={one.question_id: one.made_by for one in found.questions.values() if one.made_by},
+    )
+
+
+def _population(run: MeasuredRun) -> str:
+    population = _POPULATION.format(left_out=_LEFT_OUT[run.manifest.settings.leave_out])
+    answered = sum(review.answered for review in run.reviews.values())
+    if not answered:
+        return population
+    left_out = sum(row.kind is CaseKind.LEFT_OUT for row in run.rows)
+    return (
+        f"{population}; of {left_out} left-out questions, {answered} "
+        f"{'was' if answered == 1 else 'were'} found by review to be answered by another passage "
+        "and do not count"
+    )
+
+
+def _contents(run: MeasuredRun, rows: Iterable[MeasuredRow]) -> dict[tuple[str, str], str]:
+    """Per case that did not fail, a hash of its question and of the passages in their order."""
+    texts = {one.own_passage: one.passage for one in run.questions.values()}
+    texts |= {name: one.text for name, one in run.passages.items()}
+    found = {}
+    for row in rows:
+        if row.error is None:
+            judged = [(name, texts.get(name)) for name in row.retrieved]
+            text = json.dumps([run.questions[row.question_id].question, judged])
+            key = (row.question_id, row.kind.value)
+            found[key] = hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return found
+
+
+def _retrieval(run: MeasuredRun) -> Retrieval:
+    settings = run.manifest.settings
+    known = {"scorer", "aggregator", "top_k", "passage"}
+    stored = [one.text for one in run.passages.values()]
+    texts = stored or [one.passage for one in run.questions.values()]
+    return Retrieval(
+        k=settings.top_k,
+        passage=settings.passage,
+        longest=max(map(len, texts), default=0) or None,
+        details=settings.model_dump(mode="json", exclude=known, exclude_none=True),
+    )
+
+
+def _kept_sets(run: MeasuredRun) -> Iterator[tuple[tuple[float, ...], tuple[int, ...]]]:
+    for row in run.rows:
+        if row.kind is not CaseKind.IN_KB or row.error is not None or row.retrieval_miss:
+            continue
+        question = run.questions[row.question_id]
+        if question.made_by:
+            continue  # its wording is the passage's, so people's lie further below the best
+        pairs = zip(row.retrieved, row.scores, strict=True)
+        scored = [(name, score) for name, score in pairs if score is not None]
+        holding = _holding(run, question, [name for name, _ in scored])
+        needed = tuple(i for i, (name, _) in enumerate(scored) if name in holding)
+        if needed:
+            yield tuple(score for _, score in scored), needed
+
+
+def _holding(run: MeasuredRun, question: Question, names: Sequence[str]) -> set[str]:
+    """The passages that hold the answer: the own one, or the chunks of the own document.
+
+    Of several chunks those that have the answer word for word, if there are such.
+    """
+    own = question.own_passage
+    found = {name for name in names if name == own or name.startswith(f"{own}#")}
+    answer = f" {' '.join(words_of(question.answer))} "
+    stored = [name for name in found if name in run.passages]
+    verbatim = {
+        name for name in stored if answer in f" {' '.join(words_of(run.passages[name].text))} "
+    }
+    return verbatim if answer.strip() and verbatim else found
+
+
+def _ookb_record(run: MeasuredRun, row: MeasuredRow) -> CalibrationRecord:
+    failed, elsewhere = row.error is not None, run.answered_elsewhere(row)
+    right = row.kind is CaseKind.IN_KB and not failed and not row.retrieval_miss
+    question = run.questions[row.question_id]
+    group = question.evidence
+    if row.kind is CaseKind.UNANSWERABLE:
+        group = f"topic {question.topic}" if question.topic else ""
+    return CalibrationRecord(
+        question_id=row.question_id,
+        relevance=None if failed else row.raw_relevance,
+        confidence=None,
+        context_right=right or elsewhere,
+        closed_book_right=None,
+        group=group,
+        case=CalibrationRecord.ELSEWHERE if elsewhere else row.kind.value,
+        nothing_retrieved=not failed and not row.retrieved,
+    )
+
+
+_UNANSWERABLE = "besides, questions of users that the documents do not answer, asked as they are"
+_RUN_AGAIN = "run `knowgate eval uniknow` again into another folder"
+
+
+def records_from_uniknow(run: str | os.PathLike[str]) -> CalibrationSet:
+    """One case per question and context, with what the run's guard measured of it.
+
+    A context counts as right where the model's plain reply to it is the expected one. The
+    run's training and evaluation questions are both taken: calibration makes parts of its own.
+
+    Raises:
+        InputError: no such run, no guard took part, or it is not whole.
+    """
+    signals = uniknow_signals(run)
+    manifest = Manifest.read_raw(run)
+    settings = manifest.get("settings")
+    where = str(Path(run) / "manifest.json")
+    found: dict[str, Any] = settings if isinstance(settings, dict) else {}
+    dataset = found.get("dataset", "")
+    kinds = ", ".join(dict.fromkeys(signal.kind.replace("_", " ") for signal in signals))
+    return CalibrationSet(
+        records=tuple(signal.record() for signal in signals),
+        source=os.fspath(run),
+        scorer=_fingerprint(found.get("scorer"), "scorer", where),
+        estimator=_fingerprint(found.get("estimator"), "estimator", where),
+        aggregator=str(found.get("aggregator") or "max"),
+        unbound=manifest.get("chained") is not True,
+        population=f"questions of the data set {dataset}, each with a context of every kind that "
+        f"was made ({kinds}), all kinds counting the same",
+    )
+
+
+def _fingerprint(value: Any, name: str, where: str) -> Fingerprint:
+    try:
+        return Fingerprint.model_validate(value)
+    except ValidationError:
+        raise InputError(
+            f"field 'settings.{name}' is no fingerprint", where=where, hint=_RUN_AGAIN
+        ) from None
+
+
+_SUITES = {"ookb": records_from_ookb, "uniknow": records_from_uniknow}

@@ -1,0 +1,184 @@
+"""Fit the promise of an old policy again, on newer records of the same instruments."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ...calibration.risk import Coverage, Leak, RiskTarget
+from ...calibration.risk.fit import PolicyBinding, Problem
+from ...calibration.risk.risks import LossTable, Risk
+from ...guard.artefacts import Guarantee, GuaranteedRisk
+from ...guard.errors import FingerprintMismatchError, InputError
+from ...guard.fingerprint import Fingerprint
+from ...guard.policy import Policy
+from ._calibrated import Calibrated
+from ._fit import calibrate_records
+from ._rates import Rates, outcomes_under, rates_of
+from .records import CalibrationSet
+
+
+@dataclass(frozen=True, slots=True)
+class Recalibrated:
+    """A refitted policy, and how the old one does on the same questions.
+
+    Attributes:
+        old: the policy whose promise was taken over.
+        new: the fitted policy with its evidence.
+        rates: of the old and the new policy on the held-out questions; None where there are
+            none, or for a leak.
+    """
+
+    old: Policy
+    new: Calibrated
+    rates: tuple[Rates, Rates] | None
+
+
+def recalibrate(
+    old: Policy,
+    measured: CalibrationSet,
+    *,
+    where: str | os.PathLike[str],
+    share: float = 1.0,
+    counted: bool = False,
+    max_false_abstention: float = Problem.MAX_FALSE_ABSTENTION,
+) -> Recalibrated:
+    """Fit a policy with the bound, δ, loss and routes of an old one to new records.
+
+    Args:
+        old: with a guarantee.
+        measured: by the same scorer, estimator and aggregator.
+        where: path of the old policy, for error messages.
+        share: as for `calibrate_records`.
+        counted: likewise.
+        max_false_abstention: likewise.
+
+    Raises:
+        FingerprintMismatchError: other instruments measured the cases.
+        InputError: the old policy promises nothing, or the cases do not suffice.
+    """
+    if old.guarantee is not None and is_leak_promise(old.guarantee) and not measured.leaves_out:
+        raise InputError(
+            "promises how many unanswerable questions pass, which only a run of the ookb suite "
+            "measures",
+            where=os.fspath(where),
+            hint="name one with --run",
+        )
+    for difference in _other_instruments(old, measured):
+        raise FingerprintMismatchError(
+            difference,
+            where=measured.source,
+            hint="measure with the old policy's instruments, or make a new policy with "
+            "`knowgate calibrate`",
+        )
+    guarantee = old.guarantee
+    if guarantee is None:
+        raise InputError(
+            "the policy was written by hand and promises nothing that could be renewed",
+            where=os.fspath(where),
+            hint="make one with `knowgate calibrate`",
+        )
+    risk = promise_of(guarantee, where=os.fspath(where))
+    leak = isinstance(risk, Leak)
+    new = calibrate_records(
+        measured,
+        risk,
+        delta=guarantee.delta,
+        share=share,
+        counted=counted,
+        allowed_routes=old.allowed_routes,
+        confidence_threshold=old.confidence_threshold if leak and old.may_answer else None,
+        max_false_abstention=max_false_abstention,
+    )
+    rates = None
+    if new.rates is not None:
+        # The old policy rests on none of these, so all of them are new to it.
+        asked = new.test or measured.records
+        rates = rates_of(outcomes_under(old, asked)), new.rates
+    return Recalibrated(old, new, rates)
+
+
+def _other_instruments(old: Policy, measured: CalibrationSet) -> Iterator[str]:
+    """Say how records were measured by others than what the old policy was fitted on."""
+    stages = old.scorer.stages
+    if not stages and measured.cascade is not None:
+        yield "the old policy is of one scorer, these cases are of two"
+    if stages and measured.cascade is None:
+        yield (
+            "the old policy is of a cascade, and these cases have no verdicts of its costly scorer"
+        )
+    elif stages and measured.cascade is not None:
+        yield from _other(stages[1], measured.cascade.costly, "costly scorer")
+    if old.scorer.kind == PolicyBinding.UNNAMED.kind:
+        if measured.scorer is not None:
+            yield "the old policy names no scorer, these cases do"
+    else:
+        scorer = (stages or (old.scorer,))[0]
+        yield from _other(scorer, measured.scorer, "scorer")
+    # Each scorer of a cascade takes passages together in its usual way, as calibration checks.
+    if not stages and old.aggregator != measured.aggregator:
+        yield (
+            f"these cases are aggregated by {measured.aggregator!r}, the old policy's by "
+            f"{old.aggregator!r}"
+        )
+    if old.check_conflict and old.conflict_between != measured.conflict_between:
+        yield (
+            f"these cases look for a conflict with {measured.conflict_between!r}, the old policy "
+            f"with {old.conflict_between!r}"
+        )
+    if old.estimator is not None:
+        yield from _other(old.estimator, measured.estimator, "confidence estimator")
+
+
+def _other(old: Fingerprint, measured: Fingerprint | None, name: str) -> Iterator[str]:
+    if measured is None:
+        yield f"it is not known which {name} measured these cases"
+    elif differences := old.differences(measured):
+        yield f"another {name} measured these cases ({'; '.join(differences)})"
+
+
+def is_leak_promise(guarantee: Guarantee) -> bool:
+    """Whether the guarantee is about unanswerable questions."""
+    return not guarantee.path or any(
+        risk.kind in ("leak", "unanswerable") for risk in guarantee.risks
+    )
+
+
+def promise_of(guarantee: Guarantee, *, where: str) -> Risk:
+    """Read from a guarantee what its policy was fitted to, whether that was certified or not.
+
+    Raises:
+        InputError: nothing was certified, and the policy does not tell which bounds were
+            asked for.
+    """
+    if is_leak_promise(guarantee):
+        return Leak(guarantee.risk, guarantee.missing or "left_out")
+    try:
+        for risk in guarantee.risks:
+            if risk.kind == "abstention":
+                return Coverage(round(1.0 - risk.bound, 12))
+        if guarantee.risks:
+            return tuple(_target(risk) for risk in guarantee.risks)
+    except (TypeError, ValueError):  # an unknown kind of risk or loss, or a bound out of range
+        raise InputError(
+            "the policy's guarantee has a bound that is not known here",
+            where=where,
+            hint="make one with `knowgate calibrate`",
+        ) from None
+    if guarantee.loss == _SELECTIVE:
+        return RiskTarget("selective", guarantee.risk)
+    raise InputError(
+        "the policy certified nothing and does not tell which bounds were asked for",
+        where=where,
+        hint="make one with `knowgate calibrate`",
+    )
+
+
+def _target(risk: GuaranteedRisk) -> RiskTarget:
+    kind: Any = risk.kind  # checked by the target itself
+    return RiskTarget(kind, risk.bound, LossTable(**(risk.losses or {})))
+
+
+_SELECTIVE = "a question is let through and answered wrongly"

@@ -1,0 +1,688 @@
+"""The report of shadow mode: what enforcing a policy would have changed.
+
+ShadowLog ─► ShadowSummary ─► shadow_report ─► a page, and the same numbers as JSON
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...calibration import Interval
+from ...calibration.statistics import mcnemar_p_value
+from ...guard.decision import Mode, Route
+from ...guard.files import write_text
+from ..report.cascade import CascadeStages
+from ..report.document import (
+    Case,
+    CaseLine,
+    Cases,
+    Document,
+    Facts,
+    Figure,
+    Figures,
+    Passages,
+    Section,
+)
+from ..report.plots import Colour, Plot
+from ..report.tables import Cell, Line, Table
+from ..report.text import counted, decimal, estimate_text, one_line, percent
+from ._shadow_log import Label, Labels, LoggedDecision, ShadowLog, read_texts
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+# Above this share the other numbers say little.
+_MAX_FAILED = 0.05
+_MAX_PERIODS = 48
+_PERIODS = tuple(timedelta(minutes=m) for m in (1, 5, 15, 60, 360, 1440, 10_080))
+_CHANGES = {
+    "abstained": "replaced by an abstention",
+    "from_memory": "answered from memory, without the passages",
+    "fewer_passages": "answered from fewer passages",
+    "unchanged": "unchanged",
+}
+_REPEATED = (
+    "The intervals are for 95 %. A question that was asked several times counts about once for "
+    "them: the last column holds the number of decisions that they rest on."
+)
+_CAPTION = (
+    "Share of decisions that abstain, with 95 % intervals, by the time at which a period begins "
+    "(UTC)."
+)
+_UNLABELLED = (
+    "Without labels nobody knows which of these abstentions would be right: label a random "
+    "sample of the questions, and pass it with --labels."
+)
+
+
+class _Measure(NamedTuple):
+    """A share that needs labels.
+
+    Attributes:
+        title: of it.
+        meaning: in a sentence.
+        counts: whether a labelled decision counts.
+        hit: whether one that counts is a hit.
+    """
+
+    title: str
+    meaning: str
+    counts: Callable[[LoggedDecision, Label], bool]
+    hit: Callable[[LoggedDecision, Label], bool]
+
+
+_MEASURES = {
+    "leak": _Measure(
+        "Leak",
+        "Of questions whose answer is not among the passages, let through.",
+        lambda _, label: label.answerable is False,
+        lambda one, _: not one.abstains,
+    ),
+    "false_abstention": _Measure(
+        "False abstention",
+        "Of questions whose answer is among the passages, abstained from.",
+        lambda _, label: label.answerable is True,
+        lambda one, _: one.abstains,
+    ),
+    "wrong_now": _Measure(
+        "Wrong replies now",
+        "Of the labelled replies that were shown.",
+        lambda _, label: label.right is not None,
+        lambda _, label: not label.right,
+    ),
+    "wrong_then": _Measure(
+        "Wrong replies enforced",
+        "Of those that follow the context, which enforcing would leave. Replies from memory "
+        "would be other ones and are left out.",
+        lambda one, label: label.right is not None and one.route is Route.FOLLOW_CONTEXT,
+        lambda _, label: not label.right,
+    ),
+    "wrong_caught": _Measure(
+        "Wrong replies caught",
+        "Of wrong replies, abstained from.",
+        lambda _, label: label.right is False,
+        lambda one, _: one.abstains,
+    ),
+    "right_lost": _Measure(
+        "Right replies lost",
+        "Of right replies, abstained from.",
+        lambda _, label: label.right is True,
+        lambda one, _: one.abstains,
+    ),
+}
+
+
+def write_labelled_questions(
+    folder: Path,
+    labels: str | os.PathLike[str],
+    logs: Sequence[str | os.PathLike[str]],
+    guard: str | None = None,
+    policy_id: str | None = None,
+) -> list[str]:
+    """Write the questions that labels call answerable or not, to measure and calibrate on.
+
+    Args:
+        folder: gets `answerable.jsonl` and `unanswerable.jsonl`.
+        labels: as for `shadow_report`, like the rest.
+        logs: files, or folders with them.
+        guard: name of the guard.
+        policy_id: of its policy.
+
+    Returns:
+        A line for each file.
+
+    Raises:
+        InputError: a file cannot be read or written.
+    """
+    log = ShadowLog.read(logs, guard=guard, policy_id=policy_id)
+    found = Labels.read(labels, log)
+    lines = []
+    for name in ("answerable", "unanswerable"):
+        rows = found.questions(log, answerable=name == "answerable")
+        path = folder / f"{name}.jsonl"
+        write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+        lines.append(f"{counted(len(rows), f'{name} question')} → {path}")
+    return lines
+
+
+def shadow_report(
+    logs: Sequence[str | os.PathLike[str]],
+    *,
+    labels: str | os.PathLike[str] | None = None,
+    compare: Sequence[str | os.PathLike[str]] = (),
+    guard: str | None = None,
+    policy_id: str | None = None,
+    examples: int = 3,
+    on_progress: Callable[[int, int], object] | None = None,
+) -> Document:
+    """Report what enforcing would have changed, from the lines of `DecisionLog`.
+
+    Args:
+        logs: files, or folders with them.
+        labels: what is known about some of the questions: JSON lines with `question_id` or
+            `question`, and `answerable` (the answer is among the passages) or `right` (the
+            shown reply is right).
+        compare: further logs, each compared on the questions that both decided.
+        guard: name of the guard; None for the one that decided last.
+        policy_id: of its policy; None for the one that it decided by last.
+        examples: decisions shown for each reason.
+        on_progress: called with the number of files read and of all files.
+
+    Returns:
+        The report. Its values hold `certified` and `problems`: why the log is no reason to
+        enforce the policy.
+
+    Raises:
+        InputError: a file cannot be read, or there is no decision in it.
+    """
+    log = ShadowLog.read(logs, guard=guard, policy_id=policy_id, on_progress=on_progress)
+    found = ShadowSummary(
+        log,
+        None if labels is None else Labels.read(labels, log),
+        [ShadowLog.read([other]) for other in compare],
+    )
+    name, policy = log.made_by
+    begin, end = (f"{log.decisions[at].time:%Y-%m-%d %H:%M}" for at in (0, -1))
+    return Document(
+        name="shadow",
+        title=f"What enforcing would have changed: guard {name}",
+        subtitle=f"{counted(len(log.decisions), 'decision')} on "
+        f"{counted(found.questions, 'question')} from {begin} to {end} · policy {policy}",
+        headline=_headline(found),
+        warnings=[*found.problems, *_cautions(found)],
+        sections=(
+            Section("Results", (_figures(found),)),
+            Section("Why it abstains", (_reasons(found),)),
+            Section("What enforcing would have changed", (_changes(found),)),
+            Section("Cascade of scorers", found.cascade.blocks(log.policy))
+            if found.cascade is not None
+            else None,
+            Section("Over time", (_plot(found.periods), _times(found.periods))),
+            None if found.labels is None else _labelled_section(found, found.labels, examples),
+            Section("Beside other logs", (_compared(found),)) if found.compared else None,
+            Section("Examples", tuple(_examples(found, examples))) if found.reasons else None,
+            Section("The policy", (Facts(tuple(_policy_facts(found)), code=True),)),
+        ),
+        values=found.to_dict(),
+    )
+
+
+def share_of(
+    decisions: Sequence[LoggedDecision], chosen: Callable[[LoggedDecision], bool]
+) -> Interval:
+    """Give a share of decisions an interval in which a repeated question counts once.
+
+    The interval is Wilson's for n²/Σm² decisions, where m is how often each question was
+    asked: as if all decisions on a question were the same, which is nearly so.
+
+    Args:
+        decisions: that it is a share of; undefined without any.
+        chosen: which of them.
+
+    Source: Kish 1965, Survey Sampling, for the effective number.
+    """
+    n = len(decisions)
+    if not n:
+        return Interval()
+    times = Counter(one.unit for one in decisions).values()
+    effective = max(1, n * n // sum(m * m for m in times))
+    share = sum(map(chosen, decisions)) / n
+    return Interval.wilson(round(share * effective), effective).around(share)
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A stretch of time, with the share of its decisions that abstain."""
+
+    begin: datetime
+    abstention: Interval
+    decisions: int
+
+    @classmethod
+    def cut(cls, decisions: Sequence[LoggedDecision]) -> list[Period]:
+        """Cut the time into periods of one length, at most 48 of them."""
+        whole = decisions[-1].time - decisions[0].time
+        length = next((one for one in _PERIODS if whole / one < _MAX_PERIODS), _PERIODS[-1])
+        seconds = length.total_seconds()
+        parts: dict[int, list[LoggedDecision]] = {}
+        for one in decisions:
+            parts.setdefault(int(one.time.timestamp() // seconds), []).append(one)
+        return [
+            cls(datetime.fromtimestamp(number * seconds, UTC), _abstention(part), len(part))
+            for number, part in sorted(parts.items())
+        ]
+
+
+def _abstention(decisions: Sequence[LoggedDecision]) -> Interval:
+    return share_of(decisions, lambda one: one.abstains)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Decisions on the same questions by another log; the last decision on each counts.
+
+    Attributes:
+        guard: of the other log.
+        policy: likewise.
+        questions: that both decided.
+        only_here: abstained from here and not there.
+        only_there: the other way round.
+        difference: share abstained from here minus there.
+        p_value: McNemar's, that both abstain equally often.
+    """
+
+    guard: str
+    policy: str
+    questions: int
+    only_here: int
+    only_there: int
+    difference: Interval
+    p_value: float
+
+    @classmethod
+    def of(cls, here: ShadowLog, there: ShadowLog) -> Comparison:
+        """Compare two logs."""
+        others = there.last_by_question()
+        own = {name: one for name, one in here.last_by_question().items() if name in others}
+        first = [one.abstains for one in own.values()]
+        second = [others[name].abstains for name in own]
+        only_here = sum(a and not b for a, b in zip(first, second, strict=True))
+        only_there = sum(b and not a for a, b in zip(first, second, strict=True))
+        return cls(
+            *there.made_by,
+            len(own),
+            only_here,
+            only_there,
+            Interval.paired_difference(first, second),
+            mcnemar_p_value(only_here, only_there),
+        )
+
+
+class ShadowSummary:
+    """What a log says about enforcing.
+
+    Args:
+        log: of one guard.
+        labels: of its questions; None where there are none.
+        compared: logs of others, or of another time.
+
+    Attributes:
+        questions: different ones, as far as they are known.
+        abstention: share of decisions that abstain.
+        failed: share of decisions in which something failed.
+        routes: share of each route.
+        reasons: share of all decisions that abstain for each reason, most first.
+        changes: shares by what enforcing would do to the reply.
+        lost: decisions that could not be written.
+        enforced: decisions that acted already.
+        periods: the same over time.
+        measures: the shares that need labels; empty without.
+        cascade: which scorer decided how often; None unless the guard's scorer is a cascade.
+    """
+
+    def __init__(
+        self, log: ShadowLog, labels: Labels | None, compared: Iterable[ShadowLog]
+    ) -> None:
+        every = log.decisions
+        self.log, self.labels = log, labels
+        self.questions = len({one.unit for one in every})
+        self.abstention = _abstention(every)
+        self.failed = share_of(every, lambda one: one.failed)
+        self.lost = sum(one.lost for one in every)
+        self.enforced = sum(one.mode is Mode.ENFORCE for one in every)
+        self.routes = _shares(every, [route.value for route in Route], lambda one: one.route.value)
+        reasons = Counter(one.reason for one in every if one.abstains)
+        self.reasons = _shares(
+            every,
+            sorted(reasons, key=lambda reason: (-reasons[reason], reason)),
+            lambda one: one.reason if one.abstains else None,
+        )
+        self.changes = _shares(every, _CHANGES, lambda one: one.change)
+        self.periods = Period.cut(every)
+        self.compared = [Comparison.of(log, other) for other in compared]
+        self.cascade = CascadeStages.of((one.relevance_stage, one.route) for one in every)
+        self.measures = {name: self._measured(one) for name, one in _MEASURES.items() if labels}
+
+    def labelled(
+        self, chosen: Callable[[LoggedDecision, Label], bool]
+    ) -> list[tuple[LoggedDecision, Label]]:
+        """Return the decisions on labelled questions that are chosen, with their labels."""
+        known = {} if self.labels is None else self.labels.by_question
+        return [
+            (one, label)
+            for one in self.log.decisions
+            if (label := known.get(one.question_id or "")) is not None and chosen(one, label)
+        ]
+
+    def _measured(self, measure: _Measure) -> Interval:
+        counting = self.labelled(measure.counts)
+        hits = {one.at for one, label in counting if measure.hit(one, label)}
+        return share_of([one for one, _ in counting], lambda one: one.at in hits)
+
+    @property
+    def certified(self) -> bool | None:
+        """Whether the policy promises anything; None where its file is not there."""
+        policy = self.log.policy
+        if policy is None:
+            return None
+        return policy.guarantee is not None and policy.guarantee.certified and not policy.changed
+
+    @property
+    def problems(self) -> list[str]:
+        """Why the log is no reason to enforce the policy; empty where nothing speaks against it."""
+        found = []
+        if self.certified is None:
+            found.append("The file of the policy is not beside the log: what it promises is open.")
+        elif not self.certified:
+            found.append("The policy certifies nothing: calibrate it before it is enforced.")
+        if (self.failed.value or 0.0) > _MAX_FAILED:
+            found.append(
+                "In more than 5 % of the decisions a signal or the retrieval failed, or the input "
+                "could not be read: the shares say more about faults than about questions."
+            )
+        if self.lost:
+            found.append(f"{self.lost} decisions could not be written and are missing here.")
+        if self.log.cut_off:
+            found.append(
+                f"The last line of {self.log.cut_off} files is cut off, as a kill or a full disk "
+                "leaves it; these decisions are missing here."
+            )
+        if self.enforced == len(self.log.decisions):
+            found.append("All of these decisions acted already: this is no log of shadow mode.")
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready: what `report.json` holds."""
+        log, labels = self.log, self.labels
+        guard, policy_id = log.made_by
+        of_labels = None
+        if labels is not None:
+            of_labels = {
+                "questions": len(labels.by_question),
+                "contradictory": labels.contradictory,
+                "unmatched": labels.unmatched,
+                **_stored(self.measures),
+            }
+        return {
+            "schema_version": Document.SCHEMA_VERSION,
+            "guard": guard,
+            "policy": policy_id,
+            "certified": self.certified,
+            "problems": self.problems,
+            "decisions": len(log.decisions),
+            "questions": self.questions,
+            "begin": log.decisions[0].time.isoformat(),
+            "end": log.decisions[-1].time.isoformat(),
+            "enforced": self.enforced,
+            "lost": self.lost,
+            "cut_off_files": log.cut_off,
+            "other_decisions": [
+                {"guard": name, "policy": other, "decisions": number}
+                for (name, other), number in log.others.items()
+            ],
+            "abstention": self.abstention.to_dict(),
+            "failed": self.failed.to_dict(),
+            "routes": _stored(self.routes),
+            "reasons": _stored(self.reasons),
+            "changes": _stored(self.changes),
+            "periods": [
+                {
+                    "begin": one.begin.isoformat(),
+                    "decisions": one.decisions,
+                    "abstention": one.abstention.to_dict(),
+                }
+                for one in self.periods
+            ],
+            "labels": of_labels,
+            "compared": [asdict(one) for one in self.compared],
+            **({} if self.cascade is None else {"cascade": self.cascade.to_dict()}),
+        }
+
+
+def _shares(
+    decisions: Sequence[LoggedDecision],
+    names: Iterable[str],
+    name_of: Callable[[LoggedDecision], str | None],
+) -> dict[str, Interval]:
+    """Share of the decisions that have each name."""
+    return {
+        name: share_of(decisions, lambda one, name=name: name_of(one) == name)  # type: ignore[misc]
+        for name in names
+    }
+
+
+def _stored(shares: Mapping[str, Interval]) -> dict[str, Any]:
+    return {name: share.to_dict() for name, share in shares.items()}
+
+
+def _headline(found: ShadowSummary) -> list[str]:
+    """Say what enforcing does, the most important first."""
+    lines = [
+        "Enforcing would have replaced "
+        f"{estimate_text(found.abstention)} of the replies by an abstention."
+    ]
+    if found.problems:
+        lines.insert(0, "This log is no reason to enforce the policy yet; the warnings say why.")
+    others = [
+        f"{percent(found.changes[name].value)} {_CHANGES[name]}"
+        for name in ("from_memory", "fewer_passages")
+        if found.changes[name].value
+    ]
+    if others:
+        lines.append(f"Of the others, as shares of all: {', '.join(others)}.")
+    measured = {name: share for name, share in found.measures.items() if share.value is not None}
+    lines += [
+        f"{_MEASURES[name].title}: {estimate_text(measured[name])}."
+        for name in ("leak", "false_abstention")
+        if name in measured
+    ]
+    if "wrong_then" in measured:
+        lines.append(
+            f"Wrong replies: {percent(measured['wrong_now'].value)} now, "
+            f"{estimate_text(measured['wrong_then'])} of those that enforcing would leave."
+        )
+    return lines
+
+
+def _cautions(found: ShadowSummary) -> Iterable[str]:
+    """What to know before the numbers are trusted, beside the problems."""
+    if found.log.others:
+        number = sum(found.log.others.values())
+        yield (
+            f"{counted(number, 'decision')} of other guards or policies in these files left out; "
+            "choose with --guard and --policy."
+        )
+    if 0 < found.enforced < len(found.log.decisions):
+        yield f"{counted(found.enforced, 'decision')} acted already (mode enforce)."
+    labels = found.labels
+    if labels is None:
+        yield _UNLABELLED
+        return
+    if labels.contradictory:
+        yield f"{counted(labels.contradictory, 'question')} with contradictory labels left out."
+    if labels.unmatched:
+        yield f"{counted(labels.unmatched, 'labelled question')} not in the log."
+
+
+def _figures(found: ShadowSummary) -> Figures:
+    lines = [
+        Figure("Would abstain", found.abstention, "Share of all decisions."),
+        Figure(
+            "Failed", found.failed, "A signal or the retrieval failed, or the input was unusable."
+        ),
+    ]
+    lines += [
+        Figure(_MEASURES[name].title, share, _MEASURES[name].meaning)
+        for name, share in found.measures.items()
+        if share.value is not None
+    ]
+    return Figures(tuple(lines), unit="Decisions")
+
+
+def _share_table(
+    name: str, share: str, lines: Iterable[tuple[str, Interval]], notes: tuple[Any, ...]
+) -> Table:
+    return Table(
+        name,
+        (share, "Rests on"),
+        tuple(Line(title, (Cell.estimate(one), Cell(str(one.n)))) for title, one in lines),
+        notes=notes,
+    )
+
+
+def _reasons(found: ShadowSummary) -> Table | str:
+    if not found.reasons:
+        return "No decision abstains."
+    return _share_table("Reason", "Share of all decisions", found.reasons.items(), (_REPEATED,))
+
+
+def _changes(found: ShadowSummary) -> Table:
+    routes = ", ".join(f"{name} {percent(share.value)}" for name, share in found.routes.items())
+    return _share_table(
+        "The reply is",
+        "Share of all decisions",
+        [(_CHANGES[name], share) for name, share in found.changes.items()],
+        ("In shadow mode every reply is made from all passages.", f"By route: {routes}"),
+    )
+
+
+def _times(periods: Sequence[Period]) -> Section:
+    lines = tuple(
+        Line(
+            f"{one.begin:%Y-%m-%d %H:%M}",
+            (Cell.estimate(one.abstention), Cell(str(one.decisions))),
+        )
+        for one in periods
+    )
+    table = Table("Period begins (UTC)", ("Would abstain", "Decisions"), lines)
+    return Section("As a table", (table,), folded=True)
+
+
+def _plot(periods: Sequence[Period]) -> Plot | None:
+    if len(periods) < 2:
+        return None
+
+    def draw(figure: Canvas) -> None:
+        axes = figure.subplots()
+        shares = [one.abstention for one in periods]
+        values = [share.value or 0.0 for share in shares]
+        below = [value - (share.low or 0.0) for value, share in zip(values, shares, strict=True)]
+        above = [(share.high or 0.0) - value for value, share in zip(values, shares, strict=True)]
+        axes.errorbar(
+            range(len(periods)),
+            values,
+            yerr=[below, above],
+            color=Colour.BLUE.value,
+            marker="o",
+            markersize=4,
+            elinewidth=1.2,
+            linestyle="-",
+        )
+        step = -(-len(periods) // 6)
+        axes.set_xticks(
+            range(0, len(periods), step),
+            [f"{one.begin:%m-%d %H:%M}" for one in periods[::step]],
+        )
+        axes.set_ylim(0, 1)
+        axes.set_ylabel("would abstain")
+
+    return Plot("abstention-over-time", "Abstention over time", _CAPTION, draw, (8.0, 3.2))
+
+
+def _labelled_section(found: ShadowSummary, labels: Labels, examples: int) -> Section:
+    rows = [(_MEASURES[name].title, share) for name, share in found.measures.items()]
+    table = _share_table(
+        "Measure", "Share", rows, tuple((one.title, one.meaning) for one in _MEASURES.values())
+    )
+    shown = []
+    for title, name in (("Leaks", "leak"), ("False abstentions", "false_abstention")):
+        measure = _MEASURES[name]
+        hits = [one for one, label in found.labelled(measure.counts) if measure.hit(one, label)]
+        shown.append(_cases(title, hits, examples))
+    return Section(
+        "Against the labels",
+        (
+            f"{counted(len(labels.by_question), 'labelled question')}. The shares hold for all "
+            "traffic only where the labelled questions are a random sample of it.",
+            table,
+            *shown,
+        ),
+    )
+
+
+def _examples(found: ShadowSummary, most: int) -> Iterable[Section]:
+    for reason in found.reasons:
+        own = [one for one in found.log.decisions if one.reason == reason and one.abstains]
+        yield _cases(reason, own, most)
+
+
+def _cases(title: str, decisions: Iterable[LoggedDecision], most: int) -> Section:
+    """Show one decision per question; as ids are hashes, the first ones are a fair sample."""
+    last = {one.unit: one for one in decisions}
+    shown = [last[unit] for unit in sorted(last, key=str)][:most]
+    texts = read_texts(shown)
+    return Section(title, (Cases(tuple(_case(one, texts.get(one.at, {})) for one in shown)),))
+
+
+def _case(one: LoggedDecision, text: dict[str, object]) -> Case:
+    question, passages = text.get("question"), text.get("passages")
+    relevance = "" if one.relevance is None else f" · relevance {decimal(one.relevance)}"
+    given = passages if isinstance(passages, list) else []
+    lines = tuple(CaseLine(passage) for passage in given if isinstance(passage, str))
+    name = one.question_id or "unknown question"
+    return Case(
+        question=question if isinstance(question, str) else name,
+        note=f"{one_line(name, 80)} · {one_line(one.reason, 80)}{relevance} · "
+        f"{one.time.isoformat(timespec='seconds')} · {one.at[0].name}:{one.at[1]}",
+        parts=(Passages(lines, title="Passages"),) if lines else (),
+        tag=one.route.value,
+    )
+
+
+def _compared(found: ShadowSummary) -> Table:
+    return Table(
+        "Other log",
+        ("Questions of both", "Abstains only here", "Abstains only there", "Difference", "p"),
+        tuple(
+            Line(
+                f"guard {one.guard}, policy {one.policy}",
+                (
+                    Cell(str(one.questions)),
+                    Cell(str(one.only_here)),
+                    Cell(str(one.only_there)),
+                    Cell.difference(one.difference),
+                    Cell(decimal(one.p_value)),
+                ),
+            )
+            for one in found.compared
+        ),
+        notes=(
+            "On the questions that both decided; the last decision on each counts. The difference "
+            "is in percentage points, here minus there; p is McNemar's.",
+        ),
+    )
+
+
+def _policy_facts(found: ShadowSummary) -> Iterable[tuple[str, str]]:
+    name, policy_id = found.log.made_by
+    yield "guard", name
+    yield "policy", policy_id
+    policy = found.log.policy
+    if policy is None:
+        yield "file", "not beside the log"
+        return
+    guarantee = policy.guarantee
+    yield "relevance threshold", decimal(policy.relevance_threshold)
+    yield "confidence threshold", decimal(policy.confidence_threshold)
+    if guarantee is None:
+        yield "promise", policy.note or "none"
+    else:
+        yield "certified", "yes" if found.certified else "no"
+        yield "promise", guarantee.statement

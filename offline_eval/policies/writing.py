@@ -1,0 +1,312 @@
+"""Write a calibrated policy with what belongs to it: all files or none."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import tempfile
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from ...calibration.risk import Costs, Leak, MaxAbstention
+from ...calibration.risk.risks import Risk
+from ...guard.errors import InputError
+from ...guard.files import atomic_writer, write_json
+from ...guard.policy import Policy
+from ..report.writing import ReportWriter
+from ..run.calls import OnProgress
+from ..run.manifest import Manifest
+from ..run.measured_run import MeasuredRun
+from ..suites import run_suite
+from ..suites.ookb import MEASURE
+from ..suites.ookb.instruments import Instruments
+from ..suites.parts import RunOptions
+from ..systems.served import ServedChain
+from ._attempts import HISTORY
+from ._calibrated import Calibrated
+from ._fit import calibrate_records
+from ._report import calibration_document
+from .records import CalibrationSet, records_from_ookb
+
+_REFUSAL = "refusal.json"
+_RUN_FILES = (
+    "manifest.json", "questions.jsonl", "rows.jsonl", "cases.jsonl", "knowledge.jsonl",
+    "calibration.json", _REFUSAL, "signals.jsonl", "plan.json", "reviews.jsonl", HISTORY,
+)  # fmt: skip
+
+
+def calibrate_run(
+    run: str | os.PathLike[str],
+    policy_out: str | os.PathLike[str],
+    risk: Risk,
+    *,
+    delta: float = 0.1,
+    share: float = 1.0,
+    confidence_threshold: float | None = None,
+    accept_generated: bool = False,
+    write_anyway: bool = False,
+) -> Calibrated:
+    """Fit a policy to a finished run, count it, and write it unless it has a problem.
+
+    Args:
+        run: folder; see `write_calibrated`.
+        policy_out: where `policy.json` goes.
+        risk: as for `calibrate_records`, like all further arguments.
+        delta: likewise.
+        share: likewise.
+        confidence_threshold: likewise.
+        accept_generated: see `Calibrated.accepting`.
+        write_anyway: write a policy that should not serve too.
+
+    Returns:
+        The policy with its evidence; `problems` says why nothing was written, `advice` what
+        would work.
+
+    Raises:
+        InputError: the run cannot be used, or `policy_out` is one of its files.
+    """
+    require_apart(Path(policy_out), run=Path(run))
+    found = calibrate_records(
+        CalibrationSet.of_run(run),
+        risk,
+        delta=delta,
+        share=share,
+        counted=True,
+        confidence_threshold=confidence_threshold,
+    ).accepting(*["generated"] * accept_generated)
+    write_calibrated(found, policy_out, anyway=write_anyway)
+    return found
+
+
+def write_calibrated(
+    found: Calibrated,
+    policy_out: str | os.PathLike[str],
+    report: str | os.PathLike[str] | None = None,
+    *,
+    anyway: bool = True,
+) -> bool:
+    """Write a calibrated policy, its report where one is asked for, and a note in its run.
+
+    Args:
+        found: the policy with its evidence.
+        policy_out: where `policy.json` goes.
+        report: a page.
+        anyway: False writes no policy that has problems: the report of its run then says which,
+            and what would work.
+
+    Returns:
+        Whether the policy was written.
+
+    Raises:
+        InputError: a file cannot be written; then none is.
+    """
+    if found.problems and not anyway:
+        if _reported_by_run(found):
+            write_json(Path(found.measured.source) / _REFUSAL, _refusal(found))
+        return False
+    with _signals_held(), atomic_writer(policy_out) as stream:
+        stream.write(found.policy.to_json())
+        stream.flush()  # a full disk shows before the other files are there
+        if report is not None:
+            page = Path(report)
+            writer = ReportWriter(page.parent, ("json", "html"), page=page.name)
+            writer.write(calibration_document(found))
+        if _reported_by_run(found):
+            run = Path(found.measured.source)
+            with atomic_writer(run / "calibration.json") as note:
+                text = json.dumps(_note(found), ensure_ascii=False, indent=2, allow_nan=False)
+                note.write(text + "\n")
+            (run / _REFUSAL).unlink(missing_ok=True)
+    return True
+
+
+def _reported_by_run(found: Calibrated) -> bool:
+    """Whether the report of the measured run is about this policy."""
+    # It judges its rows by its own scorer alone.
+    return isinstance(found.risk, Leak | Costs | MaxAbstention) and found.measured.cascade is None
+
+
+def judge_by(run: str | os.PathLike[str], policy: Policy) -> None:
+    """Have the report of a run judge all its questions by a policy as it stands.
+
+    Raises:
+        InputError: the run cannot be used, or was measured by another scorer or aggregator than
+            the policy's.
+    """
+    root = Path(run)
+    measured = MeasuredRun.read(root, with_calibration=False)
+    policy.require_scorer(measured.manifest.scorer)
+    if policy.aggregator != measured.manifest.settings.aggregator:
+        raise InputError(
+            f"the policy aggregates by {policy.aggregator!r}, "
+            f"the run by {measured.manifest.settings.aggregator!r}",
+            where=str(root),
+            hint=f"measure with --aggregator {policy.aggregator}",
+        )
+    guarantee = policy.guarantee
+    note = {
+        "schema_version": Manifest.SCHEMA_VERSION,
+        "policy": json.loads(policy.to_json()),
+        "risk": None if guarantee is None else guarantee.risk,
+        "delta": None if guarantee is None else guarantee.delta,
+        "calibration_questions": [],
+        "test_questions": list(measured.questions),
+        "given_policy": True,
+    }
+    write_json(root / "calibration.json", note)
+    (root / _REFUSAL).unlink(missing_ok=True)
+
+
+def _refusal(found: Calibrated) -> dict[str, Any]:
+    """Content of `refusal.json` in a run folder."""
+    return {
+        "schema_version": Manifest.SCHEMA_VERSION,
+        "problems": [problem.what for problem in found.problems],
+        "advice": list(found.advice),
+    }
+
+
+def _note(found: Calibrated) -> dict[str, Any]:
+    """Content of `calibration.json` in a run folder."""
+    guarantee = found.policy.guarantee
+    return {
+        "schema_version": Manifest.SCHEMA_VERSION,
+        "policy": json.loads(found.policy.to_json()),
+        "risk": None if guarantee is None else guarantee.risk,
+        "delta": None if guarantee is None else guarantee.delta,
+        "seed": found.seed,
+        "calibration_questions": list(dict.fromkeys(r.question_id for r in found.certify)),
+        "test_questions": list(dict.fromkeys(r.question_id for r in found.test)),
+        "folds": [
+            {
+                "threshold": fold.threshold,
+                "questions": list(dict.fromkeys(r.question_id for r in fold.records)),
+            }
+            for fold in found.folds
+        ],
+    }
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """Hold Ctrl-C and SIGTERM back until the block is done, so that files go together."""
+    came: list[int] = []
+    before = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(ValueError):  # not the main thread
+            before[number] = signal.signal(number, lambda which, _frame: came.append(which))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
+
+
+def require_apart(
+    policy_out: Path,
+    *,
+    run: Path | None = None,
+    records: Path | None = None,
+    report: Path | None = None,
+    old_policy: Path | None = None,
+) -> None:
+    """Reject outputs that would overwrite an input, or each other.
+
+    Raises:
+        InputError: an output is an input, or the report is not named like a page.
+    """
+    if report is not None and report.suffix.lower() not in (".html", ".htm"):
+        raise InputError(
+            "is not named like a page", where=str(report), hint="name a file that ends in .html"
+        )
+    written = [policy_out] if report is None else [policy_out, report, report.with_suffix(".json")]
+    paths = [path.resolve() for path in written]
+    if len(set(paths)) < len(paths):
+        raise InputError(
+            "policy and the JSON beside the report would be one file",
+            where=str(policy_out),
+            hint="give the report another name",
+        )
+    files: tuple[str, ...] = _RUN_FILES
+    if run is not None and (run / "plan.json").is_file():
+        files += ("policy.json",)  # of a UniKnow run, whose guard it is
+    read = set() if old_policy is None else {old_policy.resolve()}
+    if records is not None:
+        # What measured the records may be in a file beside them.
+        read |= {records.resolve(), records.with_name(f"{records.stem}.manifest.json").resolve()}
+    for path in paths:
+        inside = run is not None and path.parent == run.resolve() and path.name in files
+        if inside or path in read:
+            raise InputError(
+                "is a file that is read here", where=str(path), hint="choose another one"
+            )
+
+
+def calibrate_chain(
+    chain: Any,
+    questions: str | os.PathLike[str],
+    *,
+    risk: float | Leak | Costs | MaxAbstention = 0.1,
+    delta: float = 0.1,
+    out: str | os.PathLike[str] | None = None,
+    settings: dict[str, Any] | None = None,
+    accept: Collection[str] = (),
+    on_progress: OnProgress | None = None,
+) -> Calibrated:
+    """Measure every question through a chain, with and without its source, and fit a policy.
+
+    The same as `knowgate measure --chain` and `knowgate calibrate` with the promise of a leak: a
+    policy that should not serve is not written either.
+
+    Args:
+        chain: a `GuardedRAG`, a retriever of LangChain, or any runnable or function from a
+            question to documents; see `ServedChain`.
+        questions: file of questions with what is known of their answers: `source` as in the
+            metadata of the documents, `passage`, or `answer`.
+        risk: bound α on the share of unanswerable questions that pass, in (0, 1); a `Leak` says
+            too which questions these are, by default your own unanswerable ones, if there are any.
+            `Costs` and `MaxAbstention` promise nothing.
+        delta: probability δ that the bound fails, in (0, 1).
+        out: run folder, resumed if it exists; `policy.json` goes there unless the policy has
+            `problems`. None for a temporary one, which keeps nothing.
+        settings: further settings of the suite `measure`, e.g. `scorer`, `source_key`, or
+            `unanswerable`: a file of questions that users ask and the documents do not answer.
+        accept: kinds of problems that the policy is written in spite of, e.g. `generated`.
+        on_progress: called after every measured case.
+
+    Returns:
+        The policy with its evidence. `problems` says why it was not written, and `advice` what
+        would work; `write_calibrated` writes it anyway.
+
+    Raises:
+        InputError: chain, questions or folder cannot be used, or there are too few questions.
+    """
+    served = chain if isinstance(chain, ServedChain) else ServedChain(chain)
+    found = MEASURE.settings(
+        questions=Path(questions),
+        chain=served.name,
+        **(settings or {}),
+    )
+    with tempfile.TemporaryDirectory() as spare:
+        folder = run_suite(
+            MEASURE,
+            found,
+            Path(spare) / "run" if out is None else out,
+            systems=(Instruments.served(found, served),),
+            options=RunOptions(on_progress=on_progress),
+        ).folder
+        calibrated = calibrate_records(
+            records_from_ookb(folder),
+            risk if isinstance(risk, Leak | Costs | MaxAbstention) else Leak(risk),
+            delta=delta,
+            counted=True,
+        )
+        calibrated = calibrated.accepting(*accept)
+        if out is not None:
+            write_calibrated(calibrated, folder / "policy.json", anyway=False)
+    return calibrated

@@ -1,0 +1,281 @@
+"""A report before it is rendered: a title, sentences, and sections of blocks.
+
+    Document ─┬─ title, subtitle, headline, warnings
+              ├─ sections ── Section ── blocks: str, Prose, Figures, Table, Plot, Cases, Facts,
+              │                                 WhatIf or a nested Section
+              ├─ values   (report.json)
+              ├─ rows     (CSV)
+              └─ checks   (JUnit)
+
+All text is plain text. The renderers escape it and put each piece on one line, so a suite
+never escapes, and a text from a knowledge base can stand anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from ..._version import __version__
+from ._gates import measures_frame
+from .plots import Plot
+from .tables import Table, Text
+from .text import UNKNOWN, Estimated, flat, percent, range_text
+from .what_if import WhatIf
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """Paragraphs.
+
+    Attributes:
+        lines: a paragraph each; a pair is a term and what it means.
+        small: notes in small type.
+        bullets: set as a list.
+    """
+
+    lines: tuple[Text, ...]
+    small: bool = False
+    bullets: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A headline number.
+
+    Attributes:
+        name: what was measured.
+        estimate: its value, interval and number of questions.
+        meaning: what it says, in a sentence or two.
+        text: how a value is written.
+    """
+
+    name: str
+    estimate: Estimated
+    meaning: str
+    text: Callable[[float], str] = percent
+
+    @property
+    def cells(self) -> tuple[str, str, str]:
+        """The value, its interval and the number of units, written out."""
+        value = self.estimate.value
+        return (
+            UNKNOWN if value is None else self.text(value),
+            range_text(self.estimate, self.text),
+            str(self.estimate.n),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The headline numbers.
+
+    Attributes:
+        lines: the most important one first.
+        name: heading of the names.
+        unit: heading of the numbers of questions.
+    """
+
+    lines: tuple[Figure, ...]
+    name: str = "Measure"
+    unit: str = "Questions"
+
+
+@dataclass(frozen=True, slots=True)
+class CaseLine:
+    """A line of a case: the right answer, a passage or a reply.
+
+    Attributes:
+        text: as stored.
+        label: in front of it, as "Expected".
+        right: the right answer, or the passage that holds it.
+        tag: a verdict on it.
+        wrong: the verdict names a mistake.
+        note: behind it, as the systems that gave it.
+        reason: of the verdict.
+    """
+
+    text: str
+    label: str = ""
+    right: bool = False
+    tag: str = ""
+    wrong: bool = False
+    note: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Passages:
+    """Passages of a case.
+
+    Attributes:
+        lines: in their order.
+        title: given, the passages are folded beneath it.
+        more: number of passages that are not shown.
+    """
+
+    lines: tuple[CaseLine, ...]
+    title: str = ""
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A case that is worth reading.
+
+    Attributes:
+        question: that was asked.
+        note: its id and the numbers measured.
+        parts: right answer, passages and replies, in the order in which they are read.
+        tag: a verdict on the case.
+        wrong: the verdict names a mistake.
+    """
+
+    question: str
+    note: str
+    parts: tuple[CaseLine | Passages, ...]
+    tag: str = ""
+    wrong: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """Cases that are worth reading.
+
+    Attributes:
+        cases: the worst first.
+        empty: shown where there are none.
+    """
+
+    cases: tuple[Case, ...]
+    empty: str = "No such case."
+
+
+class _HashedFile(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def sha256(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Pairs of a name and a value.
+
+    Attributes:
+        pairs: in their order.
+        code: set the values as code, as for settings and hashes.
+    """
+
+    pairs: tuple[tuple[str, str], ...]
+    code: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a report with its own heading.
+
+    Attributes:
+        title: its heading; empty for none.
+        blocks: in their order; a `str` is a paragraph, None is skipped.
+        folded: only its heading is shown until it is opened.
+    """
+
+    title: str
+    blocks: tuple[Block | None, ...]
+    folded: bool = False
+
+    @classmethod
+    def of_run(
+        cls, settings: Mapping[str, Any], inputs: Iterable[_HashedFile], created_by: str
+    ) -> Section:
+        """Make the last section: settings, hashes of the inputs, and versions.
+
+        Args:
+            settings: of the run, as its manifest has them.
+            inputs: with their hashes.
+            created_by: program that wrote the run.
+        """
+        pairs = flat("", dict(settings)) if settings else []
+        pairs += [(f"sha256 of {file.name}", file.sha256) for file in inputs]
+        pairs.append(("run written by", created_by or UNKNOWN))
+        pairs.append(("report written by", f"knowgate {__version__}"))
+        return cls("Settings and hashes", (Facts(tuple(pairs), code=True),))
+
+    @classmethod
+    def next_steps(cls, steps: Sequence[Text]) -> Section:
+        """Make the section that ends a report: what to do, and how, the most urgent first."""
+        return cls("What to do next", (Prose(tuple(steps), bullets=True),))
+
+
+Block = str | Prose | Figures | Table | Plot | Cases | Facts | WhatIf | Section
+"""What a section holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A test case of the JUnit file.
+
+    Attributes:
+        group: that it belongs to.
+        name: unique in the group.
+        failure: why it failed; empty where it passed.
+        text: what was measured, in one line.
+        seconds: that it took; None where that is not known.
+    """
+
+    group: str
+    name: str
+    failure: str
+    text: str
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A report that is not yet rendered.
+
+    Attributes:
+        SCHEMA_VERSION: of `report.json`.
+        name: of the suite.
+        title: of the page.
+        subtitle: what was run, in one line.
+        headline: sentences, the most important one first.
+        warnings: what to know before trusting the numbers.
+        sections: in their order; None is skipped.
+        values: what `report.json` holds.
+        rows: gives the lines of the CSV file, the names of its columns first; None where
+            the suite has no CSV.
+        checks: gives the test cases of the JUnit file where no gate is given; None where the
+            suite has none.
+        systems: numbers of each system under test by its name, for gates about one of them.
+    """
+
+    SCHEMA_VERSION: ClassVar = 1
+
+    name: str
+    title: str
+    subtitle: str
+    headline: Sequence[str]
+    warnings: Sequence[str]
+    sections: Sequence[Section | None]
+    values: Mapping[str, Any]
+    rows: Callable[[], Iterable[Sequence[object]]] | None = None
+    checks: Callable[[], Sequence[Check]] | None = None
+    systems: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the measures as a data frame: `measure`, `value`, `low`, `high`, `n`.
+
+        One line for each rate with an interval; its name is the one that gates take. A value
+        that is not defined is missing.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        return measures_frame(self.values)

@@ -1,0 +1,194 @@
+"""Plots that are drawn as SVG inside a page, in colours that follow its scheme."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from .text import Estimated
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class Colour(StrEnum):
+    """Colours of plots, told apart with every common colour blindness (Okabe and Ito's).
+
+    They are placeholders: in the page each becomes a CSS property, so that it follows the
+    reader's light or dark scheme. Lines should differ in style or marker as well.
+    """
+
+    INK = "#0a0b0c"
+    GRID = "#0d0e0f"
+    PAPER = "#fdfcfb"
+    BLUE = "#0072b2"
+    VERMILION = "#d55e00"
+    GREY = "#767676"
+    SKY = "#56b4e9"
+    AMBER = "#e69f00"
+    PURPLE = "#cc79a7"
+
+
+_PAGE_COLOURS = {
+    Colour.INK: "currentColor",
+    Colour.GRID: "var(--grid)",
+    Colour.PAPER: "var(--paper)",
+    Colour.BLUE: "var(--blue)",
+    Colour.VERMILION: "var(--vermilion)",
+    Colour.GREY: "var(--grey)",
+    Colour.SKY: "var(--sky)",
+    Colour.AMBER: "var(--amber)",
+    Colour.PURPLE: "var(--purple)",
+}
+_STYLE: dict[str, Any] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": Colour.INK.value,
+    "axes.facecolor": "none",
+    "axes.grid": True,
+    "axes.labelcolor": Colour.INK.value,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.facecolor": "none",
+    "font.size": 11.0,
+    "grid.color": Colour.GRID.value,
+    "legend.frameon": False,
+    "legend.labelcolor": Colour.INK.value,
+    "lines.linewidth": 2.0,
+    "svg.fonttype": "none",
+    "text.color": Colour.INK.value,
+    "xtick.color": Colour.INK.value,
+    "ytick.color": Colour.INK.value,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A plot, drawn only where it is shown.
+
+    Attributes:
+        name: unique in the report; becomes part of the ids in the page.
+        title: what it shows.
+        caption: how to read it.
+        draw: draws with `Colour`; writes no text from a knowledge base.
+        size: width and height in inches.
+        half: stands beside a neighbour that is half as well, where the page is wide enough.
+    """
+
+    name: str
+    title: str
+    caption: str
+    draw: Callable[[Figure], None]
+    size: tuple[float, float]
+    half: bool = False
+
+    def svg(self) -> str:
+        """Draw it as an element for a page, without outside references."""
+        import matplotlib.style
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
+
+        buffer = io.StringIO()
+        # From the defaults, whatever the reader's own settings file says.
+        with matplotlib.style.context(["default", {**_STYLE, "svg.hashsalt": self.name}]):
+            figure = Figure(figsize=self.size, layout="constrained")
+            self.draw(figure)
+            # `savefig` would lay it out and draw it twice.
+            canvas: Any = FigureCanvasSVG(figure)
+            canvas.print_svg(buffer, metadata={"Date": None, "Creator": None})
+        return _for_page(self.name, buffer.getvalue())
+
+    @staticmethod
+    def draw_interval(
+        axes: Axes,
+        estimate: Estimated,
+        height: float,
+        *,
+        marker: str,
+        colour: Colour,
+        label: str = "",
+    ) -> None:
+        """Draw an estimate as a marker with its interval at `height`; nothing if undefined."""
+        if estimate.value is None or estimate.low is None or estimate.high is None:
+            return
+        below, above = estimate.value - estimate.low, estimate.high - estimate.value
+        axes.errorbar(
+            [estimate.value],
+            [height],
+            xerr=[[max(0.0, below)], [max(0.0, above)]],
+            color=colour,
+            marker=marker,
+            markersize=6,
+            elinewidth=1.3,
+            linestyle="none",
+            label=label,
+            zorder=3,
+        )
+
+    @staticmethod
+    def name_points(
+        axes: Axes,
+        points: Sequence[tuple[str, float, float]],
+        across: tuple[float, float],
+        upward: tuple[float, float],
+    ) -> None:
+        """Write each name right of the axes and join it to its point by a line.
+
+        Args:
+            axes: with the two scales.
+            points: name, across, up.
+            across: ends of the horizontal scale.
+            upward: ends of the vertical one.
+        """
+        low, high = upward
+        # Many names stand closer, so that the column is never longer than the axes are high.
+        step = min(0.052, 1 / max(1, len(points) - 1)) * (high - low)
+        heights: list[float] = []
+        ordered = sorted(points, key=lambda point: (point[2], point[1], point[0]))
+        for _, _, up in ordered:
+            heights.append(max(up, heights[-1] + step) if heights else up)
+        # Names pushed above the top are brought back, from the uppermost down.
+        ceiling = high
+        for position in reversed(range(len(heights))):
+            heights[position] = min(heights[position], ceiling)
+            ceiling = heights[position] - step
+        edge = across[1] + 0.03 * (across[1] - across[0])
+        line: dict[str, Any] = {
+            "color": Colour.GREY,
+            "linewidth": 0.7,
+            "zorder": 2,
+            "clip_on": False,
+        }
+        for (name, right, up), height in zip(ordered, heights, strict=True):
+            axes.plot([right, edge], [up, height], **line)
+            axes.annotate(
+                name,
+                xy=(edge, height),
+                xytext=(3, 0),
+                textcoords="offset points",
+                va="center",
+                annotation_clip=False,
+            )
+
+
+def _for_page(name: str, svg: str) -> str:
+    """Reduce the file to its element: no prolog, no outside names, ids unique in the page."""
+    svg = svg[svg.index("<svg") :].strip()
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg)
+    opening = rf'<svg viewBox="\1" role="img" aria-labelledby="{name}-caption">'
+    svg = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', opening, svg)
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    svg = re.sub(r'(url\(#|href="#)', rf"\1{name}-", svg)
+    svg = svg.replace("xlink:href", "href")
+    svg = re.sub(r"font-family: [^;\"]*", "font-family: system-ui, sans-serif", svg)
+    # A hundredth of a point is finer than any screen; the rest makes the page twice as large.
+    svg = re.sub(r"(\d\.\d\d)\d+", r"\1", svg)
+    svg = re.sub(r"\s*\n\s*", " ", svg)
+    for colour, property_name in _PAGE_COLOURS.items():
+        svg = svg.replace(colour, property_name)
+    return svg

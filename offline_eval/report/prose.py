@@ -1,0 +1,118 @@
+"""Sentences of a report from templates, so that prose reads as prose.
+
+A template file holds macros, each of which writes paragraphs with a blank line between them:
+
+    {% macro few(asked) %}
+    {% if asked < 30 %}
+    Only {{ asked|counted("question") }}: the intervals are accordingly wide.
+    {% endif %}
+    {% endmacro %}
+
+Lines are joined, and inserted text is put on one line. Nothing is escaped: renderers do that.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from .tables import Text
+from .text import (
+    counted,
+    decimal,
+    estimate_text,
+    one_line,
+    p_value,
+    percent,
+    printable,
+    range_text,
+    signed_points,
+)
+
+_BREAK = re.compile(r"\n\s*\n")
+_OWN = Path(__file__).parent / "templates"
+
+
+class Templates:
+    """The macros of a template file, called by name.
+
+    Args:
+        path: of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def paragraphs(self, macro: str, *given: Any, **named: Any) -> list[str]:
+        """Return what a macro writes, one text per paragraph; often none.
+
+        Args:
+            macro: its name.
+            given: its arguments.
+            named: likewise.
+        """
+        text = html.unescape(getattr(self._macros, macro)(*given, **named))
+        joined = (re.sub(r"[^\S\u00a0]+", " ", part).strip() for part in _BREAK.split(text))
+        return [part for part in joined if part]
+
+    def text(self, macro: str, *given: Any, **named: Any) -> str:
+        """Return what a macro writes as one text; empty if that is nothing."""
+        return " ".join(self.paragraphs(macro, *given, **named))
+
+    def terms(self, macro: str, *given: Any, **named: Any) -> tuple[Text, ...]:
+        """Return paragraphs; one with `::` in it as a term and what it means."""
+        return tuple(map(_term, self.paragraphs(macro, *given, **named)))
+
+    @cached_property
+    def _macros(self) -> Any:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+        from markupsafe import Markup
+
+        def clean(value: Any) -> Any:
+            # Markup is what another macro wrote, its paragraphs included.
+            is_text = isinstance(value, str) and not isinstance(value, Markup)
+            return printable(value) if is_text else value
+
+        environment = Environment(
+            loader=FileSystemLoader([self._path.parent, _OWN]),
+            # Tells what macros wrote from inserted text; taken back in `paragraphs`.
+            autoescape=True,
+            finalize=clean,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        environment.filters |= {
+            "counted": counted,
+            "decimal": decimal,
+            "one_line": one_line,
+            "p_value": p_value,
+            "percent": percent,
+            "range": range_text,
+            "points": signed_points,
+            "rate": lambda estimate, text=percent: estimate_text(estimate, text, brackets=False),
+            "tally": lambda counts: ", ".join(f"{name}: {n}" for name, n in counts.items()),
+        }
+        # As arguments of `rate` and `range`.
+        environment.globals |= {"decimal": decimal, "points": signed_points}
+        return environment.get_template(self._path.name).module
+
+
+def _term(paragraph: str) -> Text:
+    term, separator, meaning = paragraph.partition(" :: ")
+    return (term, meaning) if separator else paragraph
+
+
+_EXPLANATIONS = Templates(_OWN / "explanations.txt")
+
+
+def explained(*keys: str) -> tuple[Text, ...]:
+    """Look up explanations of terms and marks, each written once and shown wherever needed.
+
+    Raises:
+        AttributeError: there is no such explanation.
+    """
+    return tuple(text for key in keys for text in _EXPLANATIONS.terms(key))

@@ -1,0 +1,184 @@
+"""Tables of a report: every number is already written out, with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .text import UNKNOWN, Estimated, percent, range_text, short_range, signed_points
+
+Text = str | tuple[str, str]
+"""A line of prose, or a term and what it means."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of a table.
+
+    Attributes:
+        value: as text; `–` where it is undefined.
+        under: its interval, or what else belongs to it, a line each; may be empty.
+        mark: `best` of its column, `clear` for a difference that chance does not explain,
+            `big` for a headline number, `text` for prose, `passed` or `failed` for a verdict,
+            otherwise empty.
+    """
+
+    value: str
+    under: str = ""
+    mark: str = ""
+
+    @classmethod
+    def estimate(
+        cls,
+        estimate: Estimated | None,
+        text: Callable[[float], str] = percent,
+        *,
+        mark: str = "",
+    ) -> Cell:
+        """Make a cell of an estimate with its interval; `–` where it is undefined."""
+        if estimate is None or estimate.value is None:
+            return cls(UNKNOWN)
+        return cls(text(estimate.value), short_range(estimate, text), mark)
+
+    @classmethod
+    def difference(
+        cls,
+        difference: Estimated | None,
+        text: Callable[[float], str] = signed_points,
+        *,
+        better: int = 0,
+    ) -> Cell:
+        """Make a cell of a difference, marked `clear` if its interval excludes zero.
+
+        Args:
+            difference: None where there is none.
+            text: how a value is written; in percentage points unless given.
+            better: 1 or -1 to mark only differences above or below zero, 0 for both.
+        """
+        if difference is None or difference.value is None:
+            return cls(UNKNOWN)
+        value = text(difference.value)
+        if difference.low is None or difference.high is None:
+            return cls(value)
+        above = difference.low > 0 and better >= 0
+        below = difference.high < 0 and better <= 0
+        return cls(value, range_text(difference, text), "clear" if above or below else "")
+
+    @classmethod
+    def column(
+        cls,
+        estimates: Sequence[Estimated],
+        text: Callable[[float], str] = percent,
+        *,
+        better: int = 0,
+    ) -> list[Cell]:
+        """Make a column of estimates, the best one marked.
+
+        Args:
+            estimates: one per line.
+            text: how a value is written.
+            better: 1 where more is better, -1 where less is, 0 where neither.
+        """
+        known = [estimate.value for estimate in estimates if estimate.value is not None]
+        # Among fewer than two, and where all are equal, there is no best.
+        best = None
+        if better and len(known) > 1 and min(known) < max(known):
+            best = max(known) if better > 0 else min(known)
+        return [
+            cls.estimate(
+                estimate,
+                text,
+                mark="best" if best is not None and estimate.value == best else "",
+            )
+            for estimate in estimates
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a table.
+
+    Attributes:
+        name: in the first column.
+        cells: one per further column.
+        mark: `chosen` or `later` (not reached), otherwise empty.
+    """
+
+    name: str
+    cells: tuple[Cell, ...]
+    mark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table.
+
+    Attributes:
+        name: heading of the first column.
+        columns: headings of the others.
+        lines: with as many cells each as there are columns.
+        caption: title; may be empty.
+        notes: beneath the table, in small type.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    lines: tuple[Line, ...]
+    caption: str = ""
+    notes: tuple[Text, ...] = ()
+
+    @classmethod
+    def from_columns(
+        cls,
+        name: str,
+        names: Sequence[str],
+        columns: Sequence[tuple[str, Sequence[Cell]]],
+        *,
+        caption: str = "",
+        notes: tuple[Text, ...] = (),
+    ) -> Table:
+        """Make a table from its columns.
+
+        Args:
+            name: heading of the names.
+            names: one per line.
+            columns: heading and a cell per line.
+            caption: see the class.
+            notes: see the class.
+        """
+        lines = tuple(
+            Line(line, tuple(cells[position] for _, cells in columns))
+            for position, line in enumerate(names)
+        )
+        return cls(name, tuple(heading for heading, _ in columns), lines, caption, notes)
+
+    @classmethod
+    def of_text(
+        cls,
+        columns: Sequence[str],
+        lines: Sequence[Sequence[str | int]],
+        *,
+        caption: str = "",
+        notes: tuple[Text, ...] = (),
+    ) -> Table:
+        """Make a table of prose and counts.
+
+        Args:
+            columns: all headings, that of the first column included.
+            lines: a text per column; an `int` is set as a number.
+            caption: see the class.
+            notes: see the class.
+        """
+        return cls(
+            columns[0],
+            tuple(columns[1:]),
+            tuple(
+                Line(
+                    str(name),
+                    tuple(Cell(str(x), "", "text" if isinstance(x, str) else "") for x in rest),
+                )
+                for name, *rest in lines
+            ),
+            caption,
+            notes,
+        )

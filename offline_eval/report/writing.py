@@ -1,0 +1,247 @@
+"""Write a document to files, one per format, and check gates against it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from ...guard.errors import InputError
+from ...guard.files import read_json, write_json, write_text
+from ...guard.text import clean_text
+from ._gates import GateResult, check_gates, check_system_gates, measures_frame, parse_gate
+from ._html import render_html
+from ._markdown import render_markdown
+from .document import Check, Document
+from .text import one_line
+
+if TYPE_CHECKING:
+    import pandas
+
+# The page last: whoever waits for it finds the others there.
+_FILES = {
+    "json": "report.json",
+    "csv": "replies.csv",
+    "junit": "junit.xml",
+    "md": "report.md",
+    "html": "report.html",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPaths:
+    """Where the files of a report are, and the results of its gates.
+
+    Attributes:
+        html: for people.
+        markdown: for pull requests.
+        json: for programs.
+        csv: one line per reply.
+        junit: for CI systems.
+        written: those that were written; the others may exist from before, or not.
+        gates: in the order in which they were given.
+    """
+
+    html: Path
+    markdown: Path
+    json: Path
+    csv: Path
+    junit: Path
+    written: tuple[Path, ...] = ()
+    gates: tuple[GateResult, ...] = ()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the measures of `report.json` as a data frame; see `Document.to_pandas`.
+
+        Raises:
+            InputError: the report was not written as JSON.
+            MissingDependencyError: pandas is not installed.
+        """
+        return measures_frame(read_json(self.json))
+
+
+@dataclass(frozen=True, slots=True)
+class ReportWriter:
+    """Writes reports to a folder.
+
+    Attributes:
+        folder: made where missing.
+        formats: some of `html`, `md`, `json`, `csv` and `junit`.
+        gates: expressions that must not hold, see the package.
+        page: name of the page; the other files have its stem if it is given.
+        systems: whose numbers the gates are about; empty for the run as a whole.
+
+    Raises:
+        InputError: a format is unknown, or a gate cannot be read.
+    """
+
+    folder: str | os.PathLike[str]
+    formats: Sequence[str] = ("html", "md", "json")
+    gates: Sequence[str] = ()
+    page: str = ""
+    systems: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        hint = "choose some of html, md, json, csv, junit"
+        if not self.formats:
+            raise InputError("no format given", where="--format", hint=hint)
+        for name in self.formats:
+            if name not in _FILES:
+                raise InputError(f"no such format: {name[:80]!r}", where="--format", hint=hint)
+        for text in self.gates:
+            parse_gate(text)
+
+    def write(self, document: Document) -> ReportPaths:
+        """Write all files of the report, or none.
+
+        Raises:
+            InputError: the document has no such format, a gate names no number of it, or a
+                file cannot be written.
+        """
+        if self.systems:
+            gates = check_system_gates(document.systems, self.systems, self.gates)
+        else:
+            gates = check_gates(document.values, self.gates)
+        texts = {
+            name: _text(document, name, gates)
+            for name in _FILES
+            if name in self.formats and name != "json"
+        }
+        paths = self._paths()
+        written = []
+        for name in (name for name in _FILES if name in self.formats):
+            path = paths[name]
+            if name == "json":
+                own = {"gates": [result.to_dict() for result in gates]} if gates else {}
+                write_json(path, {**document.values, **own})
+            else:
+                write_text(path, texts[name])
+            written.append(path)
+        return ReportPaths(
+            html=paths["html"],
+            markdown=paths["md"],
+            json=paths["json"],
+            csv=paths["csv"],
+            junit=paths["junit"],
+            written=tuple(written),
+            gates=gates,
+        )
+
+    def _paths(self) -> dict[str, Path]:
+        root = Path(self.folder)
+        if not self.page:
+            return {name: root / file for name, file in _FILES.items()}
+        page = root / self.page
+        return {
+            name: page if name == "html" else page.with_suffix(Path(file).suffix)
+            for name, file in _FILES.items()
+        }
+
+
+def _text(document: Document, name: str, gates: Sequence[GateResult]) -> str:
+    if name == "html":
+        return render_html(document, gates)
+    if name == "md":
+        return render_markdown(document, gates)
+    text = render_csv(document) if name == "csv" else render_junit(document, gates)
+    if text is None:
+        raise _no_format(name)
+    return text
+
+
+def _no_format(name: str) -> InputError:
+    if name == "csv":
+        why, hint = "only runs of replies have one", "choose another format"
+    else:
+        why, hint = "a run of this suite needs gates for it", "give a --fail-if"
+    return InputError(f"there is no {name} of this report: {why}", where="--format", hint=hint)
+
+
+# A spreadsheet takes a cell that starts so for a formula, and runs it.
+# Full-width signs count as well in some languages' versions.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def render_csv(document: Document) -> str | None:
+    """Render the rows; None where the document has none.
+
+    Text that a spreadsheet would take for a formula gets an apostrophe in front.
+    """
+    if document.rows is None:
+        return None
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    for row in document.rows():
+        writer.writerow([_cell(value) for value in row])
+    return buffer.getvalue()
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    text = clean_text(str(value)).replace("\r\n", "\n").replace("\r", "\n")
+    kept = "".join(sign for sign in text if sign in "\n\t" or unicodedata.category(sign) != "Cc")
+    return f"'{kept}" if kept.startswith(_FORMULA) else kept
+
+
+# What XML 1.0 cannot hold, not even escaped.
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def render_junit(document: Document, gates: Sequence[GateResult] = ()) -> str | None:
+    """Render a test case per gate; without gates the suite's own checks, None if it has none.
+
+    The file holds no time of day, so that the same run gives the same bytes.
+    """
+    suite = f"knowgate.{document.name}"
+    if gates:
+        checks: Sequence[Check] = [_gate_check(suite, result) for result in gates]
+    elif document.checks is not None:
+        checks = document.checks()
+    else:
+        return None
+    failures = str(sum(bool(check.failure) for check in checks))
+    counts = {"tests": str(len(checks)), "failures": failures, "errors": "0"}
+    root = Element("testsuites", {"name": _clean(suite), **counts})
+    holder = SubElement(root, "testsuite", {"name": _clean(suite), **counts, "skipped": "0"})
+    for check in checks:
+        _add_case(holder, check)
+    indent(root)
+    body = tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
+
+
+def _gate_check(suite: str, result: GateResult) -> Check:
+    return Check(
+        group=f"{suite}.gates",
+        name=f"fail if {result.gate.text}",
+        failure=f"{result.text} (fail if {result.gate.text})" if result.failed else "",
+        text=result.text,
+    )
+
+
+def _add_case(holder: Element, check: Check) -> None:
+    attributes = {"classname": _clean(check.group), "name": _clean(check.name)}
+    if check.seconds is not None:
+        attributes["time"] = f"{check.seconds:.3f}"
+    case = SubElement(holder, "testcase", attributes)
+    if check.failure:
+        failure = SubElement(case, "failure", {"message": _clean(check.failure), "type": "gate"})
+        failure.text = _clean(check.failure)
+    if check.text:
+        SubElement(case, "system-out").text = _clean(check.text)
+
+
+def _clean(text: str) -> str:
+    return _NOT_XML.sub("", one_line(text))

@@ -1,0 +1,436 @@
+"""Runs that measured relevance, to calibrate on: read whole, and checked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AwareDatetime, Field
+
+from ...guard.errors import InputError
+from ...guard.files import read_bytes
+from ...guard.policy import Policy
+from .manifest import Manifest, Stored
+from .questions import (
+    CalibrationFile,
+    CaseKind,
+    Identifier,
+    MeasuredManifest,
+    MeasuredRow,
+    Question,
+    RefusalFile,
+    RowError,
+    SourceRow,
+)
+from .replies import StoredPassage
+from .table import SharedLog, Table, TableSpec
+
+_HINT = "correct or remove the line, the others stay as they are"
+
+
+class Review(Stored):
+    """A line of `reviews.jsonl`: what a person says of a left-out case; its last line counts.
+
+    Attributes:
+        verdict: None takes the earlier ones back.
+        at: when, with its zone.
+        passage: id of the retrieved passage that answers, where one was named.
+        note: of the reviewer.
+        LONGEST_NOTE: in characters.
+    """
+
+    class Verdict(StrEnum):
+        """Whether the passages that are left answer the question."""
+
+        ANSWERED = "answered"
+        NOT_ANSWERED = "not_answered"
+        UNSURE = "unsure"
+
+    LONGEST_NOTE: ClassVar = 5000
+
+    case_id: Identifier
+    verdict: Verdict | None
+    at: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
+    passage: str | None = None
+    note: Annotated[str, Field(max_length=5000)] = ""
+
+    @property
+    def answered(self) -> bool:
+        """Whether the case is no leak, because a passage that is left answers its question."""
+        return self.verdict is self.Verdict.ANSWERED
+
+    @staticmethod
+    def log(folder: str | os.PathLike[str]) -> SharedLog[Review]:
+        """Return the reviews of a run, appended line by line; several processes may write."""
+        return SharedLog(Path(folder) / "reviews.jsonl", Review, hint=_HINT)
+
+    def require_of(self, cases: Mapping[str, MeasuredRow], where: str) -> None:
+        """Reject a review of anything but a left-out case of a run.
+
+        Args:
+            cases: of the run, by id; see `MeasuredRun.reviewable`.
+            where: file and line.
+
+        Raises:
+            InputError: there is no such case, or its passage was not retrieved for it.
+        """
+        row = cases.get(self.case_id)
+        if row is None:
+            raise InputError(
+                f"case {self.case_id[:80]!r} is no left-out case of this run",
+                where=where,
+                hint="its ids end in /left_out; the table belongs to one run",
+            )
+        if self.passage is not None and self.passage not in row.retrieved:
+            raise InputError(
+                f"passage {self.passage[:80]!r} was not retrieved for case {self.case_id[:80]!r}",
+                where=where,
+                hint="name one of its passages, or none",
+            )
+
+    @classmethod
+    def read(
+        cls, folder: str | os.PathLike[str], cases: Mapping[str, MeasuredRow]
+    ) -> dict[str, Review]:
+        """Return the last review of each case, by case id, without those that were taken back.
+
+        Args:
+            folder: of the run.
+            cases: as for `require_of`.
+
+        Raises:
+            InputError: a line is damaged, or about no left-out case of the run (with the line).
+        """
+        found: dict[str, Review] = {}
+        for where, review in cls.log(folder).places():
+            review.require_of(cases, where)
+            found[review.case_id] = review
+        return {name: review for name, review in found.items() if review.verdict is not None}
+
+
+def reviewable(rows: Iterable[MeasuredRow]) -> dict[str, MeasuredRow]:
+    """Return the cases that can be reviewed, by id: measured, with the source left out."""
+    return {row.case_id: row for row in rows if row.kind is CaseKind.LEFT_OUT and row.error is None}
+
+
+_RUN_AGAIN = "run `knowgate measure` again into another folder"
+_CONTINUE = "start the same `knowgate measure` again to continue it"
+_ROWS = TableSpec("rows", MeasuredRow, "case_id", hint=_RUN_AGAIN, clean=True)
+_CALIBRATE_AGAIN = "run `knowgate calibrate` on this run again"
+
+
+@dataclass(frozen=True, slots=True)
+class RunCalibration:
+    """The policy that a run's questions are judged by.
+
+    Attributes:
+        policy: fitted on them, or given.
+        risk: the bound that was asked for, None where nothing was.
+        calibration_questions: ids it was fitted on.
+        test_questions: ids held out for reporting.
+        thresholds: where nothing was held out, by question the threshold on raw relevance that
+            it is judged by, for costs one that other questions gave; None: nothing passes.
+        given_policy: it was not fitted on this run but given, and judges all questions; it may
+            have been calibrated on them.
+    """
+
+    policy: Policy
+    risk: float | None
+    calibration_questions: frozenset[str]
+    test_questions: frozenset[str]
+    thresholds: Mapping[str, float | None]
+    given_policy: bool = False
+
+    @property
+    def reported_questions(self) -> frozenset[str]:
+        """Ids of the questions that the rates are about."""
+        return self.test_questions or frozenset(self.thresholds)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    """A checked run.
+
+    Attributes:
+        QUESTIONS: table of the questions.
+        SOURCES: table of a run through a chain as it is served: where each question's
+            answer stands.
+        PASSAGES: table of such a run: the texts that were judged.
+        manifest: the checked fields.
+        questions: by id, in the order of the input.
+        rows: in the order of the cases; at most one per question and kind.
+        calibration: None until a policy was fitted on this run, or when not asked for.
+        sources: by question; only of a run through a chain as it is served.
+        passages: texts that were judged, by id; likewise.
+        reviews: what people said of left-out cases, by case id.
+        refusal: why the latest calibration wrote no policy; None where it wrote one, where there
+            was none, or when not asked for.
+    """
+
+    QUESTIONS: ClassVar = TableSpec(
+        "questions", Question, "question_id", hint=_RUN_AGAIN, whole=True, clean=True
+    )
+    SOURCES: ClassVar = TableSpec("sources", SourceRow, "question_id", hint=_RUN_AGAIN, clean=True)
+    PASSAGES: ClassVar = TableSpec(
+        "passages", StoredPassage, "passage_id", hint=_RUN_AGAIN, clean=True
+    )
+
+    manifest: MeasuredManifest
+    questions: Mapping[str, Question]
+    rows: tuple[MeasuredRow, ...]
+    calibration: RunCalibration | None
+    sources: Mapping[str, SourceRow] = field(default_factory=dict)
+    passages: Mapping[str, StoredPassage] = field(default_factory=dict)
+    reviews: Mapping[str, Review] = field(default_factory=dict)
+    refusal: RefusalFile | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether questions of a live log were measured, of which nothing is known."""
+        return any(row.kind is CaseKind.LIVE for row in self.rows)
+
+    @property
+    def unanswerable(self) -> bool:
+        """Whether questions were asked that somebody knows to be unanswerable."""
+        return any(row.kind is CaseKind.UNANSWERABLE for row in self.rows)
+
+    @property
+    def unmatched(self) -> frozenset[str]:
+        """Ids of the questions that name a source which no document has."""
+        return frozenset(
+            row.question_id
+            for row in self.rows
+            if row.error is not None and row.error.type == RowError.UNMATCHED_SOURCE
+        )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All settings as they stand in the manifest."""
+        return self.manifest.settings.model_dump(mode="json", exclude_unset=True)
+
+    @classmethod
+    def read(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        with_calibration: bool = True,
+        unfinished: bool = False,
+    ) -> MeasuredRun:
+        """Read a run of relevance signals.
+
+        Args:
+            folder: of the run.
+            with_calibration: False leaves `calibration.json` and `refusal.json` unread, so that a
+                broken one can be replaced.
+            unfinished: True also reads a run of which only some rows are there, as long
+                as the last one is whole: enough to show it, not to certify on it.
+
+        Raises:
+            InputError: no run there, another suite, a file that is missing, broken or
+                written by a newer knowgate, or a run that is not finished; names file
+                and line.
+        """
+        root = Path(folder)
+        manifest = _read_manifest(root)
+        _require_whole_rows(root, manifest)
+        questions = _read_questions(root)
+        rows = _read_rows(root, questions)
+        if not rows:
+            raise _not_finished(root, manifest, 0)
+        if not unfinished:
+            _require_complete(root, manifest, questions, rows)
+        calibration = _read_calibration(root, manifest, questions) if with_calibration else None
+        sources = {one.question_id: one for one in cls.SOURCES.read(root)}
+        passages = {one.passage_id: one for one in cls.PASSAGES.read(root)}
+        reviews = Review.read(root, reviewable(rows))
+        refusal = _read_refusal(root) if with_calibration else None
+        return cls(manifest, questions, rows, calibration, sources, passages, reviews, refusal)
+
+    @property
+    def reviewable(self) -> dict[str, MeasuredRow]:
+        """The cases that can be reviewed, by id: measured, with the source left out."""
+        return reviewable(self.rows)
+
+    def review_counts(self) -> dict[str, int]:
+        """How many left-out cases there are, and how many have which verdict."""
+        cases, said = len(self.reviewable), [one.verdict for one in self.reviews.values()]
+        verdicts = {verdict.value: said.count(verdict) for verdict in Review.Verdict}
+        return {"left_out": cases, "reviewed": len(said), **verdicts, "open": cases - len(said)}
+
+    def answered_elsewhere(self, row: MeasuredRow) -> bool:
+        """Whether a review found the question of a left-out case answered by another passage."""
+        review = self.reviews.get(row.case_id)
+        return review is not None and review.answered
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The texts that the run knows, by passage id.
+
+        A shared passage goes by the id of the first question that it answers.
+        """
+        own = {name: question.passage for name, question in self.questions.items()}
+        return {**own, **{name: passage.text for name, passage in self.passages.items()}}
+
+
+def _misfit(what: str, where: str, hint: str = _RUN_AGAIN) -> InputError:
+    return InputError(what, where=where, hint=hint)
+
+
+def _read_manifest(root: Path) -> MeasuredManifest:
+    path = str(root / "manifest.json")
+    value = Manifest.read_raw(root)
+    suite = value.get("suite")
+    if suite != "ookb":
+        raise InputError(
+            f"the run is of suite {suite!r}, not 'ookb'",
+            where=path,
+            hint="name a run made with `knowgate measure`",
+        )
+    if value.get("holds") == "replies":
+        raise InputError(
+            "the run holds replies, not relevance signals",
+            where=path,
+            hint="calibrate on a run of `knowgate measure --questions … --scorer … --out …`",
+        )
+    manifest = MeasuredManifest.checked(value, where=path, hint=_RUN_AGAIN, clean=True)
+    if not manifest.cases:
+        raise InputError("the run holds no cases", where=path, hint=_RUN_AGAIN)
+    return manifest
+
+
+def _require_whole_rows(root: Path, manifest: MeasuredManifest) -> None:
+    """Reject a run that was killed before its first row, or within one."""
+    path = _ROWS.path(root)
+    if not path.exists():
+        raise _not_finished(root, manifest, 0, "no rows.jsonl in the run folder: ")
+    try:
+        # As bytes: a kill may also cut a letter in two.
+        content = read_bytes(path, links=False)
+    except OSError as error:
+        raise InputError(
+            f"cannot be read ({error.strerror})", where=str(path), hint=_RUN_AGAIN
+        ) from None
+    if not content.endswith(b"\n"):
+        raise _not_finished(root, manifest, content.count(b"\n"))
+
+
+def _not_finished(root: Path, manifest: MeasuredManifest, done: int, lead: str = "") -> InputError:
+    return InputError(
+        f"{lead}the run is not finished ({done} of {manifest.cases} cases)",
+        where=str(root),
+        hint=_CONTINUE,
+    )
+
+
+def _read_questions(root: Path) -> dict[str, Question]:
+    if not MeasuredRun.QUESTIONS.path(root).exists():
+        raise InputError(
+            "no questions.jsonl in the run folder",
+            where=str(root),
+            hint="start the same `knowgate measure` again, it writes what is missing",
+        )
+    return {question.question_id: question for question in MeasuredRun.QUESTIONS.read(root)}
+
+
+def _read_rows(root: Path, questions: Mapping[str, Question]) -> tuple[MeasuredRow, ...]:
+    rows: dict[tuple[str, CaseKind], MeasuredRow] = {}
+    for where, row in Table(root, _ROWS, writable=False).places():
+        if row.question_id not in questions:
+            raise _misfit(
+                f"question_id {row.question_id!r} is not in questions.jsonl: rows and questions "
+                "do not belong together",
+                where,
+            )
+        own = questions[row.question_id].own_passage
+        if row.kind.leaves_out and own in row.retrieved:
+            raise _misfit(f"passage {own!r} was retrieved although it was left out", where)
+        if (row.question_id, row.kind) in rows:
+            raise _misfit(
+                f"case {row.case_id!r}: a second {row.kind} case of one question: rows and "
+                "questions do not belong together",
+                where,
+            )
+        rows[row.question_id, row.kind] = row
+    return tuple(rows.values())
+
+
+def _require_complete(
+    root: Path,
+    manifest: MeasuredManifest,
+    questions: Mapping[str, Question],
+    rows: tuple[MeasuredRow, ...],
+) -> None:
+    """Reject anything but each question's two or three cases, in order, with its passage named."""
+    alone = {
+        row.question_id: row.kind
+        for row in rows
+        if row.kind in (CaseKind.LIVE, CaseKind.UNANSWERABLE)
+    }
+    echoed = any(row.kind is CaseKind.ECHO for row in rows)
+    kinds = (*CaseKind.twins(), CaseKind.ECHO) if echoed else CaseKind.twins()
+    expected = [
+        (f"{name}/{kind}", name, kind)
+        for name in questions
+        for kind in ((alone[name],) if name in alone else kinds)
+    ]
+    found = [(row.case_id, row.question_id, row.kind) for row in rows]
+    if set(found) < set(expected):
+        raise _not_finished(root, manifest, len(found))
+    if found != expected:
+        raise _misfit("rows and questions do not belong together", str(root / "rows.jsonl"))
+    # Of a question whose every case failed, nobody may know the source.
+    measured = {row.question_id for row in rows if row.error is None} - alone.keys()
+    for question in questions.values():
+        if question.question_id in measured and not question.passage_id:
+            # A guess could count questions on one passage as independent.
+            raise InputError(
+                f"question {question.question_id!r}: field 'passage_id' is missing",
+                where=str(root / "questions.jsonl"),
+                hint=_CONTINUE,
+            )
+
+
+def _read_calibration(
+    root: Path, manifest: MeasuredManifest, questions: Mapping[str, Question]
+) -> RunCalibration | None:
+    path = root / "calibration.json"
+    if not path.exists():
+        return None
+    where = str(path)
+    value = Manifest.read_versioned(path, hint=_CALIBRATE_AGAIN)
+    file = CalibrationFile.checked(value, where=where, hint=_CALIBRATE_AGAIN, clean=True)
+    policy = Policy.parse(file.policy, where=where)
+    policy.require_scorer(manifest.settings.scorer)
+    if policy.aggregator != manifest.settings.aggregator:
+        raise _misfit(
+            f"the policy aggregates by {policy.aggregator!r}, "
+            f"the run by {manifest.settings.aggregator!r}",
+            where,
+            _CALIBRATE_AGAIN,
+        )
+    fitted, held_out = frozenset(file.calibration_questions), frozenset(file.test_questions)
+    thresholds = {name: fold.threshold for fold in file.folds for name in fold.questions}
+    if stray := sorted((fitted | held_out | thresholds.keys()) - questions.keys()):
+        raise InputError(
+            f"question {stray[0]!r} is not part of this run", where=where, hint=_CALIBRATE_AGAIN
+        )
+    if both := sorted(fitted & held_out):
+        raise _misfit(
+            f"question {both[0]!r} is a calibration and a test question at once",
+            where,
+            _CALIBRATE_AGAIN,
+        )
+    return RunCalibration(policy, file.risk, fitted, held_out, thresholds, file.given_policy)
+
+
+def _read_refusal(root: Path) -> RefusalFile | None:
+    path = root / "refusal.json"
+    if not path.exists():
+        return None
+    value = Manifest.read_versioned(path, hint=_CALIBRATE_AGAIN)
+    return RefusalFile.checked(value, where=str(path), hint=_CALIBRATE_AGAIN, clean=True)

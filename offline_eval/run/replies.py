@@ -1,0 +1,524 @@
+"""Runs of replies: systems, cases, replies and judgements, started and read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+from pydantic import Field, FiniteFloat, SerializerFunctionWrapHandler, model_serializer
+
+from ...guard.decision import Decision, Route
+from ...guard.errors import InputError
+from ...guard.policy import Policy
+from ._run import Run
+from .manifest import InputFile, Manifest, Stored
+from .questions import CaseKind, Question, RowError
+from .table import TableSpec
+
+HOLDS_REPLIES = "replies"
+
+_Name = Annotated[str, Field(min_length=1)]
+_Count = Annotated[int, Field(ge=0)]
+
+
+class ReplySystem(Stored):
+    """One system under test: the model, and how it was asked.
+
+    Attributes:
+        system_id: unique in the run, e.g. `gpt-4o·basic_rag·conservative·guard`.
+        model: name as given by the user or the log.
+        prompt: name of the prompt; empty where unknown.
+        prompt_sha256: of its text; empty where unknown.
+        retrieval: `direct`, `long_context`, `basic_rag`, `hyde`, a user's own, or empty
+            where unknown.
+        guard: `off`, or the name of the policy in front.
+        guard_sha256: of the policy; empty without one.
+        top_k: passages per context, None where there is no such number.
+        replayed: the replies were read from a log.
+    """
+
+    system_id: _Name
+    model: str
+    prompt: str = ""
+    prompt_sha256: str = ""
+    retrieval: str = ""
+    guard: str = "off"
+    guard_sha256: str = ""
+    top_k: int | None = None
+    replayed: bool = False
+
+
+class StoredKnowledgeBase(Stored):
+    """A knowledge base that questions were asked about.
+
+    Attributes:
+        name: unique in the run.
+        questions: number of questions with an answer in it.
+        passages: number of its different passages.
+    """
+
+    name: str
+    questions: _Count
+    passages: _Count
+
+
+class RepliesManifest(Manifest):
+    """`manifest.json`.
+
+    Attributes:
+        holds: always `replies`; a run of relevance signals has no such field.
+        systems: all systems under test.
+        knowledge_bases: all knowledge bases.
+        questions: number of lines of `questions.jsonl`.
+        cases: number of lines of `cases.jsonl`.
+        replies: number of rows of the finished run.
+    """
+
+    holds: Literal["replies"] = "replies"
+    systems: tuple[ReplySystem, ...]
+    knowledge_bases: tuple[StoredKnowledgeBase, ...] = ()
+    questions: _Count
+    cases: _Count
+    replies: _Count
+
+
+class StoredPassage(Stored):
+    """A line of `passages.jsonl`: a text that contexts refer to."""
+
+    passage_id: _Name
+    text: str
+    knowledge_base: str = ""
+    source: str | None = None
+
+
+class StoredPolicy(Stored):
+    """A line of `policies.jsonl`: the policy of a guard that stood in front of systems.
+
+    Attributes:
+        guard: name of the guard, see `ReplySystem`.
+        policy: the content of its `policy.json`.
+    """
+
+    guard: _Name
+    policy: dict[str, Any]
+
+
+class ReplyCase(Stored):
+    """A line of `cases.jsonl`: one question against one state of the knowledge base.
+
+    Attributes:
+        case_id: unique in the run; usually `<question id>/<kind>`.
+        kind: what the knowledge base holds of the answer.
+        held_out: whether the question was not used to fit the guard's policy; None where
+            there is no guard, or this is not known.
+    """
+
+    case_id: _Name
+    question_id: _Name
+    kind: CaseKind
+    knowledge_base: str = ""
+    held_out: bool | None = None
+
+
+class ReplyContext(Stored):
+    """The context that a model was given, as ids of passages.
+
+    Attributes:
+        kind: `none` (closed book), `passages` (exactly these), `all_but` (the whole
+            knowledge base of the case without these), `unknown` (the log has no context).
+        passages: passage ids; for `passages` in the order of the context.
+    """
+
+    kind: Literal["none", "passages", "all_but", "unknown"] = "unknown"
+    passages: tuple[str, ...] = ()
+
+
+class ReplyRow(Stored):
+    """A line of `replies.jsonl`: the reply of one system to one case.
+
+    Attributes:
+        reply_id: `<system id>/<case id>`.
+        context: that the model was given; None if the call failed before.
+        response: text of the reply; None exactly where `error` is set.
+        citation: the source that the reply names, word for word.
+        route: of the guard, None without one.
+        reason: of the guard's decision, empty without one.
+        relevance: of the context as the guard saw it, in [0, 1].
+        confidence: of the guard in the model's own answer, in [0, 1].
+        relevance_stage: which scorer of a cascade `relevance` rests on, see `Decision`; not
+            stored for any other scorer.
+        input_tokens: of all calls made for this reply, None where not metered.
+        output_tokens: likewise.
+        calls: of language models; 0 where none was needed (a guard that abstained).
+        seconds: from the first call's start to the reply; None for logged replies.
+        reused: the reply to an equal prompt was used again, without a call.
+        error: why there is no reply.
+    """
+
+    reply_id: _Name
+    case_id: _Name
+    system_id: _Name
+    context: ReplyContext | None = None
+    response: str | None = None
+    citation: str | None = None
+    route: Route | None = None
+    reason: str = ""
+    relevance: FiniteFloat | None = None
+    confidence: FiniteFloat | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    calls: int | None = None
+    seconds: FiniteFloat | None = None
+    reused: bool = False
+    error: RowError | None = None
+    relevance_stage: Literal["cheap", "costly", "fallback"] | None = None
+
+    @model_serializer(mode="wrap")
+    def _stored(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        if self.relevance_stage is None:
+            fields.pop("relevance_stage", None)
+        return fields
+
+    @staticmethod
+    def of_guard(decision: Decision | None) -> dict[str, Any]:
+        """Return the fields that a guard's decision sets; none without one."""
+        if decision is None:
+            return {}
+        return {
+            "route": decision.route,
+            "reason": str(decision.reason),
+            "relevance": decision.relevance,
+            "confidence": decision.confidence,
+            "relevance_stage": decision.relevance_stage,
+        }
+
+
+class Judgement(Stored):
+    """A line of `judgements.jsonl`: the verdict of one judge on one reply by one criterion.
+
+    Attributes:
+        ABSTENTION: name of a criterion with the outcomes `yes` and `no`.
+        FACTUALITY: name of a criterion with the outcomes `TIERS`, or `NOT_APPLICABLE` for a
+            reply that abstains.
+        FAILURE: name of a criterion with the outcomes contradiction, fabrication,
+            over_specification and none.
+        GIVEN: name of the judge whose labels came with logged replies.
+        ESTIMATE: name of the judge that estimates offline.
+        OFFLINE_JUDGES: names of the judges that need no language model.
+        LLM_PREFIX: begins the name of a judge that is a language model.
+        judgement_id: `<reply id>/<criterion>/<judge>`.
+        judge: `given`, `detector`, `estimate`, `llm:<model>`, or another name for a judge of
+            the user's; people's labels are stored apart, see `labelling`.
+        criterion: one of those above, or the name of a criterion of the user's.
+        outcome: one of the criterion's; None exactly where `error` is set.
+        probability: of the positive outcome, where the judge gives one.
+        reasoning: the judge's text before its verdict, if any.
+        estimate: whether the verdict is an offline estimate.
+        judge_sha256: of the judge's prompt or fingerprint, so that two versions of one
+            judge can be told apart.
+        error: why there is no outcome.
+    """
+
+    ABSTENTION: ClassVar = "abstention"
+    FACTUALITY: ClassVar = "factuality"
+    FAILURE: ClassVar = "failure"
+    TIERS: ClassVar = ("tier_1", "tier_2", "tier_3")
+    NOT_APPLICABLE: ClassVar = "NA"
+    GIVEN: ClassVar = "given"
+    ESTIMATE: ClassVar = "estimate"
+    OFFLINE_JUDGES: ClassVar = ("detector", ESTIMATE)
+    LLM_PREFIX: ClassVar = "llm:"
+
+    judgement_id: _Name
+    reply_id: _Name
+    judge: _Name
+    criterion: _Name
+    outcome: str | None = None
+    probability: FiniteFloat | None = None
+    reasoning: str = ""
+    estimate: bool = False
+    judge_sha256: str = ""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    calls: int | None = None
+    error: RowError | None = None
+
+
+_Model = TypeVar("_Model", bound=Stored)
+
+_MAKE_AGAIN = "make the run again into another folder"
+
+_QUESTIONS = TableSpec("questions", Question, "question_id", whole=True)
+_PASSAGES = TableSpec("passages", StoredPassage, "passage_id", whole=True)
+_CASES = TableSpec("cases", ReplyCase, "case_id", whole=True)
+_POLICIES = TableSpec("policies", StoredPolicy, "guard", whole=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RepliesRun:
+    """A checked run of replies.
+
+    Attributes:
+        REPLIES: the table of replies.
+        JUDGEMENTS: the table of judgements.
+        folder: where it lies.
+        manifest: the checked fields.
+        questions: by id, in the order of the input.
+        passages: by id.
+        cases: by id, in the order of the file.
+        replies: by id, in the order in which they finished; an unfinished run has fewer
+            than the manifest says.
+        judgements: by id, in the order in which they were made.
+        policies: of the guards by name; none where the run does not hold them.
+    """
+
+    REPLIES: ClassVar = TableSpec("replies", ReplyRow, "reply_id")
+    JUDGEMENTS: ClassVar = TableSpec("judgements", Judgement, "judgement_id")
+
+    folder: Path
+    manifest: RepliesManifest
+    questions: Mapping[str, Question]
+    passages: Mapping[str, StoredPassage]
+    cases: Mapping[str, ReplyCase]
+    replies: Mapping[str, ReplyRow]
+    judgements: Mapping[str, Judgement]
+    policies: Mapping[str, Policy] = field(default_factory=dict)
+
+    @classmethod
+    def is_in(cls, folder: str | os.PathLike[str]) -> bool:
+        """Whether a run folder holds replies rather than relevance signals.
+
+        Raises:
+            InputError: no run there, or one written by a newer knowgate.
+        """
+        return Manifest.read_raw(folder).get("holds") == HOLDS_REPLIES
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike[str]) -> RepliesRun:
+        """Read a run of replies, finished or not.
+
+        Raises:
+            InputError: no such run there, or a file that is missing, broken or written by a
+                newer knowgate; names file and line.
+        """
+        root = Path(folder)
+        where, value = str(root / "manifest.json"), Manifest.read_raw(root)
+        if value.get("suite") != "ookb" or value.get("holds") != HOLDS_REPLIES:
+            raise InputError(
+                "the run holds no replies",
+                where=where,
+                hint="name a run made with `knowgate eval ookb --model …` or `--replay …`, or "
+                "with `knowgate import`",
+            )
+        manifest = RepliesManifest.checked(value, where=where, hint=_MAKE_AGAIN)
+        questions = _keyed(root, _QUESTIONS)
+        cases = _keyed(root, _CASES)
+        _known(root, "cases", cases, "question_id", questions)
+        replies = _keyed(root, cls.REPLIES)
+        _known(root, "replies", replies, "case_id", cases)
+        _known(root, "replies", replies, "system_id", {s.system_id: s for s in manifest.systems})
+        judgements = _keyed(root, cls.JUDGEMENTS)
+        _known(root, "judgements", judgements, "reply_id", replies)
+        return cls(
+            folder=root,
+            manifest=manifest,
+            questions=questions,
+            passages=_keyed(root, _PASSAGES) if _PASSAGES.path(root).exists() else {},
+            cases=cases,
+            replies=replies,
+            judgements=judgements,
+            policies=_policies(root),
+        )
+
+    @classmethod
+    def start(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        settings: Mapping[str, Any],
+        systems: Sequence[ReplySystem],
+        questions: Sequence[Question],
+        passages: Sequence[StoredPassage],
+        cases: Sequence[ReplyCase],
+        replies: int,
+        inputs: Sequence[InputFile] = (),
+    ) -> Path:
+        """Make the folder of a run, or find it made by an equal call before.
+
+        Args:
+            folder: made where missing.
+            settings: as JSON; everything that decides the replies.
+            systems: all systems under test.
+            questions: with the name of their knowledge base, if there are several.
+            passages: likewise.
+            cases: of those questions.
+            replies: number of rows of the finished run.
+            inputs: files that it is made from.
+
+        Raises:
+            InputError: the folder holds something else, or cannot be written.
+        """
+        root, asked = Path(folder), RepliesAsked(systems, questions, passages, cases, replies)
+        manifest = asked.manifest(settings, inputs)
+        with Run.create_or_resume(root, manifest, files=asked.files()):
+            return root
+
+    @property
+    def systems(self) -> Mapping[str, ReplySystem]:
+        """The systems under test by id, in the order of the manifest."""
+        return {system.system_id: system for system in self.manifest.systems}
+
+    def judges_of(self, criterion: str) -> tuple[str, ...]:
+        """List the judges with a verdict on `criterion`, best first.
+
+        Labels that came with the replies, then language models, then judges of the user's
+        own, then the offline detector and the estimate; among equals those with more verdicts.
+        """
+        counts: dict[str, int] = {}
+        for judgement in self.judgements.values():
+            if judgement.criterion == criterion and judgement.outcome is not None:
+                counts[judgement.judge] = counts.get(judgement.judge, 0) + 1
+        return tuple(sorted(counts, key=lambda name: (_rank(name), -counts[name], name)))
+
+    def case_of(self, reply: ReplyRow) -> ReplyCase:
+        """Return the case that a reply answers."""
+        return self.cases[reply.case_id]
+
+    def question_of(self, reply: ReplyRow) -> Question:
+        """Return the question that a reply answers."""
+        return self.questions[self.case_of(reply).question_id]
+
+    def context_passages(self, reply: ReplyRow) -> list[StoredPassage]:
+        """Return the passages of a reply's context, as far as the run has their texts.
+
+        For a context of the whole knowledge base, these are all its passages but those left
+        out, in the order of `passages.jsonl`.
+        """
+        context = reply.context or ReplyContext()
+        if context.kind == "passages":
+            return [self.passages[name] for name in context.passages if name in self.passages]
+        if context.kind != "all_but":
+            return []
+        base, gone = self.case_of(reply).knowledge_base, frozenset(context.passages)
+        return [
+            passage
+            for name, passage in self.passages.items()
+            if passage.knowledge_base == base and name not in gone
+        ]
+
+
+def _keyed(root: Path, spec: TableSpec[_Model]) -> dict[str, _Model]:
+    """Read the rows of a table by their ids."""
+    return {getattr(row, spec.key): row for row in spec.read(root)}
+
+
+def _policies(root: Path) -> dict[str, Policy]:
+    path = _POLICIES.path(root)
+    if not path.exists():
+        return {}
+    return {
+        name: Policy.parse(stored.policy, where=str(path), allow_changed=True)
+        for name, stored in _keyed(root, _POLICIES).items()
+    }
+
+
+def _known(
+    root: Path, name: str, rows: Mapping[str, Stored], field: str, known: Mapping[str, Any]
+) -> None:
+    for identifier, row in rows.items():
+        value = getattr(row, field)
+        if value not in known:
+            raise InputError(
+                f"row {identifier[:80]!r} names the {field} {value[:80]!r}, which the run has not",
+                where=str(root / f"{name}.jsonl"),
+                hint=_MAKE_AGAIN,
+            )
+
+
+def _rank(judge: str) -> int:
+    if judge == Judgement.GIVEN:
+        return 0
+    if judge.startswith(Judgement.LLM_PREFIX):
+        return 1
+    offline = Judgement.OFFLINE_JUDGES
+    return 3 + offline.index(judge) if judge in offline else 2
+
+
+@dataclass(frozen=True, slots=True)
+class RepliesAsked:
+    """What is asked of whom in a run of replies.
+
+    Attributes:
+        systems: all systems under test.
+        questions: with the name of their knowledge base, if there are several.
+        passages: likewise.
+        cases: of those questions.
+        replies: rows of the finished run.
+        policies: of the guards, by name.
+    """
+
+    systems: Sequence[ReplySystem]
+    questions: Sequence[Question]
+    passages: Sequence[StoredPassage]
+    cases: Sequence[ReplyCase]
+    replies: int
+    policies: Mapping[str, Policy] = field(default_factory=dict)
+
+    def manifest(self, settings: Mapping[str, Any], inputs: Sequence[InputFile]) -> RepliesManifest:
+        """Return the manifest of the run.
+
+        Args:
+            settings: JSON-ready; whatever decides the replies.
+            inputs: files that the run is made from.
+        """
+        return RepliesManifest.new(
+            suite="ookb",
+            holds=HOLDS_REPLIES,
+            settings=dict(settings),
+            systems=tuple(self.systems),
+            knowledge_bases=tuple(_knowledge_bases(self.questions, self.passages)),
+            inputs=tuple(inputs),
+            questions=len(self.questions),
+            cases=len(self.cases),
+            replies=self.replies,
+        )
+
+    def files(self) -> dict[str, Callable[[Path], object]]:
+        """Return what writes the files of questions, passages, cases and policies, by name."""
+        tables: list[tuple[TableSpec[Any], Sequence[Stored]]] = [
+            (_QUESTIONS, self.questions),
+            (_PASSAGES, self.passages),
+            (_CASES, self.cases),
+        ]
+        policies = [
+            StoredPolicy(guard=name, policy=json.loads(policy.to_json()))
+            for name, policy in self.policies.items()
+        ]
+        if policies:
+            tables.append((_POLICIES, policies))
+        return {spec.path(Path()).name: partial(_write, spec=spec, rows=r) for spec, r in tables}
+
+
+def _knowledge_bases(
+    questions: Iterable[Question], passages: Iterable[StoredPassage]
+) -> list[StoredKnowledgeBase]:
+    asked: dict[str, int] = {}
+    for question in questions:
+        asked[question.knowledge_base] = asked.get(question.knowledge_base, 0) + 1
+    held: dict[str, int] = {}
+    for passage in passages:
+        held[passage.knowledge_base] = held.get(passage.knowledge_base, 0) + 1
+    return [
+        StoredKnowledgeBase(name=name, questions=number, passages=held.get(name, 0))
+        for name, number in asked.items()
+    ]
+
+
+def _write(path: Path, *, spec: TableSpec[Any], rows: Iterable[Stored]) -> None:
+    spec.write(path.parent, rows)

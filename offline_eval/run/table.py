@@ -1,0 +1,441 @@
+"""Tables of typed rows: appended in batches, each row once, nothing lost to a kill."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel
+
+from ...guard.errors import InputError
+from ...guard.files import atomic_writer, read_bytes, read_jsonl
+from ._rows import (
+    DIGEST,
+    LinesFile,
+    append_lines,
+    bound,
+    encode_line,
+    encode_row,
+    inner_folder,
+    is_whole_row,
+    keys_of,
+    last_digest,
+    locked,
+    stored_rows,
+    unwritable,
+    whole_lines,
+)
+from .manifest import Manifest, Stored
+
+RowT = TypeVar("RowT", bound=Stored)
+_Pending = tuple[str, bytes, "Future[None]"]
+_HINT = "make the run again into another folder"
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec(Generic[RowT]):
+    """What a table is called and what its rows hold.
+
+    Attributes:
+        name: the file is `<name>.jsonl` in the run's folder; may hold `/`.
+        row: model of a row.
+        key: field of the row that identifies it; a text, unique in the table.
+        hint: what an error about a damaged row tells the user to do.
+        whole: whether the file is written whole (`write`) rather than row by row; a
+            last line without an end then counts, too.
+        clean: whether lone surrogates and NUL, which many programs cannot take, are
+            replaced when rows are read.
+    """
+
+    name: str
+    row: type[RowT]
+    key: str
+    hint: str = _HINT
+    whole: bool = False
+    clean: bool = False
+
+    def path(self, folder: Path) -> Path:
+        """Return the file of the table in a folder."""
+        return folder / f"{self.name}.jsonl"
+
+    @contextmanager
+    def open(self, folder: str | os.PathLike[str]) -> Iterator[Table[RowT]]:
+        """Open a table outside of a `Run`, new or continued, for this process alone.
+
+        A row that a kill cut off is dropped. When the context ends, everything that was
+        handed over is on disk.
+
+        Args:
+            folder: that the file lies in, made where missing.
+
+        Raises:
+            InputError: another process writes the table, it cannot be written, or a row in it
+                is damaged (with the line).
+        """
+        path = self.path(Path(folder))
+        if path.parent != Path(folder):
+            inner_folder(folder, path.parent.name)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(path.parent, error.strerror) from None
+        with locked(path.with_suffix("")):
+            table = Table(Path(folder), self)
+            try:
+                yield table
+            finally:
+                table.close()
+
+    def read(self, folder: str | os.PathLike[str]) -> list[RowT]:
+        """Return the rows in the order in which they were stored; none without a file.
+
+        A last row that a kill cut off does not count.
+
+        Raises:
+            InputError: the file cannot be read, or a row is damaged (with the line).
+        """
+        return Table(Path(folder), self, writable=False).rows()
+
+    def bound_text(self, folder: str | os.PathLike[str], rows: Iterable[Mapping[str, Any]]) -> str:
+        """Return the text of the table's file, each row bound to those before it and to the run.
+
+        Args:
+            folder: of a run, with its manifest.
+            rows: JSON objects, in their order.
+
+        Raises:
+            InputError: the manifest cannot be read.
+            UnstorableRowError: JSON cannot hold a row.
+        """
+        last, lines = Manifest.first_digest(Path(folder), self.name), []
+        for row in rows:
+            line = encode_line(row, self.name)
+            if last is not None:
+                line, last = bound(line, last)
+            lines.append(line.decode("utf-8") + "\n")
+        return "".join(lines)
+
+    def write(self, folder: str | os.PathLike[str], rows: Iterable[RowT]) -> None:
+        """Write the file of the table, whole or not at all.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        path = self.path(Path(folder))
+        with atomic_writer(path) as stream:
+            for row in rows:
+                line = encode_line(row.model_dump(mode="json"), str(path))
+                stream.write(line.decode("utf-8") + "\n")
+
+
+class Table(Generic[RowT]):
+    """Rows by key, each written once and forced to disk; see `Run` and `TableSpec.open`.
+
+    Rows that arrive while others are being synced go to disk together, by one thread.
+
+    Args:
+        folder: that the file lies in.
+        spec: what the rows hold.
+        writable: False to read only.
+
+    Raises:
+        InputError: the file cannot be opened, or a row in it is damaged (with the line).
+    """
+
+    def __init__(self, folder: Path, spec: TableSpec[RowT], *, writable: bool = True) -> None:
+        self.spec = spec
+        self.key = spec.key
+        self._path = spec.path(folder)
+        self._first = Manifest.first_digest(folder, spec.name)
+        self._file: LinesFile | None = None
+        self._lock = threading.Lock()
+        self._failure: InputError | None = None
+        self._closed = not writable
+        if not writable:
+            self._done = {}
+            return
+        self._file = LinesFile(self._path, spec.key, self._first)
+        self._done = self._file.keys
+        self._taken = set(self._done)
+        self._pending: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
+        self._writer = threading.Thread(target=self._write, name="knowgate-rows", daemon=True)
+        self._writer.start()
+
+    @property
+    def done(self) -> Set[str]:
+        """Keys of the rows on disk, in the order in which they were stored: a live view.
+
+        Empty if the table is open for reading only. Membership may be asked at any time;
+        iterate only while nothing is being stored.
+        """
+        return self._done.keys()
+
+    def rows(self) -> list[RowT]:
+        """Return all rows on disk, in the order in which they were stored.
+
+        Raises:
+            InputError: a row is damaged or not a row of this table (with the line).
+        """
+        return [row for _, row in self.places()]
+
+    def places(self) -> list[tuple[str, RowT]]:
+        """Return `file:line` and row for all rows on disk.
+
+        Raises:
+            InputError: as `rows`.
+        """
+        spec = self.spec
+        if spec.whole:
+            lines = read_jsonl(self._path, links=False)
+            found = [(f"{self._path}:{number}", row) for number, row in lines]
+        else:
+            found = stored_rows(self._path)
+        checked = [
+            (where, spec.row.checked(value, where=where, hint=spec.hint, clean=spec.clean))
+            for where, value in found
+        ]
+        keys_of(found, self.key)
+        # Files that are written before the manifest cannot be bound to it.
+        unbound = self.spec.whole and not any(DIGEST in row for _, row in found)
+        if self._first is not None and not unbound:
+            last_digest(found, self._first)
+        return checked
+
+    def submit(self, row: RowT | Mapping[str, Any]) -> Future[None]:
+        """Hand over a row; the future is done once it is on disk. From any thread.
+
+        Raises:
+            UnstorableRowError: JSON cannot hold the row, NaN and infinity included; nothing
+                of it is written.
+            InputError: an earlier row could not be written.
+            ValueError: a row with its key was handed over before.
+        """
+        value = row.model_dump(mode="json") if isinstance(row, BaseModel) else row
+        key, line = encode_row(value, self.key)
+        stored: Future[None] = Future()
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            if self._closed:
+                raise ValueError("the table is closed")
+            if key in self._taken:
+                raise ValueError(f"{self.key} {key[:80]!r} is in the table already")
+            self._taken.add(key)
+            self._pending.put((key, line, stored))
+        return stored
+
+    def append(self, row: RowT | Mapping[str, Any]) -> None:
+        """Store a row; once this returns, it is on disk. From any thread.
+
+        Raises:
+            InputError: as `submit`, or the disk is full: the rows before it are whole.
+            ValueError: as `submit`.
+        """
+        self.submit(row).result()
+
+    def extend(self, rows: Iterable[RowT | Mapping[str, Any]]) -> None:
+        """Store those of the rows whose keys are not in the table, synced together.
+
+        Raises:
+            InputError: as `append`.
+        """
+        waiting = [self.submit(row) for row in rows if self._key_of(row) not in self._taken]
+        for stored in waiting:
+            stored.result()
+
+    def drop(self, unwanted: Callable[[RowT], bool]) -> int:
+        """Remove rows, by writing the table anew; a kill leaves it as it was or as it will be.
+
+        Args:
+            unwanted: whether a row is removed. No row may be on its way to disk.
+
+        Returns:
+            How many rows were removed.
+
+        Raises:
+            InputError: a row is damaged, or the file cannot be written.
+        """
+        kept = [getattr(row, self.key) for _, row in self.places() if not unwanted(row)]
+        removed = len(self._done) - len(kept)
+        if removed:
+            self._rewrite(kept)
+        return removed
+
+    def sort(self, keys: Sequence[str]) -> None:
+        """Put the rows into the order of their keys, if they are not, by writing the table anew.
+
+        Args:
+            keys: of all rows; further ones do not count. No row may be on its way to disk.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        ordered = [key for key in keys if key in self._done]
+        if ordered != list(self._done):
+            self._rewrite(ordered)
+
+    def _rewrite(self, keys: Sequence[str]) -> None:
+        """Write the table anew with the rows of these keys, in this order."""
+        with self._lock:
+            if self._closed or self._file is None:
+                raise ValueError("the table is closed")
+            lines = {}
+            for _, value in stored_rows(self._path):
+                value.pop(DIGEST, None)
+                lines[value[self.key]] = encode_line(value, self.key)
+            last = self._first
+            with atomic_writer(self._path) as stream:
+                for key in keys:
+                    line = lines[key]
+                    if last is not None:
+                        line, last = bound(line, last)
+                    stream.write(line.decode("utf-8") + "\n")
+            self._file.close()
+            self._file = LinesFile(self._path, self.key, self._first)
+            self._done = self._file.keys
+            self._taken = set(self._done)
+
+    def require_order(self, keys: Sequence[str]) -> None:
+        """Check that the stored rows are the first of these, in order.
+
+        Raises:
+            InputError: a row is not the one that belongs there (with the line).
+        """
+        for number, (where, row) in enumerate(stored_rows(self._path)):
+            if number >= len(keys) or row.get(self.key) != keys[number]:
+                raise InputError(
+                    "the row is not the one that belongs here",
+                    where=where,
+                    hint="remove the run folder and start again",
+                )
+
+    def close(self) -> None:
+        """Wait until everything handed over is on disk, and close the file."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._pending.put(None)
+        self._writer.join()
+        assert self._file is not None
+        self._file.close()
+
+    def _key_of(self, row: RowT | Mapping[str, Any]) -> object:
+        return row.get(self.key) if isinstance(row, Mapping) else getattr(row, self.key)
+
+    def _write(self) -> None:
+        """Run the writer's thread: whatever has come in since the last sync is one batch."""
+        running = True
+        while running:
+            waiting = [self._pending.get()]
+            while not self._pending.empty():
+                waiting.append(self._pending.get())
+            running = waiting[-1] is not None
+            batch = [entry for entry in waiting if entry is not None]
+            if batch:
+                self._write_batch(batch)
+
+    def _write_batch(self, batch: list[_Pending]) -> None:
+        failure = self._failure
+        if failure is None:
+            assert self._file is not None
+            try:
+                self._file.write([line for _, line, _ in batch])
+            except InputError as error:
+                failure = error
+            except Exception as error:  # noqa: BLE001 - a dead writer would block every caller
+                failure = unwritable(self._path, type(error).__name__)
+                failure.__cause__ = error
+            with self._lock:
+                self._failure = failure
+        if failure is None:
+            self._done.update((key, None) for key, _, _ in batch)
+        for _, _, stored in batch:
+            if stored.set_running_or_notify_cancel():
+                if failure is None:
+                    stored.set_result(None)
+                else:
+                    stored.set_exception(failure)
+
+
+class SharedLog(Generic[RowT]):
+    """Rows without keys in a file to which several processes append.
+
+    Reading changes nothing; what is left of a line that a kill cut off is removed by the
+    next `append`. A whole last line without an end, as an editor leaves it, is a row.
+
+    Args:
+        path: of the file; it is made with the first row.
+        row: model of a row.
+        opening: what every line begins with. A file whose last line is not whole and
+            begins otherwise is not a log, and is rejected before it is changed.
+        hint: what an error about a damaged row tells the user to do.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        row: type[RowT],
+        *,
+        opening: str = "{",
+        hint: str = "fix the line, or move the file away",
+    ) -> None:
+        self.path = Path(path)
+        self._row, self._hint = row, hint
+        self._opening = opening.encode("utf-8")
+
+    def places(self) -> list[tuple[str, RowT]]:
+        """Return `file:line` and row for all whole lines; none where there is no file.
+
+        Raises:
+            InputError: the file cannot be read, or a line is not such a row.
+        """
+        try:
+            content = read_bytes(self.path, links=False)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise unwritable(self.path, error.strerror) from None
+        tail = content[content.rfind(b"\n") + 1 :].strip()
+        number = content.count(b"\n") + 1
+        if is_whole_row(tail):
+            content += b"\n"
+        lines = list(whole_lines(content, self.path))
+        if not content.endswith(b"\n") and not self._opening.startswith(tail[: len(self._opening)]):
+            raise InputError(
+                "the last line is not a row of such a file",
+                where=f"{self.path}:{number}",
+                hint="name another file, or move this one away",
+            )
+        return [
+            (where, self._row.checked(value, where=where, hint=self._hint))
+            for where, value in lines
+        ]
+
+    def size(self) -> int:
+        """Return the bytes of the file; it has grown if another process wrote."""
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
+
+    def append(self, rows: Iterable[RowT]) -> int:
+        """Write rows and force them to disk together; one process at a time.
+
+        Returns:
+            Bytes written.
+
+        Raises:
+            UnstorableRowError: JSON cannot hold a row; nothing is written.
+            InputError: the file cannot be written.
+        """
+        where = str(self.path)
+        lines = [encode_line(row.model_dump(mode="json"), where) for row in rows]
+        return append_lines(self.path, lines) if lines else 0

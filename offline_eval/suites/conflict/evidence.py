@@ -1,0 +1,553 @@
+"""Passages that agree with a belief or contradict it, made and checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ....guard.contracts import EntailmentModel, LanguageModel, ScoringLanguageModel
+from ....guard.errors import KnowgateError, LanguageModelError
+from ....guard.matching import same_answer
+from ....guard.text import clean_text
+from ...judging.llm_judge import Criterion, NoVerdictError
+from ...judging.multiple_choice import MultipleChoice
+from ...run import RowError
+from ...run.calls import each_or_error, generate_each
+from .._prompts import PromptSet, WindowedModel
+from ._rows import Check, EvidenceRow, names_answer
+from .items import Candidate, ConflictItem, EvidenceKind
+
+_TAGS = {"answer", "passage", "rationale"}
+_MOST_NEW_WORDS = 400
+
+
+class EditorReplyError(LanguageModelError):
+    """An editor's reply lacks what it was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Believed:
+    """A question with what is believed: the position of that answer."""
+
+    item: ConflictItem
+    belief: int
+
+    @property
+    def own(self) -> Candidate:
+        """The believed answer."""
+        return self.item.answers[self.belief]
+
+    @property
+    def rival(self) -> Candidate:
+        """The acceptable answer that contradicts it: one with a passage, where there is one."""
+        others = [self.item.answers[i] for i in self.item.acceptable if i != self.belief]
+        return next((answer for answer in others if answer.passages), others[0])
+
+    @property
+    def absurd(self) -> Candidate | None:
+        """The implausible answer with a passage, None without one."""
+        return next((a for a in self.item.answers if a.implausible and a.passages), None)
+
+
+class EvidenceMaker:
+    """Makes the passages of all kinds.
+
+    Args:
+        prompts: `edit_*` for the editor, `rationale` for the template.
+        kinds: that are wanted.
+        editor: a language model that writes what the data do not have (a plausible passage
+            for an answer without one, the implausible one, rationales); None for data and
+            template alone.
+    """
+
+    def __init__(
+        self,
+        prompts: PromptSet,
+        kinds: Sequence[EvidenceKind],
+        editor: LanguageModel | None = None,
+    ) -> None:
+        self._prompts, self._kinds, self._editor = prompts, tuple(kinds), editor
+
+    def make(self, believed: Sequence[Believed]) -> list[EvidenceRow]:
+        """Rows by question, then kind; one that cannot be made says why."""
+        made: dict[EvidenceKind, list[EvidenceRow]] = {
+            EvidenceKind.NC: [_from_data(one, EvidenceKind.NC, one.own) for one in believed]
+        }
+        if {EvidenceKind.HPC, EvidenceKind.HPCE} & set(self._kinds):
+            made[EvidenceKind.HPC] = self._plausible(believed)
+        if EvidenceKind.HPCE in self._kinds:
+            made[EvidenceKind.HPCE] = self._explained(believed, made[EvidenceKind.HPC])
+        if EvidenceKind.LPC in self._kinds:
+            made[EvidenceKind.LPC] = self._implausible(believed)
+        return [
+            made[kind][number]
+            for number in range(len(believed))
+            for kind in EvidenceKind
+            if kind in self._kinds
+        ]
+
+    def _plausible(self, believed: Sequence[Believed]) -> list[EvidenceRow]:
+        def prompt(one: Believed) -> str:
+            return self._prompts["edit_hpc"].fill(
+                question=one.item.question,
+                answer=one.rival.text,
+                passage=one.own.passages[0],
+            )
+
+        return self._edited(
+            believed,
+            EvidenceKind.HPC,
+            [one.rival if one.rival.passages else None for one in believed],
+            prompt,
+        )
+
+    def _implausible(self, believed: Sequence[Believed]) -> list[EvidenceRow]:
+        def prompt(one: Believed) -> str:
+            return self._prompts["edit_lpc"].fill(
+                question=one.item.question,
+                answers="; ".join(answer.text for answer in one.item.answers),
+                passage=one.own.passages[0],
+            )
+
+        return self._edited(believed, EvidenceKind.LPC, [one.absurd for one in believed], prompt)
+
+    def _edited(
+        self,
+        believed: Sequence[Believed],
+        kind: EvidenceKind,
+        ready: Sequence[Candidate | None],
+        prompt: Callable[[Believed], str],
+    ) -> list[EvidenceRow]:
+        rows: list[EvidenceRow | None] = [
+            None if answer is None else _from_data(one, kind, answer)
+            for one, answer in zip(believed, ready, strict=True)
+        ]
+        open_places = [
+            place for place, row in enumerate(rows) if row is None and believed[place].own.passages
+        ]
+        if self._editor is not None and open_places:
+            replies = generate_each(
+                self._editor, [prompt(believed[place]) for place in open_places]
+            )
+            for place, reply in zip(open_places, replies, strict=True):
+                rows[place] = _written(believed[place], kind, reply)
+        return [
+            row or _missing(one, kind, "neither the data nor an editor has such a passage")
+            for one, row in zip(believed, rows, strict=True)
+        ]
+
+    def _explained(
+        self, believed: Sequence[Believed], plain: Sequence[EvidenceRow]
+    ) -> list[EvidenceRow]:
+        # Without a passage there is nothing to argue for.
+        places = [place for place, row in enumerate(plain) if row.passage]
+        prompt = self._prompts["rationale" if self._editor is None else "edit_rationale"]
+        texts = [
+            prompt.fill(
+                question=believed[place].item.question,
+                answer=plain[place].answer or "",
+                passage=plain[place].passage,
+            )
+            for place in places
+        ]
+        found: Sequence[str | KnowgateError] = texts
+        if self._editor is not None:
+            found = [
+                reply if isinstance(reply, KnowgateError) else _tagged(reply[0].text, "rationale")
+                for reply in generate_each(self._editor, texts)
+            ]
+        rationales = dict(zip(places, found, strict=True))
+        return [
+            _with_rationale(one, row, rationales.get(place, ""), edited=self._editor is not None)
+            for place, (one, row) in enumerate(zip(believed, plain, strict=True))
+        ]
+
+
+def _from_data(one: Believed, kind: EvidenceKind, answer: Candidate) -> EvidenceRow:
+    if not answer.passages:
+        return _missing(one, kind, "the data have no passage for this answer")
+    return EvidenceRow(
+        row_id=f"{one.item.key}/{kind.value}",
+        key=one.item.key,
+        kind=kind,
+        answer=answer.text,
+        aliases=answer.aliases,
+        passage=answer.passages[0],
+        second=answer.passages[1] if len(answer.passages) > 1 else "",
+    )
+
+
+def _written(one: Believed, kind: EvidenceKind, reply: object) -> EvidenceRow:
+    if isinstance(reply, KnowgateError):
+        return _failed(one, kind, reply)
+    text = reply[0].text if isinstance(reply, list) else ""
+    passage = _tagged(text, "passage")
+    answer: str | KnowgateError = one.rival.text
+    if kind is EvidenceKind.LPC:
+        answer = _tagged(text, "answer")
+    if isinstance(passage, KnowgateError):
+        return _failed(one, kind, passage)
+    if isinstance(answer, KnowgateError):
+        return _failed(one, kind, answer)
+    if kind is EvidenceKind.LPC and _taken(one, answer):
+        return _failed(one, kind, EditorReplyError("the editor's answer is one that was taken"))
+    aliases = one.rival.aliases if kind is EvidenceKind.HPC else ()
+    return EvidenceRow(
+        row_id=f"{one.item.key}/{kind.value}",
+        key=one.item.key,
+        kind=kind,
+        answer=answer,
+        aliases=aliases,
+        passage=passage,
+        made_by="editor",
+    )
+
+
+def _taken(one: Believed, answer: str) -> bool:
+    names = (name for other in one.item.answers for name in other.names)
+    return any(same_answer(answer, name) for name in names)
+
+
+def _with_rationale(
+    one: Believed, row: EvidenceRow, rationale: str | KnowgateError, *, edited: bool
+) -> EvidenceRow:
+    kind = EvidenceKind.HPCE
+    if not row.passage:
+        missing = _missing(one, kind, row.reason or "there is no plausible passage to explain")
+        return missing if row.error is None else missing.model_copy(update={"error": row.error})
+    if isinstance(rationale, KnowgateError):
+        return _failed(one, kind, rationale)
+    return row.model_copy(
+        update={
+            "row_id": f"{one.item.key}/{kind.value}",
+            "kind": kind,
+            "passage": f"{row.passage}\n{rationale}",
+            "made_by": "editor" if edited else "template",
+        }
+    )
+
+
+def _missing(one: Believed, kind: EvidenceKind, reason: str) -> EvidenceRow:
+    return EvidenceRow(
+        row_id=f"{one.item.key}/{kind.value}", key=one.item.key, kind=kind, reason=reason
+    )
+
+
+def _failed(one: Believed, kind: EvidenceKind, error: KnowgateError) -> EvidenceRow:
+    note = RowError.of(error)
+    return _missing(one, kind, "the editor failed").model_copy(
+        update={"error": note, "made_by": "editor"}
+    )
+
+
+def _tagged(reply: str, tag: str) -> str | KnowgateError:
+    """The content of the last `<tag>` of a reply, up to its end or another tag of ours."""
+    assert tag in _TAGS
+    parts = re.split(rf"<\s{{0,8}}{tag}\s{{0,8}}>", reply, flags=re.IGNORECASE)
+    if len(parts) > 1:
+        ends = rf"<\s{{0,8}}/?\s{{0,8}}(?:{'|'.join(sorted(_TAGS))})\s{{0,8}}>"
+        content = clean_text(re.split(ends, parts[-1], maxsplit=1, flags=re.IGNORECASE)[0]).strip()
+        words = content.split()
+        if 0 < len(words) <= _MOST_NEW_WORDS:
+            return content
+    return EditorReplyError(f"the editor's reply holds no usable <{tag}>")
+
+
+_OUTCOMES = {"yields": ("yes", "no"), "plausibility": ("1", "2", "3", "4", "5")}
+_GIVEN = re.compile(r"<\s{0,8}given\s{0,8}>([^<]{0,80})", re.IGNORECASE)
+CriterionName = Literal["yields", "plausibility"]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A passage that claims an answer to a question."""
+
+    question: str
+    answer: str
+    passage: str
+
+
+class PassageJudge:
+    """A language model that judges passages.
+
+    Args:
+        name: as checks call it.
+        lm: that is asked, greedily.
+        prompts: `judge_yields`, `judge_plausibility` and `judge_answers`.
+    """
+
+    def __init__(self, name: str, lm: LanguageModel, prompts: PromptSet) -> None:
+        self.name, self._lm, self._prompts = name, lm, prompts
+
+    def check(self, criterion: CriterionName, claims: Sequence[Claim]) -> list[Check]:
+        """A verdict per claim, in order."""
+        prompt = self._prompts[f"judge_{criterion}"]
+        replies = generate_each(
+            self._lm,
+            [
+                prompt.fill(question=claim.question, answer=claim.answer, passage=claim.passage)
+                for claim in claims
+            ],
+        )
+        return [
+            self._verdict(criterion, r if isinstance(r, KnowgateError) else r[0].text)
+            for r in replies
+        ]
+
+    def answers(
+        self, asked: Sequence[tuple[str, str, str]]
+    ) -> list[tuple[str, ...] | KnowgateError]:
+        """Which options each free reply gives.
+
+        Args:
+            asked: question, lettered options one a line, reply.
+        """
+        prompt = self._prompts["judge_answers"]
+        replies = generate_each(
+            self._lm,
+            [prompt.fill(question=q, options=options, reply=reply) for q, options, reply in asked],
+        )
+        return [r if isinstance(r, KnowgateError) else _letters(r[0].text) for r in replies]
+
+    def _verdict(self, criterion: CriterionName, reply: str | KnowgateError) -> Check:
+        if isinstance(reply, KnowgateError):
+            return Check(judge=self.name, criterion=criterion, error=RowError.of(reply))
+        found = Criterion.parse_tag(reply, criterion, _OUTCOMES[criterion])
+        if found is None:
+            return Check(
+                judge=self.name,
+                criterion=criterion,
+                error=RowError.of(NoVerdictError(criterion, calls=1)),
+            )
+        return Check(
+            judge=self.name, criterion=criterion, outcome=found.outcome, reasoning=found.reasoning
+        )
+
+
+def _letters(reply: str) -> tuple[str, ...] | KnowgateError:
+    for content in reversed(_GIVEN.findall(reply)):
+        if content.strip(" .*`\"'").casefold() in ("none", "no", "neither"):
+            return ()
+        found = re.findall(r"\b[A-D]\b", content.upper())
+        if found:
+            return tuple(letter for letter in MultipleChoice.LETTERS if letter in found)
+    return NoVerdictError("given", calls=1)
+
+
+_LEAST, _MOST = 1, 5
+# From here on an answer counts as plausible, up to there as implausible.
+PLAUSIBLE_FROM, IMPLAUSIBLE_TO = 3.0, 2.0
+# Two judges this far apart disagree.
+DISAGREEMENT = 2
+
+
+def likelihood_rank(value: float, others: Sequence[float]) -> float | None:
+    """Share of the alternatives that a model finds less likely than an answer.
+
+    Args:
+        value: natural-log likelihood per token of the answer after the bare question.
+        others: likewise of wrong answers of the same kind.
+
+    Returns:
+        In [0, 1], ties counted half; None without alternatives. Among values that all could
+        be true it is spread evenly around .5; of what is no possible answer it is near 0.
+
+    Example:
+        >>> likelihood_rank(-1.0, [-2.0, -3.0, -0.5, -1.0])
+        0.625
+    """
+    if not others:
+        return None
+    below = sum(other < value for other in others)
+    equal = sum(other == value for other in others)
+    return (below + equal / 2) / len(others)
+
+
+def judged_plausibility(checks: Sequence[Check]) -> float | None:
+    """The judges' mean verdict of 1 to 5, put on [0, 1]; None without a verdict.
+
+    Example:
+        >>> judged_plausibility([Check(judge="a", criterion="plausibility", outcome="5"),
+        ...                      Check(judge="b", criterion="plausibility", outcome="4")])
+        0.875
+    """
+    mean = mean_verdict(checks)
+    return None if mean is None else (mean - _LEAST) / (_MOST - _LEAST)
+
+
+def mean_verdict(checks: Sequence[Check]) -> float | None:
+    """The mean of the plausibility verdicts, 1 to 5; None without any."""
+    found = _numbers(checks)
+    return sum(found) / len(found) if found else None
+
+
+def disagree(checks: Sequence[Check]) -> bool:
+    """Whether judges of the same passage differ: on yes or no, or by two or more of five."""
+    numbers = _numbers(checks)
+    words = {check.outcome for check in checks if check.criterion == "yields" and check.outcome}
+    return len(words) > 1 or (len(numbers) > 1 and max(numbers) - min(numbers) >= DISAGREEMENT)
+
+
+def _numbers(checks: Sequence[Check]) -> list[int]:
+    return [
+        int(check.outcome)
+        for check in checks
+        if check.criterion == "plausibility" and check.outcome is not None
+    ]
+
+
+_ENTAILED_FROM = 0.5
+
+
+class Validator:
+    """Checks passages and says which are used.
+
+    A passage is used where nothing speaks against it: no check says that it does not give its
+    answer, and the judges' mean plausibility is at least 3 (HPC, HPCE) or at most 2 (LPC). By
+    words alone nothing can be rejected: an answer can be given in others. Where judges are named
+    and none of them has a verdict, the passage is not used.
+
+    Args:
+        prompts: of the judges.
+        judges: language models; two or more show where they disagree.
+        entailment: whether the answer follows from the passage; None for words alone.
+        lm: the model under test; where it scores options, an answer's plausibility is the rank
+            of its likelihood among wrong answers of its kind.
+    """
+
+    def __init__(
+        self,
+        prompts: PromptSet,
+        judges: Sequence[PassageJudge] = (),
+        entailment: EntailmentModel | None = None,
+        lm: LanguageModel | None = None,
+    ) -> None:
+        self._prompts, self._judges = prompts, tuple(judges)
+        self._entailment, self._lm = entailment, lm
+
+    def validate(
+        self, rows: Sequence[EvidenceRow], items: Mapping[str, ConflictItem]
+    ) -> list[EvidenceRow]:
+        """The rows with checks, plausibility and verdict, in order."""
+        there = [row for row in rows if row.answer is not None and row.passage]
+        claims = [Claim(items[row.key].question, row.answer or "", row.passage) for row in there]
+        checks: list[list[Check]] = [
+            self._offline(row, claim) for row, claim in zip(there, claims, strict=True)
+        ]
+        for judge in self._judges:
+            for found, verdict in zip(checks, judge.check("yields", claims), strict=True):
+                found.append(verdict)
+            apart = [place for place, row in enumerate(there) if row.kind is not EvidenceKind.NC]
+            verdicts = judge.check("plausibility", [claims[place] for place in apart])
+            for place, verdict in zip(apart, verdicts, strict=True):
+                checks[place].append(verdict)
+        ranks = self._ranks(there, items)
+        done = {
+            row.row_id: self._decided(row, tuple(found), ranks.get(row.row_id))
+            for row, found in zip(there, checks, strict=True)
+        }
+        return [done.get(row.row_id, row) for row in rows]
+
+    def _offline(self, row: EvidenceRow, claim: Claim) -> list[Check]:
+        found = []
+        if names_answer(row.passage, [claim.answer, *row.aliases]):
+            found.append(Check(judge="words", criterion="yields", outcome="yes"))
+        if self._entailment is not None:
+            found.append(self._entailed(self._entailment, claim))
+        return found
+
+    @staticmethod
+    def _entailed(model: EntailmentModel, claim: Claim) -> Check:
+        try:
+            verdict = model.entails(claim.passage, f"{claim.question} {claim.answer}")
+        except KnowgateError as error:
+            note = RowError.of(error)
+            return Check(judge="entailment", criterion="yields", error=note)
+        outcome = "yes" if verdict >= _ENTAILED_FROM else "no"
+        return Check(judge="entailment", criterion="yields", outcome=outcome)
+
+    def _decided(
+        self, row: EvidenceRow, checks: tuple[Check, ...], rank: float | None
+    ) -> EvidenceRow:
+        judged = judged_plausibility(checks)
+        value = judged if judged is not None else rank if isinstance(rank, float) else None
+        source = "judges" if judged is not None else "rank" if value is not None else ""
+        reason = self._objection(row.kind, checks)
+        return row.model_copy(
+            update={
+                "checks": checks,
+                "plausibility": value,
+                "plausibility_from": source,
+                "accepted": not reason,
+                "reason": reason,
+            }
+        )
+
+    def _objection(self, kind: EvidenceKind, checks: tuple[Check, ...]) -> str:
+        names = {judge.name for judge in self._judges}
+        wanted = ("yields",) if kind is EvidenceKind.NC else ("yields", "plausibility")
+        for criterion in wanted if names else ():
+            verdicts = [
+                check.outcome
+                for check in checks
+                if check.judge in names and check.criterion == criterion
+            ]
+            if not any(verdicts):
+                return f"no judge has a verdict on {criterion}"
+        if any(check.criterion == "yields" and check.outcome == "no" for check in checks):
+            unlike = disagree([check for check in checks if check.criterion == "yields"])
+            return "checks disagree on the answer" if unlike else "does not give its answer"
+        mean = mean_verdict(checks)
+        if mean is not None and kind is EvidenceKind.LPC and mean > IMPLAUSIBLE_TO:
+            return "too plausible"
+        if mean is not None and kind is not EvidenceKind.LPC and mean < PLAUSIBLE_FROM:
+            return "not plausible"
+        return ""
+
+    def _ranks(
+        self, rows: Sequence[EvidenceRow], items: Mapping[str, ConflictItem]
+    ) -> dict[str, float | None]:
+        lm = self._lm
+        if not isinstance(lm, ScoringLanguageModel) or not isinstance(lm, WindowedModel):
+            return {}
+        by_key: dict[str, list[EvidenceRow]] = {}
+        for row in rows:
+            # Without others to compare with there is no rank, and no need to ask.
+            if items[row.key].distractors:
+                by_key.setdefault(row.key, []).append(row)
+        token_ids, scoring = lm.token_ids, lm
+        prompt = self._prompts["score_closed"]
+
+        def score(keys: Sequence[str]) -> list[dict[str, float | None] | KnowgateError]:
+            found: list[dict[str, float | None] | KnowgateError] = []
+            for key in keys:
+                item = items[key]
+                answers = [row.answer or "" for row in by_key[key]]
+                texts = list(dict.fromkeys([*answers, *item.distractors]))
+                logs = scoring.score_options(
+                    [prompt.fill(question=item.question)], [f" {text}" for text in texts]
+                )[0]
+                if not np.isfinite(logs).all():
+                    raise LanguageModelError("the model gave a likelihood that is not finite")
+                lengths = [max(1, len(token_ids(f" {text}"))) for text in texts]
+                values = dict(zip(texts, (logs / lengths).tolist(), strict=True))
+                others = [values[text] for text in item.distractors if text not in answers]
+                found.append(
+                    {
+                        row.row_id: likelihood_rank(values[row.answer or ""], others)
+                        for row in by_key[key]
+                    }
+                )
+            return found
+
+        keys = list(by_key)
+        ranks: dict[str, float | None] = {}
+        for value in each_or_error(score, keys):
+            # Without a rank the passage is used all the same: only the number is missing.
+            if not isinstance(value, KnowgateError):
+                ranks |= value
+        return ranks

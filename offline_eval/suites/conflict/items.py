@@ -1,0 +1,410 @@
+"""What the suite asks about: questions with several answers, evidence, tasks."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from ....guard.errors import InputError
+from ....guard.files import read_json, read_jsonl, read_text
+from ....guard.matching import canonical_answer
+from ....guard.text import clean_text
+from ...testbed import FactStatus, World, default_world
+from ...testbed.entities import Fact
+
+
+class Task(StrEnum):
+    """What a model is told to do with the passage before it.
+
+    `KF` copies the sentence that answers, `CK` answers from the context only, `PK` from its
+    own knowledge only, `PCK` gives both views, `RAG` answers from two passages that stand
+    side by side and is not told which of them to prefer.
+    """
+
+    KF = "KF"
+    CK = "CK"
+    PK = "PK"
+    PCK = "PCK"
+    RAG = "RAG"
+
+
+CHOICE_TASKS = (Task.CK, Task.PK, Task.PCK, Task.RAG)
+
+
+class EvidenceKind(StrEnum):
+    """How a passage stands to what the model believes.
+
+    `NC` agrees, `HPC` contradicts with a plausible answer, `HPCE` is that passage followed
+    by a rationale, `LPC` contradicts with an implausible answer.
+    """
+
+    NC = "NC"
+    HPC = "HPC"
+    HPCE = "HPCE"
+    LPC = "LPC"
+
+
+CONFLICTS = (EvidenceKind.HPC, EvidenceKind.HPCE, EvidenceKind.LPC)
+
+
+class UnusableQuestionError(InputError):
+    """A question that can be read, and from which no conflict can be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An answer to a question.
+
+    Attributes:
+        text: as an option shows it.
+        aliases: further ways to write it.
+        passages: that give this answer; the first is the evidence, a second one stands beside
+            it where two passages are wanted. May be empty: an editor then writes one.
+        implausible: nobody would take it for an answer; serves as LPC and is never a belief.
+    """
+
+    text: str
+    aliases: tuple[str, ...] = ()
+    passages: tuple[str, ...] = ()
+    implausible: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The text and its aliases."""
+        return (self.text, *self.aliases)
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictItem:
+    """A question with two or more acceptable answers.
+
+    Attributes:
+        key: unique in its set.
+        question: as it is asked.
+        answers: the candidates, different from each other.
+        given: position of the answer that the model is known to believe, None where that is
+            to be found out.
+        wordings: other ways to ask the question.
+        distractors: wrong answers of the same kind that no passage gives.
+
+    Raises:
+        UnusableQuestionError: question or answer is empty, an answer stands there twice, fewer
+            than two are acceptable, or `given` is no acceptable one.
+    """
+
+    key: str
+    question: str
+    answers: tuple[Candidate, ...]
+    given: int | None = None
+    wordings: tuple[str, ...] = ()
+    distractors: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        texts = [answer.text for answer in self.answers]
+        if not self.question.strip() or not all(text.strip() for text in texts):
+            raise UnusableQuestionError("the question or an answer is empty", where=self.key)
+        if self._repeats():
+            raise UnusableQuestionError("two answers are the same", where=self.key)
+        if len(self.acceptable) < 2:
+            raise UnusableQuestionError("needs two or more acceptable answers", where=self.key)
+        if self.given is not None and self.given not in self.acceptable:
+            raise UnusableQuestionError(
+                "the belief is none of the acceptable answers", where=self.key
+            )
+
+    def _repeats(self) -> bool:
+        """Whether an answer is another one written in another way, or one of its aliases."""
+        names = [{_folded(name) for name in answer.names} for answer in self.answers]
+        return any(
+            _folded(answer.text) in others
+            for number, answer in enumerate(self.answers)
+            for place, others in enumerate(names)
+            if place != number
+        )
+
+    @property
+    def acceptable(self) -> tuple[int, ...]:
+        """Positions of the answers that may be believed."""
+        return tuple(i for i, answer in enumerate(self.answers) if not answer.implausible)
+
+    @staticmethod
+    def read(path: str | os.PathLike[str]) -> ConflictSet:
+        """Read the questions of a file or of all files in a folder, or those of `microworld`.
+
+        Files are JSON lines, JSON (a list, or an object that holds one) or CSV. Lines of three
+        layouts are understood, each also with further fields:
+
+        - ConflictQA: what a named model believes (`memory_answer`, `parametric_memory`) and the
+          opposite (`counter_answer`, `counter_memory`), each with a second passage (`…_aligned_
+          evidence`). The belief is given.
+        - WikiContradict: `question`, `context1`, `answer1`, `context2`, `answer2`.
+        - any set: `question` and `answers`, a list of texts or of objects with `text`, `aliases`,
+          `evidence` (one passage or several) and `implausible`; besides, where wanted, `id`,
+          `belief` (the text of an answer), `wordings` and `distractors`.
+
+        Keys are `<file>/<id or number of the line>`. A question from which no conflict can be made,
+        because both answers are the same, say, is left out and listed.
+
+        Raises:
+            InputError: nothing there, or a line that is none of these; names file and line.
+        """
+        if path == MICROWORLD:
+            return ConflictSet(microworld_items())
+        files = _files(path)
+        items: dict[str, ConflictItem] = {}
+        quirks = []
+        for file in files:
+            for where, number, fields in _lines(file):
+                try:
+                    item = _item(fields, f"{file.stem}/{number}", where)
+                except UnusableQuestionError as error:
+                    quirks.append(f"{file.name}, {number}: {error.what}; left out")
+                    continue
+                if item.key in items:
+                    raise InputError(f"the id of {item.key[:80]!r} came before", where=where)
+                items[item.key] = item
+        if quirks and not items:
+            raise InputError(
+                f"no question is left of {len(quirks)}", where=os.fspath(path), hint=quirks[0]
+            )
+        if not items:
+            raise InputError("holds no questions", where=os.fspath(path), hint=_HINT)
+        return ConflictSet(tuple(items.values()), tuple(quirks), files)
+
+
+def _folded(text: str) -> str:
+    # What is nothing but signs has no canonical form.
+    return canonical_answer(text) or text
+
+
+_HINT = (
+    "each line has `memory_answer` and `counter_answer` (ConflictQA), `context1`, `answer1`, "
+    "`context2` and `answer2` (WikiContradict), or `question` and `answers`"
+)
+_SUFFIXES = (".json", ".jsonl", ".csv")
+_Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictSet:
+    """Questions, and what was odd in their files.
+
+    Attributes:
+        items: in the order of files and lines.
+        quirks: one sentence per question that was left out, with its place.
+        files: that they were read from.
+    """
+
+    items: tuple[ConflictItem, ...]
+    quirks: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
+
+
+def _files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
+    """Return the files of questions in a folder, by name; a file stands for itself."""
+    root = Path(path)
+    if not root.is_dir():
+        return (root,)
+    return tuple(sorted(file for file in root.iterdir() if file.suffix in _SUFFIXES))
+
+
+def _lines(file: Path) -> Iterator[tuple[str, int, _Fields]]:
+    if file.suffix == ".jsonl":
+        for number, value in read_jsonl(file):
+            yield f"{file}:{number}", number, value
+        return
+    if file.suffix == ".csv":
+        text = io.StringIO(read_text(file), newline="")
+        try:
+            for number, row in enumerate(csv.DictReader(text, strict=True), start=1):
+                yield f"{file}, row {number}", number, {k: v for k, v in row.items() if k}
+        except csv.Error as error:
+            raise InputError(f"broken CSV ({error})", where=str(file), hint="fix it") from None
+        return
+    for number, fields in enumerate(_entries(file), start=1):
+        if not isinstance(fields, dict):
+            raise InputError("is no object", where=f"{file}, entry {number}", hint=_HINT)
+        yield f"{file}, entry {number}", number, fields
+
+
+def _entries(file: Path) -> list[Any]:
+    found = read_json(file)
+    if isinstance(found, dict) and "question" in found:
+        found = [found]
+    elif isinstance(found, dict):
+        # {"data": […]}, or questions by their ids.
+        lists = [value for value in found.values() if isinstance(value, list)]
+        found = lists[0] if len(lists) == 1 else [*found.values()]
+    if not isinstance(found, list):
+        raise InputError("expected a list of questions", where=str(file), hint=_HINT)
+    return found
+
+
+def _item(fields: _Fields, key: str, where: str) -> ConflictItem:
+    try:
+        for name, read in _LAYOUTS.items():
+            if name in fields:
+                return read(fields, key)
+    except UnusableQuestionError:
+        raise
+    except InputError as error:
+        # The lead is the line; what the item says of itself is its key.
+        raise InputError(error.what, where=where, hint=error.hint or _HINT) from None
+    raise InputError("is no question with several answers", where=where, hint=_HINT)
+
+
+def _conflictqa(fields: _Fields, key: str) -> ConflictItem:
+    return ConflictItem(
+        key=key,
+        question=_text(fields, "question"),
+        answers=tuple(
+            Candidate(
+                _text(fields, f"{side}_answer"),
+                passages=_some(fields, passage, f"{passage}_aligned_evidence"),
+            )
+            for side, passage in (("memory", "parametric_memory"), ("counter", "counter_memory"))
+        ),
+        given=0,
+    )
+
+
+def _wikicontradict(fields: _Fields, key: str) -> ConflictItem:
+    number = fields.get("question_ID", fields.get("question_id"))
+    stem = key.rpartition("/")[0]
+    return ConflictItem(
+        key=key if number in (None, "") else f"{stem}/{clean_text(str(number))}",
+        question=_text(fields, "question"),
+        answers=tuple(
+            Candidate(_text(fields, f"answer{side}"), passages=_some(fields, f"context{side}"))
+            for side in (1, 2)
+        ),
+    )
+
+
+def _any_set(fields: _Fields, key: str) -> ConflictItem:
+    answers = fields["answers"]
+    if not isinstance(answers, list):
+        raise InputError("field 'answers' must be a list")
+    candidates = tuple(_candidate(answer) for answer in answers)
+    belief, given = fields.get("belief"), None
+    if belief is not None:
+        names = [i for i, answer in enumerate(candidates) if belief in answer.names]
+        if len(names) != 1:
+            raise InputError("field 'belief' must be the text of one answer")
+        given = names[0]
+    identifier = fields.get("id")
+    stem = key.rpartition("/")[0]
+    return ConflictItem(
+        key=key if identifier is None else f"{stem}/{clean_text(str(identifier))}",
+        question=_text(fields, "question"),
+        answers=candidates,
+        given=given,
+        wordings=_texts(fields, "wordings"),
+        distractors=_texts(fields, "distractors"),
+    )
+
+
+_LAYOUTS: Mapping[str, Callable[[_Fields, str], ConflictItem]] = {
+    "memory_answer": _conflictqa,
+    "answer1": _wikicontradict,
+    "answers": _any_set,
+}
+
+
+def _candidate(answer: object) -> Candidate:
+    if isinstance(answer, str):
+        return Candidate(clean_text(answer).strip())
+    if not isinstance(answer, dict):
+        raise InputError("an answer must be text or an object with 'text'")
+    implausible = answer.get("implausible", False)
+    if not isinstance(implausible, bool):
+        raise InputError("field 'implausible' must be true or false")
+    return Candidate(
+        _text(answer, "text"),
+        _texts(answer, "aliases"),
+        _texts(answer, "evidence"),
+        implausible=implausible,
+    )
+
+
+def _text(fields: _Fields, name: str) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str):
+        raise InputError(f"field {name!r} must be text")
+    return clean_text(value).strip()
+
+
+def _texts(fields: _Fields, name: str) -> tuple[str, ...]:
+    value = fields.get(name)
+    found: Sequence[object] = [value] if isinstance(value, str) else value or []
+    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+        raise InputError(f"field {name!r} must be a list of texts")
+    return tuple(clean_text(str(text)).strip() for text in found if str(text).strip())
+
+
+def _some(fields: _Fields, *names: str) -> tuple[str, ...]:
+    return tuple(text for name in names for text in _texts(fields, name))
+
+
+MICROWORLD = "microworld"
+_DISTRACTORS = 20
+
+
+def microworld_items(world: World | None = None) -> tuple[ConflictItem, ...]:
+    """A question per taught fact, in a phrasing that training never used.
+
+    The taught value is the first answer and the given belief, with the document about its
+    subject; the second one is the plausible falsehood of `World.contradiction`, with its
+    document, the third the implausible one. Distractors are further values of the relation.
+
+    Args:
+        world: the bundled one by default.
+    """
+    found = world or default_world()
+    return tuple(
+        _item_microworld_set(found, fact) for fact in found.facts_with_status(FactStatus.TAUGHT)
+    )
+
+
+def _item_microworld_set(world: World, fact: Fact) -> ConflictItem:
+    rng = Random(f"{world.seed}/{fact.id}/conflict")  # noqa: S311 - a draw, no secret
+    wordings = [question.text for question in world.questions(fact, held_out=True)]
+    rng.shuffle(wordings)
+    plausible = world.contradicting_value(fact)
+    others = [value for value in world.alternatives(fact) if value != plausible]
+    rng.shuffle(others)
+    answers = [Candidate(fact.value, _aliases(world, fact, fact.value), _document(world, fact))]
+    for likely in (True, False):
+        value = world.contradicting_value(fact, plausible=likely)
+        answers.append(
+            Candidate(
+                value,
+                _aliases(world, fact, value),
+                (world.contradiction(fact, plausible=likely).text,),
+                implausible=not likely,
+            )
+        )
+    return ConflictItem(
+        key=f"{MICROWORLD}/{fact.id}",
+        question=wordings[0],
+        answers=tuple(answers),
+        given=0,
+        wordings=tuple(wordings[1:]),
+        distractors=tuple(others[:_DISTRACTORS]),
+    )
+
+
+def _document(world: World, fact: Fact) -> tuple[str, ...]:
+    # Beside the document one bare sentence, in a phrasing that documents do not have.
+    return world.document_for(fact).text, world.statement(fact, phrasing=0)
+
+
+def _aliases(world: World, fact: Fact, value: str) -> tuple[str, ...]:
+    return world.aliases(value, fact.value_kind)

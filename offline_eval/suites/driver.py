@@ -1,0 +1,315 @@
+"""Running a suite and reporting it: resume, guards, retries, deadlines, once for all suites."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from ...guard.deadlines import DeadlineRunner
+from ...guard.errors import (
+    DeadlineExceededError,
+    InputError,
+    KnowgateError,
+    LanguageModelTimeoutError,
+)
+from ..report.document import Section
+from ..report.writing import ReportPaths, ReportWriter
+from ..run import Run
+from ..run.calls import Calls, RunTotals, Tally, each_or_error
+from ..run.manifest import Manifest
+from ..run.table import Table
+from ..systems.guards import GuardChoice
+from .base import Suite, SuiteRun
+from .parts import DryRun, ModelChoice, RunOptions, RunResult, SuiteSettings, System, Work
+from .registry import suite_name, suite_of
+
+AnySuite = Suite[Any, Any, Any, Any]
+_Pair = tuple[Any, System]
+
+
+def run_suite(
+    suite: AnySuite,
+    settings: SuiteSettings,
+    out: str | os.PathLike[str],
+    systems: Sequence[System] | ModelChoice = (),
+    options: RunOptions | None = None,
+) -> RunResult:
+    """Run a suite into a folder.
+
+    Interrupted at any point and called again with the same arguments, it continues and asks
+    nothing twice.
+
+    Args:
+        suite: what is run.
+        settings: of the suite.
+        out: the run folder; see `Suite.folder`.
+        systems: that answer: the model alone, then behind each guard; or their names, to be
+            loaded once the data are known to be usable.
+        options: limits, retries, progress.
+
+    Raises:
+        InputError: settings, data or folder cannot be used, or no case is left.
+        MissingDependencyError: a package is missing.
+    """
+    options = options or RunOptions()
+    if options.pool is not None:
+        suite.check_ray(settings)
+    cases = _cases(suite, settings)
+    if isinstance(systems, ModelChoice):
+        _systems(suite, settings, cases, _stand_ins(suite, systems, systems.guards))
+        systems = suite.load(settings, systems)
+    asked = _systems(suite, settings, cases, systems)
+    folder = suite.folder(Path(out))
+    cases = suite.begin(settings, cases, asked, folder)
+    manifest = suite.manifest(settings, cases, asked)
+    with Run.create_or_resume(folder, manifest, files=suite.files(settings, cases)) as run:
+        for system in asked:
+            system.bind(settings, run, suite.rows)
+        work = Work(Path(out), settings, cases, list(asked), run, options)
+        suite.prepare(work)
+        table = run[suite.rows]
+        if options.retry_failed:
+            table.drop(_has_error)
+        totals = _answer_all(suite, work, table)
+        suite.finish(work)
+        failed = sum(_has_error(row) for row in table.rows())
+    return RunResult(folder, totals, failed)
+
+
+def plan_suite(
+    suite: AnySuite, settings: SuiteSettings, systems: Sequence[System] | ModelChoice = ()
+) -> DryRun:
+    """Count what `run_suite` would ask; nothing is asked or written, no model is loaded.
+
+    Raises:
+        InputError: settings or data cannot be used, or no case is left.
+    """
+    cases = _cases(suite, settings)
+    if isinstance(systems, ModelChoice):
+        choices = GuardChoice.load(systems.guards)
+        names = [one.name for one in choices if one.policy is not None]
+        systems = _stand_ins(suite, systems, names)
+    return suite.dry_run(settings, cases, _systems(suite, settings, cases, systems))
+
+
+def read_suite_run(folder: str | os.PathLike[str], suite: AnySuite | None = None) -> SuiteRun[Any]:
+    """Read a run of a suite, finished or not.
+
+    Args:
+        folder: of the run.
+        suite: that made it; by default found by the name in the manifest.
+
+    Raises:
+        InputError: there is no run, it is of another suite or of one that is not known, or
+            a file is missing, broken or written by a newer knowgate (with the line).
+    """
+    root = Path(folder)
+    value = Manifest.read_raw(root)
+    where = str(root / "manifest.json")
+    if suite is None:
+        suite = suite_of(value, where=where)
+    elif suite_name(value) != suite.name:
+        raise InputError(
+            f"the run is of suite {suite_name(value)!r}, not {suite.name!r}",
+            where=where,
+            hint=f"name a run made with `{suite.command_line}`",
+        )
+    found = SuiteRun(suite, Run.read(root, suite.manifest_model))
+    suite.check(found)
+    return found
+
+
+def _cases(suite: AnySuite, settings: SuiteSettings) -> Sequence[Any]:
+    cases = suite.limited(suite.cases(settings), settings.limit)
+    if not cases:
+        raise InputError("no question is left to ask", where=suite.name)
+    return cases
+
+
+def _systems(
+    suite: AnySuite, settings: SuiteSettings, cases: Sequence[Any], given: Sequence[System]
+) -> Sequence[System]:
+    systems = suite.systems(settings, cases, given)
+    names = [system.name for system in systems]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"two systems are called {name[:80]!r}", where=suite.name)
+    return systems
+
+
+def _stand_ins(suite: AnySuite, choice: ModelChoice, guards: Sequence[str]) -> list[System]:
+    """Return systems without models, to check and to count."""
+    if not suite.takes_model:
+        return []
+    systems = [System("model"), *(System(name, guard=name) for name in guards)]
+    for system in systems:
+        system.source = choice.model
+    return systems
+
+
+def _has_error(row: Any) -> bool:
+    return getattr(row, "error", None) is not None
+
+
+def _answer_all(suite: AnySuite, work: Work[Any, Any], table: Table[Any]) -> RunTotals:
+    pairs = suite.order(work.cases, work.systems)
+    if work.options.pool is not None or inspect.iscoroutinefunction(suite.answer):
+        return _answer_concurrently(suite, work, pairs, table)
+    done = sum(suite.row_id(case, system.name) in table.done for case, system in pairs)
+    tally = Tally(len(pairs), done, suite.batch_size, stage="asking")
+    batches = _Batches(suite, table, work.options, tally)
+    for system in work.systems:
+        own = [case for case, other in pairs if other is system]
+        for batch in suite.batches(own, system):
+            batches.answer(batch, system)
+    return tally.totals()
+
+
+def _answer_concurrently(
+    suite: AnySuite, work: Work[Any, Any], pairs: Sequence[_Pair], table: Table[Any]
+) -> RunTotals:
+    options = work.options
+    limits = replace(options.limits, stop_on=(*options.limits.stop_on, *suite.stop_on))
+
+    def key(pair: _Pair) -> str:
+        return suite.row_id(pair[0], pair[1].name)
+
+    def failed(pair: _Pair, error: Exception) -> BaseModel:
+        row: BaseModel = suite.failed(*pair, error)
+        return row
+
+    calls = Calls(key, failed, limits, options.on_progress, stage="asking")
+    if options.pool is not None:
+        make = partial(_remote_answers, suite.remote(work))
+        return options.pool.run_sync(calls, pairs, make, table, lambda pair: suite.sent(*pair))
+    return calls.run_sync(pairs, _answers(suite), table)
+
+
+def _remote_answers(make: Callable[[], Any]) -> Callable[[_Pair], Awaitable[BaseModel]]:
+    return _answers(make())
+
+
+def _answers(answering: Any) -> Callable[[_Pair], Awaitable[BaseModel]]:
+    """Return what makes the row of a case, by the `answer` of a suite or its remote part."""
+
+    async def answered(pair: _Pair) -> BaseModel:
+        case, system = pair
+        found = answering.answer([case], system)
+        (row,) = await found if inspect.isawaitable(found) else found
+        made: BaseModel = row
+        return made
+
+    return answered
+
+
+class _Batches:
+    """Answers batches one after another, and stores their rows."""
+
+    def __init__(
+        self, suite: AnySuite, table: Table[Any], options: RunOptions, tally: Tally
+    ) -> None:
+        self._suite, self._table, self._tally = suite, table, tally
+        self._timeout = options.limits.timeout
+        self._on_progress = options.on_progress
+        self._threads = DeadlineRunner()
+
+    def answer(self, batch: Sequence[Any], system: System) -> None:
+        """Store the rows of a batch that are not there yet."""
+        suite, done = self._suite, self._table.done
+        missing = [case for case in batch if suite.row_id(case, system.name) not in done]
+        if not missing:
+            return
+        asked = batch if suite.asks_whole_batches(system) else missing
+        found = each_or_error(lambda some: self._within_deadline(some, system), list(asked))
+        for row in found:
+            if isinstance(row, suite.stop_on):
+                raise row
+        rows = [
+            suite.failed(case, system, row) if isinstance(row, KnowgateError) else row
+            for case, row in zip(asked, found, strict=True)
+        ]
+        for case, row in zip(asked, rows, strict=True):
+            wanted, given = suite.row_id(case, system.name), getattr(row, suite.key, None)
+            if wanted != given:
+                raise ValueError(f"row {given!r} where {wanted!r} belongs")
+        new = [row for row in rows if getattr(row, suite.key) not in done]
+        self._table.extend(new)
+        for row in new:
+            self._tally.add(row, failed=_has_error(row))
+        if self._on_progress is not None:
+            self._on_progress(self._tally.progress())
+
+    def _within_deadline(self, cases: Sequence[Any], system: System) -> list[Any]:
+        def answered() -> list[Any]:
+            rows: Any = self._suite.answer(cases, system)
+            return list(rows)
+
+        if self._timeout is None:
+            return answered()
+        seconds = self._timeout * len(cases)
+        try:
+            return self._threads.call(answered, seconds)
+        except DeadlineExceededError as error:
+            raise LanguageModelTimeoutError(f"no answer within {seconds:g} s") from error
+
+
+PathLike = str | os.PathLike[str]
+
+
+def write_report(
+    run_dir: PathLike,
+    *,
+    out_dir: PathLike | None = None,
+    compare: Sequence[PathLike] = (),
+    formats: Sequence[str] = ("html", "md", "json"),
+    gates: Sequence[str] = (),
+    systems: Sequence[str] = (),
+    extra: Sequence[Section] = (),
+) -> ReportPaths:
+    """Write the report of a run folder; nothing is written if the run is damaged.
+
+    Args:
+        run_dir: folder that a suite wrote; the report of an unfinished run says so.
+        out_dir: folder for the files, made where missing; None: the run folder.
+        compare: folders of other runs, for suites that compare runs.
+        formats: some of `html`, `md`, `json`, `csv` (if the suite has rows) and `junit` (if it
+            has checks, or with gates).
+        gates: expressions that must not hold, see `offline_eval.report`. If more than 5 % of
+            the rows failed, that is a failed gate, too, unless a gate names `failed`.
+        systems: names of systems whose numbers the gates are about; empty for the whole run.
+        extra: further sections, in front of those of the run.
+
+    Returns:
+        Where the files are, and the results of the gates.
+
+    Raises:
+        InputError: a file of the run is missing, damaged, empty or written by a newer
+            knowgate; the suite is unknown; a run cannot be compared, a format cannot be made
+            or a gate cannot be read; or a file cannot be written.
+    """
+    folder = run_dir if out_dir is None else out_dir
+    writer = ReportWriter(folder, formats, gates, systems=systems)
+    run = read_suite_run(run_dir)
+    others = [read_suite_run(folder, run.suite) for folder in compare]
+    suite = run.suite
+    document = suite.report(suite.compare(run, others) if others else suite.score(run))
+    return writer.write(
+        replace(
+            document,
+            sections=(*extra, *document.sections),
+            values={"failed": _failed(run), **document.values},
+        )
+    )
+
+
+def _failed(run: SuiteRun[Any]) -> float | None:
+    """Return the share of the rows with an error; None without rows."""
+    failed = [getattr(row, "error", None) is not None for row in run.rows]
+    return sum(failed) / len(failed) if failed else None

@@ -1,0 +1,356 @@
+"""What measures a case: a retriever, and the guard that judges what it finds."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from langchain_core.documents import Document
+
+from ....adapters.langchain import RetrievalError
+from ....guard import Guard, GuardOptions
+from ....guard.contracts import RelevanceScorer
+from ....guard.decision import Decision
+from ....guard.engine import BiEncoderScorer
+from ....guard.errors import SignalError
+from ....guard.fingerprint import default_aggregator
+from ....guard.policy import Policy, known_calibrator
+from ....guard.routing import PlattCalibrator
+from ....guard.signals.relevance import load_scorer
+from ....guard.signals.relevance.registry import DEFAULT_SCORER
+from ...data.embedding import Encoder
+from ...data.facts import load_chunks
+from ...data.questions import KnowledgeBase
+from ...run.measured_run import MeasuredRun
+from ...run.questions import CaseKind, FoundBy
+from ...run.replies import StoredPassage
+from ...systems.plan import Case
+from ...systems.retrieval import PassageIndex
+from ...systems.served import ServedChain
+from ..parts import System
+from ._cases import MeasuredCase
+from ._settings import MeasureSettings
+from ._signals_summary import SERVED
+from .leaving_out import WIDE, WIDEST, Source, SourceSearch, chunk_id
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a retriever found for a case.
+
+    Attributes:
+        ids: of the passages, best first.
+        passages: texts or documents, as the guard sees them.
+        missed: an in-KB case whose own passage is not among them.
+    """
+
+    ids: tuple[str, ...]
+    passages: tuple[object, ...]
+    missed: bool
+
+
+def echoed(case: Case, found: Found) -> Found:
+    """The question as the first passage, in the place of the last of those found."""
+    kept = max(0, len(found.ids) - 1)
+    return Found(
+        (case.case_id, *found.ids[:kept]), (case.question, *found.passages[:kept]), found.missed
+    )
+
+
+class Instruments(System):
+    """What measures: a scorer of relevance, and the encoder of the retriever.
+
+    Args:
+        scorer: called through the guard itself.
+        encoder: of questions and passages.
+
+    Attributes:
+        seconds: that the last judgement took, without retrieval.
+    """
+
+    def __init__(self, scorer: RelevanceScorer, encoder: Encoder) -> None:
+        super().__init__("measure")
+        self.scorer, self.encoder = scorer, encoder
+        self.seconds = 0.0
+        self._index: PassageIndex | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Other processes make their own index and guard.
+        return {**super().__getstate__(), "_index": None, "measuring": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        del self.__dict__["measuring"]
+
+    def aggregator(self, settings: MeasureSettings) -> str:
+        """Return the aggregator, by default the one that the scorer goes with."""
+        return settings.aggregator or default_aggregator(self.scorer.fingerprint.kind)
+
+    def described(self, settings: MeasureSettings, cases: Sequence[MeasuredCase]) -> dict[str, Any]:
+        """Return what the manifest says about retrieval."""
+        base = cases[0].knowledge_base
+        assert base is not None
+        return {
+            "retriever": self.encoder.fingerprint,
+            "retrieval": "basic_rag",
+            "top_k": settings.top_k,
+            "passage": base.kind.value,
+            "leave_out": settings.leave_out,
+        }
+
+    def found(self, asked: MeasuredCase) -> Found:
+        """Retrieve for a case, without its own passage where that is left out.
+
+        Raises:
+            SignalError: the retriever failed.
+        """
+        base, case = asked.knowledge_base, asked.case
+        assert base is not None
+        try:
+            ids = tuple(self._retrieved(base, asked))
+        except Exception as error:
+            # One bad question is a row, not the end of the run. The message of a foreign error
+            # may quote the question: only its type is kept.
+            raise SignalError("retrieval", f"raised {type(error).__name__}") from error
+        missed = case.kind is CaseKind.IN_KB and case.passage_id not in ids
+        found = Found(ids, tuple(base.passages[name] for name in ids), missed)
+        return echoed(case, found) if case.kind is CaseKind.ECHO else found
+
+    def _retrieved(self, base: KnowledgeBase, asked: MeasuredCase) -> list[str]:
+        if self._index is None:
+            self._index = PassageIndex(base, self.encoder)
+        gone = asked.left_out if asked.case.kind.leaves_out else frozenset()
+        k, vector = self.settings.top_k, self.encoder.embed([asked.case.question])[0]
+        nearest = self._index.nearest(vector, k + len(gone))
+        return [name for name in nearest if name not in gone][:k]
+
+    def judged(self, question: str, passages: Sequence[object]) -> Decision:
+        """Judge whether the passages suffice.
+
+        Raises:
+            SignalError: the scorer failed.
+        """
+        began = time.perf_counter()
+        try:
+            return self.measuring.decide(question, passages)
+        finally:
+            self.seconds = time.perf_counter() - began
+
+    @cached_property
+    def measuring(self) -> Guard:
+        """The guard that measures: the same that serves, but failures become rows."""
+        # Only raw values are kept; a scorer of one's own may give others than probabilities.
+        calibrator = known_calibrator(self.scorer.fingerprint) or PlattCalibrator(a=1.0, b=0.0)
+        policy = Policy(
+            scorer=self.scorer.fingerprint,
+            aggregator=self.aggregator(self.settings),
+            relevance_calibrator=calibrator,
+            relevance_threshold=1.0,
+        )
+        # No deadline: how busy the machine is must not decide which cases count as failed.
+        options = GuardOptions(on_error="raise", deadlines={"relevance": None})
+        return Guard(policy, scorer=self.scorer, options=options, metrics=False)
+
+    @staticmethod
+    def served(settings: MeasureSettings, chain: ServedChain | None = None) -> ServedInstruments:
+        """Make what measures through a chain as it is served.
+
+        Args:
+            settings: of the run.
+            chain: None for the one that the settings name, or one over their documents.
+
+        Raises:
+            InputError: chain, documents or scorer cannot be loaded.
+        """
+        details: dict[str, Any] = {}
+        labels: tuple[str, ...] = ()
+        if chain is None and settings.chain is not None:
+            chain = ServedChain.load(settings.chain)
+        guard = None if chain is None else chain.guard
+        own = None if guard is None or settings.scorer is not None else guard.scorer
+        scorer = own or load_scorer(settings.scorer or DEFAULT_SCORER)
+        aggregator = guard.policy.aggregator if guard is not None and own is not None else ""
+        if chain is None:
+            chain, details, labels = over_documents(settings, scorer)
+        return ServedInstruments(
+            scorer, chain, aggregator=aggregator, details=details, labels=labels
+        )
+
+
+class ServedInstruments(Instruments):
+    """What measures through a chain as it is served.
+
+    Args:
+        scorer: called through the guard itself.
+        chain: finds the documents.
+        aggregator: of the chain's own guard; empty for the scorer's.
+        details: what the manifest says besides, e.g. how documents were cut into chunks.
+        labels: the sources of all documents, where they are known.
+
+    Attributes:
+        chain: as given.
+        search: for the sources of the questions; None before `locate`.
+    """
+
+    def __init__(
+        self,
+        scorer: RelevanceScorer,
+        chain: ServedChain,
+        *,
+        aggregator: str = "",
+        details: dict[str, Any] | None = None,
+        labels: Sequence[str] = (),
+    ) -> None:
+        super().__init__(scorer, encoder=None)  # type: ignore[arg-type] # the chain has its own
+        self.chain, self._aggregator, self._details = chain, aggregator, details or {}
+        self._labels = labels
+        self.search: SourceSearch | None = None
+
+    def aggregator(self, settings: MeasureSettings) -> str:
+        """Return the aggregator: as asked for, of the chain's guard, or of the scorer."""
+        return settings.aggregator or self._aggregator or super().aggregator(settings)
+
+    def described(self, settings: MeasureSettings, cases: Sequence[MeasuredCase]) -> dict[str, Any]:
+        """Return what the manifest says about retrieval."""
+        del cases
+        assert self.search is not None
+        return {
+            "retrieval": SERVED,
+            "top_k": max(1, self.search.served),
+            "passage": "chunk",
+            "chain": self.chain.description,
+            "source_key": settings.source_key,
+            "leave_out": settings.leave_out,
+            **self._details,
+        }
+
+    def locate(
+        self, cases: Sequence[MeasuredCase], settings: MeasureSettings
+    ) -> list[MeasuredCase]:
+        """Ask the chain every question, to learn where its answer is and how much is served.
+
+        Returns:
+            The cases that can be measured: one of a question whose source is not known.
+
+        Raises:
+            InputError: see `SourceSearch.find`.
+        """
+        self.search = SourceSearch(
+            self.chain, settings.source_key, settings.leave_out, self._labels
+        )
+        self.search.find(
+            {
+                one.record.question_id: one.record
+                for one in cases
+                if one.case.kind is not CaseKind.UNANSWERABLE
+            }
+        )
+        unknown = {
+            name for name, one in self.search.sources.items() if one.found_by is FoundBy.UNKNOWN
+        }
+        asked = [_live(one) if one.case.question_id in unknown else one for one in cases]
+        unit = self.search.unit
+        return [
+            replace(one, unit=unit.get(one.case.question_id, ""))
+            for one in {one.case_id: one for one in asked}.values()
+        ]
+
+    def found(self, asked: MeasuredCase) -> Found:
+        """Retrieve for a case; where the source is left out, as many documents as are served.
+
+        Raises:
+            RetrievalError: the chain failed.
+            UnmatchedSourceError: no document has the source that the question names.
+        """
+        assert self.search is not None
+        case, record = asked.case, asked.record
+        source = self.search.sources.get(record.question_id)
+        if source is None and case.kind is not CaseKind.UNANSWERABLE:
+            raise self.search.unmatched.get(record.question_id) or RetrievalError(
+                "the chain failed when it was asked where the answer is"
+            )
+        chosen = served = self.chain.documents(record.question)
+        missed = False
+        if source is not None and case.kind is CaseKind.IN_KB:
+            missed = not any(map(source.answers, served))
+        if source is not None and case.kind.leaves_out:
+            wide = self.chain.documents(record.question, max(WIDE, 4 * len(served)))
+            chosen = self._without(source, record.question, served, wide)
+        key = self.settings.source_key
+        self._store(chosen)
+        found = Found(tuple(chunk_id(one, key) for one in chosen), tuple(chosen), missed)
+        return echoed(case, found) if case.kind is CaseKind.ECHO else found
+
+    def _without(
+        self, source: Source, question: str, served: list[Document], wide: list[Document]
+    ) -> list[Document]:
+        """Return as many documents as are served, none of them of the source."""
+        kept = _others(source, served)
+        if len(kept) == len(served):
+            return kept
+        kept, asked = _others(source, wide), len(wide)
+        while len(kept) < len(served) and asked < WIDEST:
+            more = self.chain.documents(question, 2 * max(1, asked))
+            if len(more) <= asked:
+                break
+            kept, asked = _others(source, more), len(more)
+        return kept[: len(served)]
+
+    def _store(self, chosen: Sequence[Document]) -> None:
+        """Keep the texts that were judged with the run."""
+        assert self.run is not None
+        key = self.settings.source_key
+        self.run[MeasuredRun.PASSAGES].extend(
+            StoredPassage(
+                passage_id=name,
+                text=one.page_content,
+                source=str(one.metadata[key]) if key in one.metadata else None,
+            )
+            for name, one in {chunk_id(one, key): one for one in chosen}.items()
+        )
+
+
+def _live(asked: MeasuredCase) -> MeasuredCase:
+    """The case as one of a question of which nothing is known."""
+    name = asked.case.question_id
+    case = replace(asked.case, case_id=f"{name}/{CaseKind.LIVE}", kind=CaseKind.LIVE)
+    return replace(asked, case=case)
+
+
+def _others(source: Source, documents: Iterable[Document]) -> list[Document]:
+    return [one for one in documents if not source.leaves_out(one)]
+
+
+def over_documents(
+    settings: MeasureSettings, scorer: RelevanceScorer
+) -> tuple[ServedChain, dict[str, Any], tuple[str, ...]]:
+    """Make a chain over the chunks of a folder, searched by embeddings in memory.
+
+    Returns:
+        The chain, what the manifest says about it, and the sources of its documents.
+    """
+    assert settings.documents is not None
+    size, shared = settings.chunk_size, settings.chunk_overlap
+    chunks = load_chunks(settings.documents, chunk_size=size, chunk_overlap=shared)
+    texts = {f"{number}": one.page_content for number, one in enumerate(chunks)}
+    encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()
+    index = PassageIndex(KnowledgeBase(texts, {}), encoder)
+
+    def search(question: str, k: int = settings.top_k) -> list[Document]:
+        """Find the nearest chunks."""
+        found = index.nearest(encoder.embed([question])[0], k)
+        return [chunks[int(name)] for name in found]
+
+    digest = hashlib.sha256("\0".join(texts.values()).encode("utf-8", "replace")).hexdigest()
+    details = {
+        "retriever": encoder.fingerprint,
+        "chunks": {
+            "count": len(chunks), "sha256": digest, "chunk_size": size, "chunk_overlap": shared,
+        },
+    }  # fmt: skip
+    labels = (str(one.metadata.get(settings.source_key, "")) for one in chunks)
+    return ServedChain(search, name="documents"), details, tuple(dict.fromkeys(labels))

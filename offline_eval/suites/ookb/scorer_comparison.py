@@ -1,0 +1,362 @@
+"""What a comparison of scorers says: numbers of each, differences, and which one to take."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from itertools import combinations
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from ....calibration import Interval
+from ....calibration.selective_metrics import OperatingPoint, PairedScores
+from ....guard.errors import InputError
+from ...report.prose import Templates
+from ...run import Question
+from ...run.measured_run import MeasuredRun
+from ...run.questions import CaseKind, MeasuredRow
+
+SCORERS_WORDS = Templates(Path(__file__).parent / "scorers.txt")
+# Differences of AUROC up to this are too small to pay for.
+_MARGIN = 0.02
+# With fewer passages the intervals of a bootstrap are too narrow.
+_FEWEST = 30
+# Times this much above the least one count as equal: they vary with what else the machine does.
+_SAME_TIME = 1.25
+# Of a scorer's cases; one that fails more often is not taken.
+_MAX_FAILED = 0.05
+_LEVEL = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredScorer:
+    """What was measured of one scorer.
+
+    Attributes:
+        name: as it was named.
+        run: its cases.
+        milliseconds: of each case that did not fail.
+        calls: of a language model, all cases together; None where it asks none.
+    """
+
+    name: str
+    run: MeasuredRun
+    milliseconds: tuple[float, ...] = ()
+    calls: int | None = None
+
+
+class Outcome(StrEnum):
+    """What a comparison ends with.
+
+    One is better than all others; one is the cheapest and no other is better by more than the
+    margin; that cannot be told from so few questions; only one can be taken; or none.
+    """
+
+    BETTER = "better"
+    AS_GOOD = "as_good"
+    CANNOT_BE_TOLD = "cannot_be_told"
+    ONLY_ONE = "only_one"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerChoice:
+    """Which scorer to take.
+
+    Attributes:
+        outcome: how sure that is.
+        take: its name; None where none is to be taken.
+        reason: in a sentence or two.
+    """
+
+    outcome: Outcome
+    take: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerNumbers:
+    """The numbers of one scorer.
+
+    Attributes:
+        name: as it was named.
+        auroc: answer retrieved against answer left out; None where all cases failed.
+        false_abstention: share of the questions with the answer retrieved that it abstains
+            from where the share `risk` of the left-out ones passes.
+        cases: that were measured.
+        failed: among them. A failed case counts as one that is abstained from.
+        errors: failed cases by type of error, most frequent first.
+        milliseconds: median per question, without retrieval; None where all failed.
+        calls: of a language model, mean per question.
+    """
+
+    name: str
+    auroc: Interval
+    false_abstention: Interval
+    cases: int
+    failed: int
+    errors: Mapping[str, int]
+    milliseconds: float | None
+    calls: float
+
+    @property
+    def cost(self) -> tuple[float, float]:
+        """What a question costs: calls of a language model first, then time."""
+        return self.calls, math.inf if self.milliseconds is None else self.milliseconds
+
+    def costs_as_little_as(self, least: tuple[float, float]) -> bool:
+        """Whether it makes no more calls, and takes not much more time."""
+        calls, milliseconds = self.cost
+        return calls <= least[0] and milliseconds <= _SAME_TIME * least[1]
+
+    @property
+    def unfit(self) -> str:
+        """Why it is not to be taken; empty where it may be."""
+        if self.failed > _MAX_FAILED * self.cases:
+            return f"{self.failed} of its {self.cases} cases failed"
+        if self.auroc.low is None or self.auroc.low <= 0.5:
+            return "it is not shown to be better than chance"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerDifference:
+    """The first scorer minus the second, paired.
+
+    The intervals of AUROC hold for all pairs together with 95 %, those of false abstention
+    likewise.
+    """
+
+    first: str
+    second: str
+    auroc: Interval
+    false_abstention: Interval
+
+    def against(self, name: str) -> tuple[float, float]:
+        """Interval of how much better the other scorer's AUROC is than that of `name`."""
+        assert self.auroc.low is not None
+        assert self.auroc.high is not None
+        low, high = self.auroc.low, self.auroc.high
+        return (low, high) if name == self.second else (-high, -low)
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerComparison:
+    """Several scorers on the same cases.
+
+    Attributes:
+        questions: that were asked.
+        passages: that hold their answers, or documents of a chain; the bootstrap draws these.
+        missed: questions whose passage was not retrieved; only their left-out cases count.
+        risk: share of the left-out questions that may pass.
+        scorers: in the order in which they were named.
+        differences: of each pair.
+        choice: which one to take.
+        curves: per scorer its operating points, the strictest first.
+    """
+
+    questions: int
+    passages: int
+    missed: int
+    risk: float
+    scorers: tuple[ScorerNumbers, ...]
+    differences: tuple[ScorerDifference, ...]
+    choice: ScorerChoice
+    curves: Mapping[str, Sequence[OperatingPoint]]
+
+    @classmethod
+    def of(cls, measured: Sequence[MeasuredScorer], *, risk: float) -> ScorerComparison:
+        """Compare scorers that measured the same cases.
+
+        Args:
+            measured: at least two.
+            risk: share of the left-out questions that may pass, in (0, 1).
+
+        Raises:
+            InputError: the cases differ.
+        """
+        cases, missed = _same_cases(measured)
+        paired = _paired(measured, cases)
+        numbers = tuple(_numbers(one, paired, risk) for one in measured)
+        names = [one.name for one in measured if paired.positives[one.name]]
+        usable = [n.name for n in numbers if n.name in names and n.failed < n.cases]
+        pairs = list(combinations(usable, 2))
+        # Bonferroni: the intervals of all pairs hold together.
+        confidence = 1 - _LEVEL / max(1, len(pairs))
+        differences = tuple(
+            ScorerDifference(
+                one,
+                other,
+                paired.auroc_difference(one, other, confidence=confidence),
+                paired.false_abstention_difference(one, other, risk, confidence=confidence),
+            )
+            for one, other in pairs
+        )
+        return cls(
+            questions=len({row.question_id for row in measured[0].run.rows}),
+            passages=paired.count,
+            missed=missed,
+            risk=risk,
+            scorers=numbers,
+            differences=differences,
+            choice=choose_scorer(numbers, differences, paired.count),
+            curves={
+                name: OperatingPoint.curve(paired.positives[name], paired.negatives[name])
+                for name in usable
+            },
+        )
+
+    @property
+    def failed(self) -> int:
+        """Cases that failed, of all scorers."""
+        return sum(one.failed for one in self.scorers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON; the curves are not in it."""
+        return {
+            "schema_version": 1,
+            "questions": self.questions,
+            "passages": self.passages,
+            "retrieval_misses": self.missed,
+            "risk": self.risk,
+            "scorers": [_as_json(one) for one in self.scorers],
+            "differences": [asdict(one) for one in self.differences],
+            "choice": asdict(self.choice),
+        }
+
+
+def _as_json(one: ScorerNumbers) -> dict[str, Any]:
+    value = asdict(one)
+    calls = value.pop("calls")
+    return {**value, "calls_per_question": calls}
+
+
+def choose_scorer(
+    scorers: Sequence[ScorerNumbers], differences: Sequence[ScorerDifference], passages: int
+) -> ScorerChoice:
+    """Choose the cheapest scorer that no other one is shown to be better than.
+
+    Scorers that fail on more than 5 % of their cases, or are not shown to be better than
+    chance, are not chosen. Of several that cost about the same the one with the highest AUROC is
+    chosen. One scorer is shown to be better than another if the interval of
+    their difference in AUROC lies above 0; the intervals hold for all pairs together.
+
+    Args:
+        scorers: at least two.
+        differences: of each pair of those that have an AUROC.
+        passages: independent pieces of evidence.
+    """
+    fit = [one for one in scorers if not one.unfit]
+    if not fit:
+        return ScorerChoice(Outcome.NONE, None, SCORERS_WORDS.text("none_fit", scorers))
+    if passages < _FEWEST:
+        why = SCORERS_WORDS.text("too_few", passages, _FEWEST)
+        return ScorerChoice(Outcome.CANNOT_BE_TOLD, None, why)
+    # Per scorer and other scorer, the interval of how much better the other one is.
+    against = {
+        one.name: {
+            name: ends
+            for name, ends in _against(one.name, differences).items()
+            if any(other.name == name for other in fit)
+        }
+        for one in fit
+    }
+    not_worse = [one for one in fit if all(low <= 0 for low, _ in against[one.name].values())]
+    least = min(one.cost for one in not_worse)
+    cheapest = [one for one in not_worse if one.costs_as_little_as(least)]
+    take = max(cheapest, key=lambda one: one.auroc.value or 0.0)
+    better_by = against[take.name]
+    maybe_better = {name: ends for name, ends in better_by.items() if ends[1] > _MARGIN}
+    if maybe_better:
+        outcome = Outcome.CANNOT_BE_TOLD
+    elif not better_by:
+        outcome = Outcome.ONLY_ONE
+    elif all(high < 0 for _, high in better_by.values()):
+        outcome = Outcome.BETTER
+    else:
+        outcome = Outcome.AS_GOOD
+    best = max(fit, key=lambda one: one.auroc.value or 0.0)
+    unfit = [one for one in scorers if one.unfit]
+    reason = SCORERS_WORDS.text(outcome.value, take, maybe_better, best, unfit)
+    return ScorerChoice(outcome, take.name, reason)
+
+
+def _against(name: str, differences: Sequence[ScorerDifference]) -> dict[str, tuple[float, float]]:
+    """Per other scorer the interval of how much better it is than `name`."""
+    return {
+        one.first if name == one.second else one.second: one.against(name)
+        for one in differences
+        if name in (one.first, one.second)
+    }
+
+
+def _same_cases(measured: Sequence[MeasuredScorer]) -> tuple[list[MeasuredRow], int]:
+    """The cases with and without answer that all scorers judged, without retrieval misses.
+
+    Those without are the user's own unanswerable questions, where there are any.
+
+    Raises:
+        InputError: the scorers judged different cases.
+    """
+    first = measured[0].run
+    for one in measured[1:]:
+        same = [row.case_id for row in one.run.rows] == [row.case_id for row in first.rows]
+        if not same or dict(one.run.questions) != dict(first.questions):
+            raise InputError(
+                f"{one.name} and {measured[0].name} were measured on different questions",
+                hint="choose another --out",
+            )
+    missing = CaseKind.UNANSWERABLE if first.unanswerable else CaseKind.LEFT_OUT
+    rows = [row for row in first.rows if row.kind in (CaseKind.IN_KB, missing)]
+    # A row that failed before anything was retrieved does not know of a miss.
+    missed = {row.case_id for one in measured for row in one.run.rows if row.retrieval_miss}
+    return [row for row in rows if row.case_id not in missed], len(missed)
+
+
+def _paired(measured: Sequence[MeasuredScorer], cases: Sequence[MeasuredRow]) -> PairedScores:
+    questions = measured[0].run.questions
+    sides: list[list[MeasuredRow]] = [[], []]
+    for row in cases:
+        sides[row.kind is not CaseKind.IN_KB].append(row)
+    scores = {one.name: {row.case_id: _score(row) for row in one.run.rows} for one in measured}
+    found = [
+        {name: [values[row.case_id] for row in side] for name, values in scores.items()}
+        for side in sides
+    ]
+    owners = [[_owner(questions[row.question_id], row) for row in side] for side in sides]
+    return PairedScores(found[0], found[1], (owners[0], owners[1]))
+
+
+def _owner(question: Question, row: MeasuredRow) -> str:
+    """What a case is evidence about: its unit, or the topic of an unanswerable question."""
+    if row.kind is CaseKind.UNANSWERABLE and question.topic:
+        return f"topic {question.topic}"
+    return question.evidence
+
+
+def _score(row: MeasuredRow) -> float:
+    """The raw relevance; below all others where the guard abstains without one."""
+    if row.error is not None or not row.retrieved or row.raw_relevance is None:
+        return -math.inf
+    return row.raw_relevance
+
+
+def _numbers(one: MeasuredScorer, paired: PairedScores, risk: float) -> ScorerNumbers:
+    rows = one.run.rows
+    errors = Counter(row.error.type for row in rows if row.error is not None)
+    failed, known = errors.total(), errors.total() < len(rows)
+    return ScorerNumbers(
+        name=one.name,
+        # Of a scorer that never answered there is no number, not one of a coin.
+        auroc=paired.auroc(one.name) if known else Interval(),
+        false_abstention=paired.false_abstention(one.name, risk) if known else Interval(),
+        cases=len(rows),
+        failed=failed,
+        errors=dict(sorted(errors.items(), key=lambda item: (-item[1], item[0]))),
+        milliseconds=median(one.milliseconds) if one.milliseconds else None,
+        calls=(one.calls or 0) / len(rows),
+    )

@@ -1,0 +1,277 @@
+"""What a suite is given and what it returns: settings, systems, options, work, results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ...guard.contracts import LanguageModel
+from ...guard.errors import InputError
+from ..run import CallLimits, Run, Stored
+from ..run.calls import OnProgress, Progress, RayPool, RunTotals
+from ..run.table import TableSpec
+from ..systems.factory import load_language_model
+
+MODEL_SYSTEM = "model"
+# In place of a model: logged replies that the settings name.
+REPLAY = "replay"
+
+
+class SuiteSettings(BaseModel):
+    """What decides the rows of a run; each field is a command-line option.
+
+    The name of a field is the name of its option, its description the help, its default the
+    default. `json_schema_extra={"option": "--lang"}` names the option otherwise. Fields of
+    type `Path` are input files.
+
+    Attributes:
+        limit: cases that are asked at most, the first ones; see `Suite.limited`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    limit: Annotated[int | None, Field(ge=1, description="Ask at most that many cases.")] = None
+
+
+SettingsT = TypeVar("SettingsT", bound=SuiteSettings)
+CaseT = TypeVar("CaseT")
+RowT = TypeVar("RowT", bound=Stored)
+SummaryT = TypeVar("SummaryT")
+
+
+class System:
+    """What answers: a model, alone or behind a guard.
+
+    Args:
+        name: unique in the run.
+        model: a language model, logged replies, or whatever the suite asks.
+        guard: decides in front of the model; None for the model alone.
+        sha256: tells two versions of the guard apart.
+
+    Attributes:
+        source: how the command line names the model; empty where it was given as an object.
+        settings: of the suite; set by the driver.
+        run: open; set by the driver, None in the worker of a Ray cluster.
+    """
+
+    def __init__(self, name: str, model: Any = None, guard: Any = None, sha256: str = "") -> None:
+        self.name, self.model, self.guard, self.sha256 = name, model, guard, sha256
+        self.source = ""
+        self.settings: Any = None
+        self.run: Run | None = None
+        self._rows: TableSpec[Any] | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the model in the manifest; `replay` for logged replies."""
+        return "" if self.model is None else getattr(self.model, "fingerprint", "replay")
+
+    @cached_property
+    def earlier(self) -> Mapping[str, Any]:
+        """Rows of the systems before this one, by key."""
+        assert self.run is not None
+        assert self._rows is not None
+        key = self._rows.key
+        return {getattr(row, key): row for row in self.run[self._rows].rows()}
+
+    def bind(self, settings: SuiteSettings, run: Run, rows: TableSpec[Any]) -> None:
+        """Give the system the run that it answers in; called by the driver."""
+        self.settings, self.run, self._rows = settings, run, rows
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Travels to the workers of a Ray cluster, where no run is open.
+        state = {**self.__dict__, "run": None}
+        state.pop("earlier", None)
+        return state
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """The systems under test, as a command line names them.
+
+    Attributes:
+        model: name of the model, as for `load_language_model`.
+        guards: names of guards, as for `GuardChoice.load_guards`.
+        scorer: of the guards; None for the one that each policy names.
+        limits: of calls.
+    """
+
+    model: str = ""
+    guards: tuple[str, ...] = ()
+    scorer: str | None = None
+    limits: CallLimits = field(default_factory=CallLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a suite is run; none of it decides the rows.
+
+    Attributes:
+        limits: of calls. Of a suite that answers in batches only the timeout counts here
+            (seconds per case); how many calls are made at once is up to the model.
+        retry_failed: ask again for rows with an error.
+        pool: workers on a Ray cluster that answer; None for this process.
+        on_progress: called after every stored row.
+        on_note: called with what the user should know.
+    """
+
+    limits: CallLimits = field(default_factory=lambda: CallLimits(timeout=None))
+    retry_failed: bool = False
+    pool: RayPool | None = None
+    on_progress: OnProgress | None = None
+    on_note: Callable[[str], object] | None = None
+
+
+@dataclass
+class Work(Generic[SettingsT, CaseT]):
+    """A run under way, for `prepare` and `finish`.
+
+    Attributes:
+        out: as the caller named it; usually the folder of the run.
+        settings: of the suite.
+        cases: to be asked; `prepare` may replace them.
+        systems: that answer, in order; `prepare` may remove some.
+        run: open for writing.
+        options: how the run is made.
+    """
+
+    out: Path
+    settings: SettingsT
+    cases: Sequence[CaseT]
+    systems: list[System]
+    run: Run
+    options: RunOptions
+
+    def note(self, text: str) -> None:
+        """Tell the user something about the run; the command prints it."""
+        if self.options.on_note is not None:
+            self.options.on_note(text)
+
+    def progress(self, stage: str) -> Callable[[int, int], None]:
+        """Return a callback (done, total) that reports the progress of a stage."""
+        on_progress = self.options.on_progress
+
+        def told(done: int, total: int) -> None:
+            if on_progress is not None:
+                on_progress(Progress(stage, done, total))
+
+        return told
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What became of a run.
+
+    Attributes:
+        folder: of the run.
+        totals: of the rows that belong to the run; `failed` counts those that this start
+            added.
+        failed: rows of the run with an error, those of earlier starts included.
+    """
+
+    folder: Path
+    totals: RunTotals
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What a run would ask.
+
+    Attributes:
+        columns: headings.
+        lines: of the table, one cell per heading.
+        notes: lines below the table.
+        values: for `--json`.
+    """
+
+    columns: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What a command says once a run is finished.
+
+    Attributes:
+        failed: rows to be asked again; the exit code is 1 where there are some.
+        columns: headings.
+        lines: of the table, one cell per heading.
+        notes: the last lines.
+        values: for `--json`.
+    """
+
+    failed: int
+    columns: tuple[str, ...] = ()
+    lines: tuple[tuple[str, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+def model_by_name(name: str, limits: CallLimits) -> LanguageModel:
+    """Load a language model by name, to be called within limits.
+
+    Raises:
+        InputError: there is no such model.
+        MissingDependencyError: a package is missing.
+    """
+    timeout = {} if limits.timeout is None else {"timeout": limits.timeout}
+    return load_language_model(name, max_concurrency=limits.max_concurrency, **timeout)
+
+
+def check_replies(given: Sequence[System], replies: Path | None) -> None:
+    """Check that `--model replay` and `--replies` are given together.
+
+    Args:
+        given: as for `Suite.systems`.
+        replies: logged replies that the settings name.
+
+    Raises:
+        InputError: one is given without the other.
+    """
+    replayed = any(system.source == REPLAY for system in given)
+    if replayed and replies is None:
+        raise InputError("is missing", where="--replies", hint="name the logged replies")
+    if replies is not None and not replayed and any(one.source for one in given):
+        raise InputError("is for --model replay", where="--replies", hint="leave it out")
+
+
+def questions_tuned_on(scorer: object, questions: Mapping[str, str]) -> list[str]:
+    """Return the ids of the questions that a scorer was tuned on, sorted.
+
+    Args:
+        scorer: one that was never tuned knows no questions.
+        questions: texts by id.
+    """
+    tuned_on = getattr(scorer, "tuned_on", None)
+    if tuned_on is None:
+        return []
+    return sorted(name for name, question in questions.items() if tuned_on(question))
+
+
+def require_not_tuned_on(scorer: object, questions: Mapping[str, str], name: str) -> None:
+    """Reject questions that a scorer was tuned on: on them it looks better than it is.
+
+    Args:
+        scorer: see `questions_tuned_on`, as for `questions`.
+        questions: texts by id.
+        name: of the scorer on the command line.
+
+    Raises:
+        InputError: there are such questions.
+    """
+    found = questions_tuned_on(scorer, questions)
+    if found:
+        raise InputError(
+            f"was tuned on {len(found)} of these questions, e.g. {found[0][:80]!r}, on which it "
+            "looks better than it is",
+            where=f"--scorer {name}",
+            hint="use other questions than `knowgate tune relevance` was given",
+        )

@@ -1,0 +1,551 @@
+"""Methods: ways to answer a question with a context; prompted, contrastive, or trained before.
+
+Training examples are made of cases, as the paper describes them for each trained method.
+
+    method      contexts                              reply to learn
+    retrobust   original ½, irrelevant ½              the gold answer
+    kaft        original ¼, conflicting ¼,            the context's answer if it has one,
+                irrelevant ½                          else the gold answer
+    lm_uniknow  known + relevant ¼ (agreement and     the context's answer; the gold answer;
+                conflict), parametric-only ¼,         `unknown` in the scenario unknown
+                external-only ¼, unknown ¼
+    dpo         as lm_uniknow                         as lm_uniknow, preferred to a wrong reply
+
+Each method is trained and asked with one and the same prompt, see `prompt_for`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from random import Random
+from typing import Literal, Protocol, runtime_checkable
+
+from ....adapters.huggingface import HuggingFaceLM, LoadOptions
+from ....calibration.training.scenarios.settings import (
+    PreferenceExample,
+    ScenarioTrainingSettings,
+    TrainingExample,
+)
+from ....calibration.training.scenarios.training import train_scenarios
+from ....guard.abstention.detector import load_rule
+from ....guard.contracts import LanguageModel
+from ....guard.decision import Scenario
+from ....guard.errors import InputError, KnowgateError
+from ...run import RowError
+from ...run.calls import OnProgress, Progress, each_or_error, generate_each
+from ._cases import PAPER_KINDS, Case, ContextKind, Knowledge, PromptSet, Reply
+from ._matching import is_right
+
+_RULE = load_rule("uniknow")
+
+
+@runtime_checkable
+class Method(Protocol):
+    """A way to answer cases."""
+
+    @property
+    def name(self) -> str:
+        """Name in rows and tables."""
+        ...
+
+    def answer(self, cases: Sequence[Case]) -> list[Reply]:
+        """Return one reply per case, in order; a case that failed has an error in its reply."""
+        ...
+
+
+class PromptedMethod:
+    """Reply greedily to one prompt with context and question.
+
+    Args:
+        name: of the method.
+        lm: what is asked.
+        template: with `{context}` and `{question}`.
+    """
+
+    def __init__(self, name: str, lm: LanguageModel, template: str) -> None:
+        self.name, self._lm, self._template = name, lm, template
+
+    def answer(self, cases: Sequence[Case]) -> list[Reply]:
+        """Return one reply per case, in order."""
+        rows = generate_each(self._lm, [case.fill(self._template) for case in cases])
+        texts = [row if isinstance(row, KnowgateError) else row[0].text for row in rows]
+        return [reply_from(text, case) for text, case in zip(texts, cases, strict=True)]
+
+
+def prompted_method(name: str, lm: LanguageModel, prompts: PromptSet) -> PromptedMethod:
+    """Make `naive`, with context and question, or `prompting`, which also allows `unknown`."""
+    template = prompts.with_context if name == "naive" else prompts.with_context_or_unknown
+    return PromptedMethod(name, lm, template)
+
+
+def reply_from(found: str | KnowgateError, case: Case) -> Reply:
+    """Turn a model's text, or its failure, into the reply to a case.
+
+    A text abstains if it holds one of the paper's abstention words, unless it is exactly
+    an expected answer or a gold one.
+    """
+    if isinstance(found, KnowgateError):
+        return Reply("", abstained=False, error=str(RowError.of(found)))
+    text = found.strip()
+    an_answer = is_right(text, case.expected) or is_right(text, case.question.answers)
+    return Reply(text, abstained=not an_answer and _RULE.detect(text).abstained)
+
+
+@runtime_checkable
+class ContrastiveLanguageModel(Protocol):
+    """A model that compares its next token with and without the context."""
+
+    def generate_contrastive(
+        self,
+        with_context: Sequence[str],
+        without_context: Sequence[str],
+        method: Literal["coiecd", "cad"] = "coiecd",
+    ) -> list[str]:
+        """Return one greedy answer per pair of prompts."""
+        ...
+
+
+class ContrastiveMethod:
+    """Context-aware decoding, or contextual information-entropy constraint decoding.
+
+    Args:
+        name: `cad`, `coiecd`, or `coiecd_prompt` for the prompts that allow `unknown`.
+        lm: what is asked.
+        prompts: of the data set.
+    """
+
+    def __init__(self, name: str, lm: ContrastiveLanguageModel, prompts: PromptSet) -> None:
+        self.name, self._lm = name, lm
+        self._decoding: Literal["coiecd", "cad"] = "cad" if name == "cad" else "coiecd"
+        allowing = name == "coiecd_prompt"
+        self._with = prompts.with_context_or_unknown if allowing else prompts.with_context
+        self._without = prompts.closed_book_or_unknown if allowing else prompts.closed_book
+
+    def answer(self, cases: Sequence[Case]) -> list[Reply]:
+        """Return one reply per case, in order."""
+
+        def call(some: Sequence[Case]) -> list[str | KnowgateError]:
+            found = self._lm.generate_contrastive(
+                [case.fill(self._with) for case in some],
+                [case.fill(self._without) for case in some],
+                self._decoding,
+            )
+            return list(found)
+
+        found = each_or_error(call, cases)
+        return [reply_from(text, case) for text, case in zip(found, cases, strict=True)]
+
+
+def why_not_contrastive(lm: object) -> str:
+    """Return why contrastive decoding cannot be done with `lm`; empty if it can."""
+    if isinstance(lm, ContrastiveLanguageModel):
+        return ""
+    return (
+        f"a {type(lm).__name__} does not show its next-token scores (it has no "
+        "generate_contrastive)"
+    )
+
+
+class RememberingMethod:
+    """Ask another method once per case; failures are not kept.
+
+    Args:
+        method: what answers.
+    """
+
+    def __init__(self, method: Method) -> None:
+        self.name, self._method = method.name, method
+        self._replies: dict[str, Reply] = {}
+
+    def remember(self, replies: Iterable[tuple[str, Reply]]) -> None:
+        """Add replies by case id."""
+        self._replies.update((name, reply) for name, reply in replies if reply.error is None)
+
+    def answer(self, cases: Sequence[Case]) -> list[Reply]:
+        """Return one reply per case, in order."""
+        new = [case for case in cases if case.case_id not in self._replies]
+        fresh = {}
+        if new:
+            found = self._method.answer(new)
+            fresh = {case.case_id: reply for case, reply in zip(new, found, strict=True)}
+            self.remember(fresh.items())
+        return [self._replies.get(case.case_id) or fresh[case.case_id] for case in cases]
+
+
+_UNKNOWN_REPLY = "unknown"
+_QUESTIONS_PER_SIDE = 250
+# The paper's ablations of its own method.
+_ABLATED_SHARES = (0.0, 0.125, 0.25, 0.375, 0.5)
+_ABLATED_KINDS = (
+    (ContextKind.CONFLICTING,),
+    (ContextKind.RETRIEVED,),
+    (ContextKind.CONFLICTING, ContextKind.RETRIEVED),
+)
+
+# The cases of a part by kind; kinds share their part equally.
+_Part = dict[ContextKind, list[Case]]
+
+
+class TrainedMethod(StrEnum):
+    """A method that trains an adapter of the model."""
+
+    LM_UNIKNOW = "lm_uniknow"
+    KAFT = "kaft"
+    RETROBUST = "retrobust"
+    DPO = "dpo"
+
+    @property
+    def abstains(self) -> bool:
+        """Whether it learns to reply `unknown`."""
+        return self in (TrainedMethod.LM_UNIKNOW, TrainedMethod.DPO)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedVariant:
+    """A trained method, with its usual training or another one.
+
+    Attributes:
+        method: what is trained.
+        abstention_share: share of the scenario `unknown` in the examples, in [0, 1), the
+            others in equal parts; None for the usual quarter. Only for methods that abstain.
+        without_kinds: kinds of contexts that are left out of the training.
+
+    Raises:
+        InputError: the share is out of range or the method never abstains, or no training
+            holds contexts of that kind.
+    """
+
+    method: TrainedMethod
+    abstention_share: float | None = None
+    without_kinds: tuple[ContextKind, ...] = ()
+
+    def __post_init__(self) -> None:
+        share = self.abstention_share
+        if share is not None and not self.method.abstains:
+            raise InputError(
+                f"{self.method} never abstains", where="abstention_share", hint="leave it out"
+            )
+        if share is not None and not 0 <= share < 1:
+            raise InputError(
+                f"{share} is out of range",
+                where="abstention_share",
+                hint="use 0 or more and below 1",
+            )
+        for kind in self.without_kinds:
+            if kind not in PAPER_KINDS:
+                raise InputError(
+                    f"no method is trained on contexts of the kind {kind}",
+                    where="without_kinds",
+                    hint=f"use some of {', '.join(PAPER_KINDS)}",
+                )
+
+    @property
+    def name(self) -> str:
+        """Name of the variant in rows.
+
+        Example:
+            >>> TrainedVariant(TrainedMethod.LM_UNIKNOW, abstention_share=0.25).name
+            'lm_uniknow@abstention=0.25'
+        """
+        if self.abstention_share is not None:
+            return f"{self.method}@abstention={self.abstention_share:g}"
+        if self.without_kinds:
+            return f"{self.method}@without={'+'.join(self.without_kinds)}"
+        return self.method.value
+
+
+def ablation_variants() -> tuple[TrainedVariant, ...]:
+    """Return the paper's ablations: other shares of abstention, and contexts left out."""
+    ablated = TrainedMethod.LM_UNIKNOW
+    return (
+        *(TrainedVariant(ablated, abstention_share=share) for share in _ABLATED_SHARES),
+        *(TrainedVariant(ablated, without_kinds=kinds) for kinds in _ABLATED_KINDS),
+    )
+
+
+def prompt_for(method: TrainedMethod, prompts: PromptSet) -> str:
+    """Return the template that a method is trained and asked with.
+
+    Only methods that learn to reply `unknown` have a prompt that allows it.
+    """
+    if method.abstains:
+        return prompts.trained_or_unknown or prompts.with_context_or_unknown
+    return prompts.trained or prompts.with_context
+
+
+def training_examples(
+    variant: TrainedVariant,
+    cases: Sequence[Case],
+    prompts: PromptSet,
+    *,
+    per_side: int = _QUESTIONS_PER_SIDE,
+    seed: int = 0,
+) -> list[TrainingExample]:
+    """Make examples for supervised training, shuffled.
+
+    Their number is that of the paper's four contexts of the questions taken, whatever the
+    variant: a part with fewer cases than its share has them repeated.
+
+    Args:
+        variant: what is trained; `dpo` gives what its preferred replies would teach.
+        cases: of training questions only. Questions of undefined knowledge and kinds of
+            contexts beyond the paper are left out.
+        prompts: of the data set.
+        per_side: at most that many known and as many unknown questions, drawn by the seed.
+        seed: decides which questions and which repetitions, and the order.
+
+    Raises:
+        InputError: `per_side` is out of range, or no cases are left.
+    """
+    template = prompt_for(variant.method, prompts)
+    return [
+        TrainingExample(case.fill(template), wanted_reply(variant.method, case))
+        for case in _picked(variant, cases, per_side, seed)
+    ]
+
+
+def preference_examples(
+    variant: TrainedVariant,
+    cases: Sequence[Case],
+    prompts: PromptSet,
+    *,
+    per_side: int = _QUESTIONS_PER_SIDE,
+    seed: int = 0,
+) -> list[PreferenceExample]:
+    """Make examples for preference training: the wanted reply and a wrong one.
+
+    The wrong reply is the gold answer in a conflict, the answer of the question's
+    conflicting context in the scenario `unknown`, and `unknown` everywhere else. A question
+    without a conflicting context is left out of the scenario `unknown`.
+
+    Args:
+        variant: of the method `dpo`.
+        cases: as in `training_examples`, like everything below.
+        prompts: of the data set.
+        per_side: questions of each side.
+        seed: of draws and order.
+    """
+    invented = {
+        case.question.id: case.context.answers[0]
+        for case in cases
+        if case.context.kind is ContextKind.CONFLICTING and case.context.answers
+    }
+    usable = [
+        case
+        for case in cases
+        if case.scenario is not Scenario.UNKNOWN or case.question.id in invented
+    ]
+    template = prompt_for(variant.method, prompts)
+    examples = []
+    for case in _picked(variant, usable, per_side, seed):
+        rejected = _UNKNOWN_REPLY
+        if case.scenario is Scenario.CONFLICT:
+            rejected = case.question.answers[0]
+        elif case.scenario is Scenario.UNKNOWN:
+            rejected = invented[case.question.id]
+        wanted = wanted_reply(variant.method, case)
+        examples.append(PreferenceExample(case.fill(template), wanted, rejected))
+    return examples
+
+
+def wanted_reply(method: TrainedMethod, case: Case) -> str:
+    """Return the reply that a method learns for a case."""
+    if method is TrainedMethod.RETROBUST:
+        return case.question.answers[0]
+    if method.abstains and case.scenario is Scenario.UNKNOWN:
+        return _UNKNOWN_REPLY
+    return case.expected[0]
+
+
+def _picked(variant: TrainedVariant, cases: Sequence[Case], per_side: int, seed: int) -> list[Case]:
+    """Return the cases that a method is trained on, repetitions included, shuffled."""
+    method = variant.method
+    rng = Random(f"uniknow/training/{method}/{seed}")  # noqa: S311 - no secret
+    taken = _of_questions(cases, per_side, seed)
+    parts = {
+        name: {kind: found for kind, found in part.items() if kind not in variant.without_kinds}
+        for name, part in _parts(method, taken).items()
+    }
+    parts = {name: part for name, part in parts.items() if part}
+    if not parts:
+        raise InputError(
+            f"leaves nothing to train {method} on",
+            where="cases",
+            hint="give known and unknown questions with contexts",
+        )
+    shares = _shares(parts, variant.abstention_share)
+    quotas = _whole_numbers(
+        {
+            (name, kind): shares[name] / len(part)
+            for name, part in parts.items()
+            for kind in part
+            if shares[name] > 0
+        },
+        len(taken),
+    )
+    picked = [
+        case
+        for (name, kind), count in quotas.items()
+        for case in _repeated(parts[name][kind], count, rng)
+    ]
+    rng.shuffle(picked)
+    return picked
+
+
+def _of_questions(cases: Sequence[Case], per_side: int, seed: int) -> list[Case]:
+    """Return the cases of at most `per_side` known and `per_side` unknown questions."""
+    if per_side < 1:
+        raise InputError(f"{per_side} is out of range", where="per_side", hint="use 1 or more")
+    usable = [
+        case
+        for case in cases
+        if case.knowledge is not Knowledge.UNDEFINED and case.context.kind in PAPER_KINDS
+    ]
+    kept: set[tuple[str, str]] = set()
+    for side in (Knowledge.KNOWN, Knowledge.UNKNOWN):
+        ids = sorted({case.question.key for case in usable if case.knowledge is side})
+        # The same questions for every method.
+        Random(f"uniknow/training-questions/{side.value}/{seed}").shuffle(ids)  # noqa: S311
+        kept.update(ids[:per_side])
+    return [case for case in usable if case.question.key in kept]
+
+
+def _parts(method: TrainedMethod, cases: Sequence[Case]) -> dict[str, _Part]:
+    """Return the cases by part and kind; parts have equal shares."""
+    parts: dict[str, _Part] = defaultdict(lambda: defaultdict(list))
+    for case in cases:
+        kind = case.context.kind
+        relevant = bool(case.context.answers)
+        if method is TrainedMethod.RETROBUST:
+            if kind is ContextKind.CONFLICTING:
+                continue
+            name = "original" if relevant else "irrelevant"
+        elif method is TrainedMethod.KAFT:
+            # Original and conflicting contexts are two kinds of one half.
+            name = "relevant" if relevant else "irrelevant"
+        elif case.scenario in (Scenario.AGREEMENT, Scenario.CONFLICT):
+            name = "both"
+        else:
+            name = str(case.scenario)
+        parts[name][kind].append(case)
+    return {name: dict(part) for name, part in sorted(parts.items())}
+
+
+def _shares(parts: Mapping[str, _Part], abstention_share: float | None) -> dict[str, float]:
+    unknown = str(Scenario.UNKNOWN)
+    if abstention_share is None or unknown not in parts or len(parts) == 1:
+        return dict.fromkeys(parts, 1 / len(parts))
+    rest = (1 - abstention_share) / (len(parts) - 1)
+    return {name: abstention_share if name == unknown else rest for name in parts}
+
+
+def _whole_numbers(
+    shares: Mapping[tuple[str, ContextKind], float], total: int
+) -> dict[tuple[str, ContextKind], int]:
+    """Return numbers in proportion to `shares` that add up to `total` (largest remainders)."""
+    exact = {key: share * total for key, share in shares.items()}
+    counts = {key: int(value) for key, value in exact.items()}
+    left = total - sum(counts.values())
+    by_remainder = sorted(exact, key=lambda key: (counts[key] - exact[key], key))
+    for key in by_remainder[:left]:
+        counts[key] += 1
+    return counts
+
+
+def _repeated(cases: Sequence[Case], count: int, rng: Random) -> list[Case]:
+    """Return `count` cases: each as often as any other, give or take one."""
+    times, rest = divmod(count, len(cases))
+    return [*(list(cases) * times), *rng.sample(list(cases), rest)]
+
+
+@dataclass(frozen=True, slots=True)
+class Trainer:
+    """Trains the methods of a run and loads them.
+
+    Attributes:
+        lm: the base model, from a folder; adapted ones are asked in the same way.
+        cases: of training questions.
+        prompts: of the data set.
+        folder: holds the adapters, one folder per training.
+        settings: of supervised training.
+        preference_settings: of preference training.
+        seed: of draws, order and first weights.
+    """
+
+    lm: HuggingFaceLM
+    cases: Sequence[Case]
+    prompts: PromptSet
+    folder: Path
+    settings: ScenarioTrainingSettings
+    preference_settings: ScenarioTrainingSettings
+    seed: int = 0
+
+    def method(
+        self, variant: TrainedVariant, on_progress: OnProgress | None = None
+    ) -> PromptedMethod:
+        """Train the variant, unless its adapter exists, and load it; raises as `train`."""
+        adapted = HuggingFaceLM(
+            self.lm.name,
+            device=self.lm.device,
+            dtype=self.lm.dtype,
+            max_new_tokens=self.lm.max_new_tokens,
+            stop=self.lm.stop,
+            batch_size=self.lm.batch_size,
+            adapter=self.train(variant, on_progress),
+            loading=LoadOptions(chat_template=self.lm.uses_chat_template),
+        )
+        return PromptedMethod(variant.name, adapted, prompt_for(variant.method, self.prompts))
+
+    def train(self, variant: TrainedVariant, on_progress: OnProgress | None = None) -> Path:
+        """Train the variant, unless its adapter exists, and return the adapter's folder.
+
+        Raises:
+            InputError: nothing to train on, or the folder holds another training.
+            DeviceError: the device is not there.
+            TrainingDivergedError: the loss is not a finite number any more.
+        """
+
+        def advance(done: int, total: int) -> None:
+            if on_progress is not None:
+                on_progress(Progress(f"training {variant.name}", done, total))
+
+        if variant.method is TrainedMethod.DPO:
+            folder = self.folder / variant.name
+            train_scenarios(
+                self.lm.name,
+                preference_examples(variant, self.cases, self.prompts, seed=self.seed),
+                folder,
+                settings=self.preference_settings,
+                seed=self.seed,
+                on_progress=advance,
+            )
+            return folder
+        examples = training_examples(variant, self.cases, self.prompts, seed=self.seed)
+        usual = TrainedVariant(variant.method)
+        # An ablation at the usual share is the usual training, and is done once.
+        same = variant != usual and examples == training_examples(
+            usual, self.cases, self.prompts, seed=self.seed
+        )
+        folder = self.folder / (usual if same else variant).name
+        train_scenarios(
+            self.lm.name,
+            examples,
+            folder,
+            settings=self.settings,
+            seed=self.seed,
+            on_progress=advance,
+        )
+        return folder
+
+
+def why_not_trained(lm: object) -> str:
+    """Return why no adapter of `lm` can be trained; empty if one can."""
+    if not isinstance(lm, HuggingFaceLM):
+        return f"the weights of a {type(lm).__name__} cannot be trained here"
+    if not Path(lm.name).is_dir():
+        return "training needs the folder of the model"
+    return ""

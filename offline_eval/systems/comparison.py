@@ -1,0 +1,430 @@
+"""The systems under test: every model with every prompt, retrieval and guard."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from langchain_core.runnables import Runnable
+
+from ...adapters.langchain import ChatModelLM
+from ...guard.errors import InputError
+from ...guard.files import read_text, write_text
+from ..data.embedding import Encoder
+from ..data.questions import KnowledgeBase, QuestionRecord
+from ..run import CallLimits
+from ..run.calls import OnProgress
+from ..run.replies import ReplySystem, StoredPassage
+from ._retrievers import RETRIEVALS, load_retriever
+from ._synthetic import SyntheticQuestions, SyntheticSettings, synthetic_questions
+from .factory import PYTHON
+from .guards import OFF, GuardChoice, held_out_of
+from .models import ModelUnderTest
+from .plan import Asked, Case, Replayed, SystemPrompt, SystemUnderTest, load_system_prompts
+from .replying import FoundContext, Material, Replier, Wanted, find_contexts
+from .retrieval import PassageIndex, Retriever
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What is compared: every model with every prompt, retrieval and guard.
+
+    Attributes:
+        models: names as `load_chat_model` takes them, or name → runnable.
+        prompts: names of bundled prompts, or files.
+        retrievals: `direct`, `long_context`, `basic_rag`, `hyde` or `python:module:attribute`.
+        guards: `off`, `premise`, files of policies, folders of calibrated runs or
+            `python:module:attribute`.
+        replay: logs of replies; the guards are put in front of these, too.
+        scorer: of the guards, by name; None for the one that each policy names.
+        writer: name of the model that writes for HyDE and makes up questions; None for
+            the first of the models.
+    """
+
+    models: Sequence[str] | Mapping[str, Runnable[Any, Any]] = ()
+    prompts: Sequence[str] = ("basic",)
+    retrievals: Sequence[str] = ("basic_rag",)
+    guards: Sequence[str | os.PathLike[str]] = (OFF,)
+    replay: Sequence[str | os.PathLike[str]] = ()
+    scorer: str | None = None
+    writer: str | None = None
+
+    def systems(self, top_k: int) -> Systems:
+        """Check all names and read policies and prompts; load no model but the user's objects.
+
+        Args:
+            top_k: passages per context.
+
+        Raises:
+            InputError: a name, a file or a combination that cannot be used.
+        """
+        for name in self.retrievals:
+            if name not in RETRIEVALS and not name.startswith(PYTHON):
+                raise InputError(
+                    f"there is no retrieval {name!r}",
+                    where="--retrieval",
+                    hint=f"one of: {', '.join(RETRIEVALS)}; or python:module:attribute",
+                )
+        _reject_doubles("--retrieval", self.retrievals)
+        guards = GuardChoice.load(self.guards)
+        if self.scorer is not None and not any(choice.policy for choice in guards):
+            raise InputError(
+                "is what a guard decides by, and no guard is under test",
+                where="--scorer",
+                hint="add --guard, or leave it out",
+            )
+        models = self._models()
+        prompts = load_system_prompts(self.prompts)
+        return Systems(
+            models={model.name: model for model in models},
+            guards={choice.name: choice for choice in guards},
+            live=tuple(
+                _system(model, prompt, retrieval, guard, top_k)
+                for model in models
+                for retrieval in self.retrievals
+                for prompt in (prompts if model.takes_prompt else (None,))
+                for guard in guards
+            ),
+            scorer=self.scorer,
+            writer=self.writer,
+        )
+
+    def _models(self) -> list[ModelUnderTest]:
+        if isinstance(self.models, Mapping):
+            return [ModelUnderTest(name, runnable) for name, runnable in self.models.items()]
+        _reject_doubles("--model", self.models)
+        # Whether an object of the user's own takes a prompt is known only once it is loaded.
+        return [
+            ModelUnderTest(name).loaded() if name.startswith(PYTHON) else ModelUnderTest(name)
+            for name in self.models
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Systems:
+    """Systems under test, and what they are made of.
+
+    Attributes:
+        models: by name; not loaded yet unless given as objects.
+        guards: by name, `off` included.
+        live: the systems that are asked now.
+        scorer: of the guards, by name; None for the one that each policy names.
+        writer: see `Comparison`.
+    """
+
+    models: Mapping[str, ModelUnderTest]
+    guards: Mapping[str, GuardChoice]
+    live: tuple[SystemUnderTest, ...]
+    scorer: str | None = None
+    writer: str | None = None
+
+    @property
+    def guarded(self) -> bool:
+        """Whether there is a guard."""
+        return any(choice.policy is not None for choice in self.guards.values())
+
+    @property
+    def asks_models(self) -> bool:
+        """Whether a guard measures how sure a model is."""
+        policies = [choice.policy for choice in self.guards.values()]
+        return any(policy is not None and policy.needs_estimator for policy in policies)
+
+    def loaded(self) -> Systems:
+        """The same with all models loaded.
+
+        Raises:
+            InputError: there is no such model.
+            MissingDependencyError: a package is missing.
+        """
+        return replace(self, models={name: one.loaded() for name, one in self.models.items()})
+
+    def fingerprints(self) -> dict[str, str]:
+        """Of the loaded models, by name."""
+        return {name: ChatModelLM(one.asked).fingerprint for name, one in self.models.items()}
+
+    def held_out(self, question: str) -> bool | None:
+        """Whether every policy was fitted without the question; None where unknown."""
+        return held_out_of(list(self.guards.values()), question)
+
+    def items(self, cases: Mapping[str, Sequence[Case]]) -> list[Asked]:
+        """Every case put to every system, case by case.
+
+        So a run that is interrupted has asked all systems about the same cases.
+
+        Args:
+            cases: by knowledge base.
+        """
+        return [
+            Asked(system, case, base)
+            for base, of_base in cases.items()
+            for case in of_base
+            for system in self.live
+        ]
+
+    def behind_guards(self, logged: ReplySystem) -> list[SystemUnderTest]:
+        """A logged system with each of the guards in front; ids of live systems are not reused."""
+        ids = {guarded_id(logged.system_id, name) for name in self.guards}
+        taken = not ids.isdisjoint(live.system_id for live in self.live)
+        own_id = f"{logged.system_id}·logged" if taken else logged.system_id
+        return [
+            SystemUnderTest(
+                logged.model_copy(
+                    update={
+                        "system_id": guarded_id(own_id, guard.name),
+                        "guard": guard.name,
+                        "guard_sha256": guard.sha256,
+                    }
+                )
+            )
+            for guard in self.guards.values()
+        ]
+
+
+def _system(
+    model: ModelUnderTest,
+    prompt: SystemPrompt | None,
+    retrieval: str,
+    guard: GuardChoice,
+    top_k: int,
+) -> SystemUnderTest:
+    named = "" if prompt is None else prompt.name
+    record = ReplySystem(
+        system_id=system_id(model.name, retrieval, named, guard.name),
+        model=model.name,
+        prompt=named,
+        prompt_sha256="" if prompt is None else prompt.sha256,
+        retrieval=retrieval,
+        guard=guard.name,
+        guard_sha256=guard.sha256,
+        top_k=None if retrieval in ("direct", "long_context") else top_k,
+    )
+    return SystemUnderTest(record, prompt)
+
+
+def system_id(model: str, retrieval: str, prompt: str, guard: str) -> str:
+    """The parts that are not empty, with dots between them.
+
+    Example:
+        >>> system_id("embedded", "basic_rag", "basic", "policy")
+        'embedded·basic_rag·basic·guard-policy'
+    """
+    return guarded_id("·".join(part for part in (model, retrieval, prompt) if part), guard)
+
+
+def guarded_id(system: str, guard: str) -> str:
+    """Id of a system with a guard in front; `off` leaves it as it is."""
+    return system if guard == OFF else f"{system}·guard-{guard}"
+
+
+def _reject_doubles(option: str, names: Sequence[str]) -> None:
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise InputError(f"{name!r} is named twice", where=option, hint="name it once")
+
+
+_SEARCHING = ("basic_rag", "hyde")
+
+
+class SystemRun:
+    """Systems under test with their models, and the knowledge bases that they search.
+
+    Args:
+        systems: under test.
+        bases: knowledge bases by name.
+        encoder: makes the retriever's encoder; called only where something searches.
+        top_k: passages per context, and that a guard sees of a long context.
+        characters: the most characters of passages in a prompt; further passages are left
+            out, and a first one that is longer by itself is cut. None: no bound.
+
+    Raises:
+        InputError: there is no such model.
+        MissingDependencyError: a package is missing.
+    """
+
+    def __init__(
+        self,
+        systems: Systems,
+        bases: Mapping[str, KnowledgeBase],
+        encoder: Callable[[], Encoder],
+        *,
+        top_k: int = 5,
+        characters: int | None = None,
+    ) -> None:
+        # What travels to other processes is loaded there by its name.
+        self._named = systems.models
+        self.systems = systems.loaded()
+        self._bases, self._make_encoder = bases, encoder
+        self._top_k, self._characters = top_k, characters
+        self._encoder: Encoder | None = None
+        self._indices: dict[str, PassageIndex] = {}
+
+    @property
+    def encoder(self) -> Encoder:
+        """The retriever's encoder, loaded once."""
+        if self._encoder is None:
+            self._encoder = self._make_encoder()
+        return self._encoder
+
+    def index(self, base: str) -> PassageIndex:
+        """The embedded passages of a knowledge base, made once."""
+        if base not in self._indices:
+            self._indices[base] = PassageIndex(self._bases[base], self.encoder)
+        return self._indices[base]
+
+    def writer(self) -> Runnable[Any, Any] | None:
+        """The model that writes hypothetical answers and questions; None where there is none."""
+        name, models = self.systems.writer, self.systems.models
+        if name is not None:
+            return models.get(name, ModelUnderTest(name)).loaded().asked
+        return next((model.asked for model in models.values() if model.takes_prompt), None)
+
+    def synthetic_questions(
+        self, records: Sequence[QuestionRecord], *, seed: int
+    ) -> SyntheticQuestions:
+        """Make up questions on the topics of a knowledge base that it does not answer.
+
+        Raises:
+            InputError: there is no language model that writes, or no question.
+        """
+        settings = SyntheticSettings(seed=seed)
+        return synthetic_questions(records, self.encoder, self.writer(), settings)
+
+    def searches(self, items: Sequence[Asked]) -> bool:
+        """Whether passages are looked for by embedding."""
+        return any(one.retrieval in _SEARCHING for one in self._wanted(items))
+
+    def require(self, items: Sequence[Asked]) -> None:
+        """Make the guards and what else may turn out to be missing, before anything is asked.
+
+        Raises:
+            InputError: a guard, a retriever or the writer cannot be made.
+        """
+        systems = {item.system.system_id: item.system.record for item in items}
+        pairs = {(one.guard, one.model): None for one in systems.values()}
+        Replier(self._material({}, ())).require_guards(list(pairs))
+        for name in {live.record.retrieval for live in self.systems.live}:
+            if name.startswith(PYTHON):
+                load_retriever(name, next(iter(self._bases.values())), lambda: self.encoder)
+            if name == "hyde" and self.writer() is None:
+                raise InputError(
+                    "needs a language model that writes",
+                    where="--retrieval hyde",
+                    hint="name a chat model with --writer",
+                )
+
+    def retrieve(
+        self,
+        folder: Path,
+        items: Sequence[Asked],
+        passages: Sequence[StoredPassage],
+        *,
+        limits: CallLimits,
+        on_progress: OnProgress | None = None,
+        retry_failed: bool = False,
+    ) -> Replier:
+        """Find the contexts of all items, and store them and their passages.
+
+        Contexts that the folder has are kept.
+
+        Args:
+            folder: of the run.
+            items: asked now, or replayed.
+            passages: of all knowledge bases and logged contexts.
+            limits: of the calls that retrieving makes.
+            on_progress: called after each context.
+            retry_failed: look again for contexts that could not be found.
+
+        Returns:
+            What makes the replies.
+        """
+        contexts = find_contexts(
+            folder,
+            self._wanted(items),
+            self._retriever,
+            limits=limits,
+            on_progress=on_progress,
+            retry_failed=retry_failed,
+        )
+        _add_passages(folder / "passages.jsonl", _own_passages(contexts))
+        return Replier(self._material(contexts, passages))
+
+    def remote(self, replier: Replier) -> Callable[[], Replier]:
+        """Return what makes the same replier in another process; models are loaded there."""
+        models = {
+            # Loaded already, to know whether it takes a prompt; its name is enough there.
+            name: ModelUnderTest(name) if name.startswith(PYTHON) else model
+            for name, model in self._named.items()
+        }
+        return partial(Replier, replace(replier.material, models=models))
+
+    def _wanted(self, items: Sequence[Asked]) -> list[Wanted]:
+        """Contexts to be found: one per case and retrieval, whatever the prompts.
+
+        Where a guard stands in front of a long context, the nearest passages as well: it
+        decides on those.
+        """
+        guarded = self.systems.guarded
+        retrievals = list(dict.fromkeys(system.record.retrieval for system in self.systems.live))
+        if guarded and "long_context" in retrievals and "basic_rag" not in retrievals:
+            retrievals.append("basic_rag")
+        wanted: dict[str, Wanted] = {}
+        for item in items:
+            names = retrievals
+            if isinstance(item, Replayed):
+                names = ["basic_rag"] if guarded and item.context.kind == "all_but" else []
+            for name in names:
+                one = Wanted(name, item.base, item.case)
+                wanted.setdefault(one.context_id, one)
+        return list(wanted.values())
+
+    def _retriever(self, name: str, base: str) -> Retriever:
+        return load_retriever(
+            name,
+            self._bases[base],
+            lambda: self.encoder,
+            lm=self.writer() if name == "hyde" else None,
+            top_k=self._top_k,
+            index=self.index(base) if name in _SEARCHING else None,
+        )
+
+    def _material(
+        self, contexts: Mapping[str, FoundContext], passages: Sequence[StoredPassage]
+    ) -> Material:
+        held: dict[str, dict[str, str]] = {}
+        loose = {}
+        for passage in (*passages, *_own_passages(contexts)):
+            if passage.knowledge_base:
+                held.setdefault(passage.knowledge_base, {})[passage.passage_id] = passage.text
+            else:
+                loose[passage.passage_id] = passage.text
+        paid_by: dict[str, str] = {}
+        for live in self.systems.live:
+            paid_by.setdefault(live.record.retrieval, live.system_id)
+        return Material(
+            models=self.systems.models,
+            guards=self.systems.guards,
+            scorer=self.systems.scorer,
+            contexts=contexts,
+            passages=held,
+            others=loose,
+            context_chars=self._characters,
+            paid_by=paid_by,
+        )
+
+
+def _own_passages(contexts: Mapping[str, FoundContext]) -> list[StoredPassage]:
+    """What a retriever of the user's own found besides the knowledge base, each once."""
+    found = {one.passage_id: one for context in contexts.values() for one in context.passages}
+    return list(found.values())
+
+
+def _add_passages(path: Path, passages: Sequence[StoredPassage]) -> None:
+    text = read_text(path, links=False)
+    held = {StoredPassage.model_validate_json(line).passage_id for line in text.split("\n") if line}
+    new = [passage for passage in passages if passage.passage_id not in held]
+    if new:
+        write_text(path, text + "".join(passage.model_dump_json() + "\n" for passage in new))

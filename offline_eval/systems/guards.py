@@ -1,0 +1,328 @@
+"""Guards by name, and the decision of the guard in front of a system under test."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...guard import Guard, GuardOptions
+from ...guard.contracts import (
+    ConfidenceEstimator,
+    ConflictDetector,
+    LanguageModel,
+    RelevanceScorer,
+)
+from ...guard.errors import InputError
+from ...guard.files import file_sha256
+from ...guard.policy import Policy
+from ...guard.signals.answerability import PremiseChecker
+from ...guard.signals.confidence import load_estimator
+from ...guard.signals.conflict import AnswerConflict, PassageConflict
+from ...guard.signals.relevance import CascadeScorer, LexicalScorer, load_scorer
+from ..run.manifest import Manifest
+from ..run.measured_run import MeasuredRun
+from .factory import PYTHON, load_object
+
+OFF = "off"
+PREMISE = "premise"
+_CALIBRATION = "calibration.json"
+_DEFAULT_ESTIMATOR = "sampled_consistency"
+_SIGNALS = ("relevance", "confidence", "conflict")
+# The published UAQFact set was written down in that year: its periods reach up to it.
+_SNAPSHOT = 2024
+
+
+@dataclass(frozen=True, slots=True)
+class GuardChoice:
+    """A guard named on the command line, or none; small enough to travel to other processes.
+
+    Attributes:
+        name: `off`, `premise`, `python:module:attribute`, or the name of the policy's file or
+            of the run's folder.
+        policy: None for `off`.
+        sha256: of what decides; empty for `off`.
+        fitted_on: normalised texts of the questions that the policy was fitted on; None
+            where unknown.
+    """
+
+    name: str = OFF
+    policy: Policy | None = None
+    sha256: str = ""
+    fitted_on: frozenset[str] | None = None
+
+    def held_out(self, question: str) -> bool | None:
+        """Whether the policy was fitted without the question; None where unknown."""
+        if self.fitted_on is None:
+            return None
+        return normalised(question) not in self.fitted_on
+
+    @staticmethod
+    def load(specs: Sequence[str | os.PathLike[str]]) -> tuple[GuardChoice, ...]:
+        """Read the guards that a command line names; none named means `off`.
+
+        Args:
+            specs: `off`; `premise` (checks the premise of the question alone); the file of a
+                policy; the folder of a calibrated run of the ookb suite, which also tells
+                which questions its policy was fitted on; or `python:module:attribute`, a
+                `Guard` or a function that makes one.
+
+        Raises:
+            InputError: a policy that cannot be read, a run without one, or the same guard twice.
+        """
+        found: list[GuardChoice] = []
+        for spec in specs or (OFF,):
+            choice = _choice(os.fspath(spec))
+            if any(other.sha256 == choice.sha256 for other in found):
+                raise InputError(
+                    "is named twice",
+                    where=f"--guard {os.fspath(spec)}",
+                    hint="name each guard once",
+                )
+            taken = {other.name for other in found}
+            if choice.name in taken:
+                # Two policies of one file name, from two folders.
+                parent = Path(spec).absolute().parent.name
+                choice = replace(choice, name=_unused(f"{parent}/{choice.name}", taken))
+            found.append(choice)
+        return tuple(found)
+
+    @staticmethod
+    def load_guards(
+        specs: Sequence[str | os.PathLike[str]],
+        model: LanguageModel | None,
+        *,
+        scorer: str | None = None,
+    ) -> LoadedGuards:
+        """Load the guards that a command line names.
+
+        Args:
+            specs: as `GuardChoice.load` takes them; `off` adds no guard.
+            model: whose confidence is measured where a policy asks for it; None for logged replies.
+            scorer: of relevance, by name or folder; by default the one that each policy names.
+
+        Raises:
+            InputError: a policy that cannot be read, that needs a model which cannot be asked, or
+                no such scorer.
+            FingerprintMismatchError: scorer or estimator is not the calibrated one.
+        """
+        choices = [one for one in GuardChoice.load(specs) if one.policy is not None]
+        scorers = Scorers(scorer)
+        asked = None if model is None else lambda: model
+        return LoadedGuards(
+            {one.name: build_guard(one, scorers, asked) for one in choices},
+            {one.name: one.sha256 for one in choices},
+        )
+
+
+def normalised(question: str) -> str:
+    """The question without case and extra spaces, to compare questions by."""
+    return " ".join(question.split()).casefold()
+
+
+def held_out_of(choices: Sequence[GuardChoice], question: str) -> bool | None:
+    """Whether every policy among `choices` was fitted without a question.
+
+    Returns:
+        False where one was fitted on it; None where that is unknown, or there is no policy.
+    """
+    told = [choice.held_out(question) for choice in choices if choice.policy is not None]
+    if False in told:
+        return False
+    return None if None in told or not told else True
+
+
+def _choice(spec: str) -> GuardChoice:
+    if spec == OFF:
+        return GuardChoice()
+    if spec == PREMISE:
+        fingerprint = _premise_checker().fingerprint.model_dump_json()
+        return GuardChoice(spec, _premise_policy(), _sha256(fingerprint), frozenset())
+    if spec.startswith(PYTHON):
+        policy = _own_guard(spec).policy
+        return GuardChoice(spec, policy, _sha256(policy.model_dump_json()))
+    path = Path(spec)
+    if path.is_dir():
+        return _of_run(path)
+    return GuardChoice(path.stem, Policy.load(path), file_sha256(path))
+
+
+def _of_run(path: Path) -> GuardChoice:
+    manifest = Manifest.read_raw(path)
+    if manifest.get("suite") != "ookb" or manifest.get("holds") is not None:
+        raise InputError(
+            "is not a run that a policy can be calibrated on",
+            where=str(path),
+            hint="name its policy.json, or a calibrated run of `knowgate measure`",
+        )
+    if not (path / _CALIBRATION).is_file():
+        raise InputError(
+            "no policy was calibrated on this run",
+            where=str(path),
+            hint=f"do so with `knowgate calibrate --run {path} --out policy.json`",
+        )
+    run = MeasuredRun.read(path)
+    assert run.calibration is not None
+    return GuardChoice(
+        name=path.resolve().name,
+        policy=run.calibration.policy,
+        sha256=file_sha256(path / _CALIBRATION),
+        fitted_on=None
+        if run.calibration.given_policy
+        else frozenset(
+            normalised(run.questions[name].question)
+            for name in run.calibration.calibration_questions
+        ),
+    )
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    number, found = 2, name
+    while found in taken:
+        found, number = f"{name}-{number}", number + 1
+    return found
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+class Scorers:
+    """Relevance scorers by name, each loaded once.
+
+    Args:
+        name: of the scorer for all policies; None for the one that each policy names.
+    """
+
+    def __init__(self, name: str | None = None) -> None:
+        self._name = name
+        self._loaded: dict[str, RelevanceScorer] = {}
+        self._lock = threading.Lock()
+
+    def of(self, policy: Policy) -> RelevanceScorer:
+        """The scorer of a policy.
+
+        Raises:
+            InputError: there is none of that name.
+            FingerprintMismatchError: it is not the one that the policy was fitted on.
+        """
+        key = self._name or f"{policy.scorer.kind} {policy.scorer.dtype}"
+        with self._lock:
+            if key not in self._loaded:
+                self._loaded[key] = load_scorer(self._name or policy.scorer)
+        found = CascadeScorer.completing(policy.scorer, self._loaded[key])
+        policy.require_scorer(found.fingerprint)
+        return found
+
+
+def build_guard(
+    choice: GuardChoice, scorers: Scorers, model: Callable[[], LanguageModel] | None
+) -> Guard:
+    """Build the guard of a choice, for one model under test.
+
+    A failed signal is a failed call here, not an abstention, and no signal has a deadline:
+    neither a broken model nor a busy machine may look like good judgement.
+
+    Args:
+        choice: any but `off`.
+        scorers: of relevance.
+        model: makes the model whose confidence is measured, called only where the policy asks
+            for it; None for logged replies.
+
+    Raises:
+        FingerprintMismatchError: scorer or estimator is not the calibrated one.
+        InputError: the policy needs a model that cannot be asked.
+    """
+    policy = choice.policy
+    assert policy is not None
+    if choice.name.startswith(PYTHON):
+        return _own_guard(choice.name)
+    if choice.name == PREMISE:
+        return _premise_guard()
+    scorer = scorers.of(policy)
+    estimator: ConfidenceEstimator | None = None
+    detector: ConflictDetector | None = None
+    if policy.needs_estimator or (policy.check_conflict and policy.may_follow):
+        if model is None:
+            raise InputError(
+                "the policy asks how sure the model itself is, and a log cannot be asked",
+                where="--guard",
+                hint="name that model with --model (as the logs call it), or use a policy "
+                "calibrated without answers from memory",
+            )
+        lm = model()
+        if policy.needs_estimator:
+            estimator = _estimator(policy, lm)
+        if policy.check_conflict:
+            between_passages = policy.conflict_between != "memory"
+            detector = PassageConflict(lm) if between_passages else AnswerConflict(lm)
+    return Guard(
+        policy,
+        scorer=scorer,
+        estimator=estimator,
+        conflict_detector=detector,
+        options=GuardOptions(
+            on_error=dict.fromkeys(_SIGNALS, "raise"), deadlines=dict.fromkeys(_SIGNALS)
+        ),
+        metrics=False,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedGuards:
+    """Guards that are ready to decide.
+
+    Attributes:
+        guards: by name.
+        sha256: by name, of what each decides by.
+    """
+
+    guards: Mapping[str, Guard]
+    sha256: Mapping[str, str]
+
+
+def _premise_guard() -> Guard:
+    """Build a guard that follows every context unless the question's premise contradicts it.
+
+    Any passage is relevant enough for its policy, so that the premise check alone decides.
+    Needs no model and no calibration.
+    """
+    veto = _premise_checker()
+    deadlines = dict.fromkeys((veto.name, "relevance"))
+    return Guard(
+        _premise_policy(),
+        scorer=LexicalScorer(),
+        vetoes=[veto],
+        options=GuardOptions(on_error="raise", deadlines=deadlines),
+        metrics=False,
+    )
+
+
+def _premise_policy() -> Policy:
+    policy = Policy(scorer=LexicalScorer().fingerprint, relevance_threshold=0.0)
+    return policy.with_veto(_premise_checker())
+
+
+def _premise_checker() -> PremiseChecker:
+    # Closed world: the passages are taken to hold all facts, as those of UAQFact do.
+    return PremiseChecker(closed_world=True, now=_SNAPSHOT)
+
+
+def _own_guard(spec: str) -> Guard:
+    found = load_object(spec)
+    if not isinstance(found, Guard):
+        raise InputError(
+            f"is a {type(found).__name__}, not a Guard",
+            where=f"--guard {spec}",
+            hint="name a Guard, or a function without arguments that returns one",
+        )
+    return found
+
+
+def _estimator(policy: Policy, lm: LanguageModel) -> ConfidenceEstimator:
+    if policy.estimator is not None:
+        return load_estimator(policy.estimator.kind, lm)
+    return load_estimator(_DEFAULT_ESTIMATOR, lm, threshold=policy.confidence_threshold)

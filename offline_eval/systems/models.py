@@ -1,0 +1,354 @@
+"""Call models under test, and count calls and tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models import BaseChatModel, BaseLanguageModel, SimpleChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.outputs import LLMResult
+from langchain_core.runnables import (
+    Runnable,
+    RunnableConfig,
+    RunnableLambda,
+    RunnableSequence,
+    RunnableWithFallbacks,
+)
+from langchain_core.runnables.base import RunnableBindingBase
+
+from ...adapters.huggingface import HuggingFaceChatModel, HuggingFaceLM
+from ...adapters.langchain import ChatLimits, ChatModelLM, GuardedAnswer
+from ...guard import Guard
+from ...guard.contracts import Generation, LanguageModel
+from ...guard.deadlines import DeadlineRunner
+from ...guard.decision import Decision, Route
+from ...guard.errors import InputError, LanguageModelError
+from .factory import load_chat_model
+
+# Stuck calls keep their thread, so there are more of them than calls at once.
+_THREADS = 256
+_REPLY_FIELDS = ("answer", "output", "result")
+
+
+class CallMeter(BaseCallbackHandler):
+    """Counts the calls and tokens of the language models that run under it.
+
+    Attributes:
+        calls: attempts, failed ones included.
+        input_tokens: of the replies that said so.
+        output_tokens: likewise.
+        unmetered: replies that did not say.
+    """
+
+    run_inline = True
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.calls = self.input_tokens = self.output_tokens = self.unmetered = 0
+
+    def on_chat_model_start(
+        self,
+        serialized: dict[str, Any],
+        messages: list[list[BaseMessage]],
+        *,
+        run_id: UUID,
+        **kwargs: Any,
+    ) -> None:
+        """Count a call of a chat model."""
+        self.add(len(messages))
+
+    def on_llm_start(
+        self, serialized: dict[str, Any], prompts: list[str], *, run_id: UUID, **kwargs: Any
+    ) -> None:
+        """Count a call of a plain language model."""
+        self.add(len(prompts))
+
+    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
+        """Count what the replies used."""
+        for row in response.generations:
+            message = getattr(row[0], "message", None) if row else None
+            usage = message.usage_metadata if isinstance(message, AIMessage) else None
+            if usage is None:
+                with self._lock:
+                    self.unmetered += 1
+            else:
+                self.add(0, usage["input_tokens"], usage["output_tokens"])
+
+    def add(self, calls: int, input_tokens: int = 0, output_tokens: int = 0) -> None:
+        """Count calls that LangChain does not see."""
+        with self._lock:
+            self.calls += calls
+            self.input_tokens += input_tokens
+            self.output_tokens += output_tokens
+
+    def tokens(self) -> tuple[int | None, int | None]:
+        """Input and output tokens, None where a call did not say."""
+        if self.unmetered:
+            return None, None
+        return self.input_tokens, self.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUnderTest:
+    """A model or chain under test.
+
+    Attributes:
+        name: in the run.
+        runnable: what is asked; None until it is loaded by its name.
+    """
+
+    name: str
+    runnable: Runnable[Any, Any] | None = field(default=None, compare=False)
+
+    def loaded(self) -> ModelUnderTest:
+        """The same with its runnable.
+
+        Raises:
+            InputError: there is no such model.
+            MissingDependencyError: a package is missing.
+        """
+        if self.runnable is not None:
+            return self
+        return ModelUnderTest(self.name, load_chat_model(self.name))
+
+    @property
+    def asked(self) -> Runnable[Any, Any]:
+        """The runnable of a loaded model."""
+        if self.runnable is None:
+            raise InputError("was not loaded", where=self.name)
+        return self.runnable
+
+    @property
+    def takes_prompt(self) -> bool:
+        """Whether it is a language model, to be given one of the prompts.
+
+        Anything else gets a mapping with `question`, `context` (one text) and
+        `documents`, and brings its own prompt.
+        """
+        if self.runnable is None:
+            return True  # whatever has a name of its own is a chat model
+        return isinstance(_innermost(self.runnable), BaseLanguageModel)
+
+    @property
+    def repeats_itself(self) -> bool:
+        """Whether one prompt always gets one reply: decoding is greedy, as far as it says so."""
+        return getattr(_innermost(self.asked), "temperature", None) == 0
+
+
+def prompted(text: str) -> list[BaseMessage]:
+    """Return the messages for a prompt."""
+    return [HumanMessage(text)]
+
+
+class Asker:
+    """Asks runnables without blocking the event loop, and counts.
+
+    A runnable whose async form only moves the sync one to a shared thread is run on a
+    daemon thread of its own, so that a stuck call does not keep the program alive.
+    """
+
+    def __init__(self) -> None:
+        self._threads = DeadlineRunner(_THREADS)
+
+    async def ask(self, runnable: Runnable[Any, Any], given: object, meter: CallMeter) -> str:
+        """The text of the reply to `given`.
+
+        Raises:
+            LanguageModelError: what it put out is no reply.
+            Exception: whatever the runnable raises.
+        """
+        config = RunnableConfig(callbacks=[meter])
+        before = meter.calls
+        try:
+            if _blocks(runnable):
+                context = contextvars.copy_context()
+                output = await self._threads.acall(
+                    lambda: context.run(runnable.invoke, given, config), None
+                )
+            else:
+                output = await runnable.ainvoke(given, config)
+        finally:
+            if meter.calls == before:
+                # No language model of LangChain inside: the call is the runnable's own.
+                meter.add(1)
+                meter.unmetered += 1
+        return reply_text(output)
+
+
+def reply_text(output: object) -> str:
+    """Return the reply in the output of a model or chain.
+
+    Args:
+        output: text, a message, an answer of a guarded chain, or a mapping with one of
+            these under `answer`, `output` or `result`, as LangChain's chains give it.
+
+    Raises:
+        LanguageModelError: anything else; how Python shows it is nothing that a user of
+            the system would read.
+
+    Example:
+        >>> reply_text({"answer": "At nine.", "context": []})
+        'At nine.'
+    """
+    if isinstance(output, Mapping):
+        named = [output[name] for name in _REPLY_FIELDS if name in output]
+        output = named[0] if named else output
+    if isinstance(output, GuardedAnswer):
+        return output.answer
+    if isinstance(output, (str, BaseMessage)):
+        return GuardedAnswer.text_of(output)
+    raise LanguageModelError(
+        f"put out {type(output).__name__}, and no text, message or mapping with 'answer'"
+    )
+
+
+def context_input(question: str, passages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the input of a runnable that has its own prompt.
+
+    Args:
+        question: as asked.
+        passages: `page_content` and `metadata` of each.
+    """
+    from langchain_core.documents import Document
+
+    documents = [Document(**passage) for passage in passages]
+    return {
+        "question": question,
+        "context": "\n\n".join(document.page_content for document in documents),
+        "documents": documents,
+    }
+
+
+def _innermost(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
+    """What a call reaches first, looked up through bindings, retries and fallbacks."""
+    while True:
+        if isinstance(runnable, RunnableBindingBase):
+            runnable = runnable.bound
+        elif isinstance(runnable, RunnableSequence):
+            runnable = runnable.first
+        elif isinstance(runnable, RunnableWithFallbacks):
+            runnable = runnable.runnable
+        else:
+            return runnable
+
+
+def _blocks(runnable: Runnable[Any, Any]) -> bool:
+    inner = _innermost(runnable)
+    if isinstance(inner, BaseChatModel):
+        return type(inner)._agenerate in (BaseChatModel._agenerate, SimpleChatModel._agenerate)
+    if isinstance(inner, RunnableLambda):
+        return not hasattr(inner, "afunc") and not asyncio.iscoroutinefunction(
+            getattr(inner, "func", None)
+        )
+    return type(inner).ainvoke is Runnable.ainvoke
+
+
+_Reply = TypeVar("_Reply")
+
+
+def choose_reply(
+    decision: Decision, *, with_context: _Reply, closed_book: _Reply, abstention: _Reply
+) -> _Reply:
+    """Choose which of three replies the user gets after a decision.
+
+    Args:
+        decision: of the guard.
+        with_context: the model's reply to question and passages.
+        closed_book: the model's reply to the question alone.
+        abstention: the reply of the guard itself.
+    """
+    replies = {Route.FOLLOW_CONTEXT: with_context, Route.ANSWER: closed_book}
+    return replies.get(decision.route, abstention)
+
+
+_meter: ContextVar[CallMeter | None] = ContextVar("knowgate_reply_meter", default=None)
+
+
+async def decide(
+    guard: Guard, question: str, passages: Sequence[str], meter: CallMeter
+) -> Decision:
+    """Return the guard's decision; its calls of language models are counted."""
+
+    async def deciding(_: object) -> Decision:
+        return await guard.adecide(question, list(passages))
+
+    token = _meter.set(meter)
+    try:
+        # Inside a runnable, so that LangChain counts the calls to this decision.
+        step: Runnable[Any, Decision] = RunnableLambda(deciding)
+        return await step.ainvoke(None, RunnableConfig(callbacks=[meter]))
+    finally:
+        _meter.reset(token)
+
+
+def counted_model(model: ModelUnderTest) -> LanguageModel:
+    """The model as guards ask it; its calls are counted by `decide`.
+
+    Raises:
+        InputError: it is not a chat model.
+    """
+    runnable = model.asked
+    if isinstance(runnable, HuggingFaceChatModel):
+        return _CountedLM(runnable.lm)
+    if isinstance(runnable, BaseChatModel):
+        # The runner of the calls bounds and repeats; here each is tried once.
+        return ChatModelLM(runnable, limits=ChatLimits(timeout=None, max_attempts=1))
+    raise InputError(
+        "the policy asks how sure the model itself is, and this is no chat model",
+        where=model.name,
+        hint="use a policy calibrated without answers from memory, or name a chat model",
+    )
+
+
+class _CountedLM:
+    """A local language model whose calls are counted on the current meter."""
+
+    def __init__(self, lm: HuggingFaceLM) -> None:
+        self._lm = lm
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the model."""
+        return self._lm.fingerprint
+
+    def generate(
+        self,
+        prompts: Sequence[str],
+        *,
+        n: int = 1,
+        temperature: float = 0.0,
+        seed: int | None = None,
+    ) -> list[list[Generation]]:
+        """Generate as the model does."""
+        found = self._lm.generate(prompts, n=n, temperature=temperature, seed=seed)
+        self._count(prompts, found)
+        return found
+
+    async def agenerate(
+        self,
+        prompts: Sequence[str],
+        *,
+        n: int = 1,
+        temperature: float = 0.0,
+        seed: int | None = None,
+    ) -> list[list[Generation]]:
+        """Generate as the model does."""
+        found = await self._lm.agenerate(prompts, n=n, temperature=temperature, seed=seed)
+        self._count(prompts, found)
+        return found
+
+    def _count(self, prompts: Sequence[str], found: Sequence[Sequence[Generation]]) -> None:
+        meter = _meter.get()
+        if meter is None:
+            return
+        for prompt, row in zip(prompts, found, strict=True):
+            read = len(self._lm.token_ids(prompt)) * len(row)
+            meter.add(len(row), read, sum(len(one.token_logprobs or ()) for one in row))

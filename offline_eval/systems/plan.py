@@ -1,0 +1,252 @@
+"""Cases, systems under test, and one item for every case that is put to a system."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from ...guard.decision import Decision
+from ...guard.errors import InputError
+from ...guard.files import read_text
+from ...guard.prompts import Prompt
+from ..run.questions import CaseKind
+from ..run.replies import ReplyContext, ReplyRow, ReplySystem
+from .guards import OFF
+
+PROMPTS = ("basic", "conservative", "opinion")
+_CLOSED_BOOK_FILE = "{stem}.closed_book{suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class SystemPrompt:
+    """A prompt in both forms.
+
+    Attributes:
+        name: as runs and reports call it.
+        with_context: has the slots `{context}` and `{question}`.
+        closed_book: has the slot `{question}` and nothing of a context.
+    """
+
+    name: str
+    with_context: Prompt
+    closed_book: Prompt
+
+    @property
+    def sha256(self) -> str:
+        """Hexadecimal sha256 over both forms."""
+        both = self.with_context.sha256 + self.closed_book.sha256
+        return hashlib.sha256(both.encode("ascii")).hexdigest()
+
+    def filled(self, question: str, passages: Sequence[str]) -> str:
+        """The text to send: passages numbered from 1; without any, the closed-book form.
+
+        Example:
+            >>> load_system_prompt("basic").filled("Why?", ["Because."]).splitlines()[2]
+            '[1] Because.'
+        """
+        if not passages:
+            return self.closed_book.fill(question=question)
+        numbered = (f"[{number}] {text}" for number, text in enumerate(passages, start=1))
+        return self.with_context.fill(question=question, context="\n\n".join(numbered))
+
+
+def load_system_prompt(name: str) -> SystemPrompt:
+    """Load a prompt by name, or from a file of the user's own.
+
+    Args:
+        name: one of `PROMPTS`; or a text file with the slots `{question}` and
+            `{context}`. What is asked without passages is the file
+            `<stem>.closed_book<suffix>` beside it where there is one, and otherwise the
+            same text without the paragraph that holds `{context}`.
+
+    Raises:
+        InputError: neither, or a slot is missing or unknown.
+    """
+    if name in PROMPTS:
+        return SystemPrompt(name, _bundled(name, "with_context"), _bundled(name, "closed_book"))
+    path = Path(name)
+    if not path.is_file():
+        raise InputError(
+            "there is no such prompt",
+            where=name,
+            hint=f"one of: {', '.join(PROMPTS)}; or a text file with {{question}} and {{context}}",
+        )
+    with_context = Prompt.load(path)
+    _require_slots(with_context, {"question", "context"}, where=name)
+    beside = path.with_name(_CLOSED_BOOK_FILE.format(stem=path.stem, suffix=path.suffix))
+    text = read_text(beside).rstrip("\n") if beside.is_file() else _without_context(with_context)
+    closed_book = Prompt(f"{with_context.name}.closed_book", text)
+    where = str(beside) if beside.is_file() else name
+    _require_slots(closed_book, {"question"}, where=where)
+    return SystemPrompt(with_context.name, with_context, closed_book)
+
+
+def load_system_prompts(names: Sequence[str]) -> tuple[SystemPrompt, ...]:
+    """Load several prompts; no two of one name.
+
+    Raises:
+        InputError: as `load_system_prompt`, or a name comes twice.
+    """
+    found = tuple(load_system_prompt(name) for name in names)
+    for at, prompt in enumerate(found):
+        if prompt.name in {other.name for other in found[:at]}:
+            raise InputError(
+                f"two prompts are called {prompt.name!r}", where=names[at], hint="name it once"
+            )
+    return found
+
+
+def _bundled(name: str, form: str) -> Prompt:
+    file = resources.files(f"{__package__}.prompts").joinpath(f"{name}.{form}.txt")
+    return Prompt(f"{name}.{form}", file.read_text(encoding="utf-8").rstrip("\n"))
+
+
+def _without_context(prompt: Prompt) -> str:
+    paragraphs = re.split(r"\n\s*\n", prompt.text)
+    return "\n\n".join(part for part in paragraphs if "{context}" not in part)
+
+
+def _require_slots(prompt: Prompt, slots: set[str], *, where: str) -> None:
+    if prompt.slots == slots:
+        return
+    wanted = " and ".join(f"{{{slot}}}" for slot in sorted(slots, reverse=True))
+    hint = f"a prompt has {wanted} and no other slot"
+    if slots == {"question"}:
+        hint = (
+            "give {context} a paragraph of its own, or put the text without it into "
+            "<name>.closed_book.txt beside the file, with the slot {question}"
+        )
+    raise InputError(
+        f"has the slots {', '.join(sorted(prompt.slots)) or 'none'}", where=where, hint=hint
+    )
+
+
+# Models set the word off in many ways: **Citation:** 2, - citation: [2], 引用：2.
+_LINE = re.compile(
+    r"^[\s>*_#\-\[(]*(?:citations?|sources?)[\s*_]*:[\s*_]*(?P<cited>.*?)[\s*_]*$",
+    re.IGNORECASE,
+)
+_TAG = re.compile(r"<citation>(?P<cited>.*?)</citation>", re.IGNORECASE | re.DOTALL)
+
+
+def split_citation(text: str) -> tuple[str, str | None]:
+    """Split a reply into the text and its citation, which is a last line or a tag.
+
+    The bundled prompts ask for a last line `Citation: …`; a tag `<citation>…</citation>`
+    is read as well, the last one where there are several.
+
+    Returns:
+        The reply, and what it cites as it stands there: None where it has no such
+        line, `""` where nothing follows the word.
+
+    Example:
+        >>> split_citation("At nine.\\nCitation: 2")
+        ('At nine.', '2')
+        >>> split_citation("At nine.")
+        ('At nine.', None)
+    """
+    tags = list(_TAG.finditer(text))
+    if tags:
+        last = tags[-1]
+        rest = (text[: last.start()] + text[last.end() :]).strip()
+        return (rest or text, last.group("cited").strip())
+    lines = text.rstrip().split("\n")
+    found = _LINE.match(lines[-1]) if lines else None
+    rest = "\n".join(lines[:-1]).rstrip()
+    if found is None or not rest:
+        # A reply that is nothing but its citation stays as it is.
+        return text, None
+    return rest, found.group("cited")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One question against one state of the knowledge base.
+
+    Attributes:
+        case_id: `<question id>/<kind>`.
+        question_id: of the question.
+        kind: what the knowledge base holds of the answer.
+        question: what is asked; the only thing the retriever sees.
+        passage_id: the question's own passage; empty for a synthetic question, whose answer
+            no passage holds.
+    """
+
+    case_id: str
+    question_id: str
+    kind: CaseKind
+    question: str
+    passage_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SystemUnderTest:
+    """A system that is asked now, or whose replies are logged.
+
+    Attributes:
+        record: as the manifest has it: model, prompt, retrieval and guard by name.
+        prompt: None for a runnable with a prompt of its own, and for logged replies.
+    """
+
+    record: ReplySystem
+    prompt: SystemPrompt | None = None
+
+    @property
+    def system_id(self) -> str:
+        """Unique in the run."""
+        return self.record.system_id
+
+    @property
+    def guarded(self) -> bool:
+        """Whether a guard stands in front."""
+        return self.record.guard != OFF
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One case put to a system.
+
+    Attributes:
+        system: that is asked.
+        case: of the question.
+        base: name of its knowledge base.
+    """
+
+    system: SystemUnderTest
+    case: Case
+    base: str
+
+    @property
+    def reply_id(self) -> str:
+        """`<system id>/<case id>`."""
+        return f"{self.system.system_id}/{self.case.case_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed(Asked):
+    """One reply taken from a log.
+
+    Attributes:
+        logged: the row without a guard.
+        closed_book: the same model's logged reply without context, None where there is none.
+    """
+
+    logged: ReplyRow
+    closed_book: ReplyRow | None = None
+
+    @property
+    def context(self) -> ReplyContext:
+        """The context of the logged reply."""
+        return self.logged.context or ReplyContext(kind="unknown")
+
+    def row(self, logged: ReplyRow, decision: Decision | None = None) -> ReplyRow:
+        """The row of this item, with a logged reply that the guard let through."""
+        changed: dict[str, object] = {
+            "reply_id": self.reply_id,
+            "system_id": self.system.system_id,
+        }
+        return logged.model_copy(update=changed | ReplyRow.of_guard(decision))

@@ -1,0 +1,494 @@
+"""Make one reply: decide, ask the model, and return the row."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ...adapters.langchain import Replies
+from ...guard import Guard
+from ...guard.decision import Decision
+from ...guard.errors import InputError, LanguageModelError, MissingDependencyError
+from ...guard.text import clean_text
+from ..run import CallLimits, RowError, Stored
+from ..run.calls import Calls, OnProgress
+from ..run.replies import ReplyContext, ReplyRow, StoredPassage
+from ..run.table import TableSpec
+from .guards import OFF, GuardChoice, Scorers, build_guard
+from .models import (
+    Asker,
+    CallMeter,
+    ModelUnderTest,
+    choose_reply,
+    context_input,
+    counted_model,
+    decide,
+    prompted,
+)
+from .plan import Asked, Case, Replayed, split_citation
+from .retrieval import Retriever
+
+_Value = TypeVar("_Value")
+
+
+class FoundContext(Stored):
+    """A line of `contexts.jsonl`: what one retrieval found for one case.
+
+    Attributes:
+        context_id: `<retrieval>/<case id>`.
+        context: by reference; None exactly where `error` is set.
+        passages: texts that the knowledge base does not hold.
+        calls: of language models.
+        input_tokens: of those, None where not metered.
+        output_tokens: likewise.
+        error: why nothing could be retrieved.
+    """
+
+    context_id: str
+    context: ReplyContext | None = None
+    passages: tuple[StoredPassage, ...] = ()
+    calls: int = 0
+    input_tokens: int | None = 0
+    output_tokens: int | None = 0
+    error: RowError | None = None
+
+
+_CONTEXTS = TableSpec("contexts", FoundContext, "context_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One context to be found."""
+
+    retrieval: str
+    base: str
+    case: Case
+
+    @property
+    def context_id(self) -> str:
+        """Unique in the run."""
+        return context_id(self.retrieval, self.case.case_id)
+
+
+def context_id(retrieval: str, case_id: str) -> str:
+    """Key of the context of a case."""
+    return f"{retrieval}/{case_id}"
+
+
+def find_contexts(
+    folder: Path,
+    wanted: Sequence[Wanted],
+    retriever: Callable[[str, str], Retriever],
+    *,
+    limits: CallLimits,
+    on_progress: OnProgress | None = None,
+    retry_failed: bool = False,
+) -> dict[str, FoundContext]:
+    """Find contexts, by id; those in the folder already are not looked for again.
+
+    Args:
+        folder: of the run.
+        wanted: all of them.
+        retriever: of a retrieval and a knowledge base, called at most once for each pair
+            that something is still wanted from.
+        limits: of the calls that retrieving may make.
+        on_progress: called after each.
+        retry_failed: look again for those that could not be found.
+    """
+    retrievers: dict[tuple[str, str], Retriever] = {}
+
+    async def retrieve(item: Wanted) -> FoundContext:
+        found = await retrievers[item.retrieval, item.base].aretrieve(item.case)
+        return FoundContext(
+            context_id=item.context_id,
+            context=found.context,
+            passages=found.passages,
+            calls=found.calls,
+            input_tokens=found.input_tokens,
+            output_tokens=found.output_tokens,
+        )
+
+    def failed(item: Wanted, error: Exception) -> FoundContext:
+        return FoundContext(context_id=item.context_id, error=RowError.of(error))
+
+    with _CONTEXTS.open(folder) as table:
+        if retry_failed:
+            table.drop(lambda found: found.error is not None)
+        # Embedding a knowledge base takes its time, which is no case's own.
+        for item in wanted:
+            pair = (item.retrieval, item.base)
+            if item.context_id not in table.done and pair not in retrievers:
+                retrievers[pair] = retriever(*pair)
+        # A retriever that cannot be made is not the case's fault.
+        limits = replace(limits, stop_on=(InputError, MissingDependencyError))
+        calls = Calls[Wanted](
+            lambda item: item.context_id, failed, limits, on_progress, stage="retrieving"
+        )
+        calls.run_sync(wanted, retrieve, table)
+    return read_contexts(folder)
+
+
+def read_contexts(folder: Path) -> dict[str, FoundContext]:
+    """The contexts that a folder has, by id."""
+    return {row.context_id: row for row in _CONTEXTS.read(folder)}
+
+
+class Shared:
+    """Values that several replies need and that are made once; a failure is not kept."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[object, asyncio.Task[Any]] = {}
+
+    async def get(self, key: object, make: Callable[[], Awaitable[_Value]]) -> tuple[_Value, bool]:
+        """The value under `key`, and whether it was made for this caller.
+
+        Raises:
+            Exception: whatever making it raised; the next caller tries again.
+        """
+        task = self._tasks.get(key)
+        mine = task is None
+        if task is None:
+            task = asyncio.ensure_future(_awaited(make))
+            self._tasks[key] = task
+        try:
+            # Given up by one caller at its deadline, it still serves the others.
+            return await asyncio.shield(task), mine
+        except BaseException:
+            if task.done() and self._tasks.get(key) is task:
+                del self._tasks[key]
+            raise
+
+
+async def _awaited(make: Callable[[], Awaitable[_Value]]) -> _Value:
+    return await make()
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Passages as they stand in a prompt.
+
+    Attributes:
+        context: by reference.
+        texts: in the same order; cut ones as cut.
+    """
+
+    context: ReplyContext
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What makes replies, besides the items themselves.
+
+    Attributes:
+        models: under test, by name.
+        guards: by name, `off` included.
+        scorer: name of the guards' scorer; None for the one that each policy names.
+        contexts: found contexts by id.
+        passages: knowledge base → passage id → text, in the order of the base.
+        others: texts that no knowledge base holds, by passage id.
+        context_chars: most characters of passages in a prompt; None for no bound.
+        paid_by: retrieval → the system whose replies carry what retrieving cost, so that
+            the costs of all replies add up to what was spent.
+    """
+
+    models: Mapping[str, ModelUnderTest]
+    guards: Mapping[str, GuardChoice]
+    scorer: str | None = None
+    contexts: Mapping[str, FoundContext] = field(default_factory=dict)
+    passages: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    others: Mapping[str, str] = field(default_factory=dict)
+    context_chars: int | None = None
+    paid_by: Mapping[str, str] = field(default_factory=dict)
+
+    def shown(self, context: ReplyContext, base: str) -> Shown:
+        """The passages of a context that go into a prompt, as far as they fit.
+
+        Raises:
+            KeyError: a text is not there.
+        """
+        texts = self.texts(context, base)
+        if self.context_chars is None:
+            return Shown(context, tuple(texts.values()))
+        fitting = _fitting(texts, self.context_chars)
+        if len(fitting) == len(texts):
+            return Shown(context, tuple(fitting.values()))
+        kept = ReplyContext(kind="passages", passages=tuple(fitting))
+        return Shown(kept, tuple(fitting.values()))
+
+    def texts(self, context: ReplyContext, base: str) -> dict[str, str]:
+        """Passage id → text of what a context refers to, in its order.
+
+        Raises:
+            KeyError: a text is not there.
+        """
+        held = self.passages.get(base, {})
+        if context.kind == "passages":
+            return {
+                name: held[name] if name in held else self.others[name] for name in context.passages
+            }
+        if context.kind == "all_but":
+            gone = frozenset(context.passages)
+            return {name: text for name, text in held.items() if name not in gone}
+        return {}
+
+
+def picked(shown: Shown, indices: Sequence[int]) -> Shown:
+    """Some of the passages, in their order."""
+    if len(indices) == len(shown.texts):
+        return shown
+    if not indices:
+        return Shown(ReplyContext(kind="none"), ())
+    names = shown.context.passages
+    return Shown(
+        ReplyContext(kind="passages", passages=tuple(names[i] for i in indices)),
+        tuple(shown.texts[i] for i in indices),
+    )
+
+
+def _fitting(texts: Mapping[str, str], most: int) -> dict[str, str]:
+    """The first passages that fit together; one that is too long by itself is cut at a word."""
+    fitting: dict[str, str] = {}
+    room = most
+    for name, text in texts.items():
+        if len(text) > room:
+            if not fitting:
+                cut = text[:room]
+                words = cut.rsplit(maxsplit=1)[0] if not text[room].isspace() else cut
+                fitting[name] = words or cut
+            break
+        fitting[name] = text
+        room -= len(text)
+    return fitting
+
+
+_CLOSED_BOOK = Shown(ReplyContext(kind="none"), ())
+
+
+class Replier:
+    """Makes the replies of a run; serves many at once on one event loop.
+
+    A decision that several systems share (they differ by prompt alone) is taken once. A
+    model that decodes greedily is asked once where a guard lets the very prompt pass that
+    the system without a guard gets: the row then says `reused`, and counts no call.
+
+    Args:
+        material: what replies are made from.
+
+    Attributes:
+        material: as given.
+    """
+
+    def __init__(self, material: Material) -> None:
+        self.material = material
+        self._models = {name: model.loaded() for name, model in material.models.items()}
+        self._scorers = Scorers(material.scorer)
+        self._guards: dict[tuple[str, str], Guard] = {}
+        self._asker = Asker()
+        self._decisions, self._said = Shared(), Shared()
+        # By reply, over all attempts: what failed was spent as well.
+        self._meters: dict[str, CallMeter] = {}
+        self._replies = Replies()
+
+    def require_guards(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Make the guards for these (guard, model) now.
+
+        Raises:
+            InputError: one of them cannot be made.
+        """
+        for guard, model in pairs:
+            if guard != OFF:
+                self._guard(guard, model)
+
+    async def __call__(self, item: Asked) -> ReplyRow:
+        """The row of one item.
+
+        Raises:
+            Exception: the reply could not be had; see `failed`.
+        """
+        meter = self._meter(item)
+        if isinstance(item, Replayed):
+            row = await self._replay(item, meter)
+        else:
+            row = await self._ask(item, meter)
+        del self._meters[item.reply_id]
+        return row
+
+    def failed(self, item: Asked, error: Exception) -> ReplyRow:
+        """The row of an item without a reply: the error, and its cost where known."""
+        meter = self._meters.pop(item.reply_id, None)
+        if isinstance(item, Replayed):
+            return _row(item, Shown(item.context, ()), meter=meter, error=RowError.of(error))
+        shown, reason = None, RowError.of(error)
+        name = context_id(item.system.record.retrieval, item.case.case_id)
+        found = self.material.contexts.get(name)
+        if found is not None and found.context is not None:
+            shown = self.material.shown(found.context, item.base)
+        if found is not None and found.error is not None:
+            reason = found.error
+        return _row(item, shown, meter=meter, error=reason)
+
+    def _meter(self, item: Asked) -> CallMeter:
+        if item.reply_id not in self._meters:
+            meter = self._meters[item.reply_id] = CallMeter()
+            if not isinstance(item, Replayed):
+                retrieval = item.system.record.retrieval
+                if self.material.paid_by.get(retrieval) == item.system.system_id:
+                    found = self.material.contexts[context_id(retrieval, item.case.case_id)]
+                    _add_retrieving(meter, found)
+        return self._meters[item.reply_id]
+
+    # -- a system that is asked now -----------------------------------------------
+
+    async def _ask(self, item: Asked, meter: CallMeter) -> ReplyRow:
+        started, record = time.perf_counter(), item.system.record
+        found = self.material.contexts[context_id(record.retrieval, item.case.case_id)]
+        if found.context is None:
+            raise LanguageModelError("nothing could be retrieved")
+        shown = self.material.shown(found.context, item.base)
+        decision: Decision | None = None
+        if item.system.guarded:
+            decision = await self._decided(item, shown, meter)
+            action = self._replies.action(decision, shown.texts)
+            if action.reply is not None:
+                return _row(item, shown, action.reply, decision, meter, started)
+            shown = _CLOSED_BOOK if action.closed_book else _kept(shown, action.kept)
+        model = self._models[record.model]
+        text, reused = await self._answer(model, item, shown, meter)
+        return _row(item, shown, text, decision, meter, started, reused=reused)
+
+    async def _answer(
+        self, model: ModelUnderTest, item: Asked, shown: Shown, meter: CallMeter
+    ) -> tuple[str, bool]:
+        question, prompt = item.case.question, item.system.prompt
+        if prompt is None:
+            given = context_input(question, self._documents(shown, item.base))
+            return await self._asker.ask(model.asked, given, meter), False
+        text = prompt.filled(question, shown.texts)
+        messages = prompted(text)
+        if not model.repeats_itself:
+            return await self._asker.ask(model.asked, messages, meter), False
+        said, mine = await self._said.get(
+            (model.name, _digest(text)), lambda: self._asker.ask(model.asked, messages, meter)
+        )
+        return said, not mine
+
+    def _documents(self, shown: Shown, base: str) -> list[dict[str, Any]]:
+        names = shown.context.passages
+        if shown.context.kind == "all_but":
+            names = tuple(self.material.texts(shown.context, base))
+        return [
+            {"page_content": text, "metadata": {"passage_id": name}}
+            for name, text in zip(names, shown.texts, strict=True)
+        ]
+
+    # -- the guard ----------------------------------------------------------------
+
+    async def _decided(self, item: Asked, shown: Shown, meter: CallMeter) -> Decision:
+        """The decision on what a guard gets to see, shared where it is the same one."""
+        name, model = item.system.record.guard, item.system.record.model
+        guard = self._guard(name, model)
+        texts = self._seen_by_guard(item, shown)
+        asks = guard.policy.needs_estimator or guard.policy.check_conflict
+        key = (name, model if asks else "", _digest(item.case.question, *texts))
+        decision, _ = await self._decisions.get(
+            key, lambda: decide(guard, item.case.question, texts, meter)
+        )
+        return decision
+
+    def _seen_by_guard(self, item: Asked, shown: Shown) -> tuple[str, ...]:
+        if shown.context.kind != "all_but":
+            return shown.texts
+        # All of a long context would cost a score per passage of the knowledge base.
+        nearest = self.material.contexts[context_id("basic_rag", item.case.case_id)]
+        if nearest.context is None:
+            raise LanguageModelError("the passages nearest to the question could not be found")
+        return tuple(self.material.texts(nearest.context, item.base).values())
+
+    def _guard(self, name: str, model: str) -> Guard:
+        if (name, model) not in self._guards:
+            known = self._models.get(model)
+            asked = None if known is None else partial(counted_model, known)
+            choice = self.material.guards[name]
+            self._guards[name, model] = build_guard(choice, self._scorers, asked)
+        return self._guards[name, model]
+
+    # -- a logged reply -----------------------------------------------------------
+
+    async def _replay(self, item: Replayed, meter: CallMeter) -> ReplyRow:
+        if not item.system.guarded:
+            return item.row(item.logged)
+        if item.context.kind == "unknown":
+            raise InputError("the log does not say what the model was given to read")
+        try:
+            texts = self.material.texts(item.context, item.base)
+        except KeyError:
+            raise InputError("the log does not hold the texts of its context") from None
+        shown = Shown(item.context, tuple(texts.values()))
+        decision = await self._decided(item, shown, meter)
+        action = self._replies.action(decision, shown.texts)
+        if action.reply is not None:
+            return _row(item, shown, action.reply, decision, meter)
+        reply = choose_reply(
+            decision, with_context=item.logged, closed_book=item.closed_book, abstention=None
+        )
+        if reply is None:
+            raise InputError(
+                "the guard lets the model answer from memory, and the logs hold no reply "
+                "without context to this question"
+            )
+        return item.row(reply, decision)
+
+
+def _row(
+    item: Asked,
+    shown: Shown | None = None,
+    reply: str | None = None,
+    decision: Decision | None = None,
+    meter: CallMeter | None = None,
+    started: float | None = None,
+    *,
+    reused: bool = False,
+    error: RowError | None = None,
+) -> ReplyRow:
+    response, citation = (None, None) if reply is None else split_citation(clean_text(reply))
+    read, written = (None, None) if meter is None else meter.tokens()
+    return ReplyRow(
+        reply_id=item.reply_id,
+        case_id=item.case.case_id,
+        system_id=item.system.system_id,
+        context=None if shown is None else shown.context,
+        response=None if response is None else response.strip(),
+        citation=citation,
+        input_tokens=read,
+        output_tokens=written,
+        calls=None if meter is None else meter.calls,
+        seconds=None if started is None else round(time.perf_counter() - started, 4),
+        reused=reused,
+        error=error,
+        **ReplyRow.of_guard(decision),
+    )
+
+
+def _digest(*texts: str) -> bytes:
+    """Stands for texts that are too long to be kept for every reply."""
+    lengths = ",".join(str(len(text)) for text in texts)
+    whole = "\n".join([lengths, *texts])
+    return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest()
+
+
+def _add_retrieving(meter: CallMeter, found: FoundContext) -> None:
+    meter.add(found.calls, found.input_tokens or 0, found.output_tokens or 0)
+    if found.input_tokens is None or found.output_tokens is None:
+        meter.unmetered += 1
+
+
+def _kept(shown: Shown, indices: Sequence[int]) -> Shown:
+    """The passages that the guard kept; of a long context all, since it saw the nearest only."""
+    return shown if shown.context.kind == "all_but" else picked(shown, indices)

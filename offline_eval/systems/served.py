@@ -1,0 +1,225 @@
+"""Ask the retriever of a served chain, for more documents than it serves if need be."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.runnables import (
+    Runnable,
+    RunnableBinding,
+    RunnableLambda,
+    RunnableSequence,
+)
+from tenacity import Retrying, retry_if_not_exception_type, stop_after_attempt
+from tenacity.wait import wait_random_exponential
+
+from ...adapters.langchain import GuardedRAG, RetrievalError
+from ...guard import Guard
+from ...guard.errors import InputError, KnowgateError
+from ...guard.text import passage_text
+from .factory import PYTHON, import_object, load_object
+
+_ATTEMPTS = 3
+_INNER = ("base_retriever", "retriever")
+_NUMBERS = ("k", "top_k")
+
+
+class ServedChain:
+    """A retriever as it is served, with the chunks and the order that users get.
+
+    Args:
+        chain: a `GuardedRAG`, whose retriever and guard are taken; a retriever of LangChain;
+            any runnable, or a function (async or not), from a question to documents. A function
+            with a parameter `k` is asked for more documents by it.
+        name: how runs call it.
+
+    Attributes:
+        name: as given.
+        guard: of a `GuardedRAG`, else None.
+
+    Raises:
+        InputError: it is none of these.
+    """
+
+    def __init__(self, chain: Any, *, name: str = "chain") -> None:
+        self.name = name
+        self.guard: Guard | None = None
+        if isinstance(chain, GuardedRAG):
+            self.guard, chain = chain.guard, chain.retriever
+        self._function: Callable[..., Any] | None = None
+        if not isinstance(chain, Runnable):
+            if not callable(chain):
+                raise InputError(
+                    f"is a {type(chain).__name__}, no retriever",
+                    where=name,
+                    hint="name a GuardedRAG, a LangChain retriever, a runnable, or a function "
+                    "from a question to documents",
+                )
+            self._function = chain if _takes_k(chain) else None
+            chain = RunnableLambda(chain)
+        self._chain: Runnable[Any, Any] = chain
+
+    @property
+    def retriever(self) -> Runnable[Any, Any]:
+        """Return what is asked for documents, as it is served."""
+        return self._chain
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """Return what is known of the retriever, for the manifest of a run; no secrets."""
+        chain = self._chain
+        search = getattr(chain, "search_kwargs", None)
+        plain = (str, int, float, bool, type(None))
+        found: dict[str, Any] = {"name": self.name, "type": type(chain).__name__}
+        store = getattr(chain, "vectorstore", None)
+        if store is not None:
+            found["store"] = type(store).__name__
+        if isinstance(search, Mapping):
+            found["search"] = {
+                str(key): value for key, value in search.items() if isinstance(value, plain)
+            }
+        return found
+
+    @property
+    def can_widen(self) -> bool:
+        """Return whether it can be asked for more documents than it serves."""
+        return self._function is not None or _widened(self._chain, 1) is not None
+
+    def documents(self, question: str, k: int | None = None) -> list[Document]:
+        """Return the documents found for a question, best first.
+
+        Args:
+            question: as a user asks it.
+            k: how many; None for as many as are served. A retriever that cannot be asked
+                for more gives as many as are served.
+
+        Raises:
+            RetrievalError: it failed three times, or returned something else than documents.
+        """
+        wide = self._chain if k is None else self._wider(k)
+        attempts = Retrying(
+            stop=stop_after_attempt(_ATTEMPTS),
+            wait=wait_random_exponential(multiplier=0.2, max=5),
+            retry=retry_if_not_exception_type((KnowgateError, TypeError)),
+            reraise=True,
+        )
+        try:
+            found = attempts(_invoked, wide, question)
+        except KnowgateError:
+            raise
+        except Exception as error:
+            # A foreign message may quote the question: only its type is kept.
+            raise RetrievalError(f"the retriever raised {type(error).__name__}") from error
+        return _documents(found)
+
+    def _wider(self, k: int) -> Runnable[Any, Any]:
+        if self._function is not None:
+            return RunnableLambda(partial(self._function, k=k))
+        return _widened(self._chain, k) or self._chain
+
+    @classmethod
+    def load(cls, name: str) -> ServedChain:
+        """Load the chain that `module:attribute` names.
+
+        Args:
+            name: with or without `python:` in front; modules in the current folder can be
+                imported. A function without parameters is called and gives the chain.
+
+        Raises:
+            InputError: there is no such object, or it is no chain.
+        """
+        path = name.removeprefix(PYTHON)
+        full = f"{PYTHON}{path}"
+        found = import_object(full)
+        takes_question = inspect.isroutine(found) and _needs_argument(found)
+        return cls(found if takes_question else load_object(full), name=path)
+
+
+def _needs_argument(function: Callable[..., Any]) -> bool:
+    """Return whether a function cannot be called without arguments."""
+    try:
+        inspect.signature(function).bind()
+    except TypeError:
+        return True
+    except ValueError:  # a builtin that does not tell its parameters
+        return True
+    return False
+
+
+def _takes_k(function: Callable[..., Any]) -> bool:
+    try:
+        return "k" in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def _widened(chain: Any, k: int) -> Runnable[Any, Any] | None:
+    """Return a copy of `chain` that finds `k` documents, None where that cannot be asked."""
+    if isinstance(chain, RunnableSequence):
+        steps = [(_widened(step, k), step) for step in chain.steps]
+        if not any(wide for wide, _ in steps):
+            return None
+        return RunnableSequence(*(wide or step for wide, step in steps))
+    if not hasattr(chain, "model_copy"):
+        return None
+    if isinstance(chain, RunnableBinding):
+        bound = _widened(chain.bound, k)
+        return None if bound is None else chain.model_copy(update={"bound": bound})
+    changed = _wider_fields(chain, k)
+    return chain.model_copy(update=changed) if changed else None
+
+
+def _wider_fields(chain: Any, k: int) -> dict[str, Any]:
+    search = getattr(chain, "search_kwargs", None)
+    if isinstance(search, Mapping):
+        wider = {**search, "k": k}
+        if isinstance(search.get("fetch_k"), int):
+            wider["fetch_k"] = max(search["fetch_k"], k)
+        return {"search_kwargs": wider}
+    for name in _NUMBERS:
+        if isinstance(getattr(chain, name, None), int):
+            return {name: k}
+    for name in _INNER:
+        inner = _widened(getattr(chain, name, None), k)
+        if inner is not None:
+            return {name: inner}
+    several = getattr(chain, "retrievers", None)
+    if isinstance(several, list):
+        wide = [_widened(one, k) for one in several]
+        if any(wide):
+            return {"retrievers": [new or old for new, old in zip(wide, several, strict=True)]}
+    return {}
+
+
+def _invoked(chain: Runnable[Any, Any], question: str) -> Any:
+    if isinstance(chain, RunnableLambda) and not hasattr(chain, "func"):
+        # It is async only. A thread of its own: the caller's may run an event loop.
+        with ThreadPoolExecutor(1, "knowgate-retrieval") as thread:
+            return thread.submit(lambda: asyncio.run(_awaited(chain, question))).result()
+    return chain.invoke(question)
+
+
+async def _awaited(chain: Runnable[Any, Any], question: str) -> Any:
+    return await chain.ainvoke(question)
+
+
+def _documents(found: object) -> list[Document]:
+    if found is None:
+        return []
+    if not isinstance(found, list | tuple):
+        raise RetrievalError(f"the retriever returned a {type(found).__name__}, not documents")
+    documents = []
+    for one in found:
+        if isinstance(one, Document):
+            documents.append(one)
+        elif text := passage_text(one):
+            documents.append(Document(text))
+        else:
+            raise RetrievalError(f"there is a {type(one).__name__} among the documents")
+    return documents
