@@ -8,6 +8,7 @@ from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler
 from threading import Event
 from time import sleep
+from typing import Any
 
 import pyoxigraph
 import pytest
@@ -134,69 +135,38 @@ def test_too_many_requests_are_waited_out_as_long_as_the_server_says(
     assert endpoint.started[1] - endpoint.started[0] >= 1.0
 
 
-def test_a_date_to_wait_for_is_understood_and_one_beyond_the_deadline_is_not_waited_for(
-    wikidata_store: pyoxigraph.Store,
-) -> None:
-    later = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
-    endpoint = Endpoint(wikidata_store, fault=always(503, Retry_After=later))
-    with (
-        serving(endpoint),
-        SparqlClient(endpoint.url, quick()) as client,
-        pytest.raises(SparqlError, match="status 503"),
-    ):
-        client.select(_COUNT, ("n",))
-    assert len(endpoint.queries) == 1
+_LATER = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+_NO_ROW = b'{"head":{"vars":["n"]},"results":{"bindings":[{"n":{}}]}}'
 
 
 @pytest.mark.parametrize(
-    ("status", "word"),
-    [(400, "not understood"), (403, "not allowed"), (404, "no such address"), (302, "moved")],
+    ("fault", "settings", "word", "asked"),
+    [
+        # Refusals, and a wait beyond the deadline: asked once.
+        (always(400, b"secret text"), {}, "not understood", 1),
+        (always(403, b"secret text"), {}, "not allowed", 1),
+        (always(404), {}, "no such address", 1),
+        (always(302), {}, "moved", 1),
+        (always(503, Retry_After=_LATER), {}, "status 503", 1),
+        (always(500), {"max_attempts": 3}, "status 500", 3),
+        (None, {"max_bytes": 100}, "100 bytes", 1),
+        (always(200, b"<html>"), {"max_attempts": 2}, "cut off", 2),
+        (always(200, b""), {"max_attempts": 2}, "cut off", 2),
+        (always(200, _NO_ROW), {"max_attempts": 2}, "cut off", 2),
+    ],
 )
-def test_a_refusal_is_not_asked_again(
-    wikidata_store: pyoxigraph.Store, status: int, word: str
+def test_an_endpoint_that_does_not_answer_as_it_should_is_an_error(
+    wikidata_store: pyoxigraph.Store, fault: Any, settings: dict[str, int], word: str, asked: int
 ) -> None:
-    endpoint = Endpoint(wikidata_store, fault=always(status, b"secret text"))
+    endpoint = Endpoint(wikidata_store, fault=fault)
     with (
         serving(endpoint),
-        SparqlClient(endpoint.url, quick()) as client,
+        SparqlClient(endpoint.url, quick(**settings)) as client,
         pytest.raises(SparqlError, match=word) as raised,
     ):
-        client.select(_COUNT, ("n",))
-    assert "secret" not in str(raised.value)
-    assert len(endpoint.queries) == 1
-
-
-def test_attempts_are_bounded(wikidata_store: pyoxigraph.Store) -> None:
-    endpoint = Endpoint(wikidata_store, fault=always(500))
-    with (
-        serving(endpoint),
-        SparqlClient(endpoint.url, quick(max_attempts=3)) as client,
-        pytest.raises(SparqlError, match="status 500"),
-    ):
-        client.select(_COUNT, ("n",))
-    assert len(endpoint.queries) == 3
-
-
-def test_answers_are_bounded(wikidata_store: pyoxigraph.Store) -> None:
-    with (
-        serving(Endpoint(wikidata_store)) as endpoint,
-        SparqlClient(endpoint.url, quick(max_bytes=1000)) as client,
-        pytest.raises(SparqlError, match="1,000 bytes"),
-    ):
         client.select("SELECT ?s WHERE { ?s ?p ?o }", ("s",))
-    assert len(endpoint.queries) == 1
-
-
-@pytest.mark.parametrize(
-    "body", [b"<html>", b"", b"[]", b'{"head":{"vars":["n"]},"results":{"bindings":[{"n":{}}]}}']
-)
-def test_an_answer_that_is_none_is_an_error(wikidata_store: pyoxigraph.Store, body: bytes) -> None:
-    with (
-        serving(Endpoint(wikidata_store, fault=always(200, body))) as endpoint,
-        SparqlClient(endpoint.url, quick(max_attempts=2)) as client,
-        pytest.raises(SparqlError, match="cut off"),
-    ):
-        client.select(_COUNT, ("n",))
+    assert "secret" not in str(raised.value)
+    assert len(endpoint.queries) == asked
 
 
 @pytest.mark.parametrize("properties", [(), ("http://example.org/p",), ("P19",)])
