@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._chat import HuggingFaceChatModel
-    from ._gguf import PACKAGED_MODELS, get_model, model_folder
+    from ._gguf import PACKAGED_MODELS as PACKAGED_MODELS
+    from ._gguf import get_model as get_model
+    from ._gguf import model_folder
     from ._lm import HuggingFaceLM, LoadOptions
 
 __all__ = [
-    "PACKAGED_MODELS",
     "HuggingFaceChatModel",
     "HuggingFaceLM",
     "LoadOptions",
-    "get_model",
     "model_folder",
 ]
 

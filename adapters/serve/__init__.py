@@ -17,15 +17,15 @@ from ...guard.errors import require_extra
 if TYPE_CHECKING:
     from ._access import ServeLimits
     from ._app import ProxyOptions, create_app
-    from ._server import BoundedServer, bound_socket, serve
+    from ._server import BoundedServer as BoundedServer
+    from ._server import bound_socket as bound_socket
+    from ._server import serve
     from ._upstream import Upstream
 
 __all__ = [
-    "BoundedServer",
     "ProxyOptions",
     "ServeLimits",
     "Upstream",
-    "bound_socket",
     "create_app",
     "serve",
 ]

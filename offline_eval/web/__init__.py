@@ -13,20 +13,14 @@ from typing import TYPE_CHECKING, Any
 from ...guard.errors import require_extra
 
 if TYPE_CHECKING:
-    from ._index import open_index
-    from ._label import label_app
-    from ._play import Playground, play_app
-    from ._server import PageServer
-    from ._view import view_app
+    from ._index import open_index as open_index
+    from ._label import label_app as label_app
+    from ._play import Playground as Playground
+    from ._play import play_app as play_app
+    from ._server import PageServer as PageServer
+    from ._view import view_app as view_app
 
-__all__ = [
-    "PageServer",
-    "Playground",
-    "label_app",
-    "open_index",
-    "play_app",
-    "view_app",
-]
+__all__ = []
 
 _MODULES = {
     "PageServer": "_server",
