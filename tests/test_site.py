@@ -42,7 +42,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_public_name_is_documented_once(site: Path) -> None:
-    assert sum(map(len, documented().values())) > 300
+    assert sum(map(len, documented().values())) > 100
     missing = [
         f"{module}.{name}"
         for module, names in documented().items()

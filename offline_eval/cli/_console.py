@@ -232,7 +232,7 @@ def spent(progress: Progress) -> str:
     """Calls, tokens and failures, as far as there are any.
 
     Example:
-        >>> from ..run import Progress
+        >>> from knowgate.offline_eval.run.calls import Progress
         >>> spent(Progress("asking", 9, 10, failed=1, calls=8, input_tokens=1200))
         '8 calls · 1200 tokens · 1 failed'
     """

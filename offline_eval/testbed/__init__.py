@@ -18,12 +18,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from ._world import World, default_world
+from .check import microworld_model_path
 from .entities import FactStatus
 
 __all__ = [
     "FactStatus",
     "World",
     "default_world",
+    "microworld_model_path",
     "sample_knowledge_base_path",
 ]
 

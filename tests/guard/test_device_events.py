@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry
 
-from knowgate.guard import GuardMetrics, _process
+from knowgate.guard import GuardMetrics, process
 
 
 def value(registry: CollectorRegistry, event: str) -> float | None:
@@ -15,12 +15,12 @@ def value(registry: CollectorRegistry, event: str) -> float | None:
 def test_every_registry_shows_the_counts_of_the_process() -> None:
     first, second = CollectorRegistry(), CollectorRegistry()
     kept = GuardMetrics.on(first)
-    before = _process.counts()["device_lost"]
-    _process.count("device_lost")
+    before = process.counts()["device_lost"]
+    process.count("device_lost")
     also_kept = GuardMetrics.on(second)
-    _process.count("device_lost", 2)
+    process.count("device_lost", 2)
     assert value(first, "device_lost") == value(second, "device_lost") == before + 3
-    assert all(value(first, event) is not None for event in _process.DEVICE_EVENTS)
+    assert all(value(first, event) is not None for event in process.DEVICE_EVENTS)
     assert kept is not also_kept
 
 
@@ -31,4 +31,4 @@ def test_counting_never_raises(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError
 
     monkeypatch.setattr(metrics.devices, "labels", fail)
-    _process.count("failed")
+    process.count("failed")

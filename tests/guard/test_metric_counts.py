@@ -17,7 +17,7 @@ from knowgate.guard import (
     Policy,
     Request,
     Veto,
-    _process,
+    process,
 )
 from knowgate.guard._byte_cache import ByteCache
 from knowgate.guard.errors import SignalValueError
@@ -160,12 +160,12 @@ def test_lookups_of_a_cache_with_a_name_are_counted() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_begins_at_nothing() -> None:
-    _process.add("caches", ("verdicts", "hit"), 1)
-    _process.change_queue("rows", 3)
+    process.add("caches", ("verdicts", "hit"), 1)
+    process.change_queue("rows", 3)
     try:
         child = os.fork()
         if child == 0:
-            os._exit(len(_process.totals("caches")) + len(_process.totals("queues")))
+            os._exit(len(process.totals("caches")) + len(process.totals("queues")))
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     finally:
-        _process.change_queue("rows", -3)
+        process.change_queue("rows", -3)

@@ -46,7 +46,7 @@ _REPLACED = {
 # Where an encoder is made for retrieval.
 _SEARCHING = {
     "measure": [
-        "suites.ookb._instruments.BiEncoderScorer",
+        "suites.ookb.instruments.BiEncoderScorer",
         "suites.ookb._scorers.BiEncoderScorer",
     ],
     "eval": ["suites.ookb._suite.BiEncoderScorer", "suites.uniknow._contexts.BiEncoderScorer"],

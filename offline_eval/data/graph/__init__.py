@@ -6,6 +6,9 @@ The world is taken to be closed: an unanswerable question is one to which the gr
 not one to which there is none anywhere.
 
 Example:
+    >>> from knowgate.offline_eval.data.graph.generation import generate_questions
+    >>> from knowgate.offline_eval.data.graph.properties import GenerationSettings
+    >>> from knowgate.offline_eval.data.graph.loading import load_graph
     >>> graph = load_graph("microworld")
     >>> generated = generate_questions(graph, GenerationSettings(per_type=5))
     >>> len(generated.data.items)

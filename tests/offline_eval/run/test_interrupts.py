@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[3]
 # Half of the calls never answer; in threads, nobody could make them.
 _PROGRAM = """
 import asyncio, signal, sys, time
-from knowgate.offline_eval.run import CallLimits, Calls
+from knowgate.offline_eval.run import CallLimits
+from knowgate.offline_eval.run.calls import Calls
 from tests.support.any_rows import any_table
 
 def row(item):

@@ -121,7 +121,7 @@ def test_a_signal_ends_the_workers_and_the_cluster_and_leaves_whole_rows(
 def test_without_ray_the_error_says_what_to_install(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['ray'] = None\n"
-        "from knowgate.offline_eval.run import Calls, RayPool\n"
+        "from knowgate.offline_eval.run.calls import Calls, RayPool\n"
         "from tests.support.any_rows import any_table\n"
         "with any_table(sys.argv[1]) as store:\n"
         "    RayPool().run_sync(Calls(str, lambda i, e: {'id': str(i)}), [1], list, store)\n"

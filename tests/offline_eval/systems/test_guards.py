@@ -86,7 +86,7 @@ def test_the_premise_guard_was_fitted_on_no_question() -> None:
 
 
 MODULE = """
-from knowgate.offline_eval.systems import GuardChoice
+from knowgate.offline_eval.systems.guards import GuardChoice
 
 def made():
     return GuardChoice.load_guards(["premise"], None).guards["premise"]

@@ -196,7 +196,7 @@ def test_a_fault_of_ours_is_told_without_what_was_labelled(
     ends = time.monotonic() + 30
     while not caplog.text and time.monotonic() < ends:  # logged once the answer is on its way
         time.sleep(0.01)
-    assert "AttributeError in _session.py:" in caplog.text
+    assert "AttributeError in session.py:" in caplog.text
     assert "anna" not in caplog.text
 
 
