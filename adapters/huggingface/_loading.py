@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...guard.engine.model_folder import ModelFolder
-from ...guard.errors import DeviceError, ModelFolderError, optional_import
+from ...guard.errors import DeviceError, ModelFolderError, optional_import, require_extra
 from ...guard.files import open_regular, read_json
 from ._lora import AdapterFolder, check_adapter, merge_adapter
 
@@ -364,6 +364,7 @@ def open_model(
 
     Arguments and errors are those of `HuggingFaceLM`.
     """
+    require_extra("hf")
     chosen_device = choose_device(device)
     chosen_dtype = choose_dtype(dtype, chosen_device)
     folder = find_folder(path_or_name, local_files_only=local_files_only)

@@ -17,6 +17,7 @@ from ...guard.errors import InputError
 from ...guard.policy import Policy
 from ...guard.routing import Signals, decide_route
 from .. import Interval
+from ..distributions import chi_squared_cdf, normal_quantile, root, student_quantile
 
 Counts = NDArray[np.float64]
 
@@ -335,8 +336,6 @@ def index_interval(
     confidence: float,
 ) -> tuple[float, float]:
     """Interval of the true PSI; `p` and `q` are shares per bin, none of them 0."""
-    from scipy.stats import norm
-
     scale = 1 / sizes[0] + 1 / sizes[1]
     if without_drift <= 0.0:  # one bin: both sides are the same whatever happens
         return 0.0, value
@@ -346,7 +345,7 @@ def index_interval(
     high = scale * _noncentrality(value / scale, freedom, tail)
     slope_p, slope_q = -np.log(q / p) - (q - p) / p, np.log(q / p) + (q - p) / q
     variance = _variance(slope_p, p) / sizes[0] + _variance(slope_q, q) / sizes[1]
-    half = float(norm.ppf(1 - tail)) * math.sqrt(variance)
+    half = normal_quantile(1 - tail) * math.sqrt(variance)
     # The bias is `without_drift` near no drift and less further away: each end takes the worse.
     return max(0.0, min(low, value - without_drift - half)), max(high, value + half)
 
@@ -357,17 +356,13 @@ def _variance(slope: Counts, shares: Counts) -> float:
 
 def _noncentrality(x: float, freedom: float, level: float) -> float:
     """The noncentrality under which a value of at most `x` has probability `level`."""
-    from scipy.optimize import brentq
-    from scipy.stats import chi2, ncx2, norm
-
-    if chi2.cdf(x, freedom) <= level:
+    if chi_squared_cdf(x, freedom) <= level:
         return 0.0
-    z = float(norm.ppf(level))
+    z = normal_quantile(level)
     if x > 1e4:  # where the distribution is normal to all digits that matter
         return max(0.0, x - freedom - z * math.sqrt(2 * (2 * x - freedom)))
     above = x + 10 * (1 + abs(z)) * math.sqrt(x + 1) + 50
-    root: float = brentq(lambda c: float(ncx2.cdf(x, freedom, c)) - level, 0.0, above, xtol=1e-6)
-    return root
+    return root(lambda c: chi_squared_cdf(x, freedom, c) - level, 0.0, above, within=1e-6)
 
 
 _DRAWS = 499
@@ -457,8 +452,6 @@ def _fieller(
 
     Source: Fieller 1954, Some problems in interval estimation.
     """
-    from scipy.special import stdtrit
-
     middles = (np.asarray(edges[:-1]) + np.asarray(edges[1:])) / 2
     means = [float(side @ middles / side.sum()) for side in counts]
     errors = [
@@ -469,7 +462,7 @@ def _fieller(
     off = np.abs(means[2] - shares * means[0] - (1 - shares) * means[1])
     error = np.hypot(shares * errors[0] + (1 - shares) * errors[1], errors[2])
     fewest = max(1.0, min(float(side.sum()) for side in counts) - 1.0)
-    beyond = off - float(stdtrit(fewest, 0.5 + confidence / 2)) * error
+    beyond = off - student_quantile(0.5 + confidence / 2, fewest) * error
     held = shares[beyond <= max(0.0, float(beyond.min()))]
     return float(held[0]), float(held[-1])
 

@@ -20,6 +20,7 @@ from ...guard.errors import InputError
 from ...guard.policy import Policy
 from ...guard.read_models import check_model
 from .. import Interval
+from ..distributions import beta_quantile, root
 
 Array = NDArray[np.float64]
 Count = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
@@ -135,8 +136,6 @@ def confidence_sequence(
     All means are left that neither gambler, each starting with half of the capital,
     has made 1/δ against. Arguments as above, `counts` of shape (v,).
     """
-    from scipy.optimize import brentq
-
     if not counts.sum():
         return 0.0, 1.0
     against = float(np.log(2 / delta))
@@ -148,9 +147,9 @@ def confidence_sequence(
     def below(mean: float) -> float:
         return float(log_evidence_below(values, counts, mean, largest)) - against
 
-    low = 0.0 if above(tiny) < 0 else 1.0 if above(1.0) >= 0 else brentq(above, tiny, 1.0)
+    low = 0.0 if above(tiny) < 0 else 1.0 if above(1.0) >= 0 else root(above, tiny, 1.0)
     last = 1.0 - tiny
-    high = 1.0 if below(last) < 0 else 0.0 if below(0.0) >= 0 else brentq(below, 0.0, last)
+    high = 1.0 if below(last) < 0 else 0.0 if below(0.0) >= 0 else root(below, 0.0, last)
     return float(low), float(high)
 
 
@@ -460,10 +459,8 @@ class RateChangeDetector:
                 f"a baseline of {events!r} in {trials!r}", hint="two counts: (abstained, decisions)"
             )
         tail = (1 - require_number(confidence, "confidence")) / 2
-        from scipy.stats import beta
-
-        low = 0.0 if events == 0 else float(beta.ppf(tail, events, trials - events + 1))
-        high = 1.0 if events == trials else float(beta.ppf(1 - tail, events + 1, trials - events))
+        low = 0.0 if events == 0 else beta_quantile(tail, events, trials - events + 1)
+        high = 1.0 if events == trials else beta_quantile(1 - tail, events + 1, trials - events)
         return cls(low, high, run_length=run_length)
 
     def reset(self) -> None:

@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+from ...guard.errors import optional_import
 from ._policy_fit import fit_policy
 from .certificate import certify
 from .fit import Fit
@@ -29,3 +30,6 @@ __all__ = [
     "certify",
     "fit_policy",
 ]
+
+# The tests rest on it, and what decides in service does without.
+optional_import("scipy")

@@ -14,7 +14,7 @@ from ..fingerprint import Fingerprint
 from ..model_files import EMBEDDED_SHA256
 from ..text import is_readable
 from ._tokenizing import free_tokenizer, piece_ids, shortened, token_rows
-from .backends import BackendName, DtypeName, LoadedEncoder, Runtime, run_rows
+from .backends import DtypeName, LoadedEncoder, Runtime, run_rows
 from .load_encoder import load_encoder
 
 Embeddings = NDArray[np.float32]
@@ -28,17 +28,16 @@ class BiEncoderScorer:
     Passage embeddings are kept in memory, because retrieved passages repeat.
 
     Args:
-        model: a sentence-transformers folder or hub id; None for the embedded
-            all-MiniLM-L6-v2.
-        backend: `torch`, or `onnx` for the embedded model and for folders that
-            `export_scorer` wrote.
+        model: a sentence-transformers folder or hub id, or a folder that `export_scorer`
+            wrote; None for the bundled all-MiniLM-L6-v2.
         device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
-        dtype: `float32`, `bfloat16`, `float16` or `int8`, as the backend has it.
+        dtype: `float32`, or `int8` on a CPU for the bundled model; of Hugging Face also
+            `bfloat16` and `float16`; None as the model is.
         cache_bytes: of the embeddings kept, least recently used dropped first; one takes
             1.8 kB at 384 dimensions. 0 keeps nothing.
 
     Raises:
-        InputError: `cache_bytes` is negative, or backend and dtype do not go together.
+        InputError: `cache_bytes` is negative, or the model does not have the dtype.
         ModelFolderError: the folder has no safetensors weights or the wrong ones, or names code.
         DeviceError: the device is not there.
         MissingDependencyError: sentence-transformers is not installed.
@@ -48,13 +47,12 @@ class BiEncoderScorer:
         self,
         model: str | os.PathLike[str] | None = None,
         *,
-        backend: BackendName = "torch",
         device: str = "auto",
-        dtype: DtypeName = "float32",
+        dtype: DtypeName | None = None,
         cache_bytes: int = 64 * 2**20,
     ) -> None:
         self._cache: ByteCache[bytes, Embeddings] = ByteCache(cache_bytes, getsizeof, "embeddings")
-        self._loaded = load_encoder(model, Runtime(backend, device, dtype))
+        self._loaded = load_encoder(model, Runtime(device, dtype))
         self._fingerprint = self._loaded.fingerprint("bi_encoder", self._loaded.max_length, {})
         self._tokenizer = free_tokenizer(self._loaded.tokenizer)
 

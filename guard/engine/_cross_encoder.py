@@ -34,7 +34,7 @@ from ._tokenizing import (
     piece_ids,
     shortened,
 )
-from .backends import BackendName, DtypeName, LoadedEncoder, Runtime, Settings, run_rows
+from .backends import DtypeName, LoadedEncoder, Runtime, Settings, run_rows
 from .load_encoder import load_cross_encoder
 from .model_folder import INSTRUCT, READER, pair_model
 
@@ -149,12 +149,12 @@ class CrossEncoderScorer:
     bits. Each text is tokenised once; the ids of passages are kept.
 
     Args:
-        model: a folder or hub id with `model.safetensors` and its tokenizer; for ONNX Runtime
-            a folder that `export_scorer` wrote; None for the embedded model with `adapter`.
-        adapter: folder of changes and a head that make the embedded model a cross-encoder.
-        backend: `torch` or `onnx`.
+        model: a folder or hub id with `model.safetensors` and its tokenizer, or a folder that
+            `export_scorer` wrote; None for the bundled model with `adapter`.
+        adapter: folder of changes and a head that make the bundled model a cross-encoder.
         device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
-        dtype: `float32`, `bfloat16`, `float16` or `int8`, as the backend has it.
+        dtype: `float32`, or `int8` on a CPU for the bundled model; of Hugging Face also
+            `bfloat16` and `float16`; None as the model is.
         max_length: word pieces of both texts together, special ones included; None for as
             many as the model reads.
         truncation: what is cut of a longer pair: `longest_first`, as sentence-transformers
@@ -178,14 +178,13 @@ class CrossEncoderScorer:
         model: str | os.PathLike[str] | None,
         *,
         adapter: str | os.PathLike[str] | None = None,
-        backend: BackendName = "torch",
         device: str = "auto",
-        dtype: DtypeName = "float32",
+        dtype: DtypeName | None = None,
         max_length: int | None = None,
         truncation: Truncation | None = None,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
-        runtime = Runtime(backend, device, dtype)
+        runtime = Runtime(device, dtype)
         self._loaded = loaded = load_cross_encoder(model, runtime, adapter)
         config = None if loaded.model is None else loaded.model.config
         self._output = PairOutput.of(config, loaded.folder)

@@ -1,11 +1,12 @@
-"""Models in ONNX Runtime, on the CPU or on CUDA: exported ones, and the embedded encoder."""
+"""Models in ONNX Runtime, on the CPU or on CUDA: the bundled ones, and exported ones."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
+import threading
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,22 +23,16 @@ from ..errors import (
     optional_import,
 )
 from ..files import read_bytes, write_text
+from ..model_files import require_files
 from ..process import keep_exit_code
 from ..read_models import read_model
 from ._tokenizing import TOKENIZER_FILE, Marks
 from .backends import GRAPH_SHA256, MANIFEST_FILE, TOKEN_TYPE_IDS, LoadedEncoder, Runtime
-from .loading import require_sha256
 
 GRAPH_FILE = "model.onnx"
-# Of the embedded encoder, without its weights; `python -m tools.embedded_graph` writes it.
-EMBEDDED_GRAPH = Path(__file__).parent / "embedded.onnx"
-# Its weights that are not used, or stand in the graph.
-_NOT_IN_GRAPH = ("embeddings.position_ids", "embeddings.token_type", "pooler.")
-# Behind the name of a weight that the graph takes transposed.
-TRANSPOSED = ".T"
 _CUDA, _CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 _CUDA_DEVICE_FILE = Path("/dev/nvidiactl")
-_GPU_INSTALL = "pip uninstall onnxruntime && pip install 'knowgate[onnx-gpu]'"
+_GPU_INSTALL = "pip uninstall onnxruntime && pip install onnxruntime-gpu"
 _Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
@@ -99,7 +94,7 @@ class OnnxBackend:
         inputs: names of the arrays that the graph takes.
 
     Args:
-        graph: the content of the file.
+        graph: the content of the file; or the file, for one that reads others beside it.
         device: `auto`, `cpu`, `cuda`, `cuda:N`.
         dtype: as fingerprints record it.
         weights: those that the graph itself lacks, by name.
@@ -114,10 +109,10 @@ class OnnxBackend:
 
     def __init__(
         self,
-        graph: bytes,
+        graph: bytes | Path,
         device: str,
         dtype: str,
-        weights: Mapping[str, NDArray[np.float32]] | None = None,
+        weights: Mapping[str, NDArray[Any]] | None = None,
     ) -> None:
         keep_exit_code()
         self._ort = _onnxruntime()
@@ -128,13 +123,19 @@ class OnnxBackend:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
-        self._weights = {
+        # Plans of memory for each length of a text gain no time and are kept.
+        options.enable_mem_pattern = False
+        # The runtime copies them when the session is made, so that they need not be kept.
+        values = {
             name: self._ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
             for name, array in (weights or {}).items()
         }
-        if self._weights:
-            options.add_external_initializers(list(self._weights), list(self._weights.values()))
-        self.workers = cpu_count() if self.device == "cpu" else 1
+        if values:
+            options.add_external_initializers(list(values), list(values.values()))
+        on_cpu = self.device == "cpu"
+        self.workers = cpu_count() if on_cpu else 1
+        # On a GPU one batch after the other: callers wait for their turn.
+        self._turn: Any = contextlib.nullcontext() if on_cpu else threading.Lock()
         providers: list[Any] = [_CPU]
         if self.device != "cpu":
             # The libraries that torch or the nvidia packages brought, if there are any.
@@ -153,12 +154,16 @@ class OnnxBackend:
                 "provider and would run on the CPU: check the driver, and that the versions of "
                 "CUDA and cuDNN are those that this onnxruntime-gpu was built for"
             )
+        # What fails on a GPU fails: it is not made again on the CPU.
+        self._session.disable_fallback()
         self.inputs = [one.name for one in self._session.get_inputs()]
 
     def run(self, inputs: Mapping[str, NDArray[np.int64]]) -> list[NDArray[np.float32]]:
         """Run the graph once."""
         given = {name: inputs[name] for name in self.inputs}
-        return [np.asarray(one, dtype=np.float32) for one in self._session.run(None, given)]
+        with self._turn:
+            found = self._session.run(None, given)
+        return [np.asarray(one, dtype=np.float32) for one in found]
 
 
 def load_onnx(folder: Path, runtime: Runtime) -> LoadedEncoder:
@@ -171,7 +176,7 @@ def load_onnx(folder: Path, runtime: Runtime) -> LoadedEncoder:
         MissingDependencyError: onnxruntime is not installed, or both its builds are.
     """
     manifest = Manifest.load(folder)
-    if manifest.dtype != runtime.dtype:
+    if runtime.dtype not in (None, manifest.dtype):
         raise InputError(
             f"the exported model computes in {manifest.dtype}, not {runtime.dtype}",
             where=str(folder),
@@ -189,8 +194,8 @@ def load_onnx(folder: Path, runtime: Runtime) -> LoadedEncoder:
             where=str(path),
             hint="export it again with `export_scorer`",
         )
-    require_sha256(folder / TOKENIZER_FILE, manifest.tokenizer_sha256)
-    backend = OnnxBackend(graph, runtime.device, runtime.dtype)
+    require_files(folder, {TOKENIZER_FILE: manifest.tokenizer_sha256}, "export it again")
+    backend = OnnxBackend(graph, runtime.device, manifest.dtype)
     library: Any = optional_import("tokenizers")
     tokenizer = library.Tokenizer.from_file(str(folder / TOKENIZER_FILE))
     tokenizer.no_truncation()
@@ -207,36 +212,6 @@ def load_onnx(folder: Path, runtime: Runtime) -> LoadedEncoder:
     )
 
 
-def load_embedded_onnx(runtime: Runtime, adapter: Path | None) -> LoadedEncoder:
-    """Load the embedded encoder, with or without an adapter.
-
-    Raises:
-        InputError: another dtype than float32.
-        ModelFolderError: a file is missing, damaged or not the expected one.
-        DeviceError: the device is not there.
-        MissingDependencyError: onnxruntime is not installed, or both its builds are.
-    """
-    if runtime.dtype != "float32":
-        raise InputError(
-            f"the embedded model in ONNX Runtime computes in float32, not {runtime.dtype}",
-            where="dtype",
-            hint="run `export_scorer(SCORER, DIR, pairs)` with it and load DIR",
-        )
-    from ._torch_backend import load_torch
-
-    _onnxruntime()  # before torch reads the weights
-    loaded = load_torch(None, Runtime(device="cpu"), adapter)
-    weights = {}
-    for name, tensor in loaded.model.weights.items():
-        if name.startswith("encoder.") and tensor.ndim == 2:
-            weights[name + TRANSPOSED] = tensor.T.numpy()
-        elif not name.startswith(_NOT_IN_GRAPH):
-            weights[name] = tensor.numpy()
-    graph = EMBEDDED_GRAPH.read_bytes()
-    backend = OnnxBackend(graph, runtime.device, runtime.dtype, weights)
-    return replace(loaded, backend=backend, model=None)
-
-
 def _onnxruntime() -> Any:
     """The library.
 
@@ -248,8 +223,8 @@ def _onnxruntime() -> Any:
     if len(installed) == 2:
         raise MissingDependencyError(
             "onnxruntime and onnxruntime-gpu are both installed and overwrite each other: "
-            "`pip uninstall onnxruntime onnxruntime-gpu`, then "
-            "`pip install 'knowgate[onnx]'` or `pip install 'knowgate[onnx-gpu]'`"
+            "`pip uninstall onnxruntime onnxruntime-gpu`, then `pip install onnxruntime`, or "
+            "`pip install onnxruntime-gpu` for CUDA"
         )
     return optional_import("onnxruntime")
 

@@ -1,8 +1,8 @@
-"""Models in torch: the embedded one in plain torch, others by the libraries they were made with."""
+"""Models of Hugging Face in torch, by the libraries they were made with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,14 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..deadlines import check_deadline
-from ..errors import DeviceError, ModelFolderError, optional_import
+from ..errors import DeviceError, InputError, ModelFolderError, optional_import, require_extra
 from ..files import file_sha256, read_json
-from ..model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, EMBEDDED_SHA256, HEAD_WEIGHTS, WEIGHTS
+from ..model_files import WEIGHTS
 from ..process import keep_exit_code, keep_torch_usable
-from ._minilm import BertClassifier, MiniLM, PlainBert
 from ._tokenizing import MOST_PIECES, TOKENIZER_FILE, RerankerTemplate, known_templates
-from .backends import ATTENTION_MASK, Ids, LoadedEncoder, RowOutputs, Runtime, Settings
-from .loading import embedded_model_path, merge_adapter, read_tensors, weights_file
+from .backends import ATTENTION_MASK, LoadedEncoder, Runtime, Settings
 from .model_folder import (
     CLASSIFIER,
     INSTRUCT,
@@ -29,6 +27,7 @@ from .model_folder import (
     pair_model,
     require_pair_modules,
     require_sound_part,
+    weights_file,
 )
 
 if TYPE_CHECKING:
@@ -38,10 +37,6 @@ if TYPE_CHECKING:
 Outputs = Callable[[Any, Mapping[str, Any]], tuple[Any, ...]]
 # Texts that sentence-transformers encodes together on a GPU.
 _GPU_BATCH = 64
-# Word pieces that run together on a CPU: with more, products take as long per piece.
-_PIECES_AT_ONCE = 1024
-# Of a pair, as the bundled cross-encoder was trained.
-_PAIR_PIECES = 176
 
 
 class TorchBackend:
@@ -51,9 +46,6 @@ class TorchBackend:
         model: takes what `outputs` gives it.
         outputs: calls the model with the inputs; `encoded`, `logits`, `spans` or `answers`.
         dtype: as fingerprints record it.
-
-    Attributes:
-        most_packed: word pieces that `run_packed` computes together; 0 where it cannot be used.
     """
 
     name = "torch"
@@ -65,9 +57,7 @@ class TorchBackend:
         self._torch: Any = optional_import("torch")
         self._model, self._outputs, self.dtype = model, outputs, dtype
         self.device = str(model.device)
-        on_cpu = self.device == "cpu"
-        self.most_packed = _PIECES_AT_ONCE if on_cpu and isinstance(model, PlainBert) else 0
-        if on_cpu:
+        if self.device == "cpu":
             keep_torch_usable()
 
     def run(self, inputs: Mapping[str, NDArray[np.int64]]) -> list[NDArray[np.float32]]:
@@ -77,20 +67,6 @@ class TorchBackend:
         with torch.inference_mode():
             found = self._outputs(self._model, given)
             return [one.float().cpu().numpy() for one in found]
-
-    def run_packed(
-        self, ids: Sequence[Ids], types: Sequence[Ids] | None = None
-    ) -> list[RowOutputs]:
-        """Run several rows together, without padding; the outputs of each.
-
-        Raises:
-            DeadlineExceededError: nobody waits for the result any more.
-        """
-        with self._torch.inference_mode():
-            computed = iter(self._model.packed(ids, types))
-            rows = [self._outputs(lambda *_: next(computed), {}) for _ in ids]
-            # Copies: a row of an array keeps the whole array in memory.
-            return [[np.array(one[0].float().numpy()) for one in row] for row in rows]
 
 
 def encoded(model: Any, given: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -125,44 +101,39 @@ def answers(words: tuple[int, int], model: Any, given: Mapping[str, Any]) -> tup
     return (found[:, :1] - found[:, 1:],)
 
 
-def load_torch(
-    model: str | Path | None, runtime: Runtime, adapter: Path | None = None
-) -> LoadedEncoder:
-    """Load a sentence-transformers folder or hub model; None for the embedded one.
+def load_torch(model: str | Path, runtime: Runtime) -> LoadedEncoder:
+    """Load a sentence-transformers folder or hub model.
 
     Raises:
+        InputError: the dtype is int8.
         ModelFolderError: no safetensors weights, they cannot be loaded, or the folder names code.
         DeviceError: the device is not there.
         MissingDependencyError: sentence-transformers is not installed.
     """
-    embedded = model is None
-    folder = embedded_model_path() if model is None else model_folder(model)
+    require_extra("hf")
+    dtype = _dtype(runtime)
+    folder = model_folder(model)
     weights = weights_file(folder)
     # Before any library that could import what the folder names.
-    checked, parts = ModelFolder(folder), [] if embedded else encoder_parts(folder)
-    if not embedded:
-        checked.require_sound([weights])
+    checked, parts = ModelFolder(folder), encoder_parts(folder)
+    checked.require_sound([weights])
     for part in parts:
         if part != folder and (part / WEIGHTS).is_file():
             require_sound_part(part, part / WEIGHTS)
     _require_device(runtime.device)
-    loaded = _loaded(MiniLM if embedded else _sentence_transformer, folder, runtime.device)
-    if adapter is not None:
-        merge_adapter(loaded if isinstance(loaded, MiniLM) else loaded[0].auto_model, adapter)
-    if runtime.dtype != "float32":
-        reduce_precision(loaded, runtime.dtype)
-    _make_ready(loaded)
+    loaded = _loaded(_sentence_transformer, folder, runtime.device)
+    _reduce_precision(loaded, dtype)
     tokenizer = folder / TOKENIZER_FILE
     return LoadedEncoder(
-        TorchBackend(loaded, encoded, runtime.dtype),
+        TorchBackend(loaded, encoded, dtype),
         loaded.tokenizer,
         folder,
         checked.require_length(loaded.max_seq_length or 512),
-        EMBEDDED_SHA256 if embedded else file_sha256(weights),
+        file_sha256(weights),
         file_sha256(tokenizer) if tokenizer.is_file() else None,
-        {} if embedded else {"configuration_sha256": checked.configuration_sha256(parts)},
+        {"configuration_sha256": checked.configuration_sha256(parts)},
         loaded,
-        encode_texts=None if isinstance(loaded, MiniLM) else _encode_texts(loaded),
+        encode_texts=_encode_texts(loaded),
     )
 
 
@@ -175,6 +146,8 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
         DeviceError: the device is not there.
         MissingDependencyError: transformers is not installed.
     """
+    require_extra("hf")
+    dtype = _dtype(runtime)
     folder = model_folder(model)
     weights = weights_file(folder)
     checked = ModelFolder(folder)
@@ -192,7 +165,7 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
             where=str(folder),
             hint="name the instruct reranker that it was made of",
         )
-    tokenizer, whole = _loaded(partial(_pair_network, kind), folder, runtime.device)
+    tokenizer, network = _loaded(partial(_pair_network, kind), folder, runtime.device)
     settings: Settings = {"configuration_sha256": checked.configuration_sha256()}
     outputs: Outputs = spans if kind == READER else logits
     words = None
@@ -201,16 +174,13 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
         outputs = partial(answers, words)
         settings["template_sha256"] = template.sha256
     require_pair_modules(folder, words)
-    network = BertClassifier.of(whole) if BertClassifier.computes(whole) else whole
-    _make_ready(network)
-    if runtime.dtype != "float32":
-        reduce_precision(network, runtime.dtype)
+    _reduce_precision(network, dtype)
     file = folder / TOKENIZER_FILE
     return LoadedEncoder(
-        TorchBackend(network, outputs, runtime.dtype),
+        TorchBackend(network, outputs, dtype),
         tokenizer,
         folder,
-        _most_pieces(whole, tokenizer, checked),
+        _most_pieces(network, tokenizer, checked),
         file_sha256(weights),
         file_sha256(file) if file.is_file() else None,
         settings,
@@ -218,53 +188,6 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
         "token_type_ids" in tokenizer.model_input_names,
         template=template,
     )
-
-
-def load_embedded_cross_encoder(adapter: Path, runtime: Runtime) -> LoadedEncoder:
-    """Load the embedded model with changes and a head that make it a cross-encoder.
-
-    Args:
-        adapter: folder of a LoRA adapter and of `head.safetensors`.
-        runtime: what computes it.
-
-    Raises:
-        ModelFolderError: a file is missing or cannot be loaded.
-        DeviceError: the device is not there.
-    """
-    folder = embedded_model_path()
-    _require_device(runtime.device)
-    encoder: MiniLM = _loaded(MiniLM, folder, runtime.device)
-    merge_adapter(encoder, adapter)
-
-    try:
-        network = BertClassifier.on_top_of(encoder, read_tensors(adapter / HEAD_WEIGHTS))
-    except ValueError:
-        raise ModelFolderError(
-            "its weights are not those of a pooler and a classifier of one logit",
-            where=str(adapter / HEAD_WEIGHTS),
-            hint="use the bundled folder",
-        ) from None
-    _make_ready(network)
-    if runtime.dtype != "float32":
-        reduce_precision(network, runtime.dtype)
-    files = {"adapter_config": ADAPTER_CONFIG, "adapter": ADAPTER_WEIGHTS, "head": HEAD_WEIGHTS}
-    return LoadedEncoder(
-        TorchBackend(network, logits, runtime.dtype),
-        encoder.tokenizer,
-        folder,
-        _PAIR_PIECES,
-        EMBEDDED_SHA256,
-        file_sha256(folder / TOKENIZER_FILE),
-        {f"{name}_sha256": file_sha256(adapter / file) for name, file in files.items()},
-        network,
-        takes_types=True,
-    )
-
-
-def _make_ready(model: Any) -> None:
-    if isinstance(model, PlainBert) and model.device.type != "cpu":
-        # Whether a batch is padded is not asked of the device: the host would wait for it.
-        model.always_masks = True
 
 
 def _most_pieces(model: Any, tokenizer: Any, folder: ModelFolder) -> int:
@@ -328,11 +251,18 @@ def _encode_texts(
     return encode
 
 
-def reduce_precision(model: Any, dtype: str) -> None:
-    """Change the weights of a model to bfloat16 or float16."""
-    if isinstance(model, PlainBert):
-        model.reduce_precision(dtype)
-    else:
+def _dtype(runtime: Runtime) -> str:
+    if runtime.dtype == "int8":
+        raise InputError(
+            "torch does not compute this model in int8",
+            where="dtype",
+            hint="export it with `export_scorer(SCORER, DIR, pairs, dtype='int8')`",
+        )
+    return runtime.dtype or "float32"
+
+
+def _reduce_precision(model: Any, dtype: str) -> None:
+    if dtype != "float32":
         model.to(getattr(optional_import("torch"), dtype))
 
 
@@ -354,7 +284,7 @@ def _loaded(load: Callable[[Path, str | None], Any], folder: Path, device: str) 
         "one safetensors file and a fast tokenizer"
     )
     try:
-        with ModelFolder(folder).reading("cannot be loaded", hint, quiet=load is not MiniLM):
+        with ModelFolder(folder).reading("cannot be loaded", hint, quiet=True):
             return load(folder, None if device == "auto" else device)
     except optional_import("torch").OutOfMemoryError as error:
         if device == "auto":

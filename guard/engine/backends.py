@@ -21,7 +21,6 @@ from ..errors import InputError
 from ..fingerprint import Fingerprint
 from ._tokenizing import RerankerTemplate
 
-BackendName = Literal["torch", "onnx"]
 DtypeName = Literal["float32", "bfloat16", "float16", "int8"]
 # Word-piece ids of one row.
 Ids = Sequence[int] | NDArray[np.int32]
@@ -35,12 +34,6 @@ GRAPH_SHA256 = "graph_sha256"
 MANIFEST_FILE = "exported.json"
 # Names of what a graph or module takes and gives.
 INPUT_IDS, ATTENTION_MASK, TOKEN_TYPE_IDS = "input_ids", "attention_mask", "token_type_ids"
-_DTYPES: Mapping[str, tuple[str, ...]] = {
-    "torch": ("float32", "bfloat16", "float16"),
-    "onnx": ("float32", "float16", "int8"),
-}
-# torch sums rows of fewer word pieces in another order where they are packed with others.
-_SHORT_ROW = 12
 # Rows that run together on another device than the CPU.
 _ROWS_PER_BATCH = 64
 
@@ -48,44 +41,31 @@ _ROWS_PER_BATCH = 64
 class ScorerOptions(TypedDict, total=False):
     """The options of scorers that say what computes them; see `Runtime`."""
 
-    backend: BackendName
     device: str
     dtype: DtypeName
 
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What computes a scorer, and how.
+    """Where a scorer is computed, and how.
 
     Attributes:
-        backend: `torch`, or `onnx` for the embedded model and for folders that
-            `export_scorer` wrote.
         device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
-        dtype: `float32`, `bfloat16` (torch), `float16` (for CUDA), `int8` (onnx). Scores in
+        dtype: `float32`; `int8` for the bundled models on a CPU; `bfloat16` or `float16` for
+            models of Hugging Face. None is float32, and for an exported model its own. Scores in
             another precision are other scores: calibrate with the one that is used.
 
     Raises:
-        InputError: a value is not known, or the backend does not have the dtype.
+        InputError: the dtype is not known.
     """
 
-    backend: BackendName = "torch"
     device: str = "auto"
-    dtype: DtypeName = "float32"
+    dtype: DtypeName | None = None
 
     def __post_init__(self) -> None:
-        for name, value, known in (
-            ("backend", self.backend, get_args(BackendName)),
-            ("dtype", self.dtype, get_args(DtypeName)),
-        ):
-            if value not in known:
-                raise InputError(f"{value!r} is not one of {', '.join(known)}", where=name)
-        if self.dtype not in _DTYPES[self.backend]:
-            other = "onnx" if self.backend == "torch" else "torch"
-            raise InputError(
-                f"backend {self.backend!r} does not compute in {self.dtype}",
-                where="dtype",
-                hint=f"one of {', '.join(_DTYPES[self.backend])}, or backend {other!r}",
-            )
+        if self.dtype not in (None, *get_args(DtypeName)):
+            known = ", ".join(get_args(DtypeName))
+            raise InputError(f"{self.dtype!r} is not one of {known}", where="dtype")
 
 
 class Backend(Protocol):
@@ -147,7 +127,7 @@ class LoadedEncoder:
         weights_sha256: of the weights that were trained.
         tokenizer_sha256: of `tokenizer.json`, None without one.
         settings: what else changes its numbers.
-        model: the torch model, for exporting it; None for an exported one.
+        model: the torch model; None for one in ONNX Runtime.
         takes_types: whether it is given token types.
         encode_texts: embeddings of texts by the model's own tokenizer and prompts, for
             models that have them; None where the rows of `tokenizer` are all there is.
@@ -190,9 +170,8 @@ def run_rows(
 ) -> list[RowOutputs]:
     """Run rows of ids of any lengths; results in order, cut to each row's length.
 
-    On a CPU no row is padded: ONNX Runtime computes one row at a time, torch several that
-    follow each other in one long row. Numbers depend on neighbours in the last bits at most.
-    On other devices rows of like length run together, padded.
+    On a CPU one row runs at a time, unpadded, so that numbers do not depend on neighbours. On
+    other devices rows of like length run together, padded.
 
     Args:
         backend: runs the rows.
@@ -206,27 +185,18 @@ def run_rows(
         DeadlineExceededError: nobody waits for the result any more.
     """
     found: list[RowOutputs] = [[] for _ in ids]
-    # Only where torch computes the model step by step, on a CPU.
-    most_packed = getattr(backend, "most_packed", 0)
-    packing: Any = backend
 
     def run(part: list[int]) -> None:
         check_deadline()
         rows = [ids[row] for row in part]
         row_types = None if types is None else [types[row] for row in part]
-        if most_packed and len(part) > 1:
-            outputs = packing.run_packed(rows, row_types)
-        else:
-            outputs = _run_padded(backend, rows, row_types)
-        for row, one in zip(part, outputs, strict=True):
+        for row, one in zip(part, _run_padded(backend, rows, row_types), strict=True):
             found[row] = one
 
-    lengths = [len(row) for row in ids]
-    if backend.device == "cpu":
-        parts = _parts(lengths, most_packed)
-    else:
-        # Sums of padded rows differ in the last bits, which can change what int8 rounds them to.
-        parts = _batches(lengths, pads=backend.dtype != "int8")
+    # The longest come first, so that no thread is left with a long row at the end.
+    order = sorted(range(len(ids)), key=lambda row: -len(ids[row]))
+    most = 1 if backend.device == "cpu" else _ROWS_PER_BATCH
+    parts = [order[start : start + most] for start in range(0, len(order), most)]
     in_threads(run, parts, backend.workers)
     return found
 
@@ -256,35 +226,6 @@ def _padded(rows: Sequence[Ids], width: int) -> NDArray[np.int64]:
     for place, row in enumerate(rows):
         found[place, : len(row)] = row
     return found
-
-
-def _batches(lengths: Sequence[int], *, pads: bool) -> list[list[int]]:
-    """Rows of like length together, or of equal length where nothing may be padded."""
-    batches: list[list[int]] = []
-    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
-        last = batches[-1] if batches else []
-        fits = 0 < len(last) < _ROWS_PER_BATCH
-        if fits and (pads or lengths[last[-1]] == lengths[row]):
-            last.append(row)
-        else:
-            batches.append([row])
-    return batches
-
-
-def _parts(lengths: Sequence[int], most: int) -> list[list[int]]:
-    """Rows that run together: of at most `most` word pieces, or one row.
-
-    The longest come first, so that no thread is left with a long row at the end.
-    """
-    parts: list[list[int]] = []
-    room = 0
-    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
-        if lengths[row] > room or lengths[row] < _SHORT_ROW:
-            parts.append([])
-            room = most
-        parts[-1].append(row)
-        room -= lengths[row]
-    return parts
 
 
 def in_threads(run: Callable[[list[int]], None], parts: list[list[int]], workers: int) -> None:

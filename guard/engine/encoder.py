@@ -30,10 +30,15 @@ from .._byte_cache import CACHE_BYTES, ByteCache, content_key
 from ..errors import ModelFolderError
 from ..files import file_sha256
 from ..fingerprint import Fingerprint
-from ..model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, EMBEDDED_SHA256
+from ..model_files import (
+    ADAPTER_CONFIG,
+    ADAPTER_WEIGHTS,
+    EMBEDDED_SHA256,
+    EMBEDDED_VOCABULARY_SHA256,
+)
 from ..text import clean_text, is_readable
 from ._tokenizing import CHARACTERS_PER_TOKEN, free_tokenizer, piece_ids
-from .backends import BackendName, DtypeName, LoadedEncoder, RowOutputs, Runtime, run_rows
+from .backends import DtypeName, LoadedEncoder, RowOutputs, Runtime, run_rows
 from .load_encoder import load_encoder
 from .passage_store import EncodedText, PassageStore, PassageWriter
 
@@ -53,19 +58,18 @@ class TokenEncoder:
     [CLS] and [SEP] included); windows start three quarters of that apart.
 
     Args:
-        model: a sentence-transformers folder or hub id; None for the embedded
-            all-MiniLM-L6-v2, whose sha256 is checked.
-        backend: `torch`, or `onnx` for the embedded model and for folders that
-            `export_scorer` wrote.
+        model: a sentence-transformers folder or hub id, or a folder that `export_scorer`
+            wrote; None for the bundled all-MiniLM-L6-v2, whose sha256 is checked.
         device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
-        dtype: `float32`, `bfloat16`, `float16` or `int8`, as the backend has it.
+        dtype: `float32`, or `int8` on a CPU for the bundled model; of Hugging Face also
+            `bfloat16` and `float16`; None as the model is.
         cache_bytes: of the encoded texts kept in memory, least recently used dropped
             first; a passage of 100 words takes about 200 kB at 384 dimensions. 0 keeps
             nothing.
-        adapter: folder of a LoRA adapter that is added to the model's weights.
+        adapter: folder of a LoRA adapter that is added to the bundled model's weights.
 
     Raises:
-        InputError: `cache_bytes` is negative, or backend and dtype do not go together.
+        InputError: `cache_bytes` is negative, or the model does not have the dtype.
         ModelFolderError: the folder has no safetensors weights or the wrong ones, or a
             tokenizer without [CLS] and [SEP].
         DeviceError: the device is not there.
@@ -76,16 +80,15 @@ class TokenEncoder:
         self,
         model: str | os.PathLike[str] | None = None,
         *,
-        backend: BackendName = "torch",
         device: str = "auto",
-        dtype: DtypeName = "float32",
+        dtype: DtypeName | None = None,
         cache_bytes: int = CACHE_BYTES,
         adapter: str | os.PathLike[str] | None = None,
     ) -> None:
         self._cache_bytes = cache_bytes
         self._cache = self._new_cache()
         self._whole: ByteCache[bytes, bool] = ByteCache(_BYTES_ON_WHOLE_TEXTS, getsizeof)
-        self._loaded = load_encoder(model, Runtime(backend, device, dtype), adapter)
+        self._loaded = load_encoder(model, Runtime(device, dtype), adapter)
         self._max_length = self._loaded.max_length
         self._stride = max(1, int(self._max_length * _STRIDE_SHARE))
         self._adapter = None if adapter is None else Path(adapter)
@@ -153,6 +156,8 @@ class TokenEncoder:
 
     def vocabulary_sha256(self) -> str:
         """Of the word pieces in the order of their ids: tables by id are bound to it."""
+        if self.is_embedded:
+            return EMBEDDED_VOCABULARY_SHA256
         return _vocabulary_sha256(self._tokenizer)
 
     def fingerprint(self, kind: str, **settings: str | int | float | bool | None) -> Fingerprint:

@@ -1,4 +1,4 @@
-"""Load encoders for whichever backend is asked for."""
+"""Load encoders: the bundled and exported ones in ONNX Runtime, all others in torch."""
 
 from __future__ import annotations
 
@@ -17,33 +17,30 @@ def load_encoder(
     """Load an encoder.
 
     Args:
-        model: a sentence-transformers folder or hub id; for ONNX Runtime a folder that
-            `export_scorer` wrote; None for the embedded all-MiniLM-L6-v2.
-        runtime: what computes it.
-        adapter: folder of a LoRA adapter that is added to the weights.
+        model: a sentence-transformers folder or hub id, or a folder that `export_scorer`
+            wrote; None for the bundled all-MiniLM-L6-v2.
+        runtime: where it is computed, and how.
+        adapter: folder of a LoRA adapter that is added to the bundled weights.
 
     Raises:
-        InputError: an adapter for an exported folder, or a dtype that the model does not have.
+        InputError: an adapter for another model, or a dtype that the model does not have.
         ModelFolderError: weights are missing or cannot be loaded, or the folder names code.
         DeviceError: the device is not there.
         MissingDependencyError: a library is not installed.
     """
-    changes = None if adapter is None else Path(adapter)
-    if runtime.backend == "torch":
-        from ._torch_backend import load_torch
-
-        return load_torch(None if model is None else os.fspath(model), runtime, changes)
-    from ._onnx_backend import load_embedded_onnx, load_onnx
-
     if model is None:
-        return load_embedded_onnx(runtime, changes)
+        from .embedded import load_embedded
+
+        return load_embedded(runtime, None if adapter is None else Path(adapter))
     if adapter is not None:
-        raise InputError(
-            "an exported model takes no adapter",
-            where="adapter",
-            hint="adapters are merged when a scorer is exported",
-        )
-    return load_onnx(Path(model), runtime)
+        raise InputError("an adapter is for the bundled encoder", where="adapter")
+    if exported_as(model) is not None:
+        from ._onnx_backend import load_onnx
+
+        return load_onnx(Path(model), runtime)
+    from ._torch_backend import load_torch
+
+    return load_torch(os.fspath(model), runtime)
 
 
 def load_cross_encoder(
@@ -59,33 +56,29 @@ def load_cross_encoder(
         adapter: folder that makes the embedded model a cross-encoder.
 
     Raises:
-        InputError: there are both a model and an adapter, or none of them, or the backend
-            does not have the model.
+        InputError: there are both a model and an adapter, or none of them, or the model does
+            not have the dtype.
         ModelFolderError: weights are missing or cannot be loaded, or the folder names code.
         DeviceError: the device is not there.
         MissingDependencyError: a library is not installed.
     """
     if (model is None) == (adapter is None):
         raise InputError("name either a model or an adapter", where="model")
-    if runtime.backend == "onnx":
-        if model is None:
-            raise InputError(
-                "the bundled cross-encoder does not run in ONNX Runtime",
-                where="backend",
-                hint="use backend torch",
-            )
+    if adapter is not None:
+        from .embedded import load_embedded_cross_encoder
+
+        return load_embedded_cross_encoder(runtime, Path(adapter))
+    if exported_as(model or "") is not None:
         from ._onnx_backend import load_onnx
 
-        return load_onnx(Path(model), runtime)
-    from ._torch_backend import load_embedded_cross_encoder, load_torch_cross_encoder
+        return load_onnx(Path(model or ""), runtime)
+    from ._torch_backend import load_torch_cross_encoder
 
-    if adapter is not None:
-        return load_embedded_cross_encoder(Path(adapter), runtime)
     return load_torch_cross_encoder(os.fspath(model or ""), runtime)
 
 
-def exported_as(folder: str | os.PathLike[str]) -> tuple[str, str] | None:
-    """The kind and the dtype of the scorer that `export_scorer` wrote into a folder.
+def exported_as(folder: str | os.PathLike[str]) -> str | None:
+    """The kind of the scorer that `export_scorer` wrote into a folder.
 
     None for any other folder.
 
@@ -96,5 +89,4 @@ def exported_as(folder: str | os.PathLike[str]) -> tuple[str, str] | None:
         return None
     from ._onnx_backend import Manifest
 
-    manifest = Manifest.load(Path(folder))
-    return manifest.scorer, manifest.dtype
+    return Manifest.load(Path(folder)).scorer

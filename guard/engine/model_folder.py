@@ -501,3 +501,21 @@ def reads_pairs(config: Any, modules: Any) -> bool:
     # Embedding models are saved with the architecture of the language model that they came from.
     pools = any(str(one).endswith("Pooling") for one in named)
     return not pools and pair_model(kinds) is not None
+
+
+def weights_file(folder: Path) -> Path:
+    """The single safetensors file of a model folder.
+
+    Raises:
+        ModelFolderError: the folder is missing, or has no or several weights files.
+    """
+    if not folder.is_dir():
+        raise ModelFolderError("no such model folder", where=str(folder), hint="check the path")
+    weights = folder / WEIGHTS
+    if not weights.is_file():
+        raise ModelFolderError(
+            f"no {WEIGHTS} in the model folder; pickled weights are not loaded",
+            where=str(folder),
+            hint="save the model as one safetensors file",
+        )
+    return weights

@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 from ..errors import ModelFolderError, optional_import
 from ..files import file_sha256
 from ._cross_encoder import KIND
-from ._minilm import PlainBert
 from ._onnx_backend import GRAPH_FILE, Manifest
 from ._tokenizing import TOKENIZER_FILE, PairTokenizer, free_tokenizer, token_rows
-from ._torch_backend import encoded, logits, reduce_precision
+from ._torch_backend import encoded, logits
 from .backends import ATTENTION_MASK, INPUT_IDS, TOKEN_TYPE_IDS, LoadedEncoder
 
 ENCODER_OUTPUTS = ("token_vectors", "text_vector")
@@ -68,7 +67,7 @@ def export_encoder(
     folder.mkdir(parents=True, exist_ok=True)
     graph = folder / GRAPH_FILE
     if dtype == "float16":
-        reduce_precision(loaded.model, dtype)
+        loaded.model.half()
     write_graph(loaded, graph, ["logits"] if scorer == KIND else ENCODER_OUTPUTS)
     if dtype == "int8":
         _quantize(graph, _calibration(loaded, scorer, pairs))
@@ -145,19 +144,11 @@ def _strip(path: Path) -> None:
 
 @contextlib.contextmanager
 def _for_export(model: Any) -> Iterator[None]:
-    """Let a model mask always, and compute attention step by step.
+    """Let a model compute attention step by step.
 
-    The graph is for texts of all lengths. torch's own function for attention becomes more steps
-    in a graph, which guard against rows that see nothing; a row sees itself at least.
+    torch's own function for attention becomes more steps in a graph, which guard against rows
+    that see nothing; a row sees itself at least.
     """
-    if isinstance(model, PlainBert):
-        masks, attend = model.always_masks, model.attend
-        model.always_masks, model.attend = True, _attended
-        try:
-            yield
-        finally:
-            model.always_masks, model.attend = masks, attend
-        return
     parts = [part for part in model.modules() if hasattr(part, "set_attn_implementation")]
     before = [part.config._attn_implementation for part in parts]
     for part in parts:
@@ -167,12 +158,6 @@ def _for_export(model: Any) -> Iterator[None]:
     finally:
         for part, name in zip(parts, before, strict=True):
             part.set_attn_implementation(name)
-
-
-def _attended(query: Any, key: Any, value: Any, *, attn_mask: Any, scale: float) -> Any:
-    scores = query @ key.transpose(-2, -1) * scale
-    unseen = (1.0 - attn_mask.to(scores.dtype)) * -10_000.0
-    return (scores + unseen).softmax(-1) @ value
 
 
 @contextlib.contextmanager

@@ -111,18 +111,17 @@ def _checked(what: str, look: Callable[[], str]) -> Finding:
 
 
 def _device() -> str:
-    import torch
+    from ...guard.engine.backends import Runtime
+    from ...guard.engine.embedded import load_embedded
 
-    if torch.cuda.is_available():
-        return f"CUDA ({torch.cuda.get_device_name(0)})"
-    return f"CPU ({torch.get_num_threads()} threads)"
+    return f"the bundled scorer computes on {load_embedded(Runtime()).backend.device}"
 
 
 def _weights() -> str:
-    from ...guard.engine.loading import embedded_model_path
-    from ...guard.model_files import EMBEDDED_SHA256
+    from ...guard.engine.embedded import DATA
+    from ...guard.model_files import EMBEDDED_FILES, EMBEDDED_SHA256, require_files
 
-    embedded_model_path()
+    require_files(DATA, EMBEDDED_FILES)
     return f"all-MiniLM-L6-v2, sha256 {EMBEDDED_SHA256[:12]}… as expected"
 
 

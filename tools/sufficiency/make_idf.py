@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from knowgate.guard.engine.loading import embedded_model_path
+from knowgate.guard.engine.embedded import DATA
 from knowgate.guard.errors import optional_import
 
 _MAX_PIECES = 256
@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     library: Any = optional_import("tokenizers")
-    tokenizer = library.Tokenizer.from_file(str(embedded_model_path() / "tokenizer.json"))
+    tokenizer = library.Tokenizer.from_file(str(DATA / "tokenizer.json"))
     tokenizer.enable_truncation(_MAX_PIECES)
     tokenizer.no_padding()
     passages: dict[str, None] = {}

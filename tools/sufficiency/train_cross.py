@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ from torch import nn
 from torch.nn.utils import parametrize
 from transformers import AutoTokenizer, BertForSequenceClassification
 
-from knowgate.guard.engine.loading import embedded_model_path
+from knowgate.guard.engine.embedded import save_embedded
 from tools.sufficiency.cross_pairs import Group, Groups
 
 _MOST_PIECES = 176
@@ -55,11 +56,12 @@ class CrossEncoder(nn.Module):
     def __init__(self, rank: int, frozen: int, seed: int = 0) -> None:
         super().__init__()
         torch.manual_seed(seed)
-        folder = str(embedded_model_path())
-        self.tokenizer = AutoTokenizer.from_pretrained(folder)
-        model: Any = BertForSequenceClassification.from_pretrained(
-            folder, num_labels=1, dtype=torch.bfloat16, attn_implementation="eager"
-        )
+        with tempfile.TemporaryDirectory() as folder:
+            save_embedded(Path(folder))
+            self.tokenizer = AutoTokenizer.from_pretrained(folder)
+            model: Any = BertForSequenceClassification.from_pretrained(
+                folder, num_labels=1, dtype=torch.bfloat16, attn_implementation="eager"
+            )
         model.eval()
         model.requires_grad_(False)
         self.bert = model.bert

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....guard.engine.loading import embedded_model_path
+from ....guard.engine.embedded import save_embedded
 from ....guard.engine.model_folder import quiet_loading
 from ....guard.errors import optional_import
 from .._adapters import write_adapter
@@ -64,8 +65,8 @@ class TrainableEncoder:
         transformers: Any = optional_import("transformers")
         peft: Any = optional_import("peft")
         self._torch.manual_seed(seed)
-        folder = str(embedded_model_path())
-        with _quietly(transformers):
+        with tempfile.TemporaryDirectory() as folder, _quietly(transformers):
+            save_embedded(Path(folder))
             self._tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
             # Plain attention: at these lengths faster on a CPU than the fused kernel.
             base = transformers.AutoModel.from_pretrained(

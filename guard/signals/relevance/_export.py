@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +15,9 @@ from ...contracts import RelevanceScorer
 from ...engine import BiEncoderScorer, CrossEncoderScorer
 from ...engine.backends import LoadedEncoder
 from ...engine.onnx_export import export_encoder
-from ...errors import InputError, ModelFolderError
-from ...model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS
+from ...errors import InputError, ModelFolderError, optional_import
 from .late_interaction import LateInteractionScorer
 from .registry import load_scorer
-from .sufficiency import KIND as CROSS
-from .sufficiency import SUFFICIENCY_FILE, TUNED_ON_FILE, SufficiencyScorer
 
 # float32: the largest difference of a score, as a share of the scores' spread where that is
 # above 1. Others: the least rank correlation with the scores of torch.
@@ -69,7 +65,7 @@ def export_scorer(
     *,
     dtype: str = "float32",
 ) -> ExportReport:
-    """Write a scorer as ONNX graphs into a new folder, for `load_scorer(folder)`.
+    """Write a scorer of a Hugging Face model as an ONNX graph, for `load_scorer(folder)`.
 
     For int8 half of the pairs give the scales, and the scores of the others are compared.
 
@@ -96,8 +92,6 @@ def export_scorer(
     expected = scorer.score_pairs(compared)
     folder.mkdir(parents=True, exist_ok=True)
     export_encoder(encoder, folder, scorer=kind, dtype=dtype, pairs=pairs[::2])
-    if isinstance(scorer, SufficiencyScorer):
-        _copy_adapter(scorer.folder, folder)
     found = load_scorer(str(folder), device="cpu").score_pairs(compared)
     report = _compared(kind, dtype, expected, found, folder)
     if missed := report.misses():
@@ -110,24 +104,10 @@ def export_scorer(
     return report
 
 
-def _copy_adapter(source: Path, folder: Path) -> None:
-    files = [SUFFICIENCY_FILE, ADAPTER_CONFIG, ADAPTER_WEIGHTS]
-    # The questions that it was tuned on may not calibrate it in ONNX either.
-    if (source / TUNED_ON_FILE).is_file():
-        files.append(TUNED_ON_FILE)
-    for file in files:
-        shutil.copyfile(source / file, folder / file)
-
-
 def _encoder(scorer: RelevanceScorer) -> LoadedEncoder:
     """The model of a scorer."""
     found = None
-    if scorer.fingerprint.kind == CROSS:
-        raise InputError(
-            f"the scorer {CROSS!r} has two models and cannot be exported",
-            hint="export sufficiency",
-        )
-    if isinstance(scorer, SufficiencyScorer | LateInteractionScorer):
+    if isinstance(scorer, LateInteractionScorer):
         found = scorer.encoder.loaded
     elif isinstance(scorer, BiEncoderScorer | CrossEncoderScorer):
         found = scorer.loaded
@@ -140,7 +120,8 @@ def _encoder(scorer: RelevanceScorer) -> LoadedEncoder:
     if found is None or found.model is None:
         raise InputError(
             f"the scorer {scorer.fingerprint.kind!r} is not one that torch computes",
-            hint="export sufficiency, late_interaction, bi_encoder or a model folder",
+            hint="export a model folder; the bundled scorers run in ONNX Runtime as they are, in "
+            "int8 too: sufficiency,dtype=int8",
         )
     return found
 
@@ -148,14 +129,14 @@ def _encoder(scorer: RelevanceScorer) -> LoadedEncoder:
 def _compared(
     kind: str, dtype: str, expected: NDArray[Any], found: NDArray[Any], folder: Path
 ) -> ExportReport:
-    from scipy.stats import spearmanr
-
     varied = np.ptp(expected) > 0 and np.ptp(found) > 0
     return ExportReport(
         kind,
         dtype,
         len(found),
         float(np.abs(expected - found).max()),
-        float(spearmanr(expected, found).statistic) if varied else None,
+        float(optional_import("scipy.stats").spearmanr(expected, found).statistic)
+        if varied
+        else None,
         sum(path.stat().st_size for path in folder.rglob("*.onnx")),
     )

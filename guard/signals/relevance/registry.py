@@ -12,7 +12,7 @@ from typing import Unpack, cast, get_type_hints
 
 from ...contracts import RelevanceScorer
 from ...engine import BiEncoderScorer, CrossEncoderScorer
-from ...engine.backends import DtypeName, ScorerOptions
+from ...engine.backends import ScorerOptions
 from ...engine.encoder import TokenEncoder
 from ...engine.load_encoder import exported_as
 from ...engine.model_folder import ModelFolder
@@ -43,10 +43,14 @@ _ENCODER_SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
     "bi_encoder": BiEncoderScorer,
     "late_interaction": _late_interaction,
     "sufficiency": SufficiencyScorer,
+    "sufficiency_cross": CrossSufficiencyScorer,
 }
 # Scorers that an exported folder may hold.
-_EXPORTED = {**_ENCODER_SCORERS, "cross_encoder": CrossEncoderScorer}
-_ENCODER_SCORERS["sufficiency_cross"] = CrossSufficiencyScorer
+_EXPORTED: dict[str, Callable[..., RelevanceScorer]] = {
+    "bi_encoder": BiEncoderScorer,
+    "cross_encoder": CrossEncoderScorer,
+    "late_interaction": _late_interaction,
+}
 # Those whose names end in a colon are made from what follows it.
 _SCORERS: Registry[Callable[..., RelevanceScorer]] = Registry(
     "a scorer", {**_ENCODER_SCORERS, "lexical": LexicalScorer}, group="knowgate.scorers"
@@ -110,13 +114,13 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> Rel
 
     Args:
         name: of a registered scorer, or a path; options may follow after commas, so that
-            every command can state them: `sufficiency,device=cpu,dtype=bfloat16`. What follows
+            every command can state them: `sufficiency,device=cpu,dtype=int8`. What follows
             a registered prefix is the prefix's own. For the
             scorer of a policy its fingerprint: what a file says must not choose what is loaded
             from the disk, so this gives a registered scorer only, in the policy's dtype.
-        options: `device` (`auto`, `cpu`, `cuda`, `cuda:N`) and `dtype` (`float32`,
-            `bfloat16`, `float16`, `int8`); `backend` where it is not to follow from the
-            folder; `passages`, a folder that `knowgate index` wrote for this scorer.
+        options: `device` (`auto`, `cpu`, `cuda`, `cuda:N`) and `dtype` (`float32`, `int8` for
+            bundled scorers, `bfloat16` and `float16` for models of Hugging Face); `passages`, a
+            folder that `knowgate index` wrote for this scorer.
 
     Raises:
         InputError: it is neither a known name nor a folder, or does not take the options.
@@ -208,10 +212,8 @@ def _options_of(wanted: Fingerprint) -> _LoadOptions:
             hint="pass scorer=load_scorer(FOLDER) for one in a folder (--scorer FOLDER), or "
             f"register it; known: {', '.join(scorer_names())}",
         )
-    if wanted.backend == "torch" and wanted.dtype in {"bfloat16", "float16"}:
-        return {"dtype": cast(DtypeName, wanted.dtype)}
-    if wanted.backend == "onnxruntime" and wanted.kind in _ENCODER_SCORERS:
-        return {"backend": "onnx"}
+    if wanted.kind in _ENCODER_SCORERS and wanted.dtype == "int8":
+        return {"dtype": "int8"}
     return {}
 
 
@@ -220,10 +222,13 @@ def _in_folder(name: str, options: ScorerOptions) -> RelevanceScorer:
     name = os.fspath(found)
     exported = exported_as(name)
     if exported is not None:
-        kind, dtype = exported
-        if kind not in _EXPORTED:
-            raise InputError(f"holds a scorer {kind!r}, which is not known", where=name)
-        return _EXPORTED[kind](name, **{"backend": "onnx", "dtype": dtype, **options})
+        if exported not in _EXPORTED:
+            raise InputError(
+                f"holds a scorer {exported!r}, which is not loaded from an export",
+                where=name,
+                hint="the bundled scorers compute in int8 without one: sufficiency,dtype=int8",
+            )
+        return _EXPORTED[exported](name, **options)
     if reads_pairs:
         return CrossEncoderScorer(name, **options)
     # Either of the two, so that a damaged folder is called what it is.
@@ -245,7 +250,7 @@ def _parted(name: str) -> tuple[str, _LoadOptions]:
         if option not in get_type_hints(_LoadOptions) or not value:
             raise InputError(
                 f"{part!r} is no option of a scorer",
-                hint="e.g. sufficiency,device=cpu,dtype=bfloat16",
+                hint="e.g. sufficiency,device=cpu,dtype=int8",
             )
         options[option] = value
     return name, cast(_LoadOptions, options)

@@ -13,11 +13,10 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +25,18 @@ from pydantic import BaseModel
 from ..._byte_cache import CACHE_BYTES
 from ...contracts import SetScore
 from ...engine import CrossEncoderScorer
-from ...engine.backends import BackendName, DtypeName
+from ...engine.backends import DtypeName
 from ...engine.encoder import TokenEncoder
-from ...engine.load_encoder import exported_as
 from ...errors import ModelFolderError
 from ...files import file_sha256, write_json
 from ...fingerprint import Fingerprint
-from ...model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, BUNDLED_SHA256, CROSS_ENCODER_SHA256
+from ...model_files import (
+    ADAPTER_CONFIG,
+    ADAPTER_WEIGHTS,
+    BUNDLED_SHA256,
+    CROSS_ENCODER_SHA256,
+    require_files,
+)
 from ...read_models import read_model
 from ._echo import strip_echo
 from ._mentions import MENTIONS_SHA256
@@ -159,9 +163,9 @@ class SufficiencyScorer:
     Args:
         folder: adapter and mix, such as `knowgate tune relevance` writes; None for the
             bundled ones.
-        backend: `torch` or `onnx`; a folder that `export_scorer` wrote needs `onnx`.
         device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
-        dtype: `float32`, `bfloat16`, `float16` or `int8`, as the backend has it.
+        dtype: `float32`, or `int8` on a CPU for the bundled model; of Hugging Face also
+            `bfloat16` and `float16`; None as the model is.
         cache_bytes: of the encoded texts that are kept in memory.
         encoder: shared with other scorers.
         model: another mix than the folder's.
@@ -175,25 +179,18 @@ class SufficiencyScorer:
         self,
         folder: str | os.PathLike[str] | None = None,
         *,
-        backend: BackendName = "torch",
         device: str = "auto",
-        dtype: DtypeName = "float32",
+        dtype: DtypeName | None = None,
         cache_bytes: int = CACHE_BYTES,
         encoder: TokenEncoder | None = None,
         model: MatchModel | None = None,
     ) -> None:
         self._folder = BUNDLED_FOLDER if folder is None else Path(folder)
         if folder is None:
-            require_bundled(self._folder, BUNDLED_SHA256)
+            require_files(self._folder, BUNDLED_SHA256)
         self._model = model or MatchModel.load(self._folder / SUFFICIENCY_FILE)
-        exported = self._folder if backend == "onnx" and exported_as(self._folder) else None
         self._encoder = encoder or TokenEncoder(
-            exported,
-            backend=backend,
-            device=device,
-            dtype=dtype,
-            cache_bytes=cache_bytes,
-            adapter=self._folder if exported is None else None,
+            device=device, dtype=dtype, cache_bytes=cache_bytes, adapter=self._folder
         )
         idf = word_piece_idf(self._encoder)
         if idf is None:
@@ -452,24 +449,6 @@ def _sha256_of(parts: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def require_bundled(folder: Path, sha256: Mapping[str, str]) -> None:
-    """Reject bundled files other than those that were shipped, by their names and sha256.
-
-    Raises:
-        ModelFolderError: a file is missing or has another sha256.
-    """
-
-    for name, expected in sha256.items():
-        path = folder / name
-        found: Any = file_sha256(path) if path.is_file() else "none"
-        if found != expected:
-            raise ModelFolderError(
-                f"sha256 is {found[:12]}, expected {expected[:12]}",
-                where=name,
-                hint="reinstall knowgate",
-            )
-
-
 def _question_key(question: str) -> str:
     """A hash of a question that case and white space do not change."""
     text = " ".join(question.casefold().split())
@@ -492,14 +471,13 @@ class CrossSufficiencyScorer(SufficiencyScorer):
     only the joint value needs the cross-encoder.
 
     Args:
-        backend: `torch`.
         device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
-        dtype: `float32`, `bfloat16` or `float16`.
+        dtype: `float32`, or `int8` on a CPU.
         cache_bytes: of the encoded texts that are kept in memory.
         cross_folder: adapter, head and mix of the cross-encoder; None for the bundled ones.
 
     Raises:
-        InputError: the backend does not have the cross-encoder.
+        InputError: the dtype is another one.
         ModelFolderError: a file is missing, damaged or not the expected one.
         DeviceError: the device is not there.
     """
@@ -507,20 +485,17 @@ class CrossSufficiencyScorer(SufficiencyScorer):
     def __init__(
         self,
         *,
-        backend: BackendName = "torch",
         device: str = "auto",
-        dtype: DtypeName = "float32",
+        dtype: DtypeName | None = None,
         cache_bytes: int = CACHE_BYTES,
         cross_folder: str | os.PathLike[str] | None = None,
     ) -> None:
         where = CROSS_FOLDER if cross_folder is None else Path(cross_folder)
         if cross_folder is None:
-            require_bundled(where, CROSS_ENCODER_SHA256)
-        self._reader = CrossEncoderScorer(
-            None, adapter=where, backend=backend, device=device, dtype=dtype
-        )
+            require_files(where, CROSS_ENCODER_SHA256)
+        self._reader = CrossEncoderScorer(None, adapter=where, device=device, dtype=dtype)
         self._cross_mix = read_model(where / MIX_FILE, CrossMix, hint="use the bundled folder")
-        super().__init__(backend=backend, device=device, dtype=dtype, cache_bytes=cache_bytes)
+        super().__init__(device=device, dtype=dtype, cache_bytes=cache_bytes)
 
     @property
     def fingerprint(self) -> Fingerprint:

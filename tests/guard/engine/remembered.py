@@ -8,7 +8,7 @@ batches of ids, and no others, get copies of what it gave the first time.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knowgate.guard.engine import _torch_backend
+from knowgate.guard.engine import embedded
 from knowgate.guard.engine.backends import LoadedEncoder, RowOutputs, Runtime
 
 _Key = tuple[Any, ...]
@@ -29,12 +29,12 @@ class _Outputs:
     """What the encoder gave, by encoder and batch; the last wanted stand last."""
 
     def __init__(self) -> None:
-        self._found: dict[_Key, list[RowOutputs]] = {}
+        self._found: dict[_Key, RowOutputs] = {}
         self._bytes = 0
         # Guards measure in threads.
         self._lock = threading.Lock()
 
-    def of(self, key: _Key, compute: Callable[[], list[RowOutputs]]) -> list[RowOutputs]:
+    def of(self, key: _Key, compute: Callable[[], RowOutputs]) -> RowOutputs:
         """Copies of those of before; else they are computed and kept."""
         with self._lock:
             found = self._found.pop(key, None)
@@ -48,11 +48,11 @@ class _Outputs:
                     self._found[key] = found
                 while self._bytes > _MOST_BYTES:
                     self._bytes -= _bytes_of(self._found.pop(next(iter(self._found))))
-        return [[np.array(one) for one in row] for row in found]
+        return [np.array(one) for one in found]
 
 
-def _bytes_of(found: list[RowOutputs]) -> int:
-    return sum(one.nbytes for row in found for one in row)
+def _bytes_of(found: RowOutputs) -> int:
+    return sum(one.nbytes for one in found)
 
 
 _OUTPUTS = _Outputs()
@@ -69,27 +69,22 @@ class _Remembered:
 
     def run(self, inputs: dict[str, Any]) -> list[Any]:
         given = tuple((name, one.shape, one.tobytes()) for name, one in sorted(inputs.items()))
-        [found] = _OUTPUTS.of((*self._name, given), lambda: [self._backend.run(inputs)])
-        return found
-
-    def run_packed(self, ids: Sequence[Any], types: Sequence[Any] | None = None) -> list[Any]:
-        given = tuple(None if one is None else tuple(map(tuple, one)) for one in (ids, types))
-        return _OUTPUTS.of((*self._name, given), lambda: self._backend.run_packed(ids, types))
+        return _OUTPUTS.of((*self._name, given), lambda: self._backend.run(inputs))
 
 
 @contextmanager
 def remembered_encoders() -> Iterator[None]:
     """Load embedded encoders, with or without the bundled adapter, that compute batches once."""
-    load = _torch_backend.load_torch
-    adapters = sorted((Path(_torch_backend.__file__).parents[1] / "signals").rglob("data/*"))
+    load = embedded.load_embedded
+    adapters = sorted((Path(embedded.__file__).parents[1] / "signals").rglob("data/*"))
 
-    def loading(model: Any, runtime: Runtime, adapter: Path | None = None) -> LoadedEncoder:
-        loaded = load(model, runtime, adapter)
-        if model is not None or adapter not in (None, *adapters) or loaded.backend.device != "cpu":
+    def loading(runtime: Runtime, adapter: Path | None = None) -> LoadedEncoder:
+        loaded = load(runtime, adapter)
+        if adapter not in (None, *adapters) or loaded.backend.device != "cpu":
             return loaded
         backend: Any = _Remembered(loaded.backend, (adapter, runtime))
         return replace(loaded, backend=backend)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_torch_backend, "load_torch", loading)
+        patch.setattr(embedded, "load_embedded", loading)
         yield

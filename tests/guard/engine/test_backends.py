@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from knowgate.guard import FingerprintMismatchError, InputError, KnowgateError, Policy
 from knowgate.guard.engine import BiEncoderScorer, _onnx_backend
-from knowgate.guard.engine.backends import BackendName, Runtime, in_threads, run_rows
+from knowgate.guard.engine.backends import Runtime, in_threads, run_rows
 from knowgate.guard.engine.encoder import TokenEncoder
 from knowgate.guard.errors import DeviceError, MissingDependencyError, ModelFolderError
 from knowgate.guard.policy import IdentityCalibrator
@@ -33,8 +33,7 @@ TEXTS = ["when is the library open ?", "from nine to six .", "a dog can swim", "
 
 @pytest.fixture(scope="module")
 def exported() -> BiEncoderScorer:
-    pytest.importorskip("onnxruntime", reason="needs `pip install 'knowgate[onnx]'`")
-    return BiEncoderScorer(EXPORTED, backend="onnx", device="cpu", cache_bytes=0)
+    return BiEncoderScorer(EXPORTED, device="cpu", cache_bytes=0)
 
 
 class Numbers:
@@ -104,66 +103,26 @@ def test_the_first_error_is_raised_after_all_threads_have_stopped() -> None:
     assert running == []
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"backend": "jax"}, "backend: 'jax' is not one of torch, onnx"),
-        ({"dtype": "int4"}, "dtype: 'int4' is not one of float32"),
-        ({"dtype": "int8"}, "backend 'torch' does not compute in int8 — .* or backend 'onnx'"),
-        ({"backend": "onnx", "dtype": "bfloat16"}, "'onnx' does not compute in bfloat16"),
-    ],
-)
-def test_a_backend_and_a_dtype_that_do_not_go_together_are_rejected(
-    options: Any, message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        Runtime(**options)
+def test_a_dtype_that_nothing_computes_in_is_rejected() -> None:
+    with pytest.raises(InputError, match="dtype: 'int4' is not one of float32"):
+        Runtime(dtype="int4")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("adapter", [None, BUNDLED_FOLDER], ids=["plain", "adapter"])
-def test_the_embedded_encoder_gives_the_numbers_of_torch_in_onnx(adapter: Path | None) -> None:
-    pytest.importorskip("onnxruntime", reason="needs `pip install 'knowgate[onnx]'`")
-    ours, torch = (
-        TokenEncoder(backend=backend, device="cpu", cache_bytes=0, adapter=adapter)
-        for backend in get_args(BackendName)[::-1]
+def test_torch_computes_in_bfloat16_and_not_in_int8(tmp_path: Path) -> None:
+    folder = tiny_encoder(tmp_path / "encoder")
+    full, half = (
+        BiEncoderScorer(folder, device="cpu", dtype=dtype) for dtype in ("float32", "bfloat16")
     )
-    for mine, theirs in zip(ours.encode(TEXTS), torch.encode(TEXTS), strict=True):
-        for one, other in zip(mine, theirs, strict=True):
-            assert one.ids.tolist() == other.ids.tolist()
-            assert np.allclose(one.vectors, other.vectors, rtol=0, atol=1e-5)
-            assert one.embedding == pytest.approx(other.embedding, abs=1e-5)
-
-
-def test_a_policy_of_the_embedded_encoder_in_onnx_is_served_by_onnx_only() -> None:
-    pytest.importorskip("onnxruntime", reason="needs `pip install 'knowgate[onnx]'`")
-    scorer = load_scorer("bi_encoder,backend=onnx,device=cpu")
-    policy = Policy.for_scorer(scorer, threshold=0.5, calibrator=IdentityCalibrator())
-    assert policy.scorer.backend == "onnxruntime"
-    assert load_scorer(policy.scorer, device="cpu").fingerprint == scorer.fingerprint
-    with pytest.raises(FingerprintMismatchError, match=r"'onnxruntime' against 'torch'.*calibrate"):
-        policy.require_scorer(load_scorer("bi_encoder", device="cpu").fingerprint)
-
-
-def test_the_embedded_encoder_in_onnx_computes_in_float32() -> None:
-    with pytest.raises(InputError, match=r"float32, not int8 .*run `export_scorer"):
-        BiEncoderScorer(backend="onnx", dtype="int8")
+    one, other = full.embed(TEXTS[:1])[0], half.embed(TEXTS[:1])[0]
+    assert not np.array_equal(one, other)
+    assert float(one @ other) > 0.999
+    with pytest.raises(InputError, match=r"does not compute this model in int8 .*export_scorer"):
+        BiEncoderScorer(folder, device="cpu", dtype="int8")
 
 
 def test_an_exported_folder_takes_no_adapter() -> None:
-    with pytest.raises(InputError, match="an exported model takes no adapter"):
-        TokenEncoder(EXPORTED, backend="onnx", adapter=BUNDLED_FOLDER)
-
-
-def test_bfloat16_ranks_as_float32_and_is_bound_to_its_own_policy(base: TokenEncoder) -> None:
-    half = TokenEncoder(device="cpu", dtype="bfloat16", cache_bytes=0)
-    [full_one], [half_one] = base.encode(TEXTS[:1])[0], half.encode(TEXTS[:1])[0]
-    assert float(full_one.embedding @ half_one.embedding) > 0.999
-    assert not np.array_equal(full_one.vectors, half_one.vectors)
-    scorer = load_scorer("bi_encoder,device=cpu,dtype=bfloat16")
-    policy = Policy.for_scorer(scorer, threshold=0.5)
-    assert load_scorer(policy.scorer, device="cpu").fingerprint == policy.scorer
-    with pytest.raises(FingerprintMismatchError, match=r"dtype: 'bfloat16' .*knowgate calibrate"):
-        policy.require_scorer(load_scorer("bi_encoder", device="cpu").fingerprint)
+    with pytest.raises(InputError, match="an adapter is for the bundled encoder"):
+        TokenEncoder(EXPORTED, adapter=BUNDLED_FOLDER)
 
 
 @pytest.mark.parametrize(
@@ -173,6 +132,7 @@ def test_bfloat16_ranks_as_float32_and_is_bound_to_its_own_policy(base: TokenEnc
         ("sufficiency,threads=2", "'threads=2' is no option of a scorer"),
         ("sufficiency,dtype", "'dtype' is no option of a scorer"),
         ("sufficiency,dtype=float64", "'float64' is not one of"),
+        ("sufficiency,backend=torch", "'backend=torch' is no option of a scorer"),
         ("none,dtype=float32", "unknown scorer 'none'"),
     ],
 )
@@ -208,7 +168,7 @@ def test_an_exported_folder_is_loaded_by_its_path(exported: BiEncoderScorer) -> 
 
 
 def test_an_exported_encoder_gives_token_vectors_too(exported: BiEncoderScorer) -> None:
-    encoder = TokenEncoder(EXPORTED, backend="onnx", device="cpu")
+    encoder = TokenEncoder(EXPORTED, device="cpu")
     [window] = encoder.encode_first(TEXTS[:1])
     assert window.vectors.shape == (len(window.ids), 16)
     assert np.array_equal(window.embedding, exported.embed(TEXTS[:1])[0])
@@ -219,14 +179,13 @@ def test_an_exported_encoder_gives_token_vectors_too(exported: BiEncoderScorer) 
 def test_a_damaged_exported_folder_is_rejected_in_one_line(
     tmp_path: Path, name: str, change: str
 ) -> None:
-    pytest.importorskip("onnxruntime", reason="needs `pip install 'knowgate[onnx]'`")
     folder = shutil.copytree(EXPORTED, tmp_path / "copy")
     if change == "lost":
         (folder / name).unlink()
     else:
         (folder / name).write_bytes(b"{" + (folder / name).read_bytes())
     with pytest.raises(InputError) as error:
-        BiEncoderScorer(folder, backend="onnx", device="cpu")
+        BiEncoderScorer(folder, device="cpu")
     assert name in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -254,6 +213,7 @@ def _runtime(*providers: str) -> Any:
         get_providers=lambda: ["CPUExecutionProvider"],
         get_inputs=list,
         get_outputs=list,
+        disable_fallback=lambda: None,
     )
     options = SimpleNamespace(add_session_config_entry=lambda *_: None)
     return SimpleNamespace(
@@ -273,17 +233,17 @@ def test_both_builds_of_onnx_runtime_are_rejected(monkeypatch: pytest.MonkeyPatc
         _open("cpu")
 
 
-def test_a_missing_onnx_runtime_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_onnx_runtime_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     _installed(monkeypatch)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'knowgate\[onnx\]'"):
+    with pytest.raises(MissingDependencyError, match=r"pip install 'knowgate'"):
         _open("cpu")
 
 
 @pytest.mark.parametrize(
     ("providers", "device", "message"),
     [
-        ((), "cuda", r"no CUDA provider and would run on the CPU: .*knowgate\[onnx-gpu\]"),
+        ((), "cuda", r"no CUDA provider and would run on the CPU: .*onnxruntime-gpu"),
         (("CUDAExecutionProvider",), "cuda:1", "could not load its CUDA provider and would run"),
         (("CUDAExecutionProvider",), "tpu", "'tpu' cannot be used by ONNX Runtime"),
         (("CUDAExecutionProvider",), "cuda:x", "'cuda:x' cannot be used by ONNX Runtime"),

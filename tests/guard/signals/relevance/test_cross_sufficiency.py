@@ -17,12 +17,11 @@ from hypothesis import strategies as st
 from knowgate.guard import Guard, InputError, Policy
 from knowgate.guard.contracts import SetRelevanceScorer, SetScore
 from knowgate.guard.engine import CrossEncoderScorer
-from knowgate.guard.engine.loading import embedded_model_path
+from knowgate.guard.engine.embedded import DATA, ENCODER_WEIGHTS, save_embedded
 from knowgate.guard.errors import ModelFolderError
-from knowgate.guard.model_files import CROSS_ENCODER_SHA256
+from knowgate.guard.model_files import CROSS_ENCODER_SHA256, require_files
 from knowgate.guard.signals.relevance import (
     CascadeScorer,
-    export_scorer,
     index_passages,
     load_scorer,
 )
@@ -34,7 +33,6 @@ from knowgate.guard.signals.relevance.sufficiency import (
     ReadSet,
     SufficiencyScorer,
     best_texts,
-    require_bundled,
 )
 from tests.support.paths import ROOT
 
@@ -69,14 +67,15 @@ def reader() -> CrossEncoderScorer:
 
 @pytest.mark.slow
 def test_the_cross_encoder_gives_the_numbers_of_transformers_and_peft(
-    reader: CrossEncoderScorer,
+    reader: CrossEncoderScorer, tmp_path: Path
 ) -> None:
     import peft
     import safetensors.torch
     import torch
     from transformers import AutoTokenizer, BertForSequenceClassification
 
-    folder = str(embedded_model_path())
+    folder = str(tmp_path / "embedded")
+    save_embedded(Path(folder))
     model: Any = BertForSequenceClassification.from_pretrained(folder, num_labels=1)
     model.load_state_dict(
         {
@@ -197,14 +196,15 @@ def test_passages_encoded_ahead_are_used(scorer: CrossSufficiencyScorer, tmp_pat
 
 
 def test_the_bundled_files_are_those_that_were_measured(tmp_path: Path) -> None:
-    require_bundled(CROSS_FOLDER, CROSS_ENCODER_SHA256)
+    require_files(CROSS_FOLDER, CROSS_ENCODER_SHA256)
     weights = [path for top in TOP for path in (ROOT / top).rglob("*.safetensors")]
+    weights.remove(DATA / ENCODER_WEIGHTS)
     assert {CROSS_FOLDER.name, BUNDLED_FOLDER.name} <= {path.parent.name for path in weights}
     assert sum(path.stat().st_size for path in weights) <= 12e6
     copy = Path(shutil.copytree(CROSS_FOLDER, tmp_path / "copy"))
     (copy / MIX_FILE).write_text("{}")
     with pytest.raises(ModelFolderError, match="reinstall knowgate"):
-        require_bundled(copy, CROSS_ENCODER_SHA256)
+        require_files(copy, CROSS_ENCODER_SHA256)
 
 
 @pytest.mark.parametrize(
@@ -238,10 +238,6 @@ def test_a_head_of_another_model_is_rejected(tmp_path: Path) -> None:
         CrossSufficiencyScorer(cross_folder=copy)
 
 
-def test_what_it_does_not_do_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="does not run in ONNX Runtime"):
-        load_scorer("sufficiency_cross", backend="onnx")
+def test_a_cross_encoder_needs_a_model_or_an_adapter() -> None:
     with pytest.raises(InputError, match="name either a model or an adapter"):
         CrossEncoderScorer(None)
-    with pytest.raises(InputError, match="cannot be exported"):
-        export_scorer("sufficiency_cross", tmp_path / "out", [(QUESTION, ANSWER)] * 60)

@@ -12,7 +12,6 @@ from knowgate.guard import InputError
 from knowgate.guard.errors import ModelFolderError
 from knowgate.guard.signals.relevance import _export, export_scorer, load_scorer
 from knowgate.guard.signals.relevance._export import ExportReport
-from knowgate.guard.signals.relevance.sufficiency import BUNDLED_FOLDER, SufficiencyScorer
 from tools.attack.tiny_models import WORDS, tiny_cross_encoder, tiny_encoder
 
 EXPORTED = Path(__file__).parents[2] / "engine" / "data" / "exported"
@@ -78,7 +77,6 @@ def test_a_bad_export_is_told(
 def test_a_bad_export_is_an_error(
     encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("onnxruntime", reason="needs `pip install 'knowgate[onnx]'`")
 
     def write_another(_: object, folder: Path, **__: object) -> None:
         shutil.copytree(EXPORTED, folder, dirs_exist_ok=True)
@@ -97,15 +95,15 @@ def test_too_few_pairs_check_nothing(tmp_path: Path, dtype: str, count: int) -> 
     assert not (tmp_path / "out").exists()
 
 
-def test_what_torch_does_not_compute_is_not_exported(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="lexical"):
-        export_scorer("lexical", tmp_path / "out", texts(50))
+@pytest.mark.parametrize("name", ["lexical", "sufficiency", "sufficiency_cross", "bi_encoder"])
+def test_what_torch_does_not_compute_is_not_exported(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match=f"{name}.*sufficiency,dtype=int8"):
+        export_scorer(name, tmp_path / "out", texts(50))
 
 
-def test_an_exported_scorer_still_knows_what_it_was_tuned_on(tmp_path: Path) -> None:
-    source, folder = tmp_path / "tuned", tmp_path / "exported"
-    shutil.copytree(BUNDLED_FOLDER, source)
-    folder.mkdir()
-    SufficiencyScorer.save_tuned_on(source, ["When does it open?"])
-    _export._copy_adapter(source, folder)
-    assert (folder / "tuned_on.json").read_bytes() == (source / "tuned_on.json").read_bytes()
+def test_an_export_of_the_bundled_scorer_by_an_older_version_is_refused(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(EXPORTED, tmp_path / "copy"))
+    path = folder / "exported.json"
+    path.write_text(path.read_text().replace('"bi_encoder"', '"sufficiency"'))
+    with pytest.raises(InputError, match=r"not loaded from an export .*sufficiency,dtype=int8"):
+        load_scorer(str(folder))

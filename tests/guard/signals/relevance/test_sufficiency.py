@@ -16,7 +16,7 @@ from knowgate.guard import InputError, RelevanceScorer
 from knowgate.guard.contracts import SetRelevanceScorer
 from knowgate.guard.engine.encoder import TokenEncoder
 from knowgate.guard.errors import ModelFolderError
-from knowgate.guard.model_files import BUNDLED_SHA256
+from knowgate.guard.model_files import BUNDLED_SHA256, require_files
 from knowgate.guard.signals.relevance import load_scorer
 from knowgate.guard.signals.relevance.late_interaction import (
     QuestionTokens,
@@ -28,7 +28,6 @@ from knowgate.guard.signals.relevance.match_model import FEATURES
 from knowgate.guard.signals.relevance.sufficiency import (
     BUNDLED_FOLDER,
     SufficiencyScorer,
-    require_bundled,
 )
 from tests.support.tuned_folders import some_mix, write_folder
 
@@ -105,17 +104,6 @@ def test_a_cold_cache_gives_the_same_bits_as_a_warm_one(
 ) -> None:
     cold = SufficiencyScorer(folder, device="cpu", cache_bytes=0)
     assert cold.score_set(QUESTION, PASSAGES) == scorer.score_set(QUESTION, PASSAGES)
-
-
-def test_a_tuned_scorer_has_the_scores_of_torch_in_onnx_without_an_export(
-    scorer: SufficiencyScorer, folder: Path
-) -> None:
-    pytest.importorskip("onnxruntime", reason="needs `pip install 'knowgate[onnx]'`")
-    found: Any = load_scorer(f"{folder},backend=onnx,device=cpu")
-    assert found.fingerprint.backend == "onnxruntime"
-    ours, torchs = (one.score_set(QUESTION, PASSAGES) for one in (found, scorer))
-    assert ours.joint == pytest.approx(torchs.joint, abs=1e-5)
-    assert ours.scores == pytest.approx(torchs.scores, abs=1e-5)
 
 
 def test_many_questions_are_scored_as_each_alone(scorer: SufficiencyScorer) -> None:
@@ -266,7 +254,7 @@ def test_the_bundled_files_are_those_that_were_measured() -> None:
         "adapter_model.safetensors",
         "sufficiency.json",
     }
-    require_bundled(BUNDLED_FOLDER, BUNDLED_SHA256)
+    require_files(BUNDLED_FOLDER, BUNDLED_SHA256)
     size = sum((BUNDLED_FOLDER / name).stat().st_size for name in BUNDLED_SHA256)
     assert size <= 4 * 1024 * 1024
 
@@ -280,9 +268,9 @@ def test_bundled_files_that_are_not_those_shipped_are_refused(tmp_path: Path, da
     else:
         path.unlink()
     with pytest.raises(
-        ModelFolderError, match=r"sufficiency\.json: sha256 is .* — reinstall knowgate"
+        ModelFolderError, match=r"sufficiency\.json: the sha256 is .* — reinstall knowgate"
     ):
-        require_bundled(copy, BUNDLED_SHA256)
+        require_files(copy, BUNDLED_SHA256)
 
 
 @pytest.mark.slow

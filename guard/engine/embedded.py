@@ -1,0 +1,287 @@
+"""The bundled encoder, all-MiniLM-L6-v2, with LoRA adapters merged into it, in ONNX Runtime.
+
+Its matrices are stored as int8 with one scale for 32 numbers of an output, and become float32
+when they are loaded, so that scores do not depend on how a processor multiplies integers. With
+`dtype="int8"` products are computed in integers: faster, other scores. Weights then have seven
+bits, since sums of products of eight overflow on processors without VNNI.
+
+An adapter is added to the weights on loading, as peft does it, `W + (lora_alpha / r) · B·A`, and
+costs nothing per text. With the weights of a head the encoder becomes a cross-encoder.
+
+The weights are those of sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0);
+`python -m tools.embedded_model` writes the files.
+
+Source of adapters: Hu et al. 2021, LoRA: Low-Rank Adaptation of Large Language Models.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError, ModelFolderError, optional_import
+from ..files import file_sha256, read_json
+from ..model_files import (
+    ADAPTER_CONFIG,
+    ADAPTER_WEIGHTS,
+    EMBEDDED_FILES,
+    EMBEDDED_SHA256,
+    HEAD_WEIGHTS,
+    WEIGHTS,
+    require_files,
+)
+from ._onnx_backend import OnnxBackend
+from ._tokenizing import TOKENIZER_FILE, Marks
+from .backends import LoadedEncoder, Runtime, Settings
+
+DATA = Path(__file__).parent / "data"
+ENCODER_WEIGHTS = "encoder.safetensors"
+# Behind the name of an int8 matrix: its scales.
+SCALE = ".scale"
+WORDS = "embeddings.word_embeddings.weight"
+# Word pieces of a text, and of a pair as the bundled cross-encoder was trained.
+MAX_PIECES, _PAIR_PIECES = 256, 176
+# Numbers of an output that share a scale.
+GROUP = 32
+_WIDTH = 384
+_LAYER = "encoder.layer."
+_QKV = ("query", "key", "value")
+# What would change the sums of an adapter, or add to them; each is off in a plain one.
+_BEYOND_PLAIN = (
+    "alpha_pattern",
+    "fan_in_fan_out",
+    "lora_bias",
+    "modules_to_save",
+    "rank_pattern",
+    "trainable_token_indices",
+    "use_dora",
+    "use_qalora",
+    "use_rslora",
+)
+_PREFIX = "base_model.model."
+_HINT = "write it with `knowgate tune relevance`, or with peft's save_pretrained"
+
+Weights = dict[str, NDArray[Any]]
+
+
+def load_embedded(runtime: Runtime, adapter: Path | None = None) -> LoadedEncoder:
+    """Load the bundled encoder.
+
+    Raises:
+        InputError: another dtype than float32 or int8.
+        ModelFolderError: a file is missing, damaged or not the expected one.
+        DeviceError: the device is not there, or does not compute in int8.
+    """
+    return _loaded("encoder", _weights(adapter), runtime, MAX_PIECES)
+
+
+def load_embedded_cross_encoder(runtime: Runtime, adapter: Path) -> LoadedEncoder:
+    """Load the bundled encoder with changes and a head that make it a cross-encoder.
+
+    Args:
+        runtime: what computes it.
+        adapter: folder of a LoRA adapter and of `head.safetensors`.
+
+    Raises:
+        InputError: another dtype than float32 or int8.
+        ModelFolderError: a file is missing, damaged or not the expected one.
+        DeviceError: the device is not there, or does not compute in int8.
+    """
+    head = read_tensors(adapter / HEAD_WEIGHTS)
+    shapes = {
+        "pooler.dense.weight": (_WIDTH, _WIDTH),
+        "pooler.dense.bias": (_WIDTH,),
+        "classifier.weight": (1, _WIDTH),
+        "classifier.bias": (1,),
+    }
+    if {name: one.shape for name, one in head.items()} != shapes:
+        raise ModelFolderError(
+            "its weights are not those of a pooler and a classifier of one logit",
+            where=str(adapter / HEAD_WEIGHTS),
+            hint="use the bundled folder",
+        )
+    weights = _weights(adapter)
+    weights.update((name, one.astype(np.float32).T) for name, one in head.items())
+    files = {"adapter_config": ADAPTER_CONFIG, "adapter": ADAPTER_WEIGHTS, "head": HEAD_WEIGHTS}
+    loaded = _loaded("cross_encoder", weights, runtime, _PAIR_PIECES)
+    own: Settings = {f"{name}_sha256": file_sha256(adapter / file) for name, file in files.items()}
+    return replace(loaded, settings=own, takes_types=True)
+
+
+def save_embedded(folder: Path) -> None:
+    """Write the bundled encoder in float32 as a folder of sentence-transformers.
+
+    For libraries that train it or compare with it.
+    """
+    library: Any = optional_import("safetensors.numpy")
+    for name, content in json.loads((DATA / "configuration.json").read_text("utf-8")).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(json.dumps(content), encoding="utf-8")
+    shutil.copyfile(DATA / TOKENIZER_FILE, folder / TOKENIZER_FILE)
+    weights = dict(_as_transformers_names())
+    library.save_file(weights, str(folder / WEIGHTS), metadata={"format": "pt"})
+
+
+def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
+    """The tensors of a safetensors file by name.
+
+    Raises:
+        ModelFolderError: there is no such file, or it is damaged.
+    """
+    library: Any = optional_import("safetensors.numpy")
+    try:
+        found: dict[str, NDArray[Any]] = library.load_file(str(path))
+    except FileNotFoundError:
+        raise ModelFolderError("no such file", where=str(path), hint=_HINT) from None
+    except Exception as error:  # noqa: BLE001 - safetensors has an error class of its own
+        raise ModelFolderError(
+            f"cannot be read as safetensors ({type(error).__name__})", where=str(path), hint=_HINT
+        ) from None
+    return found
+
+
+def _weights(adapter: Path | None = None) -> Weights:
+    """The matrices of products in float32 as graphs take them, an adapter added.
+
+    Raises:
+        ModelFolderError: a file is missing, damaged or not the expected one.
+    """
+    _check_files(tuple(_changed(DATA / name) for name in EMBEDDED_FILES))
+    library: Any = optional_import("safetensors")
+    weights: Weights = {}
+    # One after the other, so that they are not all held twice.
+    with library.safe_open(DATA / ENCODER_WEIGHTS, framework="np") as file:
+        for name in file.keys():  # noqa: SIM118 - not a mapping
+            if name.startswith(_LAYER) and name.endswith(SCALE):
+                product = name.removesuffix(SCALE)
+                scale = file.get_tensor(name).astype(np.float32)
+                groups = file.get_tensor(product).reshape(len(scale), GROUP, -1)
+                weights[product] = (groups * scale[:, None]).reshape(-1, scale.shape[1])
+    if adapter is not None:
+        _merge(weights, adapter)
+    return weights
+
+
+def _changed(path: Path) -> int:
+    return path.stat().st_mtime_ns if path.is_file() else 0
+
+
+@lru_cache(maxsize=1)
+def _check_files(changed: tuple[int, ...]) -> None:
+    """Check the files once per process, and again when one changes."""
+    require_files(DATA, EMBEDDED_FILES)
+
+
+def _loaded(graph: str, weights: Weights, runtime: Runtime, max_length: int) -> LoadedEncoder:
+    dtype = runtime.dtype or "float32"
+    if dtype not in ("float32", "int8"):
+        raise InputError(
+            f"the bundled models compute in float32 or int8, not {dtype}", where="dtype"
+        )
+    if dtype == "int8":
+        weights = dict(_in_seven_bits(weights))
+        graph += "_int8"
+    return LoadedEncoder(
+        OnnxBackend(DATA / f"{graph}.onnx", runtime.device, dtype, weights),
+        Marks.read(DATA),
+        DATA,
+        max_length,
+        EMBEDDED_SHA256,
+        EMBEDDED_FILES[TOKENIZER_FILE],
+        {},
+    )
+
+
+def _in_seven_bits(weights: Weights) -> Iterator[tuple[str, NDArray[Any]]]:
+    """The weights of the layers as integers, with one scale for each output."""
+    for name, one in weights.items():
+        if name.startswith(_LAYER) and one.ndim == 2:
+            scale = np.abs(one).max(axis=0) / np.float32(63)
+            yield name, np.rint(one / scale).astype(np.int8)
+            yield name + SCALE, scale
+        else:
+            yield name, one
+
+
+def _as_transformers_names() -> Iterator[tuple[str, NDArray[np.float32]]]:
+    """The weights in float32, by the names and in the layout of transformers."""
+    stored, products = read_tensors(DATA / ENCODER_WEIGHTS), _weights()
+    yield WORDS, stored[WORDS] * stored[WORDS + SCALE]
+    for name, one in stored.items():
+        if name == WORDS or name.endswith(SCALE):
+            continue
+        own = products[name].T if name in products else one
+        if ".qkv." in name:
+            for part, rows in zip(_QKV, np.split(own, 3), strict=True):
+                yield name.replace("qkv", part), np.ascontiguousarray(rows)
+        else:
+            yield name, np.ascontiguousarray(own)
+
+
+def _merge(weights: Weights, folder: Path) -> None:
+    """Add the LoRA adapter in `folder` to weights.
+
+    Raises:
+        ModelFolderError: no plain LoRA adapter, or one made for another model.
+    """
+    rank, scale = _rank_and_scale(read_json(folder / ADAPTER_CONFIG), folder)
+    tensors = read_tensors(folder / ADAPTER_WEIGHTS)
+    names = sorted({name.rsplit(".lora_", 1)[0] for name in tensors})
+    expected = {f"{name}.lora_{part}.weight" for name in names for part in "AB"}
+    if not names or expected != set(tensors):
+        raise ModelFolderError(
+            "the weights are not those of a plain LoRA adapter", where=str(folder), hint=_HINT
+        )
+    for name in names:
+        down, up = (tensors[f"{name}.lora_{part}.weight"].astype(np.float32) for part in "AB")
+        weight = _columns(weights, name.removeprefix(_PREFIX))
+        shapes = None if weight is None else ((rank, weight.shape[0]), (weight.shape[1], rank))
+        if weight is None or (down.shape, up.shape) != shapes:
+            raise ModelFolderError(
+                f"the adapter's {name!r} does not fit this model",
+                where=str(folder),
+                hint="use it with the model it was made for",
+            )
+        added = np.float32(scale) * (up @ down)
+        if not np.isfinite(added).all():
+            raise ModelFolderError(
+                f"the adapter's {name!r} holds NaN or infinity", where=str(folder), hint=_HINT
+            )
+        weight += added.T
+
+
+def _columns(weights: Weights, name: str) -> NDArray[np.float32] | None:
+    """The weights of one module, by the name that transformers gives it; None if not there."""
+    module, _, part = name.rpartition(".")
+    if part not in _QKV:
+        return weights.get(f"{name}.weight") if name.startswith(_LAYER) else None
+    found = weights.get(f"{module}.qkv.weight")
+    return None if found is None else np.split(found, 3, axis=1)[_QKV.index(part)]
+
+
+def _rank_and_scale(config: Any, folder: Path) -> tuple[int, float]:
+    plain = isinstance(config, dict) and config.get("peft_type") == "LORA"
+    if plain:
+        plain = not any(config.get(name) for name in _BEYOND_PLAIN) and config.get("bias") == "none"
+    rank, alpha = (config.get("r"), config.get("lora_alpha")) if plain else (None, None)
+    if (
+        not isinstance(rank, int)
+        or rank < 1
+        or not isinstance(alpha, int | float)
+        or not math.isfinite(alpha)
+    ):
+        raise ModelFolderError(
+            f"{ADAPTER_CONFIG} does not describe a plain LoRA adapter",
+            where=str(folder),
+            hint=_HINT,
+        )
+    return rank, float(alpha) / rank
