@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from knowgate.guard import Guard, InputError, Policy
 from knowgate.guard.contracts import SetRelevanceScorer, SetScore
 from knowgate.guard.engine import CrossEncoderScorer
-from knowgate.guard.engine.embedded import DATA, ENCODER_WEIGHTS, save_embedded
+from knowgate.guard.engine.embedded import ENCODER_WEIGHTS, save_embedded
 from knowgate.guard.errors import ModelFolderError
 from knowgate.guard.model_files import CROSS_ENCODER_SHA256, require_files
 from knowgate.guard.signals.relevance import (
@@ -197,8 +197,12 @@ def test_passages_encoded_ahead_are_used(scorer: CrossSufficiencyScorer, tmp_pat
 
 def test_the_bundled_files_are_those_that_were_measured(tmp_path: Path) -> None:
     require_files(CROSS_FOLDER, CROSS_ENCODER_SHA256)
-    weights = [path for top in TOP for path in (ROOT / top).rglob("*.safetensors")]
-    weights.remove(DATA / ENCODER_WEIGHTS)
+    weights = [
+        path
+        for top in TOP
+        for path in (ROOT / top).rglob("*.safetensors")
+        if path.name != ENCODER_WEIGHTS
+    ]
     assert {CROSS_FOLDER.name, BUNDLED_FOLDER.name} <= {path.parent.name for path in weights}
     assert sum(path.stat().st_size for path in weights) <= 12e6
     copy = Path(shutil.copytree(CROSS_FOLDER, tmp_path / "copy"))
