@@ -47,7 +47,7 @@ class NoVerdictError(JudgeError):
         input_tokens: int | None = None,
         output_tokens: int | None = None,
     ) -> None:
-        self.calls, self.input_tokens, self.output_tokens = calls, input_tokens, output_tokens
+        self.cost = {"calls": calls, "input_tokens": input_tokens, "output_tokens": output_tokens}
         super().__init__(f"no valid <{criterion}> verdict in {calls} messages")
 
 
@@ -414,49 +414,30 @@ class LLMJudge:
         return [SystemMessage(f"{asked.prompt.text}\n\n{form}"), HumanMessage(content)]
 
     async def _asked(self, asked: Criterion, material: JudgedReply) -> Verdict:
-        messages, calls = self._messages(asked.name, material), 0
-        spent = _Spent()
+        messages = self._messages(asked.name, material)
+        cost: dict[str, Any] = {"calls": 0, "input_tokens": None, "output_tokens": None}
         for _ in range(self._reminders + 1):
             output = await self._model.ainvoke(messages)
-            calls += 1
-            spent.add(output)
+            cost["calls"] += 1
+            _add_tokens(cost, output)
             said = GuardedAnswer.text_of(output)
             found = Criterion.parse_tag(said, asked.tag, asked.outcomes)
             if found is not None:
-                return Verdict(
-                    found.outcome,
-                    reasoning=found.reasoning,
-                    input_tokens=spent.input_tokens,
-                    output_tokens=spent.output_tokens,
-                    calls=calls,
-                )
+                return Verdict(found.outcome, reasoning=found.reasoning, **cost)
             # Some providers reject an empty message.
             reply: list[BaseMessage] = [AIMessage(said)] if said.strip() else []
             reminder = bundled_prompt("reminder").fill(**_slots(asked))
             messages = [*messages[:2], *reply, HumanMessage(reminder)]
-        raise NoVerdictError(
-            asked.tag,
-            calls=calls,
-            input_tokens=spent.input_tokens,
-            output_tokens=spent.output_tokens,
-        )
+        raise NoVerdictError(asked.tag, **cost)
 
 
-class _Spent:
-    """Tokens of several calls; None until one is metered."""
-
-    def __init__(self) -> None:
-        self.input_tokens: int | None = None
-        self.output_tokens: int | None = None
-
-    def add(self, output: object) -> None:
-        usage = getattr(output, "usage_metadata", None)
-        if not isinstance(usage, dict):
-            return
-        read, written = usage.get("input_tokens"), usage.get("output_tokens")
-        if isinstance(read, int) and isinstance(written, int):
-            self.input_tokens = (self.input_tokens or 0) + read
-            self.output_tokens = (self.output_tokens or 0) + written
+def _add_tokens(cost: dict[str, Any], output: object) -> None:
+    """Add the tokens of a call; they stay None until one is metered."""
+    usage = getattr(output, "usage_metadata", None)
+    names = ("input_tokens", "output_tokens")
+    if isinstance(usage, dict) and all(isinstance(usage.get(name), int) for name in names):
+        for name in names:
+            cost[name] = (cost[name] or 0) + usage[name]
 
 
 def _slots(asked: Criterion) -> dict[str, str]:
