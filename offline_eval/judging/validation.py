@@ -48,25 +48,17 @@ def unsettled_in(labels: LabelsLike, criterion: str) -> Collection[str]:
     return ids
 
 
-def weights_for(
-    labels: LabelsLike, weights: Mapping[str, float] | None, names: Collection[str]
-) -> dict[str, float] | None:
+def weights_for(labels: LabelsLike, names: Collection[str]) -> dict[str, float] | None:
     """Weight of each labelled reply, None where all weigh the same.
 
-    Args:
-        labels: where they know with which chance each reply was drawn
-            (`inclusion_probability`), the weight is one over that.
-        weights: come first; a reply that is not in them weighs 1.
-        names: reply ids.
+    Where the labels know with which chance each reply was drawn (`inclusion_probability`), the
+    weight is one over that.
     """
-    if weights is not None:
-        found = {name: float(weights.get(name, 1.0)) for name in names}
-    else:
-        chance = getattr(labels, "inclusion_probability", None)
-        if chance is None:
-            return None
-        chances = {name: chance(name) for name in names}
-        found = {name: 1.0 / value if value else 1.0 for name, value in chances.items()}
+    chance = getattr(labels, "inclusion_probability", None)
+    if chance is None:
+        return None
+    chances = {name: chance(name) for name in names}
+    found = {name: 1.0 / value if value else 1.0 for name, value in chances.items()}
     return found if len(set(found.values())) > 1 else None
 
 
@@ -119,7 +111,6 @@ class JudgeValidation:
         run: RepliesRun,
         labels: LabelsLike,
         *,
-        weights: Mapping[str, float] | None = None,
         positive: Mapping[str, tuple[str, ...]] | None = None,
         known_of: Mapping[str, Sequence[str]] | None = None,
     ) -> tuple[JudgeValidation, ...]:
@@ -128,8 +119,6 @@ class JudgeValidation:
         Args:
             run: with verdicts.
             labels: see `LabelsLike`.
-            weights: reply id → one over the chance to be labelled, where chances were unequal;
-                None for what the labels themselves know of that.
             positive: criterion → outcomes that count as positive, for criteria other than
                 abstention (yes) and factuality (tier_1, tier_2).
             known_of: judge → what was found out about it elsewhere, such as
@@ -159,7 +148,7 @@ class JudgeValidation:
                     criterion,
                     verdicts,
                     people,
-                    weights_for(labels, weights, people),
+                    weights_for(labels, people),
                     known.get(criterion, ()),
                     unsettled=sum(name in verdicts for name in unsettled_in(labels, criterion)),
                 )
