@@ -10,7 +10,7 @@ from sklearn.model_selection import GroupKFold, cross_val_predict
 
 from knowgate.calibration import CalibratorChoice
 from knowgate.calibration.calibrators import deal_to_folds
-from knowgate.guard.routing import StepCalibrator, TemperatureCalibrator
+from knowgate.guard.routing import TemperatureCalibrator
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
@@ -30,18 +30,6 @@ def test_overconfident_probabilities_get_a_temperature() -> None:
     assert set(found.losses) == {"platt", "isotonic", "temperature", "venn_abers"}
     assert set(found.brier_scores) == set(found.standard_errors) == set(found.losses)
     assert (found.n, found.folds) == (1500, 5)
-
-
-def test_a_curve_of_steps_gets_a_table() -> None:
-    rng = np.random.default_rng(2)
-    scores = rng.random(2000)
-    outcomes = rng.random(2000) < np.select([scores < 0.3, scores < 0.9], [0.05, 0.5], 0.98)
-
-    found = CalibratorChoice.among(scores.tolist(), outcomes.tolist())
-
-    assert found.kind in ("isotonic", "venn_abers")
-    assert isinstance(found.calibrator, StepCalibrator)
-    assert found.losses[found.kind] < found.losses["platt"] - found.standard_errors["platt"]
 
 
 def test_the_simplest_within_one_standard_error_wins() -> None:

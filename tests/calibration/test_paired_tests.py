@@ -30,12 +30,6 @@ def test_mcnemar_is_exact_for_few_pairs_and_approximate_for_many() -> None:
     assert mcnemar_p_value(600, 500) == mcnemar_p_value(600, 500, exact=False)
 
 
-def test_no_pair_that_differs_shows_no_difference() -> None:
-    assert mcnemar_p_value(0, 0) == 1.0
-    assert mcnemar_p_value(25, 25) == 1.0
-    assert mcnemar_p_value(700, 700) == 1.0
-
-
 def test_holm_agrees_with_statsmodels() -> None:
     # statsmodels 0.15.0: multipletests(…, method="holm")
     found = holm_adjusted([0.01, 0.04, 0.03, 0.005, 0.2, 0.2, 0.9])
@@ -64,16 +58,6 @@ def test_pairs_of_one_group_count_once() -> None:
     assert grouped.n == 10
 
 
-def test_without_a_difference_the_interval_still_has_a_width() -> None:
-    found = Interval.paired_difference([1] * 20, [1] * 20)
-
-    assert found.value == 0.0
-    assert found.low is not None
-    assert found.low < -0.1
-    assert found.high is not None
-    assert found.high > 0.1
-
-
 def test_intervals_cover_the_true_difference_as_often_as_they_say() -> None:
     rng = np.random.default_rng(7)
     covered, trials, size = 0, 300, 150
@@ -90,14 +74,3 @@ def test_intervals_cover_the_true_difference_as_often_as_they_say() -> None:
         # 0.6 − (0.9 · 0.5 + 0.1 · 0.5)
         covered += found.low <= 0.1 <= found.high
     assert 0.91 <= covered / trials <= 0.985
-
-
-def test_mcnemar_rejects_a_true_hypothesis_no_more_often_than_it_says() -> None:
-    rng = np.random.default_rng(11)
-    rejected = 0
-    for _ in range(2000):
-        first, second = rng.random(60) < 0.3, rng.random(60) < 0.3
-        rejected += (
-            mcnemar_p_value(int((first & ~second).sum()), int((second & ~first).sum())) <= 0.05
-        )
-    assert rejected / 2000 <= 0.05
