@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
 
@@ -55,18 +55,18 @@ class Calibrated:
     policy: Policy
     measured: CalibrationSet
     risk: Risk
-    learn: tuple[CalibrationRecord, ...]
     certify: tuple[CalibrationRecord, ...]
     test: tuple[CalibrationRecord, ...]
-    folds: tuple[LeakFold, ...]
-    choices: Mapping[str, CalibratorChoice]
     steps: tuple[PathStep, ...]
-    rates: Rates | None
-    leak_rates: LeakRates | None
-    problems: tuple[Problem, ...]
     seed: int
-    warnings: tuple[str, ...]
-    not_promised: tuple[str, ...]
+    learn: tuple[CalibrationRecord, ...] = ()
+    folds: tuple[LeakFold, ...] = ()
+    choices: Mapping[str, CalibratorChoice] = field(default_factory=dict)
+    rates: Rates | None = None
+    leak_rates: LeakRates | None = None
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
+    not_promised: tuple[str, ...] = ()
     cascade: CascadeBand | None = None
     next_attempt: int | None = None
     advice: tuple[str, ...] = ()

@@ -120,31 +120,25 @@ def _results(found: Calibrated) -> Figures | str:
     )
 
 
+# Of each rate what it is called, and what it says; of the first as far as it is promised.
+_FIGURES = {
+    "risk": ("wrong among those let through", "what the promise is about"),
+    "coverage": ("let through", "of all cases; higher is better at the same risk"),
+    "false_abstention": (
+        "abstained from without need",
+        "of cases where context or memory would have been right",
+    ),
+    "followed": ("context followed", "of all cases"),
+    "followed_wrong": ("wrong among the followed", "the reply from the context was not right"),
+    "answered": ("answered from memory", "of all cases"),
+    "answered_wrong": ("wrong among those from memory", "the reply from memory was not right"),
+}
+
+
 def _figures(rates: Rates, *, promised: bool) -> tuple[Figure, ...]:
-    return (
-        Figure(
-            "wrong among those let through",
-            rates.risk,
-            "what the promise is about" if promised else "",
-        ),
-        Figure("let through", rates.coverage, "of all cases; higher is better at the same risk"),
-        Figure(
-            "abstained from without need",
-            rates.false_abstention,
-            "of cases where context or memory would have been right",
-        ),
-        Figure("context followed", rates.followed, "of all cases"),
-        Figure(
-            "wrong among the followed",
-            rates.followed_wrong,
-            "the reply from the context was not right",
-        ),
-        Figure("answered from memory", rates.answered, "of all cases"),
-        Figure(
-            "wrong among those from memory",
-            rates.answered_wrong,
-            "the reply from memory was not right",
-        ),
+    return tuple(
+        Figure(title, getattr(rates, name), meaning if promised or name != "risk" else "")
+        for name, (title, meaning) in _FIGURES.items()
     )
 
 
