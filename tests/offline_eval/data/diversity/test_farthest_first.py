@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from knowgate.offline_eval.data.diversity._farthest_first import farthest_first
+from knowgate.offline_eval.data.diversity.filter import farthest_first
 
 Floats = NDArray[np.float64]
 
