@@ -11,13 +11,8 @@ import pytest
 
 from knowgate.guard.errors import ModelFolderError
 from knowgate.offline_eval.testbed import World, default_world
-from knowgate.offline_eval.testbed.check import (
-    Answerer,
-    Measure,
-    MicroworldCheck,
-    check_microworld,
-    microworld_model_path,
-)
+from knowgate.offline_eval.testbed.check import microworld_model_path
+from tools.microworld.check import Answerer, Measure, MicroworldCheck, check_microworld
 
 pytestmark = pytest.mark.slow
 
