@@ -141,26 +141,6 @@ class Interval:
             return Interval(value, None, None, self.n)
         return Interval(value, min(self.low, value), max(self.high, value), self.n)
 
-    def in_words(self, write: Callable[[float], str], *, brackets: bool = True) -> str:
-        """Say the estimate with its interval, for the middle of a sentence.
-
-        Args:
-            write: how a number is written, e.g. as percent.
-            brackets: put the interval in brackets.
-
-        Example:
-            >>> Interval(0.75, 0.3, 0.95, 4).in_words("{:.0%}".format)
-            '75% (95\xa0% interval 30% to 95%)'
-        """
-        if self.value is None:
-            return "not measured"
-        if self.low is None or self.high is None:
-            return write(self.value)
-        interval = f"95\N{NO-BREAK SPACE}% interval {write(self.low)} to {write(self.high)}"
-        return (
-            f"{write(self.value)} ({interval})" if brackets else f"{write(self.value)}, {interval}"
-        )
-
     @classmethod
     def wilson(cls, successes: int, n: int, confidence: float = 0.95) -> Interval:
         """Wilson score interval of a proportion.
@@ -385,14 +365,15 @@ _EXACT_UP_TO = 1000
 _CHUNK = 100
 
 
-def mcnemar_p_value(first_only: int, second_only: int, *, exact: bool | None = None) -> float:
+def mcnemar_p_value(first_only: int, second_only: int) -> float:
     """P-value of "both succeed equally often", from the pairs in which one succeeds alone.
+
+    The two-sided binomial tail up to 1,000 such pairs, beyond chi-squared with continuity
+    correction.
 
     Args:
         first_only: pairs in which the first succeeds and the second does not.
         second_only: the other way round.
-        exact: two-sided binomial tail (True), or chi-squared with continuity correction
-            (False); None: exact up to 1,000 such pairs.
 
     Returns:
         In [0, 1]; 1.0 where there is no such pair: no evidence shows no difference.
@@ -414,7 +395,7 @@ def mcnemar_p_value(first_only: int, second_only: int, *, exact: bool | None = N
         return 1.0
     from scipy.stats import binomtest, chi2
 
-    if exact if exact is not None else pairs <= _EXACT_UP_TO:
+    if pairs <= _EXACT_UP_TO:
         return float(binomtest(first_only, pairs).pvalue)
 
     excess = max(0, abs(first_only - second_only) - 1)

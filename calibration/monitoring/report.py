@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib import resources
 from typing import Any
 
 from prometheus_client import REGISTRY, CollectorRegistry
@@ -221,37 +223,9 @@ def _percent(share: float) -> str:
 
 _BOUNDS = ("low", "estimate", "high")
 ALARMS = (*(f"{signal}_drift" for signal in SIGNALS), "abstention", "risk", "risk_rise")
-_FAMILIES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "knowgate_drift_psi": (
-        "Population stability index of live signals against calibration.",
-        ("signal", "bound"),
-    ),
-    "knowgate_drift_psi_without_drift": (
-        "Mean of the index where nothing has changed, at these sample sizes.",
-        ("signal",),
-    ),
-    "knowgate_drift_ks": (
-        "Kolmogorov-Smirnov distance of live signals from calibration, at bin edges.",
-        ("signal", "bound"),
-    ),
-    "knowgate_drift_p_value": ("Of both distances together, one look.", ("signal",)),
-    "knowgate_drift_values": ("Live values compared.", ("signal",)),
-    "knowgate_abstention_rate": (
-        "Share of abstentions in the block of decisions looked at.",
-        ("bound",),
-    ),
-    "knowgate_abstention_change_evidence_log10": (
-        "Evidence of a changed abstention rate.",
-        ("direction",),
-    ),
-    "knowgate_risk": ("Share of wrong replies, bounds valid at all times.", ("route", "bound")),
-    "knowgate_risk_target": ("The promised bound of the risk.", ("route",)),
-    "knowgate_risk_labels": ("Labelled replies.", ("route",)),
-    "knowgate_risk_evidence_log10": ("Evidence that the risk exceeds its bound.", ("route",)),
-    "knowgate_risk_alarm": ("1 where that evidence has ever reached 1/delta.", ("route",)),
-    "knowgate_alarm": ("1 where there is an alarm.", ("kind",)),
-    "knowgate_monitor_failures": ("Scrapes for which no report could be made.", ()),
-}
+_FAMILIES: dict[str, dict[str, Any]] = tomllib.loads(
+    resources.files(__package__).joinpath("metrics.toml").read_text("utf-8")
+)
 
 
 class MonitorCollector(Collector):
@@ -335,8 +309,8 @@ class MonitorCollector(Collector):
 
 def _families() -> dict[str, GaugeMetricFamily]:
     return {
-        name: GaugeMetricFamily(name, words, labels=labels)
-        for name, (words, labels) in _FAMILIES.items()
+        name: GaugeMetricFamily(name, one["words"], labels=one["labels"])
+        for name, one in _FAMILIES.items()
     }
 
 

@@ -21,7 +21,7 @@ from ...guard.artefacts import Guarantee, Histogram
 from ...guard.fingerprint import CascadeRule
 from ...guard.policy import IdentityCalibrator
 from .. import CalibrationRecord
-from ._statement import stored_risk
+from ._statement import say, stored_risk
 from .certificate import PointResult, binomial_p_values
 from .costs import threshold_for_share
 from .fit import BandOption, Cascade, CascadeBand, Fit, FitSettings
@@ -221,20 +221,22 @@ def _of_cascade(
     guarantee: Guarantee, rule: CascadeRule, first: tuple[PointResult, LeftOut] | None
 ) -> Guarantee:
     """The guarantee, with what it says of two stages."""
-    statement = (
-        f"{guarantee.statement} Two scorers decide: the costly one is asked where the cheap one's "
-        f"value is from {rule.threshold:.4g} to {rule.threshold + rule.reach:.4g}. Both edges and "
-        "the threshold were tested together, so this holds for both scorers as a whole; "
+    if first is None or rule.fallback is None:
+        failing = say("leak.cascade_abstains")
+    else:
+        failing = say(
+            "leak.cascade_cheap", fallback=rule.fallback, wrong=first[0].wrong, n=guarantee.n
+        )
+    statement = say(
+        "leak.cascade",
+        statement=guarantee.statement,
+        low=rule.threshold,
+        high=rule.threshold + rule.reach,
+        failing=failing,
     )
     if first is None or rule.fallback is None:
-        statement += "a question that the costly one fails on is abstained from."
         return guarantee.model_copy(update={"statement": statement})
     point, left_out = first
-    statement += (
-        f"a question that the costly one fails on passes from {rule.fallback:.4g} of the cheap one "
-        f"on, for which the same bound holds ({point.wrong} of {guarantee.n} passed), if failures "
-        "do not depend on the question."
-    )
     more: dict[str, object] = {
         "statement": statement,
         "risks": (

@@ -22,15 +22,14 @@ from ..records import as_calibration_records
 from ..statistics import SMALLEST_PROBABILITY, binomial_p_value
 from ._cascade import fit_cascade
 from ._statement import (
-    LOSSES,
     NOT_COVERED,
     POPULATION,
     certified_statement,
-    drawn,
+    coverage_statement,
     loss_in_words,
     most_promising,
     outlook,
-    percent_of,
+    say,
     stored_point,
     stored_risk,
     uncertified_statement,
@@ -309,11 +308,17 @@ def _coverage_guarantee(
     selective = TargetResult(RiskTarget("selective", bound), n, float(errors), p_value, by_group)
     risks = (stored_risk(shown.main), stored_risk(selective))
     return Guarantee(
-        statement=_statement(certificate, risk.share, bound, settings),
+        statement=coverage_statement(
+            shown,
+            certificate.questions,
+            risk.share,
+            None if chosen is None else bound,
+            settings.confidence,
+        ),
         risk=bound,
         delta=settings.delta,
         certified=chosen is not None,
-        loss=f"{LOSSES['abstention']}; {LOSSES['selective']}",
+        loss=f"{say('loss.abstention')}; {say('loss.selective')}",
         n=n,
         errors=errors,
         method=f"fixed-sequence testing of the coverage at {len(certificate.points)} declared "
@@ -329,29 +334,4 @@ def _coverage_guarantee(
         population=POPULATION,
         not_covered=NOT_COVERED,
         attempt=settings.attempt,
-    )
-
-
-def _statement(
-    certificate: Certificate, coverage: float, bound: float, settings: FitSettings
-) -> str:
-    questions = certificate.questions
-    shown = certificate.points[-1 if certificate.chosen is None else certificate.chosen]
-    errors, n = shown.wrong, shown.let_through
-    wanted = f"at least {percent_of(coverage)} of the questions are let through"
-    sure = settings.confidence
-    if certificate.chosen is None:
-        return (
-            f"No operating point certifies, with {sure} from "
-            f"{questions} calibration questions, that {wanted}; the laxest let {n} of them "
-            "through. So this policy always abstains. Ask for less, or find out why signals "
-            "are missing: a question whose signal fails is never let through."
-        )
-    risk = f"at most {bound:.1%} are answered wrongly ({errors} of {n} were)"
-    if bound > 1.0 - 1e-6:
-        risk = f"nothing is promised about how many are answered wrongly ({errors} of {n} were)"
-    return (
-        f"With {sure} over the draw of {drawn(questions, shown.main.units)}: {wanted} "
-        f"({n} of {questions} were), and of those {risk}. "
-        f"It holds for {POPULATION}. It says nothing about {'; '.join(NOT_COVERED)}."
     )

@@ -3,44 +3,35 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import Decimal
+from importlib import resources
+from typing import Any
 
 from ...guard.artefacts import GuaranteedRisk, PolicyPoint
 from ...guard.decision import Route
 from ..statistics import binomial_p_value, questions_needed
 from .certificate import Certificate, PointResult, TargetResult, hoeffding_bentkus_p_value
-from .risks import LossTable, RiskTarget
+from .risks import RiskTarget
 
-POPULATION = (
-    "new questions drawn like the calibration questions, one by one, with the same knowledge "
-    "base, retriever, scorer, confidence estimator, language model and prompts, and judged right "
-    "or wrong in the same way"
+_TABLES: dict[str, Any] = tomllib.loads(
+    resources.files(__package__).joinpath("statements.toml").read_text("utf-8")
 )
-NOT_COVERED = (
-    "questions from another domain, or a knowledge base that has changed",
-    "another language model, prompt or retriever",
-    "another relevance scorer or confidence estimator (the guard rejects those)",
-    "any single question, or a chosen kind of question: the bound is an average over all",
-    "a choice among calibrations that were not counted as attempts: keeping the best voids it",
-)
-_SUBJECTS = {
-    "selective": "of the questions that this policy lets through are answered wrongly",
-    "follow": "of the questions that follow the context are answered wrongly",
-    "answer": "of the questions that are answered from memory are answered wrongly",
-    "false_abstention": (
-        "of the questions that the context or memory would have answered rightly are abstained from"
-    ),
-    "abstention": "of all questions are abstained from",
-}
-LOSSES = {
-    "selective": "a question is let through and answered wrongly",
-    "follow": "a context is followed to a wrong answer",
-    "answer": "a wrong answer is given from memory",
-    "false_abstention": "a question that could have been answered rightly is abstained from",
-    "abstention": "a question is abstained from",
-}
+
+
+def say(name: str, **given: object) -> str:
+    """A text of `statements.toml` by its name, such as `leak.cascade`, filled in."""
+    found: Any = _TABLES
+    for part in name.split("."):
+        found = found[part]
+    return " ".join(found.split()).format(**given)
+
+
+POPULATION = say("population")
+NOT_COVERED: tuple[str, ...] = tuple(_TABLES["not_covered"])
+_ALWAYS = {"population": POPULATION, "not_covered": "; ".join(NOT_COVERED)}
 
 
 def certified_statement(chosen: PointResult, questions: int, groups: int, confidence: str) -> str:
@@ -52,38 +43,52 @@ def certified_statement(chosen: PointResult, questions: int, groups: int, confid
         groups: that they come from; a question without one is one by itself.
         confidence: how sure the promise is, in words.
     """
-    promises = "; ".join(_promise(result) for result in chosen.results)
-    follow, answer = chosen.counts[Route.FOLLOW_CONTEXT], chosen.counts[Route.ANSWER]
-    several = " (all together)" if len(chosen.results) > 1 else ""
-    return (
-        f"With {confidence}{several} over the draw of {drawn(questions, groups)}: {promises}. "
-        f"In calibration it let {_share(chosen.let_through, questions)} of the questions "
-        f"through: {_share(follow, questions)} by following the context, "
-        f"{_share(answer, questions)} from memory.{_unbounded(chosen)} It holds for {POPULATION}. "
-        f"It says nothing about {'; '.join(NOT_COVERED)}."
+    return say(
+        "targets.certified",
+        sure=confidence,
+        several=" (all together)" if len(chosen.results) > 1 else "",
+        drawn=_drawn(questions, groups),
+        promises="; ".join(_promise(result) for result in chosen.results),
+        through=_share(chosen.let_through, questions),
+        follow=_share(chosen.counts[Route.FOLLOW_CONTEXT], questions),
+        answer=_share(chosen.counts[Route.ANSWER], questions),
+        unbounded=_unbounded(chosen),
+        **_ALWAYS,
     )
 
 
-def drawn(questions: int, groups: int) -> str:
-    """What the evidence is a sample of."""
-    if groups == questions:
-        return f"the {questions} calibration questions, taken as independent draws"
-    return (
-        f"the {groups} groups of {questions} calibration questions (the groups, not their "
-        "questions, taken as independent draws), of questions and of groups that count once each"
-    )
+def coverage_statement(
+    shown: PointResult, questions: int, coverage: float, bound: float | None, confidence: str
+) -> str:
+    """What holds where a coverage was asked for; `bound` is on the risk, None: nothing holds."""
+    errors, n = shown.wrong, shown.let_through
+    wanted = f"at least {percent_of(coverage)} of the questions are let through"
+    seen = {"sure": confidence, "questions": questions, "n": n, "wanted": wanted}
+    if bound is None:
+        return say("coverage.uncertified", **seen)
+    risk = f"at most {bound:.1%} are answered wrongly ({errors} of {n} were)"
+    if bound > 1.0 - 1e-6:
+        risk = f"nothing is promised about how many are answered wrongly ({errors} of {n} were)"
+    drawn = _drawn(questions, shown.main.units)
+    return say("coverage.certified", drawn=drawn, risk=risk, **seen, **_ALWAYS)
+
+
+def _drawn(questions: int, groups: int) -> str:
+    name = "drawn_alone" if groups == questions else "drawn_grouped"
+    return say(name, questions=questions, groups=groups)
 
 
 def uncertified_statement(
     targets: Sequence[RiskTarget], questions: int, outlook: str, confidence: str
 ) -> str:
     """That nothing qualified, and what would help."""
-    wanted = "; ".join(_wanted(target) for target in targets)
-    return (
-        f"No operating point on the declared path certifies, with {confidence}, from "
-        f"{questions} calibration "
-        f"question{'' if questions == 1 else 's'}, that {wanted}. So this policy always "
-        f"abstains. {outlook}"
+    return say(
+        "targets.uncertified",
+        sure=confidence,
+        questions=questions,
+        plural="" if questions == 1 else "s",
+        wanted="; ".join(_wanted(target) for target in targets),
+        outlook=outlook,
     )
 
 
@@ -100,9 +105,11 @@ def evidence_of(result: TargetResult) -> str:
 
 def loss_in_words(targets: Sequence[RiskTarget]) -> str:
     """What counts as going wrong."""
-    return "; ".join(
-        dict.fromkeys(_costs(t.losses) if t.kind == "cost" else LOSSES[t.kind] for t in targets)
-    )
+    return "; ".join(dict.fromkeys(map(_loss, targets)))
+
+
+def _loss(target: RiskTarget) -> str:
+    return say(f"loss.{target.kind}", **asdict(target.losses))
 
 
 def percent_of(share: float) -> str:
@@ -127,8 +134,8 @@ def _promise(result: TargetResult) -> str:
 
 def _wanted(target: RiskTarget) -> str:
     if target.kind == "cost":
-        return f"the mean cost per question is at most {target.bound:g} ({_costs(target.losses)})"
-    return f"at most {percent_of(target.bound)} {_subject(target)}"
+        return f"the mean cost per question is at most {target.bound:g} ({_loss(target)})"
+    return f"at most {percent_of(target.bound)} {say(f'subject.{target.kind}')}"
 
 
 def _unbounded(chosen: PointResult) -> str:
@@ -146,17 +153,6 @@ def _unbounded(chosen: PointResult) -> str:
     return f" Nothing is promised of questions that {' or '.join(found)}."
 
 
-def _subject(target: RiskTarget) -> str:
-    return _costs(target.losses) if target.kind == "cost" else _SUBJECTS[target.kind]
-
-
-def _costs(losses: LossTable) -> str:
-    return (
-        f"a wrong answer from a context costs {losses.wrong_follow:g}, one from memory "
-        f"{losses.wrong_answer:g}, abstaining needlessly {losses.false_abstention:g}"
-    )
-
-
 def _share(count: int, questions: int) -> str:
     return f"{count / questions:.1%}" if questions else "none"
 
@@ -171,13 +167,7 @@ def stored_risk(result: TargetResult) -> GuaranteedRisk:
         n=result.n,
         loss=result.loss,
         p_value=result.p_value,
-        losses={
-            "wrong_follow": target.losses.wrong_follow,
-            "wrong_answer": target.losses.wrong_answer,
-            "false_abstention": target.losses.false_abstention,
-        }
-        if target.kind == "cost"
-        else None,
+        losses=asdict(target.losses) if target.kind == "cost" else None,
         groups=() if groups is None else groups.counts,
         largest_group=0 if groups is None else groups.largest,
     )
@@ -228,17 +218,17 @@ def outlook(certificate: Certificate, *, delta: float, given: int) -> Outlook:
     if certificate.questions == 0:
         return _without_questions(points[0], delta)
     if all(point.let_through == 0 for point in points):
-        return Outlook(
-            None,
-            "No question was let through at any point: find out why the signals are missing, "
-            "or why no route is open.",
-        )
-    seen = f"The most promising point {evidence_of(worst_result(most_promising(certificate)))}. "
-    stopped = _stopped_early(certificate, delta)
-    if stopped is not None:
-        return Outlook(None, stopped)
-    nearest = sorted(points, key=_order)[:_ASKED_OF]
-    totals = [_questions_for(point, certificate.questions, delta) for point in nearest]
+        return Outlook(None, say("outlook.nothing_through"))
+    nearest = say(
+        "outlook.nearest", evidence=evidence_of(worst_result(most_promising(certificate)))
+    )
+    tested = certificate.points[certificate.first :]
+    if any(point.p_value <= delta for point in tested[1:]):
+        # A laxer point than the one that failed would have passed.
+        evidence = evidence_of(worst_result(tested[0]))
+        return Outlook(None, say("outlook.stopped", evidence=evidence))
+    first = sorted(points, key=_order)[:_ASKED_OF]
+    totals = [_questions_for(point, certificate.questions, delta) for point in first]
     more = [
         max(1, math.ceil((total - certificate.questions) * given / certificate.questions))
         for total in totals
@@ -247,25 +237,14 @@ def outlook(certificate: Certificate, *, delta: float, given: int) -> Outlook:
     if min(more, default=math.inf) <= _MOST_QUESTIONS:
         grouped = any(result.by_group is not None for point in points for result in point.results)
         noun = "questions, on further groups," if grouped else "questions"
-        return Outlook(
-            min(more), f"{seen}About {min(more)} more {noun} would be needed if they go like these."
-        )
+        return Outlook(min(more), f"{nearest} {say('outlook.more', more=min(more), noun=noun)}")
     telling = [point for point in points if _could_be_certified(point, delta)]
     if not telling:
         least = _least_more(certificate, delta=delta, given=given)
-        return Outlook(
-            least,
-            f"{seen}At least about {least} more questions are needed even if not one of them goes "
-            "wrong.",
-        )
-    if all(_is_too_risky(point, delta) for point in telling):
-        return Outlook(
-            None,
-            f"{seen}Every point that lets enough questions through to judge it goes wrong too "
-            "often: more questions would help only if the few with the highest signals go "
-            "better. Allow more risk, or better the retrieval or the scorers.",
-        )
-    return Outlook(None, f"{seen}These questions cannot tell whether more would help.")
+        return Outlook(least, f"{nearest} {say('outlook.at_least', more=least)}")
+    hopeless = all(_is_too_risky(point, delta) for point in telling)
+    why = say("outlook.too_risky" if hopeless else "outlook.unknown")
+    return Outlook(None, f"{nearest} {why}")
 
 
 def most_promising(certificate: Certificate) -> PointResult:
@@ -288,9 +267,7 @@ def _without_questions(point: PointResult, delta: float) -> Outlook:
     # One more than an error-free run needs, as in the certificate; and those for the path.
     needed = 1 + max(questions_needed(result.target.bound, delta) for result in point.results)
     more = math.ceil(needed / (1.0 - _MOST_LEARNING))
-    return Outlook(
-        more, f"At least {more} questions are needed even if not one of them goes wrong."
-    )
+    return Outlook(more, say("outlook.no_questions", more=more))
 
 
 def _least_more(certificate: Certificate, *, delta: float, given: int) -> int:
@@ -306,20 +283,6 @@ def _least_more(certificate: Certificate, *, delta: float, given: int) -> int:
     ]
     total = min(totals, default=2.0 * questions)
     return min(_MOST_QUESTIONS, max(1, math.ceil((total - questions) * given / questions)))
-
-
-def _stopped_early(certificate: Certificate, delta: float) -> str | None:
-    """Words, where a laxer point than the one that failed would have passed."""
-    tested = certificate.points[certificate.first :]
-    later = [point for point in tested[1:] if point.p_value <= delta]
-    if not later:
-        return None
-    return (
-        f"The first point tested {evidence_of(worst_result(tested[0]))}, and testing ends at the "
-        "first that fails: laxer points, some of which look better, may not be chosen after "
-        "that. More questions, or a path of your own that begins there and is tested on new "
-        "questions, may help."
-    )
 
 
 def _could_be_certified(point: PointResult, delta: float) -> bool:

@@ -18,17 +18,16 @@ from .. import CalibrationRecord, Interval, SelectiveCurve
 from ..monitoring import calibration_histograms
 from ..records import records_sha256
 from ..statistics import SMALLEST_PROBABILITY
-from ._statement import percent
+from ._statement import percent, say
 from .certificate import Certificate
 from .path import PathPoint
 from .risks import Leak, Risk, Uncertified
 
 _MOST_MISSES = 1 / 3
-_ASK_PEOPLE = (
-    "collect thirty or more questions of people (a search log, support tickets), or accept a smoke "
-    "test (--accept-generated; in Python accept_generated=True)"
-)
 _RESAMPLES = 400
+
+
+ProblemKind = Literal["uncertified", "blind", "abstains", "misses", "generated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Problem:
 
     MAX_FALSE_ABSTENTION: ClassVar = 0.35
 
-    kind: Literal["uncertified", "blind", "abstains", "misses", "generated"]
+    kind: ProblemKind
     what: str
     hint: str
 
@@ -74,26 +73,18 @@ class Problem:
         """
         found = [_misses(records), _blind(policy, records, seed)]
         if policy.rests_on_generated:
-            found.append(cls("generated", policy.note, _ASK_PEOPLE))
+            found.append(cls._of("generated", policy.note))
         guarantee = policy.guarantee
         if guarantee is not None and not guarantee.certified:
-            found.append(
-                cls(
-                    "uncertified",
-                    guarantee.statement,
-                    "measure more questions, best on further passages, or allow a larger bound",
-                )
-            )
+            found.append(cls._of("uncertified", guarantee.statement))
         elif false_abstention is not None and false_abstention > max_false_abstention:
-            found.append(
-                cls(
-                    "abstains",
-                    f"It would abstain from {false_abstention:.0%} of the questions that could be "
-                    f"answered, more than {max_false_abstention:.0%}.",
-                    "compare scorers, measure more questions, or allow a larger bound",
-                )
-            )
+            found.append(cls._of("abstains", share=false_abstention, most=max_false_abstention))
         return tuple(problem for problem in found if problem is not None)
+
+    @classmethod
+    def _of(cls, kind: ProblemKind, what: str | None = None, **given: object) -> Problem:
+        texts = say(f"problem.{kind}", **given) if what is None else what
+        return cls(kind, texts, say(f"problem_hint.{kind}"))
 
 
 def _misses(records: Sequence[CalibrationRecord]) -> Problem | None:
@@ -103,12 +94,7 @@ def _misses(records: Sequence[CalibrationRecord]) -> Problem | None:
     missed = sum(not record.is_answerable for record in asked)
     if not asked or missed <= _MOST_MISSES * len(asked):
         return None
-    return Problem(
-        "misses",
-        f"The retriever does not find the source of {missed} of {len(asked)} questions although "
-        "it is there: calibration would be about the retriever, not the guard.",
-        "check that the passages are chunks of the documents, and repair the retriever first",
-    )
+    return Problem._of("misses", missed=missed, asked=len(asked))
 
 
 def _blind(policy: Policy, records: Sequence[CalibrationRecord], seed: int) -> Problem | None:
@@ -123,13 +109,7 @@ def _blind(policy: Policy, records: Sequence[CalibrationRecord], seed: int) -> P
         f"{name} has an AUROC of {found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
         for name, found in known
     )
-    return Problem(
-        "blind",
-        f"No signal tells questions that can be answered from those that cannot: {told}, where "
-        "0.5 is chance.",
-        "look at a few cases (`knowgate view`), check what stands in a passage, or use another "
-        "scorer",
-    )
+    return Problem._of("blind", told=told)
 
 
 def separation(

@@ -14,7 +14,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from .. import CalibrationRecord
 from ..calibrators import fit_platt
 from ..records import MISSING_CASES, lines_sha256
 from ..statistics import errors_allowed, questions_needed
-from ._statement import percent, stored_point, stored_risk
+from ._statement import percent_of, say, stored_point, stored_risk
 from .certificate import (
     Certificate,
     PointResult,
@@ -42,14 +41,6 @@ from .path import PathPoint
 from .risks import Leak, RiskTarget
 
 Floats = NDArray[np.float64]
-_LOSSES = {
-    "left_out": "a question whose source was left out of the knowledge base passes as "
-    "sufficiently covered",
-    "unanswerable": "a question that is known to be unanswerable passes as sufficiently covered",
-}
-# The kind of the stored evidence, by the case that must not pass.
-_KINDS = {"left_out": "leak", "unanswerable": "unanswerable"}
-_METHOD = "exact test of each passage's share of questions that pass"
 
 
 def fit_leak(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSettings) -> Fit:
@@ -126,8 +117,11 @@ def _of_both(
     main, other = (found[case] for case in MISSING_CASES)
     point = main.path[0]
     more = {
-        "statement": f"{main.statement} The same holds of the other kind of missing answers: "
-        f"{other.statement[:1].lower()}{other.statement[1:]}",
+        "statement": say(
+            "leak.both",
+            main=main.statement,
+            other=f"{other.statement[:1].lower()}{other.statement[1:]}",
+        ),
         "loss": f"{main.loss}; likewise {other.loss}",
         "risks": (*main.risks, *other.risks),
         "path": (point.model_copy(update={"p_value": max(point.p_value, other.path[0].p_value)}),),
@@ -238,7 +232,7 @@ def leak_guarantee(
     """State what was certified of the cases of one kind, and the counts that it follows from."""
     n, passages = certificate.questions, len(left_out.sizes)
     # What says nothing stays out of the file.
-    more: dict[str, Any] = {"method": _METHOD} if passages < n else {}
+    more: dict[str, Any] = {"method": say("leak.method")} if passages < n else {}
     more["missing"] = case
     if settings.binding.candidates > 1:
         more["candidates"] = settings.binding.candidates
@@ -250,9 +244,16 @@ def leak_guarantee(
         assert threshold is not None
         chosen = certificate.points[certificate.chosen]
         errors = chosen.wrong
-        wording = _certified if case == "left_out" else _certified_unanswerable
-        statement = wording(n, passages, errors, risk.bound, settings)
-        evidence = stored_risk(chosen.main).model_copy(update={"kind": _KINDS[case]})
+        seen = {"n": n, "units": passages}
+        statement = say(
+            f"{case}.certified",
+            sure=settings.confidence,
+            drawn=say(f"{case}.drawn_{'grouped' if passages < n else 'alone'}", **seen),
+            bound=percent_of(risk.bound),
+            errors=errors,
+            n=n,
+        )
+        evidence = stored_risk(chosen.main).model_copy(update={"kind": say(f"{case}.kind")})
         more |= {"risks": (evidence,), "path": (stored_point(chosen),), "chosen": 0}
         if passages < n:
             counts = "passages" if case == "left_out" else "unanswerable_topics"
@@ -262,7 +263,7 @@ def leak_guarantee(
         risk=risk.bound,
         delta=settings.delta,
         certified=certificate.chosen is not None,
-        loss=_LOSSES[case],
+        loss=say(f"{case}.loss"),
         n=n,
         errors=errors,
         attempt=settings.attempt,
@@ -286,81 +287,39 @@ def _with_reviews(
     answered = sum(r.case == r.ELSEWHERE and r.relevance is not None for r in records)
     if not answered or case != "left_out":
         return guarantee
-    statement = (
-        f"{guarantee.statement} Of {guarantee.n + answered} left-out questions, {answered} "
-        f"{'was' if answered == 1 else 'were'} found by review to be answered by another passage "
-        "and do not count; one that nobody reviewed counts as unanswered. So the share is among "
-        "new questions whose source is missing, without those that pass and are answered by "
-        "another passage. It is as good as the reviews: each wrong “answered” hides a leak."
-    )
-    loss = f"{guarantee.loss}, and review did not find it answered by another passage"
-    return guarantee.model_copy(update={"statement": statement, "loss": loss})
-
-
-def _certified(n: int, passages: int, errors: int, risk: float, settings: FitSettings) -> str:
-    drawn = f"the {n} calibration questions (one per passage, taken as independent draws)"
-    if passages < n:
-        drawn = (
-            f"the {passages} passages with {n} calibration questions (the passages, not their "
-            "questions, taken as independent draws)"
-        )
-    return (
-        f"With {settings.confidence} over the draw of {drawn}, "
-        f"at most {percent(Decimal(str(risk)))} of questions whose answer is missing from the "
-        f"knowledge base pass as covered ({errors} of {n} did in "
-        "calibration). It holds for new questions like these, each passage counting once, "
-        "on this knowledge base, retriever and scorer, where a question that cannot be "
-        "scored is abstained from; it says nothing about another domain, another retriever "
-        "or scorer, or about how the language model uses a context that passes."
-    )
-
-
-def _certified_unanswerable(
-    n: int, topics: int, errors: int, risk: float, settings: FitSettings
-) -> str:
-    drawn = f"the {n} unanswerable questions (taken as independent draws)"
-    if topics < n:
-        drawn = (
-            f"the {topics} topics with {n} unanswerable questions (the topics, not their "
-            "questions, taken as independent draws)"
-        )
-    return (
-        f"With {settings.confidence} over the draw of {drawn}, at most "
-        f"{percent(Decimal(str(risk)))} of questions like these, which the documents do not "
-        f"answer, pass as covered ({errors} of {n} did in calibration). It holds for new "
-        "questions that are unanswerable in the way of these, on this knowledge base, retriever "
-        "and scorer, where a question that cannot be scored is abstained from; it says nothing "
-        "about other unanswerable questions, another domain, retriever or scorer, or about how "
-        "the language model uses a context that passes."
-    )
+    more = {
+        "statement": say(
+            "leak.reviewed",
+            statement=guarantee.statement,
+            n=guarantee.n + answered,
+            answered=answered,
+            were="was" if answered == 1 else "were",
+        ),
+        "loss": say("leak.reviewed_loss", loss=guarantee.loss),
+    }
+    return guarantee.model_copy(update=more)
 
 
 def _uncertified(case: str, n: int, passages: int, risk: float, settings: FitSettings) -> str:
-    unit, units = ("passage", "passages") if case == "left_out" else ("topic", "topics")
+    count = questions_needed(risk, settings.level)
+    unit, here = say(f"{case}.unit"), f"{n} on {passages}"
+    needed = f"questions on {count} different {unit}s"
     if case != "left_out" and passages == n:
-        unit, units = "question", "questions"
+        unit, needed, here = "question", f"{count} unanswerable questions", f"{n}"
     supported = ""
     # Of several attempts, only who counts them knows at what level the next one is tested.
     if settings.attempt is None:
         smallest = Leak.smallest(passages, settings.level)
         if smallest is not None:
-            supported = f" The smallest bound that these {units} can certify is {smallest:g}."
-    return (
-        f"No threshold certifies a pass rate of at most {percent(Decimal(str(risk)))} with "
-        f"{settings.confidence}, so this policy always abstains. "
-        f"That takes {_units(questions_needed(risk, settings.level), unit)} "
-        f"even if none of them passes; here are {_here(n, passages, unit)}.{supported}"
+            supported = f" {say('leak.supported', units=f'{unit}s', smallest=smallest)}"
+    return say(
+        "leak.uncertified",
+        bound=percent_of(risk),
+        sure=settings.confidence,
+        needed=needed,
+        here=here,
+        supported=supported,
     )
-
-
-def _units(count: int, unit: str) -> str:
-    if unit == "question":
-        return f"{count} unanswerable questions"
-    return f"questions on {count} different {unit}s"
-
-
-def _here(n: int, units: int, unit: str) -> str:
-    return f"{n}" if unit == "question" else f"{n} on {units}"
 
 
 def _sha256(records: Sequence[CalibrationRecord]) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from typing import Literal
+from collections.abc import Collection, Sequence
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,89 +15,8 @@ from .validation import LabelsLike, labels_for, weights_for
 
 Floats = NDArray[np.float64]
 Numbers = Sequence[float] | Floats
-
-
-def rogan_gladen(
-    positives: int,
-    n: int,
-    *,
-    true_positives: float,
-    human_positives: float,
-    true_negatives: float,
-    human_negatives: float,
-    level: float = 0.95,
-) -> Interval:
-    """The rate behind `positives` of `n`, by a judge of estimated sensitivity and specificity.
-
-    The value is cut to [0, 1]. The interval of Lang and Reiczigel carries the chance in all
-    three samples; they assume that those are independent. Where the labelled replies are
-    some of the `n`, or were drawn with unequal chances, `prediction_powered_rate` fits better.
-
-    Args:
-        positives: replies that the judge called positive.
-        n: replies that it judged.
-        true_positives: labelled positive by people, and by the judge.
-        human_positives: labelled positive by people, judged at all.
-        true_negatives: labelled negative by people, and by the judge.
-        human_negatives: likewise, judged at all. These four may have fractions.
-        level: coverage in (0, 1).
-
-    Returns:
-        The interval; `n` counts judged replies. Undefined without replies, without labels of
-        both kinds, and where sensitivity + specificity ≤ 1.
-
-    Raises:
-        ValueError: counts that cannot be, or a level out of range.
-
-    Source: Rogan & Gladen 1978, Estimating prevalence from the results of a screening test;
-    Lang & Reiczigel 2014, Confidence limits for prevalence of disease adjusted for
-    estimated sensitivity and specificity.
-
-    Example:
-        >>> rate = rogan_gladen(
-        ...     30, 100, true_positives=45, human_positives=50, true_negatives=80,
-        ...     human_negatives=100,
-        ... )
-        >>> round(rate.value, 3), round(rate.low, 3), round(rate.high, 3)
-        (0.143, 0.0, 0.306)
-    """
-    _check_counts(positives, n, true_positives, human_positives, true_negatives, human_negatives)
-    z = _z(level)
-    if not n or human_positives <= 0 or human_negatives <= 0:
-        return Interval()
-    sensitivity, specificity = true_positives / human_positives, true_negatives / human_negatives
-    if sensitivity + specificity <= 1.0:
-        return Interval()
-    value = _unit((positives / n + specificity - 1) / (sensitivity + specificity - 1))
-    # Pseudo-observations: z² for the rate, two each for sensitivity and specificity.
-    apparent = (positives + z * z / 2) / (n + z * z)
-    more, less = human_positives + 2, human_negatives + 2
-    sensitivity, specificity = (true_positives + 1) / more, (true_negatives + 1) / less
-    if sensitivity + specificity <= 1.0:
-        return Interval()
-    centre, half = _lang_reiczigel((apparent, n), (sensitivity, more), (specificity, less), z)
-    return Interval(value, min(value, _unit(centre - half)), max(value, _unit(centre + half)), n)
-
-
-def _lang_reiczigel(
-    rate: tuple[float, int],
-    sensitive: tuple[float, float],
-    specific: tuple[float, float],
-    z: float,
-) -> tuple[float, float]:
-    """Centre and half width of the interval; each share comes with the number it rests on."""
-    (apparent, n), (sensitivity, more), (specificity, less) = rate, sensitive, specific
-    spread = sensitivity + specificity - 1
-    centre = (apparent + specificity - 1) / spread
-    missed = sensitivity * (1 - sensitivity) / more
-    alarms = specificity * (1 - specificity) / less
-    variance = (
-        apparent * (1 - apparent) / (n + z * z)
-        + missed * centre * centre
-        + alarms * (1 - centre) * (1 - centre)
-    )
-    centre += 2 * z * z * (centre * missed - (1 - centre) * alarms)
-    return centre, z * math.sqrt(variance) / spread
+# Of the normal distribution, for an interval of 95 %.
+_Z = NormalDist().inv_cdf(0.975)
 
 
 def prediction_powered_rate(
@@ -108,22 +27,18 @@ def prediction_powered_rate(
     weights: Numbers | None = None,
     groups: Sequence[str] | None = None,
     groups_unlabelled: Sequence[str] | None = None,
-    power_tuning: bool = True,
-    level: float = 0.95,
 ) -> Interval:
     """The rate of people's positives over all replies, from few labels and many judgements.
 
     The judge's rate over all replies plus the mean difference between people and judge on
     the labelled ones, the judge weighted by how well it agrees with people (power tuning).
-    The interval allows for disagreements too rare to be among the labels.
+    The 95 % interval allows for disagreements too rare to be among the labels.
 
     Args:
         human: people's labels, 1 for the positive outcome, shape (n,).
         judge: the judge's for the same replies; `judge_unlabelled`: for all others, (m,).
         weights: one over the chance of each labelled reply to be labelled (Särndal et al. 1992).
         groups: unit of each labelled reply; `groups_unlabelled`: of the others. Both or none.
-        power_tuning: False for weight 1 on the judge.
-        level: coverage in (0, 1).
 
     Returns:
         The interval, cut to [0, 1]; `n` counts labelled replies. Undefined without labels.
@@ -139,7 +54,7 @@ def prediction_powered_rate(
         (0.46, True)
     """
     labelled, other = _unit_values(judge), _unit_values(judge_unlabelled)
-    truth, z = _unit_values(human), _z(level)
+    truth = _unit_values(human)
     if len(truth) != len(labelled):
         raise ValueError(f"{len(truth)} labels for {len(labelled)} judgements")
     shares = _shares(weights, len(truth))
@@ -147,7 +62,7 @@ def prediction_powered_rate(
     if not len(truth):
         return Interval()
     everything = np.concatenate([labelled, other])
-    tuned = _power(truth, labelled, other, shares, tuning=power_tuning)
+    tuned = _power(truth, labelled, other, shares)
     difference = truth - tuned * labelled
     mean, powered = float(shares @ difference), tuned * float(everything.mean())
     value = _unit(powered + mean)
@@ -155,9 +70,9 @@ def prediction_powered_rate(
     if len(truth) < 2 or effective < 2:
         return Interval(value, None, None, len(truth))
     variance = _clustered_variance(tuned * everything / len(everything), shares, difference, units)
-    mean, variance = _with_rare_disagreements(mean, variance, tuned, effective, z)
-    least = Interval.wilson(0, int(effective), level).high or 0.0
-    half = max(z * math.sqrt(variance), least if np.array_equal(truth, labelled) else 0.0)
+    mean, variance = _with_rare_disagreements(mean, variance, tuned, effective)
+    least = Interval.wilson(0, int(effective)).high or 0.0
+    half = max(_Z * math.sqrt(variance), least if np.array_equal(truth, labelled) else 0.0)
     low, high = _unit(powered + mean - half), _unit(powered + mean + half)
     return Interval(value, min(value, low), max(value, high), len(truth))
 
@@ -181,7 +96,7 @@ def _clustered_variance(
 
 
 def _with_rare_disagreements(
-    mean: float, variance: float, tuned: float, n: float, z: float
+    mean: float, variance: float, tuned: float, n: float
 ) -> tuple[float, float]:
     """Mean difference and variance with z²/4 pseudo-observations of each disagreement.
 
@@ -196,21 +111,18 @@ def _with_rare_disagreements(
         variance: of the rate.
         tuned: weight of the judge; a miss is a difference of 1, a false alarm of −tuned.
         n: effective number of labels.
-        z: normal quantile.
 
     Source: Bonett & Price 2012, Adjusted Wald confidence interval for a difference of
     binomial proportions based on paired data; Agresti & Coull 1998.
     """
-    added, whole = z * z / 4, n + z * z / 2
+    added, whole = _Z * _Z / 4, n + _Z * _Z / 2
     weight = min(1.0, tuned)
     shrunk = (n * mean + added * (1 - weight)) / whole
     spread = added * ((1 - shrunk) ** 2 + (weight + shrunk) ** 2) / whole**2
     return shrunk, variance * (n / whole) ** 2 + spread
 
 
-def _power(
-    truth: Floats, labelled: Floats, other: Floats, shares: Floats, *, tuning: bool
-) -> float:
+def _power(truth: Floats, labelled: Floats, other: Floats, shares: Floats) -> float:
     """Weight of the judge's rate over all replies, such that the variance is least.
 
     PPI++ states it for the unlabelled replies alone; over all replies it is larger by the
@@ -220,14 +132,10 @@ def _power(
         return 0.0
     of_rest = len(other) / (len(truth) + len(other))
     spread = float(np.var(np.concatenate([labelled, other]), ddof=1))
-    if not tuning:
-        found = 1.0
-    elif spread == 0.0:
+    if spread == 0.0:
         return 0.0
-    else:
-        together = float(shares @ ((truth - shares @ truth) * (labelled - shares @ labelled)))
-        found = min(1.0, max(0.0, together * of_rest / spread))
-    return found / of_rest
+    together = float(shares @ ((truth - shares @ truth) * (labelled - shares @ labelled)))
+    return min(1.0, max(0.0, together * of_rest / spread)) / of_rest
 
 
 def _shares(weights: Numbers | None, n: int) -> Floats:
@@ -259,30 +167,12 @@ def _unit_values(values: Sequence[bool] | Numbers) -> Floats:
     return found
 
 
-def _check_counts(positives: int, n: int, *labels: float) -> None:
-    both = [(positives, n), (labels[0], labels[1]), (labels[2], labels[3])]
-    for part, whole in both:
-        if not 0 <= part <= whole or not math.isfinite(whole):
-            raise ValueError(f"{part} of {whole} cannot be")
-
-
-def _z(level: float) -> float:
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level must be between 0 and 1, not {level}")
-    from scipy.stats import norm
-
-    return float(norm.ppf(0.5 + level / 2))
-
-
 def _mean(values: Floats) -> float:
     return float(values.mean()) if len(values) else 0.0
 
 
 def _unit(value: float) -> float:
     return min(1.0, max(0.0, value))
-
-
-Correction = Literal["prediction_powered", "rogan_gladen"]
 
 
 def corrected_rate(
@@ -293,13 +183,11 @@ def corrected_rate(
     labels: LabelsLike,
     *,
     among: Collection[str] | None = None,
-    weights: Mapping[str, float] | None = None,
-    method: Correction = "prediction_powered",
 ) -> Interval:
     """Estimate the rate of `outcome` that people would find, from a judge and a labelled sample.
 
     Replies that the judge gave no verdict on are left out, with their labels. Replies to
-    one question count as one unit, except with `rogan_gladen`, which takes each for itself.
+    one question count as one unit.
 
     Args:
         run: with verdicts.
@@ -309,13 +197,9 @@ def corrected_rate(
         labels: see `LabelsLike`.
         among: ids of the replies whose rate it is; None for all of the run. The labels
             among them must be a sample of these.
-        weights: reply id → one over the chance to be labelled, where chances were unequal;
-            None for what the labels themselves know of that.
-        method: `prediction_powered`, or `rogan_gladen`, which takes sensitivity and
-            specificity for the same everywhere.
 
     Returns:
-        As `prediction_powered_rate` and `rogan_gladen`; undefined without labels.
+        As `prediction_powered_rate`; undefined without labels.
     """
     wanted = {outcome} if isinstance(outcome, str) else set(outcome)
     chosen = None if among is None else set(among)
@@ -331,9 +215,7 @@ def corrected_rate(
     }
     if not people:
         return Interval()
-    weighing = weights_for(labels, weights, people) or dict.fromkeys(people, 1.0)
-    if method == "rogan_gladen":
-        return _rogan_gladen(verdicts, people, weighing)
+    weighing = weights_for(labels, people) or dict.fromkeys(people, 1.0)
     rest = [name for name in verdicts if name not in people]
     return prediction_powered_rate(
         list(people.values()),
@@ -352,43 +234,6 @@ def _outcomes(run: RepliesRun, judge: str, criterion: str) -> dict[str, str]:
         for found in run.judgements.values()
         if found.judge == judge and found.criterion == criterion and found.outcome is not None
     }
-
-
-def _rogan_gladen(
-    verdicts: Mapping[str, bool],
-    people: Mapping[str, bool],
-    weights: Mapping[str, float],
-) -> Interval:
-    right_yes, all_yes = _effective(verdicts, people, weights, label=True)
-    right_no, all_no = _effective(verdicts, people, weights, label=False)
-    return rogan_gladen(
-        sum(verdicts.values()),
-        len(verdicts),
-        true_positives=right_yes,
-        human_positives=all_yes,
-        true_negatives=right_no,
-        human_negatives=all_no,
-    )
-
-
-def _effective(
-    verdicts: Mapping[str, bool],
-    people: Mapping[str, bool],
-    weights: Mapping[str, float],
-    *,
-    label: bool,
-) -> tuple[float, float]:
-    """Right verdicts and all, among the labels of one kind, as effective numbers.
-
-    Source: Kish 1965, Survey sampling, for the effective number (Σw)² / Σw².
-    """
-    those = [name for name, said in people.items() if said is label]
-    total = sum(weights[name] for name in those)
-    if not those or total <= 0:
-        return 0.0, 0.0
-    effective = total**2 / sum(weights[name] ** 2 for name in those)
-    right = sum(weights[name] for name in those if verdicts[name] is label)
-    return effective * min(1.0, right / total), effective
 
 
 def _question(run: RepliesRun, reply_id: str) -> str:

@@ -47,7 +47,7 @@ class NoVerdictError(JudgeError):
         input_tokens: int | None = None,
         output_tokens: int | None = None,
     ) -> None:
-        self.calls, self.input_tokens, self.output_tokens = calls, input_tokens, output_tokens
+        self.cost = {"calls": calls, "input_tokens": input_tokens, "output_tokens": output_tokens}
         super().__init__(f"no valid <{criterion}> verdict in {calls} messages")
 
 
@@ -316,6 +316,8 @@ def read_table(path: str | os.PathLike[str]) -> Any:
 
 # About 6,000 tokens, so that small models can judge too.
 MOST_CONTEXT_CHARACTERS = 24_000
+"""Shown of a context; of a longer one what shares most words with reply and expected answer."""
+_REMINDERS = 2
 
 
 class LLMJudge:
@@ -329,9 +331,6 @@ class LLMJudge:
         model: a chat model, or a runnable from messages to a message or text.
         name: of the model; verdicts are stored under `llm:<name>`.
         criteria: in the order in which they are asked; by default the bundled ones.
-        reminders: most of them per verdict, at least 0.
-        most_context_characters: shown of a context; of a longer one the passages that share
-            most words with reply and expected answer.
 
     Raises:
         InputError: no criteria, two of one name, or one that depends on a later one or on an
@@ -347,18 +346,12 @@ class LLMJudge:
         *,
         name: str,
         criteria: Sequence[Criterion] | None = None,
-        reminders: int = 2,
-        most_context_characters: int = MOST_CONTEXT_CHARACTERS,
     ) -> None:
         chosen = Criterion.bundled() if criteria is None else tuple(criteria)
         _check_order(chosen)
-        if reminders < 0:
-            raise InputError("must not be negative", where="reminders")
         self.name = self.prefix + name
         self._model = model
         self._criteria = {criterion.name: criterion for criterion in chosen}
-        self._reminders = reminders
-        self._most_context = most_context_characters
 
     @property
     def criteria(self) -> tuple[str, ...]:
@@ -374,7 +367,7 @@ class LLMJudge:
             bundled_prompt("reminder").text,
             *asked.outcomes,
             repr((asked.sees, sorted(asked.only_where.items()), asked.otherwise, asked.needs)),
-            f"{self._reminders} {self._most_context}",
+            f"{_REMINDERS} {MOST_CONTEXT_CHARACTERS}",
         )
 
     def wants(self, criterion: str, material: JudgedReply, known: Known) -> bool:
@@ -407,56 +400,39 @@ class LLMJudge:
 
     def _messages(self, criterion: str, material: JudgedReply) -> list[BaseMessage]:
         asked = self._criteria[criterion]
-        return self._opening(asked, shown(material, asked.sees, most_characters=self._most_context))
+        return self._opening(
+            asked, shown(material, asked.sees, most_characters=MOST_CONTEXT_CHARACTERS)
+        )
 
     def _opening(self, asked: Criterion, content: str) -> list[BaseMessage]:
         form = bundled_prompt("verdict").fill(**_slots(asked))
         return [SystemMessage(f"{asked.prompt.text}\n\n{form}"), HumanMessage(content)]
 
     async def _asked(self, asked: Criterion, material: JudgedReply) -> Verdict:
-        messages, calls = self._messages(asked.name, material), 0
-        spent = _Spent()
-        for _ in range(self._reminders + 1):
+        messages = self._messages(asked.name, material)
+        cost: dict[str, Any] = {"calls": 0, "input_tokens": None, "output_tokens": None}
+        for _ in range(_REMINDERS + 1):
             output = await self._model.ainvoke(messages)
-            calls += 1
-            spent.add(output)
+            cost["calls"] += 1
+            _add_tokens(cost, output)
             said = GuardedAnswer.text_of(output)
             found = Criterion.parse_tag(said, asked.tag, asked.outcomes)
             if found is not None:
-                return Verdict(
-                    found.outcome,
-                    reasoning=found.reasoning,
-                    input_tokens=spent.input_tokens,
-                    output_tokens=spent.output_tokens,
-                    calls=calls,
-                )
+                return Verdict(found.outcome, reasoning=found.reasoning, **cost)
             # Some providers reject an empty message.
             reply: list[BaseMessage] = [AIMessage(said)] if said.strip() else []
             reminder = bundled_prompt("reminder").fill(**_slots(asked))
             messages = [*messages[:2], *reply, HumanMessage(reminder)]
-        raise NoVerdictError(
-            asked.tag,
-            calls=calls,
-            input_tokens=spent.input_tokens,
-            output_tokens=spent.output_tokens,
-        )
+        raise NoVerdictError(asked.tag, **cost)
 
 
-class _Spent:
-    """Tokens of several calls; None until one is metered."""
-
-    def __init__(self) -> None:
-        self.input_tokens: int | None = None
-        self.output_tokens: int | None = None
-
-    def add(self, output: object) -> None:
-        usage = getattr(output, "usage_metadata", None)
-        if not isinstance(usage, dict):
-            return
-        read, written = usage.get("input_tokens"), usage.get("output_tokens")
-        if isinstance(read, int) and isinstance(written, int):
-            self.input_tokens = (self.input_tokens or 0) + read
-            self.output_tokens = (self.output_tokens or 0) + written
+def _add_tokens(cost: dict[str, Any], output: object) -> None:
+    """Add the tokens of a call; they stay None until one is metered."""
+    usage = getattr(output, "usage_metadata", None)
+    names = ("input_tokens", "output_tokens")
+    if isinstance(usage, dict) and all(isinstance(usage.get(name), int) for name in names):
+        for name in names:
+            cost[name] = (cost[name] or 0) + usage[name]
 
 
 def _slots(asked: Criterion) -> dict[str, str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,24 +49,17 @@ class JudgePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Item:
-    judge: Judge
-    criterion: str
-    material: JudgedReply
-
-    @property
-    def key(self) -> str:
-        return f"{self.material.reply_id}/{self.criterion}/{self.judge.name}"
-
-
-@dataclass(frozen=True, slots=True)
 class _Asked:
-    """What is asked of a judge; it may travel to another process."""
+    """What is asked of a judge, by its name; it may travel to another process."""
 
     judge: str
     criterion: str
     material: JudgedReply
     known: Mapping[str, str]
+
+    @property
+    def key(self) -> str:
+        return f"{self.material.reply_id}/{self.criterion}/{self.judge}"
 
 
 class _RemoteJudges:
@@ -169,20 +163,16 @@ def plan_judging(
     for judge in judges:
         for criterion in judge.criteria:
             todo = [
-                item
-                for item in judging.items_of(judge, criterion, at_most=True)
+                item.material
+                for item in judging.asked_of(judge, criterion, at_most=True)
                 if item.key not in there
             ]
-            asked = isinstance(judge, LLMJudge)
-            characters = (
-                sum(judge.prompt_characters(criterion, item.material) for item in todo)
-                if isinstance(judge, LLMJudge)
-                else 0
-            )
-            tokens = -(-characters // _CHARACTERS_PER_TOKEN)
-            found.append(
-                JudgePlan(judge.name, criterion, len(todo), len(todo) if asked else 0, tokens)
-            )
+            calls = tokens = 0
+            if isinstance(judge, LLMJudge):
+                calls = len(todo)
+                characters = sum(judge.prompt_characters(criterion, one) for one in todo)
+                tokens = -(-characters // _CHARACTERS_PER_TOKEN)
+            found.append(JudgePlan(judge.name, criterion, len(todo), calls, tokens))
     return tuple(found)
 
 
@@ -191,32 +181,34 @@ class _Judging:
 
     def __init__(self, run: RepliesRun, judges: Sequence[Judge]) -> None:
         self._run = run
-        self._judges = judges
+        self._judges = {judge.name: judge for judge in judges}
         self._ask: Callable[[_Asked], Awaitable[Verdict]] = _RemoteJudges(lambda: judges, {})
-        self._material: dict[str, JudgedReply] = {}
-        self._known: dict[tuple[str, str], dict[str, str]] = {}
-        for judgement in run.judgements.values():
-            if judgement.outcome is not None:
-                self._learn(
-                    judgement.judge, judgement.reply_id, judgement.criterion, judgement.outcome
-                )
+        self._material = {
+            row.reply_id: judged_reply(run, row)
+            for row in run.replies.values()
+            if row.error is None and row.response is not None
+        }
+        self._known: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+        for one in run.judgements.values():
+            if one.outcome is not None:
+                self._known[one.judge, one.reply_id][one.criterion] = one.outcome
 
     async def all_rounds(
         self, table: Table[Judgement], limits: CallLimits, on_progress: OnProgress | None
     ) -> list[RunTotals]:
         """What became of each round; a judge's k-th criterion is asked in the k-th."""
-        calls = Calls[_Item](
-            lambda item: item.key, self._failed, limits, on_progress, stage="judging"
+        calls = Calls[_Asked](
+            lambda asked: asked.key, self._failed, limits, on_progress, stage="judging"
         )
         found = []
-        for number in range(max(len(judge.criteria) for judge in self._judges)):
-            items = [
-                item
-                for judge in self._judges
+        for number in range(max(len(judge.criteria) for judge in self._judges.values())):
+            asked = [
+                one
+                for judge in self._judges.values()
                 for criterion in judge.criteria[number : number + 1]
-                for item in self.items_of(judge, criterion)
+                for one in self.asked_of(judge, criterion)
             ]
-            found.append(await calls.run(items, self._asked, table))
+            found.append(await calls.run(asked, self._judged, table))
         return found
 
     async def on_ray(
@@ -228,75 +220,49 @@ class _Judging:
         on_progress: OnProgress | None,
     ) -> list[RunTotals]:
         """As `all_rounds`, with the verdicts given by workers, the same for all rounds."""
-        if not any(item.key not in table.done for item in self._all_items()):
+        asked = (
+            one
+            for judge in self._judges.values()
+            for criterion in judge.criteria
+            for one in self.asked_of(judge, criterion)
+        )
+        if all(one.key in table.done for one in asked):
             return await self.all_rounds(table, limits, on_progress)
         async with pool.open(make, limits) as self._ask:
             return await self.all_rounds(table, pool.limits(limits), on_progress)
 
-    def _all_items(self) -> Iterator[_Item]:
-        for judge in self._judges:
-            for criterion in judge.criteria:
-                yield from self.items_of(judge, criterion)
-
-    def items_of(self, judge: Judge, criterion: str, *, at_most: bool = False) -> Iterator[_Item]:
-        """The replies that there is something to judge of."""
-        for row in self._run.replies.values():
-            if row.error is not None or row.response is None:
-                continue
-            material = self._material.get(row.reply_id)
-            if material is None:
-                material = self._material[row.reply_id] = judged_reply(self._run, row)
-            known = {} if at_most else self._known.get((judge.name, row.reply_id), {})
+    def asked_of(self, judge: Judge, criterion: str, *, at_most: bool = False) -> Iterator[_Asked]:
+        """The replies that there is something to judge of, with what is known of them."""
+        for reply_id, material in self._material.items():
+            known = {} if at_most else self._known[judge.name, reply_id]
             if judge.wants(criterion, material, known):
-                yield _Item(judge, criterion, material)
+                yield _Asked(judge.name, criterion, material, known)
 
-    async def _asked(self, item: _Item) -> dict[str, Any]:
-        known = self._known.get((item.judge.name, item.material.reply_id), {})
-        asked = _Asked(item.judge.name, item.criterion, item.material, known)
+    async def _judged(self, asked: _Asked) -> dict[str, Any]:
         verdict = await self._ask(asked)
         if not (isinstance(verdict, Verdict) and isinstance(verdict.outcome, str)):
             raise JudgeError("the judge returned something that is no verdict")
-        self._learn(item.judge.name, item.material.reply_id, item.criterion, verdict.outcome)
-        return _row(item, verdict)
+        self._known[asked.judge, asked.material.reply_id][asked.criterion] = verdict.outcome
+        return self._row(asked, **asdict(verdict))
 
-    def _failed(self, item: _Item, error: Exception) -> dict[str, Any]:
+    def _failed(self, asked: _Asked, error: Exception) -> dict[str, Any]:
         # Messages of others may hold what a user wrote, or a key: only the type is kept.
         own = type(error).__module__.startswith(__package__.partition(".")[0])
         detail = str(error)[:_LONGEST_DETAIL] if own else "the judge's call failed"
-        row = {**_blank(item), "error": {"type": type(error).__name__, "detail": detail}}
-        if isinstance(error, NoVerdictError):
-            row.update(
-                calls=error.calls,
-                input_tokens=error.input_tokens,
-                output_tokens=error.output_tokens,
-            )
-        return row
+        cost = error.cost if isinstance(error, NoVerdictError) else {}
+        return self._row(asked, error={"type": type(error).__name__, "detail": detail}, **cost)
 
-    def _learn(self, judge: str, reply_id: str, criterion: str, outcome: str) -> None:
-        self._known.setdefault((judge, reply_id), {})[criterion] = outcome
-
-
-def _blank(item: _Item) -> dict[str, Any]:
-    return Judgement(
-        judgement_id=item.key,
-        reply_id=item.material.reply_id,
-        judge=item.judge.name,
-        criterion=item.criterion,
-        estimate=item.judge.estimate,
-        judge_sha256=item.judge.version(item.criterion),
-    ).model_dump(mode="json")
-
-
-def _row(item: _Item, verdict: Verdict) -> dict[str, Any]:
-    return {
-        **_blank(item),
-        "outcome": verdict.outcome,
-        "probability": verdict.probability,
-        "reasoning": verdict.reasoning,
-        "input_tokens": verdict.input_tokens,
-        "output_tokens": verdict.output_tokens,
-        "calls": verdict.calls,
-    }
+    def _row(self, asked: _Asked, **found: Any) -> dict[str, Any]:
+        judge = self._judges[asked.judge]
+        return Judgement(
+            judgement_id=asked.key,
+            reply_id=asked.material.reply_id,
+            judge=asked.judge,
+            criterion=asked.criterion,
+            estimate=judge.estimate,
+            judge_sha256=judge.version(asked.criterion),
+            **found,
+        ).model_dump(mode="json")
 
 
 def _versions(judges: Sequence[Judge]) -> dict[tuple[str, str], str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
@@ -48,29 +48,22 @@ def unsettled_in(labels: LabelsLike, criterion: str) -> Collection[str]:
     return ids
 
 
-def weights_for(
-    labels: LabelsLike, weights: Mapping[str, float] | None, names: Collection[str]
-) -> dict[str, float] | None:
+def weights_for(labels: LabelsLike, names: Collection[str]) -> dict[str, float] | None:
     """Weight of each labelled reply, None where all weigh the same.
 
-    Args:
-        labels: where they know with which chance each reply was drawn
-            (`inclusion_probability`), the weight is one over that.
-        weights: come first; a reply that is not in them weighs 1.
-        names: reply ids.
+    Where the labels know with which chance each reply was drawn (`inclusion_probability`), the
+    weight is one over that.
     """
-    if weights is not None:
-        found = {name: float(weights.get(name, 1.0)) for name in names}
-    else:
-        chance = getattr(labels, "inclusion_probability", None)
-        if chance is None:
-            return None
-        chances = {name: chance(name) for name in names}
-        found = {name: 1.0 / value if value else 1.0 for name, value in chances.items()}
+    chance = getattr(labels, "inclusion_probability", None)
+    if chance is None:
+        return None
+    chances = {name: chance(name) for name in names}
+    found = {name: 1.0 / value if value else 1.0 for name, value in chances.items()}
     return found if len(set(found.values())) > 1 else None
 
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 # Fewer labels than this cannot tell a judge of 80 % from one of 95 %.
 FEW_LABELS = 50
 POOR_KAPPA = 0.6
@@ -118,7 +111,6 @@ class JudgeValidation:
         run: RepliesRun,
         labels: LabelsLike,
         *,
-        weights: Mapping[str, float] | None = None,
         positive: Mapping[str, tuple[str, ...]] | None = None,
         known_of: Mapping[str, Sequence[str]] | None = None,
     ) -> tuple[JudgeValidation, ...]:
@@ -127,8 +119,6 @@ class JudgeValidation:
         Args:
             run: with verdicts.
             labels: see `LabelsLike`.
-            weights: reply id → one over the chance to be labelled, where chances were unequal;
-                None for what the labels themselves know of that.
             positive: criterion → outcomes that count as positive, for criteria other than
                 abstention (yes) and factuality (tier_1, tier_2).
             known_of: judge → what was found out about it elsewhere, such as
@@ -158,7 +148,7 @@ class JudgeValidation:
                     criterion,
                     verdicts,
                     people,
-                    weights_for(labels, weights, people),
+                    weights_for(labels, people),
                     known.get(criterion, ()),
                     unsettled=sum(name in verdicts for name in unsettled_in(labels, criterion)),
                 )
@@ -169,52 +159,43 @@ class JudgeValidation:
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """Labels and verdicts on the same replies, with weights and questions."""
+    """Labels and verdicts on the same replies, with weights and questions; shape (n,) each."""
 
-    human: list[str]
-    judge: list[str]
+    human: NDArray[np.str_]
+    judge: NDArray[np.str_]
     weights: Floats
-    questions: list[str]
+    questions: NDArray[np.str_]
     weighted: bool
 
-    def rate(self, among: list[bool], right: list[bool]) -> Interval:
+    def rate(self, among: Bools, right: Bools) -> Interval:
         """Share of `right` among `among`, by question where questions repeat."""
-        chosen = [index for index, is_in in enumerate(among) if is_in]
-        if not chosen:
+        if not among.any():
             return Interval()
-        questions = [self.questions[index] for index in chosen]
-        hits = [right[index] for index in chosen]
+        questions, hits = self.questions[among].tolist(), right[among]
         if not self.weighted and len(set(questions)) == len(questions):
-            return Interval.wilson(sum(hits), len(hits))
-        weights = self.weights[chosen]
-
-        def share(picked: Floats, _: Floats) -> float | None:
-            index = picked.astype(np.intp)
-            return float(np.average(np.asarray(hits, float)[index], weights=weights[index]))
-
+            return Interval.wilson(int(hits.sum()), len(hits))
         return Interval.bootstrap(
-            share, np.arange(len(hits), dtype=np.float64), hits, groups=questions
+            lambda picked, weights: float(np.average(picked, weights=weights)),
+            hits.astype(np.float64),
+            self.weights[among],
+            groups=questions,
         )
 
     def kappa(self) -> Interval:
         """Cohen's kappa, by question where questions repeat."""
-        if not self.weighted or self.human == self.judge:
+        questions = self.questions.tolist()
+        if not self.weighted or (self.human == self.judge).all():
             # Where all agree, resampling says nothing of chance: its interval does.
-            return cohens_kappa(self.human, self.judge, groups=self.questions)
-        names = sorted({*self.human, *self.judge})
-        human = np.asarray([names.index(outcome) for outcome in self.human])
-        judge = np.asarray([names.index(outcome) for outcome in self.judge])
+            return cohens_kappa(self.human.tolist(), self.judge.tolist(), groups=questions)
+        names, places = np.unique([self.human, self.judge], return_inverse=True)
+        human, judge = places.reshape(2, -1)
+        cells = np.asarray(human * len(names) + judge, dtype=np.float64)
 
-        def agreement(picked: Floats, _: Floats) -> float | None:
-            index = picked.astype(np.intp)
-            return weighted_kappa(human[index], judge[index], self.weights[index], len(names))
+        def agreement(picked: Floats, weights: Floats) -> float | None:
+            rows, columns = np.divmod(picked.astype(np.intp), len(names))
+            return weighted_kappa(rows, columns, weights, len(names))
 
-        return Interval.bootstrap(
-            agreement,
-            np.arange(len(human), dtype=np.float64),
-            np.zeros(len(human)),
-            groups=self.questions,
-        )
+        return Interval.bootstrap(agreement, cells, self.weights, groups=questions)
 
 
 def weighted_kappa(
@@ -245,24 +226,24 @@ def _validated(
     unsettled: int,
 ) -> JudgeValidation:
     both = [name for name in people if name in verdicts]
+    human, judged = [people[name] for name in both], [verdicts[name] for name in both]
     pairs = _Pairs(
-        human=[people[name] for name in both],
-        judge=[verdicts[name] for name in both],
+        human=np.asarray(human, dtype=np.str_),
+        judge=np.asarray(judged, dtype=np.str_),
         weights=np.asarray([(weights or {}).get(name, 1.0) for name in both], dtype=np.float64),
-        questions=[run.question_of(run.replies[name]).question_id for name in both],
+        questions=np.asarray(
+            [run.question_of(run.replies[name]).question_id for name in both], dtype=np.str_
+        ),
         weighted=weights is not None,
     )
-    mine = [outcome in wanted for outcome in pairs.judge]
-    yours = [outcome in wanted for outcome in pairs.human]
+    mine = np.isin(pairs.judge, wanted)
+    yours = np.isin(pairs.human, wanted)
+    answered = np.full(len(both), bool(wanted))
     if criterion == Judgement.FACTUALITY:
         # Whether a reply abstains is another question: only answers are right or wrong.
-        answered = [
-            Judgement.NOT_APPLICABLE not in pair
-            for pair in zip(pairs.human, pairs.judge, strict=True)
-        ]
-    else:
-        answered = [bool(wanted)] * len(both)
-    negative = [here and not yes for here, yes in zip(answered, yours, strict=True)]
+        answered = (pairs.human != Judgement.NOT_APPLICABLE) & (
+            pairs.judge != Judgement.NOT_APPLICABLE
+        )
     found = JudgeValidation(
         judge=judge,
         criterion=criterion,
@@ -270,44 +251,29 @@ def _validated(
         n=len(both),
         no_verdict=len(people) - len(both),
         unsettled=unsettled,
-        accuracy=pairs.rate(
-            [True] * len(both), [a == b for a, b in zip(pairs.human, pairs.judge, strict=True)]
-        ),
-        precision=pairs.rate([a and b for a, b in zip(answered, mine, strict=True)], yours),
-        recall=pairs.rate([a and b for a, b in zip(answered, yours, strict=True)], mine),
-        specificity=pairs.rate(negative, [not yes for yes in mine]),
+        accuracy=pairs.rate(np.ones(len(both), dtype=np.bool_), pairs.human == pairs.judge),
+        precision=pairs.rate(answered & mine, yours),
+        recall=pairs.rate(answered & yours, mine),
+        specificity=pairs.rate(answered & ~yours, ~mine),
         kappa=pairs.kappa(),
-        confusion=dict(sorted(Counter(zip(pairs.human, pairs.judge, strict=True)).items())),
+        confusion=dict(sorted(Counter(zip(human, judged, strict=True)).items())),
     )
     return _with_warnings(found)
 
 
-# More warnings that follow from the numbers are added here; others come as `known_of`.
-_WARNINGS: tuple[Callable[[JudgeValidation], str | None], ...] = (
-    lambda found: (
-        f"only {found.n} replies have both a label and a verdict" if found.n < FEW_LABELS else None
-    ),
-    lambda found: (
-        f"{found.unsettled} replies that people disagree on are left out until they are settled: "
-        "they are likely to be the hard ones, and the judge to look better than it is"
-        if found.unsettled
-        else None
-    ),
-    lambda found: (
-        f"agreement beyond chance is poor (kappa {found.kappa.value:.2f})"
-        if found.kappa.value is not None and found.kappa.value < POOR_KAPPA
-        else None
-    ),
-    lambda found: (
-        "the judge says nothing about the rate (recall + specificity is 1 or less)"
-        if found.recall.value is not None
-        and found.specificity.value is not None
-        and found.recall.value + found.specificity.value <= 1.0
-        else None
-    ),
-)
-
-
 def _with_warnings(found: JudgeValidation) -> JudgeValidation:
-    said = [warning(found) for warning in _WARNINGS]
-    return replace(found, warnings=tuple(text for text in said if text is not None))
+    """What a reader must know that follows from the numbers."""
+    warnings = []
+    if found.n < FEW_LABELS:
+        warnings.append(f"only {found.n} replies have both a label and a verdict")
+    if found.unsettled:
+        warnings.append(
+            f"{found.unsettled} replies that people disagree on are left out until they are "
+            "settled: they are likely to be the hard ones, and the judge to look better than it is"
+        )
+    kappa, recall, specificity = found.kappa.value, found.recall.value, found.specificity.value
+    if kappa is not None and kappa < POOR_KAPPA:
+        warnings.append(f"agreement beyond chance is poor (kappa {kappa:.2f})")
+    if recall is not None and specificity is not None and recall + specificity <= 1.0:
+        warnings.append("the judge says nothing about the rate (recall + specificity is 1 or less)")
+    return replace(found, warnings=tuple(warnings))

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from ...calibration import CalibrationRecord, Interval
+from ...calibration import CalibrationRecord
 from ...calibration.risk import Leak, MaxAbstention
 from ...calibration.risk.fit import PolicyBinding
 from ...calibration.risk.leak import populations_of
@@ -20,7 +21,7 @@ from ...calibration.risk.risks import LEARN_CALIBRATORS, Risk
 from ...guard.artefacts import Guarantee
 from ...guard.policy import Policy
 from ._attempts import Asked
-from ._calibrated import Calibrated
+from ._calibrated import WORDS, Calibrated
 from ._rates import passing
 from .records import CalibrationSet
 
@@ -46,60 +47,59 @@ def advice_for(found: Calibrated, asked: Asked, trial: Trial) -> tuple[str, ...]
 
 
 def _selective(found: Calibrated) -> Iterator[str]:
-    smallest = found.smallest_risk()
+    smallest, attempt = found.smallest_risk(), found.next_attempt
     if smallest is not None:
-        yield f"--risk {smallest:g} is about the smallest bound that can be certified{_at(found)}"
+        at = "" if attempt is None else f" (tested as attempt {attempt} on this data)"
+        yield f"--risk {smallest:g} is about the smallest bound that can be certified{at}"
 
 
 def _of_leak(found: Calibrated, risk: Leak, asked: Asked, trial: Trial) -> Iterator[str]:
-    limit = asked.max_false_abstention
     measured = [record for record in found.certify if record.relevance is not None]
     if not any(r.is_answerable for r in measured) or not any(r.is_missing for r in measured):
         yield from (one.hint for one in found.problems)
         return
-    yield from _bounds(found, risk, limit, trial)
-    limited = None
+    limit, limited = asked.max_false_abstention, None
     # Costs are weighed for one scorer, and somebody has to want less than all abstained from.
     if found.measured.cascade is None and limit < 1.0:
         limited = trial(MaxAbstention(limit, risk.missing))
-    yield from _more_questions(found, risk, asked, limited)
-    yield from _reviews(found, limited)
-    yield _another_scorer(found)
-    if limited is not None:
-        yield _without_promise(limited, limit)
+    yield from WORDS.paragraphs(
+        "advice",
+        found,
+        asked,
+        {
+            **_bounds(found, risk, limit, trial),
+            **_more_questions(found, risk, asked, limited),
+            "limited": limited,
+            "above": _above(found, limited),
+            "weak_scorer": found.measured.scorer is not None
+            and found.measured.scorer.kind != _BETTER_SCORER,
+        },
+    )
 
 
-# -- other bounds ---------------------------------------------------------------------
-
-
-def _bounds(found: Calibrated, risk: Leak, limit: float, trial: Trial) -> Iterator[str]:
+def _bounds(found: Calibrated, risk: Leak, limit: float, trial: Trial) -> dict[str, Any]:
     """The smallest bound of all, and the smallest one under which little is abstained from."""
-    smallest = found.smallest_risk()
-    if smallest is None:
-        return
 
     def tried(bound: float) -> Calibrated:
         return trial(Leak(bound, risk.missing))
 
-    usable = None
+    smallest, usable, strictest = found.smallest_risk(), None, None
     # A cascade chooses its band anew for each bound, which takes long.
-    if found.measured.cascade is None:
+    if smallest is not None and found.measured.cascade is None:
         steps = [n / 100 for n in range(1, 100) if smallest < n / 100 <= _LARGEST]
         usable = _first_usable([smallest, *steps], limit, tried)
-    if not found.policy.may_follow and (usable is None or usable[0] > smallest):
-        abstains = _percent(tried(smallest).false_abstention)
-        yield (
-            f"--risk {smallest:g} is the smallest bound that can be certified{_at(found)}, and "
-            f"abstains from {abstains} of what could be answered"
-        )
-    if usable is not None:
-        bound, abstains = usable[0], _percent(usable[1].false_abstention)
-        yield (
-            f"--risk {bound:g} abstains from {abstains}, the smallest bound with no more than "
-            f"{limit:.0%}{_at(found)}"
-        )
-    elif found.measured.cascade is None:
-        yield f"no bound keeps false abstention within {limit:.0%}{_at(found)}"
+    if (
+        smallest is not None
+        and not found.policy.may_follow
+        and (usable is None or usable[0] > smallest)
+    ):
+        strictest = tried(smallest).false_abstention
+    return {
+        "smallest": smallest,
+        "strictest": strictest,
+        "usable": None if usable is None else usable[0],
+        "usable_abstention": None if usable is None else usable[1].false_abstention,
+    }
 
 
 def _first_usable(
@@ -121,41 +121,16 @@ def _first_usable(
     return best
 
 
-def _at(found: Calibrated) -> str:
-    """At which level this would be tested; the same for all figures of one message."""
-    if found.next_attempt is None:
-        return ""
-    return f" (tested as attempt {found.next_attempt} on this data)"
-
-
-# -- more evidence --------------------------------------------------------------------
-
-
 def _more_questions(
     found: Calibrated, risk: Leak, asked: Asked, limited: Calibrated | None
-) -> Iterator[str]:
+) -> dict[str, Any]:
     """How many units would certify the bound with little abstention, in a run of their own."""
     leak = 0.0 if limited is None else max(one.value or 0.0 for one in limited.leaks.values())
     first = None if found.next_attempt is None else 1
     level = Guarantee.level_of(asked.delta, first) / max(1, len(asked.candidates))
-    needed = LeakPlan.units_for(leak, risk.bound, delta=level)
-    wanted = (
-        ""
-        if limited is None
-        else f" and abstain from no more than {asked.max_false_abstention:.0%}"
-    )
-    if needed is None:
-        yield (
-            f"more questions alone will not do: at that abstention {leak:.0%} leak, and the bound "
-            f"is {risk.bound:g}"
-        )
-        return
     here, units = min(_units(found))
-    if needed > here:
-        yield (
-            f"about {needed - here} more {units}, {needed} in all, would certify {risk.bound:g}"
-            f"{wanted} if they go like these: measured into a new run, as its first attempt"
-        )
+    needed = LeakPlan.units_for(leak, risk.bound, delta=level)
+    return {"leak": leak, "needed": needed, "here": here, "units": units}
 
 
 def _units(found: Calibrated) -> Iterator[tuple[int, str]]:
@@ -170,48 +145,12 @@ def _units(found: Calibrated) -> Iterator[tuple[int, str]]:
         yield len(units), name
 
 
-def _reviews(found: Calibrated, limited: Calibrated | None) -> Iterator[str]:
-    """How many left-out cases pass where abstention is bearable."""
+def _above(found: Calibrated, limited: Calibrated | None) -> int:
+    """How many left-out cases pass where abstention is bearable, if they can be reviewed."""
     if limited is None or not Path(found.measured.source).is_dir():
-        return
+        return 0
     left_out = [record for record in found.certify if record.case == "left_out"]
-    count = len(passing(limited.policy, left_out))
-    if count:
-        yield (
-            f"`knowgate review {found.measured.source}`: {count} left-out cases lie above "
-            "the threshold that abstains so little; one that another passage answers is no leak"
-        )
-
-
-def _another_scorer(found: Calibrated) -> str:
-    scorer = found.measured.scorer
-    better = "" if scorer is None or scorer.kind == _BETTER_SCORER else f", e.g. {_BETTER_SCORER}"
-    return (
-        f"a scorer that tells the cases apart better{better}: `knowgate measure` with several "
-        "--scorer compares them on your questions"
-    )
-
-
-# -- costs in place of a promise ------------------------------------------------------
-
-
-def _without_promise(limited: Calibrated, limit: float) -> str:
-    leaks = " and ".join(
-        f"{_percent(leak)} of {case.replace('_', '-')}" for case, leak in limited.leaks.items()
-    )
-    return (
-        f"without any guarantee, --max-abstention {limit:g} lets through about {leaks} questions "
-        f"and abstains from about {_percent(limited.false_abstention)} of what could be answered; "
-        "--cost leak=… weighs both by your own costs"
-    )
-
-
-def _percent(rate: Interval) -> str:
-    return "an unknown share" if rate.value is None else f"{rate.value:.0%}"
-
-
-_FEW_UNITS = 30
-_CROWDED = 3.0
+    return len(passing(limited.policy, left_out))
 
 
 def limits(policy: Policy) -> list[str]:
@@ -222,19 +161,8 @@ def limits(policy: Policy) -> list[str]:
     if policy.guarantee is None or not policy.guarantee.certified:
         return []
     kinds = {risk.kind for risk in policy.guarantee.risks}
-    lines = ["questions of which fewer can be answered than of these: more of what passes is wrong"]
-    if not kinds & {"false_abstention", "cost"}:
-        lines.append("how often it abstains without need: that is measured, not bounded")
-    if policy.may_follow and policy.may_answer and "answer" not in kinds:
-        lines.append(
-            "each route on its own: contexts followed and answers from memory are bounded together"
-        )
-    if policy.scorer.kind == PolicyBinding.UNNAMED.kind:
-        lines.append(
-            "a guard that serves with some scorer: the records do not name theirs, so no guard "
-            "loads this policy"
-        )
-    return lines
+    unnamed = policy.scorer.kind == PolicyBinding.UNNAMED.kind
+    return WORDS.paragraphs("limits", policy, kinds, unnamed)
 
 
 def cautions(
@@ -248,86 +176,22 @@ def cautions(
         policy: the fitted one.
         share: of the questions that was fitted on.
     """
-    certified = policy.guarantee is not None and policy.guarantee.certified
-    found = [*_unnamed(measured), *(_crowded(certify) if certified else [])]
-    found += [*_off_scale(measured), *_unjudged(measured), *_unbound(measured)]
-    return [*found, *_in_all(measured, certify, policy, share)]
-
-
-def _in_all(
-    measured: CalibrationSet, certify: Sequence[CalibrationRecord], policy: Policy, share: float
-) -> list[str]:
-    """The number of further questions that would help, of all and not of those that certify."""
-    more = None if policy.guarantee is None else policy.guarantee.more_questions
-    if more is None:
-        return []
-    certifying = len({case.question_id for case in certify})
-    needed = LEARN_CALIBRATORS.questions_for(certifying + more) / share
-    given = math.ceil(needed - 1e-9) - measured.questions
-    return [
-        f"The number of further questions counts those that certify, {certifying} of the "
-        f"{measured.questions} here: in all it takes about {max(more, given)} more."
-    ]
-
-
-def _unnamed(measured: CalibrationSet) -> list[str]:
-    lines = []
-    if measured.scorer is None:
-        lines.append(
-            "The records do not name the relevance scorer that measured them, so the policy is "
-            'bound to none and no guard loads it: add {"scorer": {"kind": …}} as their first line.'
-        )
-    if measured.estimator is None and any(c.confidence is not None for c in measured.records):
-        lines.append(
-            "The records do not name the confidence estimator that measured them, so no guard can "
-            'check that it serves with the same one: add {"estimator": {"kind": …}} to their '
-            "first line."
-        )
-    return lines
-
-
-def _crowded(certify: Sequence[CalibrationRecord]) -> list[str]:
+    guarantee, more = policy.guarantee, None
     questions = len({case.question_id for case in certify})
-    units = len({case.unit for case in certify})
-    lines = []
-    if units < _FEW_UNITS:
-        lines.append(
-            f"Only {units} independent units certify: a promise from so few depends on each of "
-            "them."
-        )
-    if units and questions / units >= _CROWDED:
-        lines.append(
-            f"{questions} questions come from {units} groups. Questions of one group tend to go "
-            "alike, so that each group counts once: more groups say more than more questions."
-        )
-    return lines
-
-
-def _off_scale(measured: CalibrationSet) -> list[str]:
-    """A guard takes relevance on any scale, but confidence as a probability alone."""
-    off = sum(c.confidence is not None and not 0 <= c.confidence <= 1 for c in measured.records)
-    if not off:
-        return []
-    return [
-        f"In {off} case{'' if off == 1 else 's'} confidence lies outside 0 and 1. A guard takes "
-        "such a confidence for a failed one: bring it to 0 to 1 before measuring and serving."
-    ]
-
-
-def _unbound(measured: CalibrationSet) -> list[str]:
-    if not measured.unbound:
-        return []
-    return [
-        "The run is of an earlier version, in which a row that was edited, lost or taken from "
-        "another run is not noticed: measure into a new folder if that may have happened."
-    ]
-
-
-def _unjudged(measured: CalibrationSet) -> list[str]:
-    unknown = sum(case.context_right is None for case in measured.records)
-    if not unknown:
-        return []
-    return [
-        f"Of {unknown} cases it is not known whether the reply from the context is right; they "
-        "count as wrong."
-    ]
+    if guarantee is not None and guarantee.more_questions is not None:
+        # Of all questions, and not of those that certify.
+        needed = LEARN_CALIBRATORS.questions_for(questions + guarantee.more_questions) / share
+        given = math.ceil(needed - 1e-9) - measured.questions
+        more = max(guarantee.more_questions, given)
+    confidences = [one.confidence for one in measured.records if one.confidence is not None]
+    numbers = {
+        "questions": questions,
+        "units": len({case.unit for case in certify}),
+        "confidences": len(confidences),
+        # A guard takes relevance on any scale, but confidence as a probability alone.
+        "off_scale": sum(not 0 <= confidence <= 1 for confidence in confidences),
+        "unjudged": sum(case.context_right is None for case in measured.records),
+        "more": more,
+    }
+    certified = guarantee is not None and guarantee.certified
+    return WORDS.paragraphs("cautions", measured, certified, numbers)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from shlex import quote
 
 from ...calibration import CalibrationRecord, CalibratorChoice, Interval
@@ -15,9 +16,12 @@ from ...calibration.risk.leak import populations_of
 from ...calibration.risk.risks import Risk
 from ...guard.artefacts import Guarantee
 from ...guard.policy import Policy
+from ..report.prose import Templates
 from ..run.measured_run import Review
 from ._rates import LeakRates, PathStep, Rates, passing
 from .records import CalibrationSet
+
+WORDS = Templates(Path(__file__).parent / "calibration.txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +55,18 @@ class Calibrated:
     policy: Policy
     measured: CalibrationSet
     risk: Risk
-    learn: tuple[CalibrationRecord, ...]
     certify: tuple[CalibrationRecord, ...]
     test: tuple[CalibrationRecord, ...]
-    folds: tuple[LeakFold, ...]
-    choices: Mapping[str, CalibratorChoice]
     steps: tuple[PathStep, ...]
-    rates: Rates | None
-    leak_rates: LeakRates | None
-    problems: tuple[Problem, ...]
     seed: int
-    warnings: tuple[str, ...]
-    not_promised: tuple[str, ...]
+    learn: tuple[CalibrationRecord, ...] = ()
+    folds: tuple[LeakFold, ...] = ()
+    choices: Mapping[str, CalibratorChoice] = field(default_factory=dict)
+    rates: Rates | None = None
+    leak_rates: LeakRates | None = None
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
+    not_promised: tuple[str, ...] = ()
     cascade: CascadeBand | None = None
     next_attempt: int | None = None
     advice: tuple[str, ...] = ()
@@ -228,24 +232,7 @@ class ReviewOutlook:
 
     def lines(self, run: str) -> list[str]:
         """What `knowgate calibrate` prints; `run` is the folder that can be reviewed."""
-        if not self.left_out:
-            return []  # the promise is not about left-out questions
-        lines = [f"reviews: none of {self.left_out} left-out questions was reviewed"]
-        if self.reviewed:
-            unsure = f", {self.unsure} unsure" if self.unsure else ""
-            lines = [
-                f"reviews: {self.reviewed} of {self.left_out} left-out questions reviewed, "
-                f"{self.answered} answered after all by another passage{unsure}"
-            ]
-        if self.further:
-            verb = "review" if self.further == 1 else "reviews"
-            lines.append(
-                f"{self.further} further {verb} could change the threshold: "
-                f"knowgate review {quote(run)}"
-            )
-        elif self.further is not None:
-            lines.append("no further review could change the threshold")
-        return lines
+        return WORDS.paragraphs("reviews", self, quote(run))
 
 
 def _further(

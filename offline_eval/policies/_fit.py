@@ -201,12 +201,9 @@ def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | 
         learn=tuple(parts.learn),
         certify=tuple(parts.certify),
         test=tuple(parts.test),
-        folds=(),
         choices=choices,
         steps=tuple(steps_of(fit)),
         rates=rates_of(tested),
-        leak_rates=None,
-        problems=(),
         seed=seed,
         warnings=tuple(cautions(measured, parts.certify, fit.policy, share=asked.share)),
         not_promised=tuple(limits(fit.policy)),
@@ -278,23 +275,17 @@ def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None)
         policy=policy,
         measured=measured,
         risk=asked.risk,
-        learn=(),
         certify=tuple(parts.certify),
         test=tuple(parts.test),
         folds=folds,
-        choices={},
         steps=tuple(steps_of(fit)),
-        rates=None,
         # Those of the policy that is written, and of how it was chosen.
         leak_rates=leak_rates_by(folds, measured.beside).widened(
             leak_rates_by([LeakFold.whole(fit)], measured.beside)
         )
         if folds
         else leak_rates_of(policy, [*parts.test, *measured.beside]),
-        problems=(),
         seed=seed,
-        warnings=(),
-        not_promised=(),
         cascade=fit.cascade,
     )
 

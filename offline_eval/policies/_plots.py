@@ -12,6 +12,7 @@ import numpy as np
 from ...guard.decision import Route
 from ...guard.policy import Policy
 from ..report.plots import Colour, Plot
+from ._calibrated import WORDS
 from ._rates import Outcome, PathStep, SelectiveQuality, SignalQuality, StatedProbabilities
 
 if TYPE_CHECKING:
@@ -36,14 +37,10 @@ def draw_reliability(name: str, quality: SignalQuality) -> Plot:
         axes.set_ylabel("what came true, 95 % intervals")
         axes.legend(loc="upper left")
 
-    raw = ""
-    if quality.before is None:
-        raw = " The raw values are no probabilities and cannot be drawn."
     return Plot(
         name=f"reliability-{name}",
         title=f"Reliability of {name}",
-        caption="Questions that the calibrator was not fitted on, in bins of equal size. On the "
-        f"dotted line, probabilities are what they say.{raw}",
+        caption=WORDS.text("reliability_caption", quality.before is not None),
         draw=draw,
         size=(5.0, 5.0),
         half=True,
@@ -60,7 +57,6 @@ def draw_risk_coverage(
     heights = [r for quality in qualities.values() for r, c in _curve(quality) if c >= 0.05]
     heights += [step.risk or 0.0 for step in seen]
     top = min(1.0, 1.15 * max([*heights, risk or 0.0, 0.05]))
-    dots = "Dots: the points of the declared path, on the questions that certify. " if seen else ""
 
     def draw(figure: Figure) -> None:
         axes: Axes = figure.subplots()
@@ -94,8 +90,7 @@ def draw_risk_coverage(
     return Plot(
         name="risk-coverage",
         title="Risk against coverage",
-        caption="Questions that the calibrators were not fitted on. Lines: a threshold on one "
-        f"signal, or on the larger of both. {dots}The lower right corner is the ideal.",
+        caption=WORDS.text("risk_coverage_caption", bool(seen)),
         draw=draw,
         size=(5.0, 5.2),
         half=True,
@@ -118,9 +113,6 @@ def draw_p_values(
     level = delta / 2 if of_coverage else delta
     name = "δ/2" if of_coverage else "δ"
     order = "from lax to strict" if of_coverage else "from strict to lax"
-    passed_over = "Points at the start that let too few through to be certified are passed over. "
-    if of_coverage:
-        passed_over = ""
     tested_for = "too little passes" if of_coverage else "the risk is too high"
 
     def draw(figure: Figure) -> None:
@@ -146,9 +138,7 @@ def draw_p_values(
     return Plot(
         name="p-values",
         title="The test along the path",
-        caption="Points are tested in the order declared beforehand, as long as the p-value stays "
-        f"at or below {name}. The last one that does is chosen. {passed_over}"
-        "Values below 0.000001 are drawn there.",
+        caption=WORDS.text("p_values_caption", name, of_coverage),
         draw=draw,
         size=(5.0, 5.2),
         half=True,
@@ -305,17 +295,10 @@ def _plane(policy: Policy, outcomes: Sequence[Outcome], which: str) -> Plot | No
         axes.set_ylabel("confidence: does the model know it?")
         figure.legend(loc="outside lower center", ncols=2, fontsize=10, handletextpad=0.4)
 
-    notes = ""
-    if len(drawn) < len(shown):
-        notes += f" {len(drawn)} of {len(shown)} cases are drawn, picked by chance."
-    if rest:
-        notes += f" Not drawn, because a signal failed: {rest}."
     return Plot(
         name="regions",
         title="What happens where",
-        caption=f"{which}. Each point is a case; a larger one stands for several at the same "
-        "place. A context is followed to the right of its threshold; to the left, the model "
-        f"answers from memory above its own, and abstains below.{notes}",
+        caption=WORDS.text("plane_caption", which, len(drawn), len(shown), rest),
         draw=draw,
         size=(6.6, 7.2),
     )
@@ -405,13 +388,10 @@ def _line(policy: Policy, outcomes: Sequence[Outcome], which: str) -> Plot | Non
         panels[1].set_xlim(0, 1)
 
     rest = len(outcomes) - len(shown)
-    notes = f" Not drawn, because relevance failed: {rest}." if rest else ""
-    if threshold is not None:
-        notes = f" Cases right of the dashed line, {threshold:.3f}, pass.{notes}"
     return Plot(
         name="regions",
         title="What happens where",
-        caption=f"{which}. No confidence was measured, so relevance alone decides.{notes}",
+        caption=WORDS.text("line_caption", which, threshold, rest),
         draw=draw,
         size=(7.4, 4.2),
     )

@@ -20,7 +20,7 @@ from ..report.plots import Plot
 from ..report.tables import Cell, Line, Table
 from ..report.text import decimal, percent
 from ..report.what_if import WhatIf, WhatIfCase
-from ._calibrated import Calibrated
+from ._calibrated import WORDS, Calibrated
 from ._plots import draw_p_values, draw_regions, draw_reliability, draw_risk_coverage
 from ._rates import (
     Outcome,
@@ -35,17 +35,6 @@ from ._rates import (
 
 _SCHEMA_VERSION = 1
 _STEPS_AROUND = 5
-_CALIBRATION_ERROR = (
-    "The calibration error is the debiased root mean square gap between the stated and the "
-    "observed share; its interval lies too high, since resampling adds to chance. The Brier score "
-    "is the mean squared error: 0 is best."
-)
-_AREAS = (
-    "Areas under risk against coverage, lower is better, with 95 % intervals over independent "
-    "units. AURC depends on how often cases are wrong at all; the excess takes off the AURC of the "
-    "best possible ranking. AUGRC weighs each wrong case by how long it stays among those let "
-    "through. Coverage at a risk is what was seen on these cases, not a promise."
-)
 
 
 def calibration_document(found: Calibrated) -> Document:
@@ -83,18 +72,9 @@ def calibration_document(found: Calibrated) -> Document:
 
 def _headline(found: Calibrated) -> list[str]:
     """The result in one or two sentences, the most important one first."""
-    guarantee, rates = found.policy.guarantee, found.rates
-    lines = ["Nothing could be certified, so this policy always abstains."]
-    if guarantee is not None and guarantee.certified:
-        lines = [f"Certified with confidence {percent(1 - guarantee.delta)}: {_bound(found)}."]
-    if found.policy.note:
-        lines.append(found.policy.note)
-    if rates is not None and rates.coverage.value is not None:
-        line = f"{_judged(found)} it lets {percent(rates.coverage.value)} of cases through"
-        if rates.risk.value is not None:
-            line += f", of which {percent(rates.risk.value)} are wrong"
-        lines.append(f"{line}.")
-    return lines
+    guarantee = found.policy.guarantee
+    certified = guarantee is not None and guarantee.certified
+    return WORDS.paragraphs("headline", found, _bound(found) if certified else None)
 
 
 def _judged(found: Calibrated) -> str:
@@ -140,31 +120,25 @@ def _results(found: Calibrated) -> Figures | str:
     )
 
 
+# Of each rate what it is called, and what it says; of the first as far as it is promised.
+_FIGURES = {
+    "risk": ("wrong among those let through", "what the promise is about"),
+    "coverage": ("let through", "of all cases; higher is better at the same risk"),
+    "false_abstention": (
+        "abstained from without need",
+        "of cases where context or memory would have been right",
+    ),
+    "followed": ("context followed", "of all cases"),
+    "followed_wrong": ("wrong among the followed", "the reply from the context was not right"),
+    "answered": ("answered from memory", "of all cases"),
+    "answered_wrong": ("wrong among those from memory", "the reply from memory was not right"),
+}
+
+
 def _figures(rates: Rates, *, promised: bool) -> tuple[Figure, ...]:
-    return (
-        Figure(
-            "wrong among those let through",
-            rates.risk,
-            "what the promise is about" if promised else "",
-        ),
-        Figure("let through", rates.coverage, "of all cases; higher is better at the same risk"),
-        Figure(
-            "abstained from without need",
-            rates.false_abstention,
-            "of cases where context or memory would have been right",
-        ),
-        Figure("context followed", rates.followed, "of all cases"),
-        Figure(
-            "wrong among the followed",
-            rates.followed_wrong,
-            "the reply from the context was not right",
-        ),
-        Figure("answered from memory", rates.answered, "of all cases"),
-        Figure(
-            "wrong among those from memory",
-            rates.answered_wrong,
-            "the reply from memory was not right",
-        ),
+    return tuple(
+        Figure(title, getattr(rates, name), meaning if promised or name != "risk" else "")
+        for name, (title, meaning) in _FIGURES.items()
     )
 
 
@@ -316,21 +290,12 @@ def _signals(signals: Mapping[str, SignalQuality]) -> tuple[Plot | Table, ...]:
             "Cases",
         ),
         tuple(lines),
-        notes=(*(_calibrator_note(*one) for one in signals.items()), _CALIBRATION_ERROR),
+        notes=(
+            *(WORDS.text("calibrator", *one) for one in signals.items()),
+            WORDS.text("calibration_error"),
+        ),
     )  # fmt: skip
     return (*(draw_reliability(*one) for one in signals.items()), table)
-
-
-def _calibrator_note(name: str, quality: SignalQuality) -> str:
-    losses = ", ".join(
-        f"{kind} {loss:.3f}" for kind, loss in sorted(quality.losses.items(), key=lambda x: x[1])
-    )
-    compared = f" Log loss on held-out folds: {losses}." if losses else ""
-    failed = f" It failed on {quality.failed} cases." if quality.failed else ""
-    return (
-        f"Calibrator of {name}: {quality.calibrator.replace('_', '–')}, because "
-        f"{quality.reason}.{compared}{failed}"
-    )
 
 
 def _ranking_table(found: Calibrated, rankings: Mapping[str, SelectiveQuality]) -> Table:
@@ -354,7 +319,7 @@ def _ranking_table(found: Calibrated, rankings: Mapping[str, SelectiveQuality]) 
         for name, quality in rankings.items()
     )
     columns = ("AURC", "excess AURC", "AUGRC", at_risk, "Cases")
-    return Table("Ranking", columns, lines, notes=(_AREAS,))
+    return Table("Ranking", columns, lines, notes=(WORDS.text("areas"),))
 
 
 def _data(found: Calibrated) -> list[tuple[str, str]]:

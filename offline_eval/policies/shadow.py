@@ -31,6 +31,7 @@ from ..report.document import (
     Section,
 )
 from ..report.plots import Colour, Plot
+from ..report.prose import Templates
 from ..report.tables import Cell, Line, Table
 from ..report.text import counted, decimal, estimate_text, one_line, percent
 from ._shadow_log import Label, Labels, LoggedDecision, ShadowLog, read_texts
@@ -48,18 +49,7 @@ _CHANGES = {
     "fewer_passages": "answered from fewer passages",
     "unchanged": "unchanged",
 }
-_REPEATED = (
-    "The intervals are for 95 %. A question that was asked several times counts about once for "
-    "them: the last column holds the number of decisions that they rest on."
-)
-_CAPTION = (
-    "Share of decisions that abstain, with 95 % intervals, by the time at which a period begins "
-    "(UTC)."
-)
-_UNLABELLED = (
-    "Without labels nobody knows which of these abstentions would be right: label a random "
-    "sample of the questions, and pass it with --labels."
-)
+_WORDS = Templates(Path(__file__).parent / "shadow.txt")
 
 
 class _Measure(NamedTuple):
@@ -196,7 +186,7 @@ def shadow_report(
         subtitle=f"{counted(len(log.decisions), 'decision')} on "
         f"{counted(found.questions, 'question')} from {begin} to {end} · policy {policy}",
         headline=_headline(found),
-        warnings=[*found.problems, *_cautions(found)],
+        warnings=[*found.problems, *_WORDS.paragraphs("cautions", found)],
         sections=(
             Section("Results", (_figures(found),)),
             Section("Why it abstains", (_reasons(found),)),
@@ -377,26 +367,7 @@ class ShadowSummary:
     @property
     def problems(self) -> list[str]:
         """Why the log is no reason to enforce the policy; empty where nothing speaks against it."""
-        found = []
-        if self.certified is None:
-            found.append("The file of the policy is not beside the log: what it promises is open.")
-        elif not self.certified:
-            found.append("The policy certifies nothing: calibrate it before it is enforced.")
-        if (self.failed.value or 0.0) > _MAX_FAILED:
-            found.append(
-                "In more than 5 % of the decisions a signal or the retrieval failed, or the input "
-                "could not be read: the shares say more about faults than about questions."
-            )
-        if self.lost:
-            found.append(f"{self.lost} decisions could not be written and are missing here.")
-        if self.log.cut_off:
-            found.append(
-                f"The last line of {self.log.cut_off} files is cut off, as a kill or a full disk "
-                "leaves it; these decisions are missing here."
-            )
-        if self.enforced == len(self.log.decisions):
-            found.append("All of these decisions acted already: this is no log of shadow mode.")
-        return found
+        return _WORDS.paragraphs("problems", self, _MAX_FAILED)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: what `report.json` holds."""
@@ -464,51 +435,12 @@ def _stored(shares: Mapping[str, Interval]) -> dict[str, Any]:
 
 def _headline(found: ShadowSummary) -> list[str]:
     """Say what enforcing does, the most important first."""
-    lines = [
-        "Enforcing would have replaced "
-        f"{estimate_text(found.abstention)} of the replies by an abstention."
-    ]
-    if found.problems:
-        lines.insert(0, "This log is no reason to enforce the policy yet; the warnings say why.")
-    others = [
-        f"{percent(found.changes[name].value)} {_CHANGES[name]}"
-        for name in ("from_memory", "fewer_passages")
-        if found.changes[name].value
-    ]
-    if others:
-        lines.append(f"Of the others, as shares of all: {', '.join(others)}.")
-    measured = {name: share for name, share in found.measures.items() if share.value is not None}
-    lines += [
-        f"{_MEASURES[name].title}: {estimate_text(measured[name])}."
-        for name in ("leak", "false_abstention")
-        if name in measured
-    ]
-    if "wrong_then" in measured:
-        lines.append(
-            f"Wrong replies: {percent(measured['wrong_now'].value)} now, "
-            f"{estimate_text(measured['wrong_then'])} of those that enforcing would leave."
-        )
-    return lines
-
-
-def _cautions(found: ShadowSummary) -> Iterable[str]:
-    """What to know before the numbers are trusted, beside the problems."""
-    if found.log.others:
-        number = sum(found.log.others.values())
-        yield (
-            f"{counted(number, 'decision')} of other guards or policies in these files left out; "
-            "choose with --guard and --policy."
-        )
-    if 0 < found.enforced < len(found.log.decisions):
-        yield f"{counted(found.enforced, 'decision')} acted already (mode enforce)."
-    labels = found.labels
-    if labels is None:
-        yield _UNLABELLED
-        return
-    if labels.contradictory:
-        yield f"{counted(labels.contradictory, 'question')} with contradictory labels left out."
-    if labels.unmatched:
-        yield f"{counted(labels.unmatched, 'labelled question')} not in the log."
+    measures = {
+        name: {"title": _MEASURES[name].title, "share": share}
+        for name, share in found.measures.items()
+        if share.value is not None
+    }
+    return _WORDS.paragraphs("headline", found, _CHANGES, measures, estimate_text)
 
 
 def _figures(found: ShadowSummary) -> Figures:
@@ -540,7 +472,8 @@ def _share_table(
 def _reasons(found: ShadowSummary) -> Table | str:
     if not found.reasons:
         return "No decision abstains."
-    return _share_table("Reason", "Share of all decisions", found.reasons.items(), (_REPEATED,))
+    notes = (_WORDS.text("notes", "repeated"),)
+    return _share_table("Reason", "Share of all decisions", found.reasons.items(), notes)
 
 
 def _changes(found: ShadowSummary) -> Table:
@@ -593,7 +526,8 @@ def _plot(periods: Sequence[Period]) -> Plot | None:
         axes.set_ylim(0, 1)
         axes.set_ylabel("would abstain")
 
-    return Plot("abstention-over-time", "Abstention over time", _CAPTION, draw, (8.0, 3.2))
+    caption = _WORDS.text("notes", "over_time")
+    return Plot("abstention-over-time", "Abstention over time", caption, draw, (8.0, 3.2))
 
 
 def _labelled_section(found: ShadowSummary, labels: Labels, examples: int) -> Section:
@@ -663,10 +597,7 @@ def _compared(found: ShadowSummary) -> Table:
             )
             for one in found.compared
         ),
-        notes=(
-            "On the questions that both decided; the last decision on each counts. The difference "
-            "is in percentage points, here minus there; p is McNemar's.",
-        ),
+        notes=(_WORDS.text("notes", "compared"),),
     )
 
 

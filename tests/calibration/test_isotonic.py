@@ -53,32 +53,6 @@ def test_steps_by_hand_lie_in_the_middle_of_gaps() -> None:
     assert found == StepCalibrator(edges=(3.0, 6.0), values=(1 / 4, 1 / 2, 4 / 5))
 
 
-def test_a_softened_step_never_passes_its_neighbour() -> None:
-    # Alone, 0 of 1 would become 1/3 and 1 of 1 become 2/3: further than 1 of 10 and 9 of 10.
-    scores = [0.0] + [1.0] * 10 + [2.0] * 10 + [3.0]
-    outcomes = [False] + [True] + [False] * 9 + [True] * 9 + [False] + [True]
-
-    found = fit_isotonic(scores, outcomes)
-
-    assert found == StepCalibrator(edges=(1.5,), values=(0.1, 0.9))
-
-
-@pytest.mark.parametrize(("below", "above"), [(1, 1), (20, 3)])
-def test_perfect_separation_is_as_sure_as_the_counts_allow(below: int, above: int) -> None:
-    found = fit_isotonic([0.1] * below + [0.9] * above, [False] * below + [True] * above)
-
-    assert found == StepCalibrator(
-        edges=(0.5,), values=(1 / (below + 2), (above + 1) / (above + 2))
-    )
-
-
-def test_a_score_that_falls_with_the_outcome_gives_the_share_everywhere() -> None:
-    found = fit_isotonic([0.1, 0.2, 0.8, 0.9], [True, True, True, False])
-
-    assert found == StepCalibrator(edges=(), values=(0.75,))
-    assert fit_isotonic([0.5] * 4, [True, False, False, False]).apply(7.0) == 0.25
-
-
 @settings(derandomize=True, deadline=None, max_examples=40)
 @given(_CASES, st.randoms(use_true_random=False))
 def test_any_finite_scores_give_a_table_blind_to_order(

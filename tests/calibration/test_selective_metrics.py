@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import trapezoid
-from sklearn.metrics import roc_auc_score
 
 from knowgate.calibration import SelectiveCurve
 
@@ -43,14 +42,6 @@ def test_areas_by_hand() -> None:
     assert SelectiveCurve.excess_aurc(confidence, wrong) == pytest.approx(1 / 8)
     # Generalised risks 0, 0, 1/4, 1/4, 2/4 at coverages 0, 1/4, …: trapezoids.
     assert SelectiveCurve.augrc(confidence, wrong) == pytest.approx((0 + 1 / 8 + 1 / 4 + 3 / 8) / 4)
-
-
-def test_costs_may_take_the_place_of_wrong_answers() -> None:
-    assert SelectiveCurve.aurc([0.9, 0.1], [0.5, 2.0]) == pytest.approx((0.5 + 1.25) / 2)
-    assert SelectiveCurve.excess_aurc([0.9, 0.1], [2.0, 0.5]) == pytest.approx((2.0 - 0.5) / 2)
-    assert SelectiveCurve.augrc([0.9, 0.1], [0.5, 2.0]) == pytest.approx(
-        (0.25 / 2 + (0.25 + 1.25) / 2) / 2
-    )
 
 
 def test_ties_count_as_the_mean_over_all_their_orders() -> None:
@@ -92,20 +83,6 @@ def test_the_curve_and_areas_agree_with_the_peer() -> None:
     assert SelectiveCurve.coverage_at_risk(_PEER_CONFIDENCE, _PEER_WRONG, 0.3) == pytest.approx(
         48 / 60
     )
-
-
-@settings(derandomize=True, deadline=None, max_examples=40)
-@given(_CASES)
-def test_the_augrc_is_that_of_auroc_and_error_rate(cases: list[tuple[float, bool]]) -> None:
-    confidence, wrong = [c for c, _ in cases], [w for _, w in cases]
-    rate = sum(wrong) / len(wrong)
-    finite = np.unique(confidence, return_inverse=True)[1]
-    ranking = 1 - roc_auc_score([not w for w in wrong], finite) if 0.0 < rate < 1.0 else 0.0
-
-    found = SelectiveCurve.augrc(confidence, wrong)
-
-    # Traub et al. 2024, equation for binary losses.
-    assert found == pytest.approx(ranking * rate * (1 - rate) + rate**2 / 2, abs=1e-12)
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -31,15 +29,6 @@ def test_wilson_agrees_with_scipy(n: int, confidence: float) -> None:
         assert found.high == pytest.approx(reference.high, abs=1e-12)
 
 
-def test_wilson_by_hand() -> None:
-    # z = 1.959964; centre (9 + z²/2)/(10 + z²), half-width z/(10 + z²)·√(10·.09 + z²/4)
-    found = Interval.wilson(9, 10)
-
-    assert (found.value, found.n) == (0.9, 10)
-    assert found.low == pytest.approx(0.5958, abs=1e-4)
-    assert found.high == pytest.approx(0.9821, abs=1e-4)
-
-
 @settings(derandomize=True, deadline=None)
 @given(st.integers(0, 400), st.integers(1, 400), st.floats(0.01, 0.999))
 def test_wilson_holds_its_estimate_and_stays_on_the_scale(
@@ -53,15 +42,6 @@ def test_wilson_holds_its_estimate_and_stays_on_the_scale(
     assert found.high is not None
     assert found.value is not None
     assert 0.0 <= found.low <= found.value <= found.high <= 1.0
-
-
-@settings(derandomize=True, deadline=None)
-@given(st.integers(0, 300), st.integers(1, 300), _RISKS)
-def test_the_p_value_is_the_sum_of_the_binomial_tail(errors: int, n: int, risk: float) -> None:
-    assume(errors <= n)
-    tail = math.fsum(math.comb(n, k) * risk**k * (1 - risk) ** (n - k) for k in range(errors + 1))
-
-    assert binomial_p_value(errors, n, risk) == pytest.approx(tail, rel=1e-8, abs=1e-100)
 
 
 def test_the_p_value_is_no_looser_than_hoeffding_bentkus_of_mapie() -> None:
@@ -103,13 +83,6 @@ def test_the_questions_needed_are_the_fewest_that_can_certify(risk: float, delta
     assert n == 1 or errors_allowed(n - 1, risk, delta) is None
 
 
-@pytest.mark.parametrize(
-    ("risk", "delta", "n"), [(0.1, 0.1, 22), (0.05, 0.1, 45), (0.5, 0.25, 2), (0.9, 0.99, 1)]
-)
-def test_questions_needed_by_hand(risk: float, delta: float, n: int) -> None:
-    assert questions_needed(risk, delta) == n
-
-
 @settings(derandomize=True, deadline=None)
 @given(_SCORES, _SCORES)
 def test_auroc_agrees_with_scikit_learn(positives: list[float], negatives: list[float]) -> None:
@@ -147,28 +120,6 @@ def test_the_bootstrap_resamples_questions_as_a_loop_over_scikit_learn_does() ->
 
     assert found.low == pytest.approx(float(np.quantile(drawn, 0.025)), abs=0.01)
     assert found.high == pytest.approx(float(np.quantile(drawn, 0.975)), abs=0.01)
-
-
-@pytest.mark.parametrize("n", [1, 2, 40])
-def test_a_perfect_separation_takes_the_wilson_interval_of_all_or_none(n: int) -> None:
-    apart = [([1.0 + i], [-1.0 - i]) for i in range(n)]
-
-    assert SelectiveCurve.bootstrap_auroc(apart, resamples=200) == Interval.wilson(n, n)
-    assert SelectiveCurve.bootstrap_auroc(
-        [(low, high) for high, low in apart], resamples=200, confidence=0.8
-    ) == Interval.wilson(0, n, 0.8)
-
-
-@pytest.mark.parametrize("n", [1, 4, 5])
-def test_scores_that_all_tie_have_an_interval_around_one_half(n: int) -> None:
-    found = SelectiveCurve.bootstrap_auroc([([0.3], [0.3])] * n, resamples=200)
-
-    assert (found.value, found.n) == (0.5, n)
-    assert found.low == Interval.wilson(n // 2, n).low
-    assert found.high == Interval.wilson((n + 1) // 2, n).high
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low < 0.5 < found.high
 
 
 @settings(derandomize=True, deadline=None, max_examples=50)

@@ -64,20 +64,6 @@ def test_with_many_cases_it_is_scikit_learns_temperature() -> None:
         assert found.apply(float(stated[row])) == pytest.approx(expected, abs=2e-3)
 
 
-def test_one_stated_probability_becomes_the_smoothed_share() -> None:
-    # 8 of 10: the targets' mean is (8 × 9/10 + 2 × 1/4) / 10.
-    found = fit_temperature([0.99] * 10, [True] * 8 + [False] * 2)
-
-    assert found.apply(0.99) == pytest.approx(0.77, abs=1e-9)
-
-
-def test_perfect_separation_stays_finite() -> None:
-    found = fit_temperature([0.6] * 20 + [0.4] * 20, [True] * 20 + [False] * 20)
-
-    assert found.apply(0.6) == pytest.approx(21 / 22, abs=1e-9)
-    assert found.apply(0.4) == pytest.approx(1 / 22, abs=1e-9)
-
-
 @settings(derandomize=True, deadline=None, max_examples=30)
 @given(_CASES)
 def test_any_probabilities_give_a_usable_temperature_without_a_warning(

@@ -79,24 +79,6 @@ def test_it_agrees_with_the_peer() -> None:
     assert {score: found.apply(score) for score in peer} == pytest.approx(peer, abs=1e-11)
 
 
-def test_two_cases_by_hand() -> None:
-    # Below 0: p0 = 0, p1 = 1/2. At 0: 0 and 1/2. Between: 0 and 1. At 1: 1/2 and 1. Above: too.
-    found = fit_venn_abers([0.0, 1.0], [False, True])
-
-    assert [found.apply(s) for s in (-1.0, 0.0, 0.5, 1.0, 2.0)] == pytest.approx(
-        [1 / 3, 1 / 3, 1 / 2, 2 / 3, 2 / 3]
-    )
-
-
-def test_one_score_only_gives_what_the_counts_allow() -> None:
-    # At the score p0 = 3/5 and p1 = 4/5, below it 0 and 4/5, above it 3/5 and 1.
-    found = fit_venn_abers([0.5] * 4, [True, True, True, False])
-
-    assert found.apply(0.5) == pytest.approx((4 / 5) / (2 / 5 + 4 / 5))
-    assert found.apply(0.4) == pytest.approx((4 / 5) / (1 + 4 / 5))
-    assert found.apply(0.6) == pytest.approx(1 / (2 / 5 + 1))
-
-
 @settings(derandomize=True, deadline=None, max_examples=40)
 @given(_CASES, st.randoms(use_true_random=False))
 def test_any_finite_scores_give_a_table_blind_to_order(

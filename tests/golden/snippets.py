@@ -34,7 +34,7 @@ from knowgate.offline_eval.judging.labelling.session import LabelSession
 from knowgate.offline_eval.run import (
     RepliesRun,
 )
-from knowgate.offline_eval.testbed.check import check_microworld
+from tools.microworld.check import check_microworld
 
 # Of so many documents of the microworld one is kept.
 _ONE_OF = 12

@@ -31,7 +31,6 @@ from knowgate.offline_eval.testbed.check import (
     MODEL_FOLDER,
     SHA256_FILE,
     WEIGHTS_FILE,
-    check_microworld,
 )
 from tools.microworld._batches import (
     ANSWER,
@@ -45,6 +44,7 @@ from tools.microworld._batches import (
 )
 from tools.microworld._mixture import Mixture, Phase, load_mixture
 from tools.microworld._tasks import TaskMaker
+from tools.microworld.check import check_microworld
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -5,46 +5,10 @@ from __future__ import annotations
 import re
 
 from .._shared_words import content_words, shared_words
+from ._rules import Rules
 
-_SOURCE = (
-    r"(?:passage|document|text|article|page|paragraph|excerpt|extract|sentence|section|context|"
-    r"source|fact|statement|handbook|chapter|snippet|table|figure|author)"
-)
-_REFERS = re.compile(
-    rf"\b(?:this|these|those|above|following|given|provided|preceding|aforementioned)\s+"
-    rf"(?:\w+\s+)?{_SOURCE}s?\b"
-    rf"|\b(?:according to|in|from|of|by|on|does|do|is|are|did|was)\s+the\s+{_SOURCE}s?\b(?!\s+of\b)"
-    r"|\b(?:mentioned|described|listed|stated|shown|as\s+noted)\s+(?:above|below|here|earlier)\b"
-    r"|\bthe\s+(?:above|aforementioned)\b",
-    re.IGNORECASE,
-)
-_REFERS_CHINESE = re.compile(
-    r"(?:本|该|此|这[篇段份句]|上述|以上|下述|以下)(?:文[章本档件]?|段[落文]?|句子?|资料|材料|内容|事实)"
-    r"|文中|上文|下文|根据(?:文章|文本|段落|资料)"
-)
-_PRONOUN = re.compile(
-    r"\b(?:it|its|they|them|their|theirs|he|him|his|she|hers?|this|these|those)\b", re.IGNORECASE
-)
-# "Is it an offence to …", "when it rains": stands for nothing before it.
-_EMPTY_IT = re.compile(
-    r"\b(?:(?:is|was|does|will|can|would)\s+it\s+(?:not\s+)?\w+(?:\s+\w+){0,3}\s+"
-    r"(?:to|that|if|when|for|before)\b|it\s+(?:is|was)\s+\w+(?:\s+\w+){0,3}\s+(?:to|that|for)\b"
-    r"|it\s+(?:rains?|snows?|is\s+(?:rain|snow|dark|late|early|hot|cold|wet))\w*)",
-    re.IGNORECASE,
-)
-# A name or a noun phrase that a pronoun after it may stand for.
-_ANTECEDENT = re.compile(
-    r"\b(?:the|an?|any|each|every|your|my|our|all|some|no|someone|somebody|people|if)\b"
-    r"|(?<=\w\s)[A-Z]\w+|\b(?!(?:does|this|hers|its|was|has|these)\b)\w{3,}s\b",
-)
-_THIS_NOUN = re.compile(r"\b(?:this|these|those)\b(?=\s+(?:year|month|week|case|way)\b)", re.I)
-_CHINESE_PRONOUN = re.compile(r"^(?:它|他|她|这|那)(?:们|些|个|是)?")
-_STOP_WORDS = """
-    a an the of to in on at by for from with and or is are was were be been do does did it its as
-    that this they their you your he she his her not
-"""
-_STOP = frozenset(_STOP_WORDS.split())
-_CHINESE = re.compile(r"[\u3400-\u9fff]")
+_RULES = Rules.of("checks")
+_RULE, _WORDS = _RULES.patterns, _RULES.words
 
 
 def words_of(text: str) -> list[str]:
@@ -70,7 +34,7 @@ def refers_to_document(text: str) -> bool:
         >>> refers_to_document("What must a document of title contain?")
         False
     """
-    return bool(_REFERS.search(text) or _REFERS_CHINESE.search(text))
+    return bool(_RULE["refers"].search(text) or _RULE["refers_chinese"].search(text))
 
 
 def lacks_antecedent(question: str) -> bool:
@@ -80,11 +44,11 @@ def lacks_antecedent(question: str) -> bool:
         >>> lacks_antecedent("When does it open?"), lacks_antecedent("Is it legal to turn?")
         (True, False)
     """
-    if _CHINESE_PRONOUN.match(question):
+    if _RULE["chinese_pronoun"].match(question):
         return True
-    plain = _THIS_NOUN.sub("", _EMPTY_IT.sub("", question))
-    found = _PRONOUN.search(plain)
-    return bool(found and not _ANTECEDENT.search(plain[: found.start()]))
+    plain = _RULE["this_noun"].sub("", _RULE["empty_it"].sub("", question))
+    found = _RULE["pronoun"].search(plain)
+    return bool(found and not _RULE["antecedent"].search(plain[: found.start()]))
 
 
 def answer_in_question(question: str, answer: str) -> bool:
@@ -105,9 +69,9 @@ def answer_in_question(question: str, answer: str) -> bool:
     # The spaces keep "art" from standing in "party".
     if f" {' '.join(told)} " in f" {' '.join(asked)} ":
         return True
-    content = [word for word in told if word not in _STOP]
+    content = [word for word in told if word not in _WORDS["stop"]]
     # Two Chinese characters of an answer stand in many a question, out of order.
-    return bool(content) and not _CHINESE.search(answer) and set(content) <= set(asked)
+    return bool(content) and not _RULE["chinese"].search(answer) and set(content) <= set(asked)
 
 
 COPIED = "copies_passage"

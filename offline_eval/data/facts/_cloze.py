@@ -15,66 +15,14 @@ from ._checks import (
 )
 from ._rewriting import rewritten, section_facts
 from ._rows import FactRow, FailureRow, QuestionRow, SentenceKind, SentenceRow, Stage
+from ._rules import Rules
 from ._sentences import language_of
 from ._stages import UniqueNames, asked_of
 
 _SHORTEST, _LONGEST = 6, 45
 _SHORTEST_CHINESE, _LONGEST_CHINESE = 10, 120
-# What needs the sentence before it.
-_LEANS = re.compile(
-    r"^[\W_]*(?:it|its|they|their|them|he|she|his|her|he/she|we|us|our|i|my|this|these|that|those|"
-    r"such|so|thus|hence|therefore|however|moreover|furthermore|also|then|otherwise|instead|"
-    r"and|but|or|nor|yet|because|which|who|both|another|the (?:former|latter|same|above|following)|"
-    r"for (?:example|instance)|in (?:addition|this|that|these|such|other words)|as a result|"
-    r"on the other hand|after that|if (?:so|not|it|they|this|you do)|e\.g|i\.e|note|see|click|"
-    r"read more|please (?:see|refer|click|visit|contact)|refer to|last updated|copyright|"
-    r"means?|indicates?|be|should|similar to|failure to|there (?:is|are)|other|including|only|"
-    r"alternatively|remember|notice)\b",
-    re.IGNORECASE,
-)
-# A clause without its main clause: "When the car in front turns."
-_SUBORDINATE = re.compile(
-    r"^(?:when|if|while|before|after|as|unless|until|although|though|because|since|where|within|"
-    r"once|on|in|at|for|by|during|to|with|without|under)\b[^,]*$",
-    re.IGNORECASE,
-)
-_POINTS = re.compile(
-    r"\b(?:this|these|those|such (?:a|an|as to)|(?:do|does|doing|done) so|like these|the same|"
-    r"the latter|the former|mentioned|respectively|shown|illustrated|pictured)\b",
-    re.IGNORECASE,
-)
-_LEANS_CHINESE = re.compile(
-    r"^[\W_]*(?:它|他|她|这|那|此|其|该|但是?|所以|因此|因而|然而|而且|并且|此外|另外|同时|否则|例如|比如|如下|请参)"
-)
-_BOILERPLATE = re.compile(
-    r"©|\(c\)\s*\d{4}|all rights reserved|copyright|cookie|privacy policy|terms (?:of|and) |"
-    r"click here|subscribe|newsletter|log ?in\b|sign ?up\b|https?://|www\.|@\w+\.|"
-    r"\b(?:see|refer to) (?:page|section|table|figure|chapter|appendix|annex|diagram)\b|"
-    r"\b(?:overleaf|as follows|the following|the (?:above|below)|this (?:handbook|page|book))\b|"
-    r"\b(?:below|above)(?=\s*[.:,;)])|"
-    r"版权|隐私|点击|登录|订阅|如下|下图|上图|下表",
-    re.IGNORECASE,
-)
-_VERB = re.compile(
-    r"\b(?:is|are|was|were|be|been|has|have|had|must|may|might|can|cannot|could|shall|should|"
-    r"will|would|do|does|did|don['’]t|keep|give|use|make|take|stop|drive|turn|slow|check|avoid|"
-    r"ensure|allows?|apply|applies|means?|needs?|requires?|contains?|includes?|indicates?|"
-    r"becomes?|costs?|opens?|closes?|starts?|ends?|lies|stands?|provides?|consists?|takes?|gives?|runs?|"
-    r"\w{3,}(?:ates?|izes?|ises?|ifies)|(?:build|built|found|founded|opened|closed|became|began|"
-    r"went|came|won|wrote|held|led|made|took|gave|lived|died|born|moved|started|ended|died))\b",
-    re.IGNORECASE,
-)
-# A heading, or a number of a paragraph, that ran into its sentence.
-_RUN_IN = re.compile(
-    r"\w\s(?:A|An|The)\s[a-z]|[A-Za-z]\s\d{1,3}\s(?!Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|"
-    r"Sep|Oct|Nov|Dec)[A-Z][a-z]"
-)
-# A heading that its sentence repeats: "Zig-zag lines Zig-zag lines show …".
-_SAID_TWICE = re.compile(r"^(?P<head>\S.{5,60}?)\W+(?P=head)\b", re.IGNORECASE)
-# Items of a list that ran into one line: "… a. sip drinks, b. read newspapers".
-_LIST = re.compile(r"\s\(?[a-h][.)]\s.*\s\(?[b-i][.)]\s")
-_BEGINS = re.compile(r"^[\"'“‘(]?(?:[A-Z\d$£€]|[\u3400-\u9fff])")
-_ENDS = re.compile(r"[.!。！][\"'”’)）」』]*$")
+_RULES = Rules.of("cloze")
+_RULE, _WORDS = _RULES.patterns, _RULES.words
 
 
 def askable(row: SentenceRow) -> bool:
@@ -84,22 +32,28 @@ def askable(row: SentenceRow) -> bool:
     a pointer to another page, a line about cookies or copyright.
     """
     text = row.text
-    if _BOILERPLATE.search(text) or refers_to_document(text) or "____" in text:
+    if _RULE["boilerplate"].search(text) or refers_to_document(text) or "____" in text:
         return False
     if row.kind is SentenceKind.TABLE_ROW:
         return text.count("; ") >= 1 and len(text) < 400
-    if not _BEGINS.match(text) or not _ENDS.search(text) or text.count("(") != text.count(")"):
+    if (
+        not _RULE["begins"].match(text)
+        or not _RULE["ends"].search(text)
+        or text.count("(") != text.count(")")
+    ):
         return False
     if language_of(text) == "zh":
-        return _SHORTEST_CHINESE <= len(text) <= _LONGEST_CHINESE and not _LEANS_CHINESE.match(text)
+        return _SHORTEST_CHINESE <= len(text) <= _LONGEST_CHINESE and not _RULE[
+            "leans_chinese"
+        ].match(text)
     return (
         _SHORTEST <= len(text.split()) <= _LONGEST
-        and not _LEANS.match(text)
-        and not _SUBORDINATE.match(text)
-        and not _POINTS.search(text)
-        and not _RUN_IN.search(text)
-        and not _SAID_TWICE.search(text)
-        and not _LIST.search(text)
+        and not _RULE["leans"].match(text)
+        and not _RULE["subordinate"].match(text)
+        and not _RULE["points"].search(text)
+        and not _RULE["run_in"].search(text)
+        and not _RULE["said_twice"].search(text)
+        and not _RULE["list"].search(text)
         and not lacks_antecedent(text)
         and has_verb(text)
     )
@@ -112,83 +66,12 @@ def has_verb(text: str) -> bool:
         >>> has_verb("Brakes become weak."), has_verb("After passing through water, the ____.")
         (True, False)
     """
-    return bool(_VERB.search(text))
+    return bool(_RULE["verb"].search(text))
 
 
 BLANK = "____"
 
-_MONTH = (
-    r"(?:January|February|March|April|May|June|July|August|September|October|November|December|"
-    r"Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.?"
-)
-_DATE = re.compile(
-    rf"\b\d{{1,2}}(?:st|nd|rd|th)?\s+{_MONTH}(?:\s+\d{{4}})?\b"
-    rf"|\b{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s+\d{{4}})?\b"
-    rf"|\b{_MONTH}\s+\d{{4}}\b|\b\d{{4}}-\d{{2}}-\d{{2}}\b|\b\d{{1,2}}[./]\d{{1,2}}[./]\d{{2,4}}\b"
-    r"|\d{4}年(?:\d{1,2}月(?:\d{1,2}日)?)?|\d{1,2}月\d{1,2}日"
-)
-_UNIT = (
-    r"(?:%|per ?cent|km/h|kmh|mph|km|kg|cm|mm|ml|m|g|l|seconds?|minutes?|hours?|days?|"
-    r"weeks?|months?|years?(?: old)?|dollars?|cents?|metres?|meters?|kilometres?|kilometers?|"
-    r"kilograms?|points?|times?|people|persons?|passengers?|million|billion|degrees?|am|pm|"
-    r"[ap]\.m\.)"
-)
-# A comma after a number is not of it.
-_NUMBER = r"\d(?:[\d,]*\d)?(?:\.\d+)?"
-_QUANTITY = re.compile(
-    # "5 to 10 seconds" is one answer: half of it would give away the other.
-    rf"(?<![\w.,/#-])(?:{_NUMBER}\s?(?:to|–|-)\s?)?"
-    rf"(?:(?:S|US|HK|A)?[$£€¥]\s?{_NUMBER}(?:\s(?:million|billion))?"
-    rf"|{_NUMBER}\s?{_UNIT}(?![\w/])|\d[\d,]*\.\d+|\d[\d,]*\d)(?![\w/-])(?!\.\d)"
-)
-_QUANTITY_CHINESE = re.compile(
-    r"\d+(?:\.\d+)?(?:万|亿)?(?:元|米|公里|千米|公斤|岁|天|小时|分钟|秒|年|个月|周|人|次|%|％)"
-)
-_WORD_NUMBER = re.compile(
-    r"\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|fifty|hundred)"
-    rf"\s{_UNIT}(?!\w)",
-    re.IGNORECASE,
-)
-_QUOTED = re.compile(r"[“‘「《\"]([^”’」》\"]{2,50})[”’」》\"]")
-_NAME = re.compile(
-    r"[A-Z][A-Za-z]*(?:['’-]\w+)*(?:(?: of the| of| and| for)? [A-Z][A-Za-z]*(?:['’-]\w+)*){0,5}"
-)
-_POSSESSIVE = re.compile(r"['’]s?(?!\w)")
-_OWNER = re.compile(rf"{_POSSESSIVE.pattern}$")
-_PHRASE = re.compile(
-    r"\b(?:the|an?|your|its|their|any|each|every)\s+([a-z][a-z-]{2,}(?:\s[a-z][a-z-]+){0,2})"
-    r"(?=[.,;:)](?:\s|$)|\s(?P<next>[a-z]+))"
-)
-_LAST_CHINESE = re.compile(
-    r"(?:必须|应当|需要|使用|包括|称为|叫做|位于)([\u3400-\u9fff]{2,12})(?=[。，；！])"
-)
-_FUNCTION_WORDS = """
-    the of and or to in on at by for from with is are was were be must may can should will that
-    which who when if as a an than not it they you your has have had been before after while during
-    unless until so but into up out off because where there under over through without within
-    between behind whose he she him her his its their do does did ahead towards except such all any
-    each every other others same about upon around
-"""
-_FUNCTION = frozenset(_FUNCTION_WORDS.split())
-_DULL_WORDS = """
-    able order case time times way ways part parts thing things number person people example
-    addition general following vicinity same other others due most first second end start side
-    possible necessary required manner purpose reason place places kind type types fact idea area
-    areas day year use need
-"""
-_DULL = frozenset(_DULL_WORDS.split())
-_NUMBERED_NAME = re.compile(
-    r"\b(?:section|rule|part|page|chapter|table|figure|class|item|step|type|level|no\.?|number)s?"
-    r"\s*(?:\d\w*(?:\s*(?:,|/|-|and|or|to)\s*|\s+))*$",
-    re.IGNORECASE,
-)
-# "as your vehicle approaches, …": no noun phrase, but the beginning of a clause.
-_CLAUSE = re.compile(
-    r"\b(?:(?:approach|becom|cross|pass|reach)es?|becomes?|(?:turn|stop|remain|appear|enter|leave|move|"
-    r"start|begin|come|change|fail|break|seem|get|want|happen|occur|slow|look)s)\b"
-)
 _LETTER, _DIGIT = re.compile(r"[^\W\d_]"), re.compile(r"\d")
-_HASH = re.compile(r"\b[0-9a-f]{32,}\b")
 _FEWEST_WORDS_BESIDE = 8
 _SHORT_BEFORE = 60
 _SCORES = {"date": 6.0, "quantity": 5.0, "quoted": 4.0, "name": 3.0, "phrase": 1.0}
@@ -247,10 +130,12 @@ def best_blank(text: str, corpus: Corpus) -> tuple[int, int] | None:
         '1.6 mm'
     """
     found: list[tuple[float, int, int]] = []
-    words = words_of(_POSSESSIVE.sub("", text))
+    words = words_of(_RULE["possessive"].sub("", text))
     for kind, start, end in _candidates(text, corpus):
-        answer = words_of(_POSSESSIVE.sub("", text[start:end]))
-        if all(word in _DULL | _FUNCTION for word in answer) or not _once(answer, words):
+        answer = words_of(_RULE["possessive"].sub("", text[start:end]))
+        if all(word in _WORDS["dull"] | _WORDS["function"] for word in answer) or not _once(
+            answer, words
+        ):
             continue
         rarest = min((corpus.words[word] or 1 for word in answer), default=1)
         # Towards the end: what is new usually stands there, and something precedes it.
@@ -276,7 +161,12 @@ def last_cell(line: str) -> tuple[int, int] | None:
         return None
     value = line[colon + 2 :]
     fits = _LETTER.search(value) or _DIGIT.search(value)
-    if not fits or len(value.split()) > 8 or _HASH.search(value) or not _says_something(line):
+    if (
+        not fits
+        or len(value.split()) > 8
+        or _RULE["hash"].search(value)
+        or not _says_something(line)
+    ):
         return None
     return colon + 2, len(line)
 
@@ -304,19 +194,23 @@ def _candidates(text: str, corpus: Corpus) -> Iterator[tuple[str, int, int]]:
 
 
 def _found(text: str, corpus: Corpus) -> Iterator[tuple[str, int, int]]:
-    for match in _DATE.finditer(text):
+    for match in _RULE["date"].finditer(text):
         yield "date", *match.span()
-    for pattern in (_QUANTITY, _QUANTITY_CHINESE, _WORD_NUMBER):
+    for pattern in (_RULE["quantity"], _RULE["quantity_chinese"], _RULE["word_number"]):
         for match in pattern.finditer(text):
-            if not _NUMBERED_NAME.search(
+            if not _RULE["numbered_name"].search(
                 text[max(0, match.start() - _SHORT_BEFORE) : match.start()]
             ):
                 yield "quantity", *match.span()
-    for match in _QUOTED.finditer(text):
+    for match in _RULE["quoted"].finditer(text):
         yield "quoted", *match.span(1)
-    for match in _NAME.finditer(text):
+    for match in _RULE["name"].finditer(text):
         if _is_name(text, match, corpus):
-            yield "name", match.start(), match.start() + len(_OWNER.sub("", match.group()))
+            yield (
+                "name",
+                match.start(),
+                match.start() + len(_RULE["owner"].sub("", match.group())),
+            )
     for start, end, closed in _phrases(text):
         parts = text[start:end].split()
         known = len(parts) > 1 and corpus.phrases[text[start:end]] > 1
@@ -326,19 +220,19 @@ def _found(text: str, corpus: Corpus) -> Iterator[tuple[str, int, int]]:
             and _tells_enough(text[:start] + text[end:], parts)
         ):
             yield "phrase", start, end
-    for match in _LAST_CHINESE.finditer(text):
+    for match in _RULE["last_chinese"].finditer(text):
         yield "phrase", *match.span(1)
 
 
 def _phrases(text: str) -> Iterator[tuple[int, int, bool]]:
     """What may be noun phrases; and whether punctuation ends them, a good sign."""
-    for match in _PHRASE.finditer(text):
+    for match in _RULE["phrase"].finditer(text):
         parts = match.group(1).split()
         while parts and not parts[0]:
             parts.pop(0)
-        cut = next((n for n, word in enumerate(parts) if word in _FUNCTION), len(parts))
+        cut = next((n for n, word in enumerate(parts) if word in _WORDS["function"]), len(parts))
         closed = cut == len(parts) and match["next"] is None
-        bounded = closed or cut < len(parts) or match["next"] in _FUNCTION
+        bounded = closed or cut < len(parts) or match["next"] in _WORDS["function"]
         phrase = parts[:cut]
         if phrase and bounded and not phrase[-1].endswith(("ly", "ing", "ed")):
             start = match.start(1)
@@ -348,7 +242,7 @@ def _phrases(text: str) -> Iterator[tuple[int, int, bool]]:
 def _tells_enough(rest: str, parts: list[str]) -> bool:
     """Whether so much is left beside a phrase that not just anything fits."""
     return (
-        not _CLAUSE.search(" ".join(parts[1:]))
+        not _RULE["clause"].search(" ".join(parts[1:]))
         and len(words_of(rest)) >= _FEWEST_WORDS_BESIDE
         and has_verb(rest)
     )

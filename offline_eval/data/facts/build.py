@@ -17,7 +17,6 @@ from ...run import CallLimits, Run
 from ...run.calls import Calls, OnProgress
 from ...run.manifest import InputFile
 from .._shared_words import SHARED_BY_PEOPLE, mean_shared_words
-from ._asking import ReplyFaultError, Request, SchemaAsker, estimated_tokens
 from ._chunks import chunks_of, with_chunks
 from ._cloze import cloze_facts
 from ._documents import ReadDocument, find_documents, read_document
@@ -45,7 +44,11 @@ from ._settings import BuildSettings
 from ._stages import (
     FactsReply,
     QuestionReply,
+    ReplyFaultError,
+    Request,
+    SchemaAsker,
     UniqueNames,
+    estimated_tokens,
     fact_request,
     facts_of,
     one_of_each,

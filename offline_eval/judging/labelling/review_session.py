@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from ...run.measured_run import MeasuredRun, Review
 from ...run.questions import MeasuredRow
 from ._labels import from_cell, is_csv_name, write_export
 from ._review_cases import ReviewCase, review_cases
-from .session import NotAskedError, clean_note, plain
+from .session import LoggedSession, NotAskedError, clean_note, plain
 
 _COLUMNS = (
     "case_id", "verdict", "passage", "note", "at", "question", "answer", "relevance",
@@ -145,11 +145,8 @@ _TEXTS = {
 }
 
 
-class ReviewSession:
-    """Verdicts on the left-out cases of a run; safe for many threads.
-
-    Positions count from 0 in the order of the cases. Every verdict is on disk before the method
-    returns; verdicts of other processes are seen.
+class ReviewSession(LoggedSession[Review]):
+    """Verdicts on the left-out cases of a run, in the order of the cases.
 
     Args:
         folder: of the run.
@@ -159,16 +156,11 @@ class ReviewSession:
         InputError: the stored reviews are damaged.
     """
 
-    settles = False
-
     def __init__(self, folder: Path, cases: Sequence[ReviewCase]) -> None:
         self.folder, self.cases = folder, tuple(cases)
-        self._log, self._lock = Review.log(folder), threading.Lock()
-        self._undo: list[tuple[int, Review | None]] = []
-        self._skipped: set[int] = set()
-        self._said: dict[str, Review] = {}
-        self._read_bytes = -1
-        self._refresh()
+        # Until the page is opened again; by id.
+        self._skipped: set[str] = set()
+        super().__init__(Review.log(folder))
 
     @classmethod
     def open(cls, folder: Path, *, on_scored: OnStep | None = None) -> ReviewSession:
@@ -226,9 +218,7 @@ class ReviewSession:
         """
         with self._lock:
             self._refresh()
-            before = self._said.get(self.cases[position].case_id)
             self._store(position, verdict, passage, note)
-            self._undo.append((position, before))
 
     # What the page in the browser asks, as of `LabelSession`.
 
@@ -241,12 +231,6 @@ class ReviewSession:
         question = "Do these passages answer the question, without its source?"
         return [{"name": CRITERION, "question": question, "outcomes": outcomes}]
 
-    def state(self) -> dict[str, Any]:
-        """How far it is: per position `open`, `done` or `skipped`."""
-        with self._lock:
-            self._refresh()
-            return self._state()
-
     def item(self, position: int) -> dict[str, Any]:
         """What the page shows of a case, without its passages.
 
@@ -256,8 +240,12 @@ class ReviewSession:
         with self._lock:
             self._refresh()
             case = self.cases[position]
-            verdict, said = self._verdict(case), self._said.get(case.case_id)
-            skipped = verdict is None and position in self._skipped
+            said, status = self._before(position), self._status(case)
+            step = {
+                "criterion": CRITERION,
+                "outcome": said.verdict,
+                "skipped": status == "skipped",
+            }
             return {
                 "question": plain(case.question),
                 "expected": plain(case.answer),
@@ -266,9 +254,9 @@ class ReviewSession:
                 "response": "",
                 "citation": "",
                 "context": {"passages": len(case.passages), "words": _passages(case)},
-                "steps": [{"criterion": CRITERION, "outcome": verdict, "skipped": skipped}],
-                "status": self._status(position),
-                "note": "" if said is None else said.note,
+                "steps": [step],
+                "status": status,
+                "note": said.note,
             }
 
     def context(self, position: int) -> list[dict[str, Any]]:
@@ -308,64 +296,54 @@ class ReviewSession:
             self._refresh()
             if not 0 <= position < len(self.cases):
                 raise IndexError(position)
-            self._skipped.add(position)
+            self._skipped.add(self.cases[position].case_id)
             return self._state()
 
     def note(self, position: int, note: str) -> dict[str, Any]:
         """Store the note on a case, with the verdict that stands there; see `label`."""
         with self._lock:
             self._refresh()
-            case = self.cases[position]
-            before = self._said.get(case.case_id)
-            if ("" if before is None else before.note) != clean_note(note):
-                passage = None if before is None else before.passage
-                self._store(position, self._verdict(case), passage, note)
-                self._undo.append((position, before))
+            before = self._before(position)
+            if before.note != clean_note(note):
+                self._store(position, before.verdict, before.passage, note)
             return self._state()
 
-    def undo(self) -> dict[str, Any]:
-        """Take the last change back; `position` says of which case, None where there is none."""
-        with self._lock:
-            self._refresh()
-            if not self._undo:
-                return {**self._state(), "position": None}
-            position, before = self._undo[-1]
-            verdict = None if before is None else before.verdict
-            passage, note = (None, "") if before is None else (before.passage, before.note)
-            self._store(position, verdict, passage, note)
-            self._undo.pop()
-            return {**self._state(), "position": position}
+    def _before(self, position: int) -> Review:
+        name = self.cases[position].case_id
+        return self._said.get(name) or Review(case_id=name, verdict=None)
 
     def _store(
         self, position: int, verdict: Review.Verdict | None, passage: str | None, note: str | None
     ) -> None:
-        case = self.cases[position]
-        before = self._said.get(case.case_id)
-        kept = ("" if before is None else before.note) if note is None else clean_note(note)
-        self._log.append(
-            [Review(case_id=case.case_id, verdict=verdict, passage=passage, note=kept)]
-        )
-        self._skipped.discard(position)
-        self._refresh()
+        before = self._before(position)
+        kept = before.note if note is None else clean_note(note)
+        row = Review(case_id=before.case_id, verdict=verdict, passage=passage, note=kept)
+        self._change(position, [row], [before])
 
-    def _refresh(self) -> None:
-        size = self._log.size()
-        if size != self._read_bytes:
-            self._said = {review.case_id: review for _, review in self._log.places()}
-            self._read_bytes = size
+    def _append(self, rows: Sequence[Review]) -> None:
+        super()._append(rows)
+        self._skipped -= {row.case_id for row in rows}
+
+    def _now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def _forget(self) -> None:
+        self._said: dict[str, Review] = {}
+
+    def _take(self, rows: Sequence[Review]) -> None:
+        self._said |= {review.case_id: review for review in rows}
+
+    def _statuses(self) -> list[str]:
+        return [self._status(case) for case in self.cases]
 
     def _verdict(self, case: ReviewCase) -> Review.Verdict | None:
         said = self._said.get(case.case_id)
         return None if said is None else said.verdict
 
-    def _status(self, position: int) -> str:
-        if self._verdict(self.cases[position]) is not None:
+    def _status(self, case: ReviewCase) -> str:
+        if self._verdict(case) is not None:
             return "done"
-        return "skipped" if position in self._skipped else "open"
-
-    def _state(self) -> dict[str, Any]:
-        statuses = [self._status(position) for position in range(len(self.cases))]
-        return {"statuses": statuses, "undoable": len(self._undo)}
+        return "skipped" if case.case_id in self._skipped else "open"
 
 
 def _passages(case: ReviewCase) -> str:

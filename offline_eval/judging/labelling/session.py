@@ -7,13 +7,14 @@ import os
 import re
 import threading
 import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from ....guard.errors import InputError
-from ...run import RepliesRun, Run
+from ...run import RepliesRun, Run, Stored
 from ...run.replies import ReplyContext
 from ...run.table import SharedLog
 from ._criteria import (
@@ -138,19 +139,88 @@ class SessionItem:
     opinions: tuple[Opinion, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """What stood there before an action, so that it can be taken back."""
-
-    position: int
-    before: tuple[HumanLabel, ...]
+Row = TypeVar("Row", bound=Stored)
 
 
-class LabelSession:
-    """A person's labels of a fixed list of replies; safe for many threads.
+class LoggedSession(ABC, Generic[Row]):
+    """What a person says of one thing after the other; safe for many threads.
 
-    Positions count from 0 in the person's own order. Every change is on disk before the
-    method returns.
+    Positions count from 0. Every change is on disk before a method returns; what other processes
+    write is seen.
+
+    Args:
+        log: where it is stored.
+    """
+
+    settles = False
+
+    def __init__(self, log: SharedLog[Row]) -> None:
+        self._log, self._lock = log, threading.Lock()
+        # Per change the position, and what stood there before.
+        self._changes: list[tuple[int, list[Row]]] = []
+        self._read_bytes = -1
+        self._refresh()
+
+    def state(self) -> dict[str, Any]:
+        """How far it is: per position `open`, `done` or `skipped`."""
+        with self._lock:
+            self._refresh()
+            return self._state()
+
+    def undo(self) -> dict[str, Any]:
+        """Take the last change back; `position` says where, None where there is none."""
+        with self._lock:
+            self._refresh()
+            if not self._changes:
+                return {**self._state(), "position": None}
+            position, before = self._changes[-1]
+            self._append([row.model_copy(update={"at": self._now()}) for row in before])
+            self._changes.pop()
+            return {**self._state(), "position": position}
+
+    @abstractmethod
+    def _statuses(self) -> list[str]:
+        """`open`, `done` or `skipped`, per position."""
+
+    @abstractmethod
+    def _now(self) -> object:
+        """The time, as rows hold it."""
+
+    @abstractmethod
+    def _forget(self) -> None:
+        """Forget all rows."""
+
+    @abstractmethod
+    def _take(self, rows: Sequence[Row]) -> None:
+        """Take rows in, as they stand in the log."""
+
+    def _state(self) -> dict[str, Any]:
+        return {"statuses": self._statuses(), "undoable": len(self._changes)}
+
+    def _change(self, position: int, rows: Sequence[Row], before: list[Row]) -> dict[str, Any]:
+        self._append(rows)
+        self._changes.append((position, before))
+        return self._state()
+
+    def _append(self, rows: Sequence[Row]) -> None:
+        expected = self._read_bytes + self._log.append(rows)
+        if self._log.size() == expected:
+            self._take(rows)
+            self._read_bytes = expected
+        else:
+            # Another process wrote too.
+            self._refresh()
+
+    def _refresh(self) -> None:
+        size = self._log.size()
+        if size != self._read_bytes:
+            self._forget()
+            self._take([row for _, row in self._log.places()])
+            self._read_bytes = size
+
+
+class LabelSession(LoggedSession[HumanLabel]):
+    """A person's labels of a fixed list of replies, in an order of their own.
 
     Args:
         run: that the replies are of.
@@ -176,13 +246,8 @@ class LabelSession:
         self.criteria = tuple(criteria)
         self.annotator = annotator
         self.settles = log.path.stem == CONSENSUS
-        self._run, self._items, self._log = run, tuple(items), log
-        self._lock = threading.Lock()
-        self._undo: list[_Change] = []
-        self._said: dict[tuple[str, str], HumanLabel] = {}
-        self._notes: dict[str, str] = {}
-        self._read_bytes = -1
-        self._refresh()
+        self._run, self._items = run, tuple(items)
+        super().__init__(log)
 
     @classmethod
     def annotate(
@@ -221,12 +286,6 @@ class LabelSession:
     def asked(self) -> list[dict[str, Any]]:
         """What the page asks of replies: questions, outcomes and their keys."""
         return [criterion_view(criterion) for criterion in self.criteria]
-
-    def state(self) -> dict[str, Any]:
-        """How far it is: per position `open`, `done` or `skipped`."""
-        with self._lock:
-            self._refresh()
-            return self._state()
 
     def item(self, position: int) -> dict[str, Any]:
         """What the page shows of a reply, without the passages of its context.
@@ -319,51 +378,23 @@ class LabelSession:
             )
             return self._store(position, [row])
 
-    def undo(self) -> dict[str, Any]:
-        """Take the last change back; `position` says of which reply.
-
-        `position` is None where there is nothing to take back.
-        """
-        with self._lock:
-            self._refresh()
-            if not self._undo:
-                return {**self._state(), "position": None}
-            change = self._undo[-1]
-            now = datetime.now(UTC).isoformat(timespec="milliseconds")
-            self._append([row.model_copy(update={"at": now}) for row in change.before])
-            self._undo.pop()
-            return {**self._state(), "position": change.position}
-
     def _store(self, position: int, rows: Sequence[HumanLabel]) -> dict[str, Any]:
-        before = tuple(self._as_it_stood(row) for row in rows)
-        self._append(rows)
-        self._undo.append(_Change(position, before))
-        return self._state()
+        return self._change(position, rows, [self._as_it_stood(row) for row in rows])
 
     def _as_it_stood(self, row: HumanLabel) -> HumanLabel:
         said = self._said.get((row.reply_id, row.criterion))
         unsaid = row.model_copy(update={"outcome": None, "skipped": False})
         return (said or unsaid).model_copy(update={"note": self._notes.get(row.reply_id, "")})
 
-    def _append(self, rows: Sequence[HumanLabel]) -> None:
-        expected = self._read_bytes + self._log.append(rows)
-        if self._log.size() == expected:
-            self._take(rows)
-            self._read_bytes = expected
-        else:
-            # Another process of the same person wrote too.
-            self._refresh()
+    def _now(self) -> str:
+        return datetime.now(UTC).isoformat(timespec="milliseconds")
 
-    def _refresh(self) -> None:
-        size = self._log.size()
-        if size == self._read_bytes:
-            return
-        self._said, self._notes = {}, {}
-        self._take([label for _, label in self._log.places()])
-        self._read_bytes = size
+    def _forget(self) -> None:
+        self._said: dict[tuple[str, str], HumanLabel] = {}
+        self._notes: dict[str, str] = {}
 
-    def _take(self, labels: Sequence[HumanLabel]) -> None:
-        for label in labels:
+    def _take(self, rows: Sequence[HumanLabel]) -> None:
+        for label in rows:
             self._said[label.reply_id, label.criterion] = label
             self._notes[label.reply_id] = label.note
 
@@ -382,13 +413,12 @@ class LabelSession:
             outcome=outcome,
             annotator=self.annotator,
             note=self._notes.get(item.reply_id, "") if note is None else clean_note(note),
-            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            at=self._now(),
             skipped=skipped,
         )
 
-    def _state(self) -> dict[str, Any]:
-        statuses = [self._status(item) for item in self._items]
-        return {"statuses": statuses, "undoable": len(self._undo)}
+    def _statuses(self) -> list[str]:
+        return [self._status(item) for item in self._items]
 
     def _status(self, item: SessionItem) -> str:
         steps = self._steps(item)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
@@ -16,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest
 from knowgate.calibration.monitoring import AlarmSettings, DecisionMonitor
 from knowgate.calibration.monitoring.drift import DriftVerdict
 from knowgate.calibration.monitoring.report import ALARMS
-from knowgate.guard import Decision, InputError, Policy, Reason, Route
+from knowgate.guard import Decision, Policy, Reason, Route
 from knowgate.guard.artefacts import GuaranteedRisk
 from knowgate.guard.testing import FakeScorer
 from tests.calibration.monitoring.populations import (
@@ -24,11 +22,9 @@ from tests.calibration.monitoring.populations import (
     Question,
     asked,
     calibrated_policy,
-    histogram,
     questions,
 )
 from tests.support.guards import guard_with, policy_with
-from tests.support.paths import ROOT
 
 
 def decision(policy: Policy, question: Question) -> Decision:
@@ -75,17 +71,6 @@ async def test_a_guard_tells_it_every_decision_in_all_four_forms() -> None:
     assert (report.abstention.rate.value, report.abstention.rate.n) == (0.6, 5)
     assert report.drift.signals[0].n == 5
     assert "too few" in report.words
-
-
-def test_traffic_like_the_calibration_questions_raises_no_alarm() -> None:
-    policy = calibrated_policy()
-    report = told(monitored(policy), decisions(policy, 1, 1300)).report()
-
-    assert (report.decisions, report.complete, report.alarms) == (1300, True, ())
-    assert report.drift.decisions == 400
-    assert report.abstention.baseline is not None
-    assert "no drift seen" in report.words
-    assert "no change seen" in report.words
 
 
 def test_drift_and_a_changed_abstention_rate_are_told() -> None:
@@ -204,28 +189,6 @@ def test_a_late_rise_of_the_risk_is_seen_though_the_beginning_was_good() -> None
     assert monitor.report().risk_rise is None
 
 
-def test_feedback_at_differing_rates() -> None:
-    monitor = monitored(least_rate=0.5)
-    monitor.feedback("answer", False, rate=0.5)
-    monitor.feedback("answer", None, rate=0.5)
-    state = monitor.report().risks["answer"]
-    assert (state.estimate.value, state.estimate.n, state.labels) == (1.0, 2, 1)
-
-
-def test_a_guarantee_of_leave_one_out_pass_rates_is_not_held_against_replies() -> None:
-    policy = calibrated_policy()
-    left_out = {"relevance.in_kb": histogram([0.5]), "relevance.left_out": histogram([0.5])}
-    policy = policy.model_copy(update={"histograms": left_out})
-
-    monitor = monitored(policy)
-
-    assert monitor.report().risks == {}
-    with pytest.raises(InputError, match="no risk is watched"):
-        monitor.feedback("answer", True)
-    assert monitored(policy, risk=0.2).report().risks["all"].risk == 0.2
-    assert monitored(policy_with()).report().risks == {}
-
-
 def test_reset_begins_anew() -> None:
     policy = calibrated_policy()
     monitor = told(monitored(policy), decisions(policy, 2, 500, relevance=0.7))
@@ -257,38 +220,6 @@ def test_a_restart_loses_nothing() -> None:
         monitor.feedback("follow_context", True)
     assert saved.to_dict() == kept.to_dict()
     assert saved.report().to_dict() == kept.report().to_dict()
-
-
-def test_a_state_of_another_policy_or_a_broken_one_is_refused() -> None:
-    policy = calibrated_policy()
-    state = monitored(policy).to_dict()
-    monitor = monitored(policy)
-    other = monitored(policy.model_copy(update={"relevance_threshold": 0.6}))
-    with pytest.raises(InputError, match="another policy"):
-        other.restore(state)
-    for settings, words in (
-        ({"risk": 0.2}, "other risks"),
-        ({"delta": 0.2}, "other risks"),
-        ({"least_rate": 0.5}, "other risks"),
-        ({"baseline": (1, 10)}, "another baseline"),
-        ({"baseline": "live"}, "another baseline"),
-        ({"run_length": 500}, "other risks"),
-    ):
-        with pytest.raises(InputError, match=words):
-            monitored(policy, **settings).restore(state)
-    counts = {"relevance": [0] * 20, "confidence": [0] * 20}
-    changes: list[dict[str, Any]] = [
-        {"kind": "x"}, {"window": 500}, {"risks": {}}, {"block": None}, {"rises": None},
-        {"block": {"decisions": 1, "abstained": 0, "counts": {}}}, {"decisions": -1},
-        {"block": {"decisions": 400, "abstained": 0, "counts": counts}},
-        {"block": {"decisions": 1, "abstained": 2, "counts": counts}},
-        {"block": {"decisions": 1, "abstained": 0, "counts": {**counts, "relevance": [2] * 20}}},
-        {"last": {"decisions": 399, "abstained": 0, "counts": counts}}, {"detector": None},
-    ]  # fmt: skip
-    for change in changes:
-        with pytest.raises(InputError):
-            monitor.restore({**state, **change})
-    assert monitor.to_dict() == state
 
 
 def test_many_threads_lose_no_decision_and_no_label() -> None:
@@ -347,32 +278,6 @@ def test_the_metrics_are_the_report_under_few_fixed_labels() -> None:
     text = generate_latest(registry).decode()
     assert "NaN" not in text
     assert text.count("# TYPE") == 14
-
-
-def test_a_registry_has_one_monitor_at_a_time() -> None:
-    registry = CollectorRegistry()
-    first = monitored(metrics=True, registry=registry)
-    with pytest.raises(InputError, match="another monitor"):
-        monitored(metrics=True, registry=registry)
-    first.close()
-    first.close()
-    monitored(metrics=True, registry=registry)
-
-
-@pytest.mark.slow
-def test_the_example_tells_the_quiet_week_from_the_changed_one() -> None:
-    printed = subprocess.run(
-        [sys.executable, "examples/monitoring.py"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    ).stdout
-
-    assert "-- quiet week: no alarm\n" in printed
-    assert "-- changed week: relevance_drift, abstention" in printed
-    assert 'knowgate_alarm{kind="abstention"} 1.0' in printed
 
 
 def test_a_report_that_fails_costs_the_scrape_no_other_metric(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
@@ -11,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration.monitoring import DecisionMonitor, calibration_histograms
+from knowgate.calibration.monitoring import calibration_histograms
 from knowgate.calibration.monitoring._distance import _replayed, bin_of
 from knowgate.calibration.monitoring.drift import DriftReport, DriftVerdict
-from knowgate.guard import Fingerprint, InputError, Policy, Route
-from knowgate.guard.artefacts import Histogram
+from knowgate.guard import Fingerprint, Policy, Route
 from knowgate.guard.routing import Signals, decide_route
 from tests.calibration.monitoring.populations import (
     EDGES,
@@ -60,69 +58,10 @@ def test_the_histograms_of_a_policy_by_hand() -> None:
     assert found["relevance"].counts[2] == 3
 
 
-@pytest.mark.parametrize(
-    ("histograms", "words"),
-    [
-        ({"relevance": Histogram(edges=(0.0,), counts=())}, "no bins"),
-        ({"relevance": Histogram(edges=(0.0, 1.0), counts=(10**400,))}, "no bins, or more than"),
-        (
-            {
-                "relevance.in_kb": Histogram(edges=(0.0, 0.5, 1.0), counts=(1, 2)),
-                "relevance.left_out": Histogram(edges=(0.0, 0.4, 1.0), counts=(1, 2)),
-            },
-            "different bins",
-        ),
-    ],
-)
-def test_histograms_by_hand_that_cannot_be_used_are_refused_before_any_traffic(
-    histograms: dict[str, Histogram], words: str
-) -> None:
-    policy = policy_with(histograms=histograms)
-    with pytest.raises(InputError, match=words):
-        DriftReport.of(policy, [])
-    with pytest.raises(InputError, match=words):
-        DecisionMonitor(policy, metrics=False)
-
-
-@pytest.mark.parametrize("names", [("relevance",), ("relevance.in_kb", "relevance.left_out")])
-def test_the_smallest_level_can_still_be_reached(names: tuple[str, ...]) -> None:
-    one = Histogram(edges=(0.0, 0.5, 1.0), counts=(10, 300))
-    policy = policy_with(histograms=dict.fromkeys(names, one))
-
-    report = DriftReport.of(policy, [Question(0.1, 0.1)] * 200, alpha=0.001)
-
-    assert report.signals[0].verdict is DriftVerdict.DRIFTED
-
-
-def test_confidence_is_compared_with_the_questions_it_is_asked_for() -> None:
-    policy = calibrated_policy()
-    live = [asked(policy, question) for question in questions(1, 1500)]
-
-    report = DriftReport.of(policy, live)
-
-    relevance, confidence = report.signals
-    assert (relevance.n, relevance.missing) == (1500, 0)
-    assert confidence.reference == ("confidence.asked",)
-    assert confidence.missing == 1500 - confidence.n > 500
-    assert not report.drifted
-    assert report.words.count("no drift seen") == 2
-
-
-def test_a_shift_of_relevance_is_told_and_named() -> None:
-    report = DriftReport.of(calibrated_policy(), questions(1, 500, relevance=1.5))
-
-    assert [signal.verdict for signal in report.signals] == [
-        DriftVerdict.DRIFTED,
-        DriftVerdict.NO_DRIFT_SEEN,
-    ]
-    assert report.drifted
-    assert "relevance: drifted in 500 values" in report.words
-
-
 @pytest.mark.slow
 def test_false_verdicts_on_any_signal_are_as_rare_as_alpha() -> None:
     policy = policy_with()
-    draws, wrong = 80, 0
+    draws, wrong = 40, 0
     for seed in range(draws):
         histograms = calibration_histograms(policy, questions(seed, 200))
         fitted = policy.model_copy(update={"histograms": histograms})
@@ -167,13 +106,6 @@ def test_leave_one_out_histograms_are_compared_as_a_mixture() -> None:
     assert relevance.share_in_kb is not None
     assert relevance.share_in_kb.value == pytest.approx(0.75, abs=0.08)
     assert "of questions with their answer in the knowledge base" in report.words
-
-
-def test_equal_input_gives_an_equal_report_that_json_holds() -> None:
-    policy, live = calibrated_policy(), questions(1, 300)
-    first, second = (DriftReport.of(policy, live) for _ in range(2))
-    assert first == second
-    assert json.loads(json.dumps(first.to_dict(), allow_nan=False)) == first.to_dict()
 
 
 @given(

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import betaln
 
 from knowgate.calibration.monitoring._streams import (
     STAKES,
@@ -108,19 +105,6 @@ def test_a_broken_promise_is_found(risk: float, labels: int) -> None:
     assert np.median(alarmed.argmax(axis=1) + 1) <= labels
 
 
-@pytest.mark.parametrize("n", [100, 1000, 10_000])
-def test_the_bounds_are_about_as_sharp_as_a_beta_binomial_mixtures(n: int) -> None:
-    wrong, delta = n // 20, 0.1
-
-    def against(p: float) -> float:
-        mixture = betaln(0.5 + wrong, 0.5 + n - wrong) - betaln(0.5, 0.5)
-        return float(mixture - wrong * math.log(p) - (n - wrong) * math.log1p(-p)) + math.log(delta)
-
-    peer = brentq(against, wrong / n, 1 - 1e-9) - brentq(against, 1e-9, wrong / n)
-    low, high = confidence_sequence(RIGHT_OR_WRONG, np.array([n - wrong, wrong * 1.0]), delta)
-    assert high - low <= 1.15 * peer
-
-
 def test_labels_picked_at_known_rates_give_the_risk_of_all_replies() -> None:
     # Doubtful replies are wrong more often, and labelled more often.
     covered, shares = 0, []
@@ -145,15 +129,6 @@ def test_labels_picked_at_known_rates_give_the_risk_of_all_replies() -> None:
         assert monitor.labels < 600
     assert np.mean(shares) == pytest.approx(0.155, abs=0.01)
     assert covered >= 36
-
-
-def test_weighted_evidence_at_the_bound_keeps_delta() -> None:
-    delta, rate, risk, alarms = 0.1, 0.25, 0.1, 0
-    values = np.array([0.0, 1 / rate])
-    for seed in range(6):
-        evidence = log_evidence_above(values, streams(seed, risk * rate, 50, 2000), risk)
-        alarms += int((evidence.max(axis=1) >= -math.log(delta)).sum())
-    assert alarms / 300 <= delta + 2 * math.sqrt(delta * (1 - delta) / 300)
 
 
 def test_an_alarm_stays_whatever_comes_after() -> None:
@@ -189,47 +164,3 @@ def test_labels_and_rates_that_cannot_be_are_refused_and_leave_no_trace() -> Non
         with pytest.raises(InputError):
             monitor.observe(wrong, rate=rate)  # type: ignore[arg-type]
     assert monitor.to_dict() == before
-
-
-def test_ever_new_rates_are_refused_so_memory_stays_bounded() -> None:
-    monitor = RiskMonitor(0.1, 0.1, least_rate=0.1)
-    for i in range(64):
-        monitor.observe(True, rate=1 - i / 100)
-    with pytest.raises(InputError, match="64 different sampling rates"):
-        monitor.observe(True, rate=0.123)
-    monitor.observe(True, rate=1.0)
-    assert monitor.labels == 65
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"kind": "other"},
-        {"risk": None},
-        {"counts": [[0.0, -1]]},
-        {"counts": [[0.5, 1]]},
-        {"counts": [1]},
-        {"labels": 99},
-        {"alarmed_at": "x"},
-    ],
-)
-def test_a_broken_state_is_refused(change: dict[str, Any]) -> None:
-    monitor = RiskMonitor(0.1, 0.1)
-    monitor.observe(True)
-    with pytest.raises(InputError):
-        RiskMonitor.from_dict({**monitor.to_dict(), **change})
-
-
-def test_a_reply_that_was_certain_to_be_picked_is_not_taken_for_right() -> None:
-    monitor = RiskMonitor(0.1, least_rate=0.5)
-    with pytest.raises(InputError, match="certain to be picked"):
-        monitor.skip(rate=1.0)
-    assert monitor.replies == 0
-
-
-def test_an_alarm_at_a_reply_that_was_never_reported_is_refused() -> None:
-    monitor = RiskMonitor(0.1)
-    monitor.observe(True)
-    for place in (0, 2):
-        with pytest.raises(InputError, match="alarmed_at"):
-            RiskMonitor.from_dict({**monitor.to_dict(), "alarmed_at": place})

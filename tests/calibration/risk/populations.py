@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration.risk.path import PathPoint
 from knowgate.guard import Policy
 
 Floats = NDArray[np.float64]
@@ -127,15 +126,3 @@ def _drawn(
 ) -> Draw:
     n = len(relevance)
     return Draw(relevance, confidence, rng.random(n) < context, rng.random(n) < memory)
-
-
-def diagonal_path(steps: int = 49, *, answer: bool = True) -> tuple[PathPoint, ...]:
-    """Equal thresholds for both signals, from strict to lax: right where both are calibrated.
-
-    Args:
-        steps: points, evenly spaced within (0, 1).
-        answer: False closes the route from memory.
-
-    """
-    places = [1.0 - step / (steps + 1) for step in range(1, steps + 1)]
-    return tuple(PathPoint(t, t if answer else None) for t in places)

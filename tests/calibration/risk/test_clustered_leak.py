@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 
@@ -11,14 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.stats import binom, norm
+from scipy.stats import norm
 
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import Leak, fit_policy
-from knowgate.calibration.risk.certificate import hoeffding_bentkus_p_value
 from knowgate.calibration.risk.leak import leak_p_values
-from knowgate.guard import Policy
-from knowgate.guard.artefacts import Guarantee
 
 Floats = NDArray[np.float64]
 DRAWS, DELTA = 1000, 0.1
@@ -91,14 +87,6 @@ def test_unkind_passages_break_the_promise_no_more_often(
     assert certified(population(passages, risk, rng), risk, size=40).mean() <= LIMIT
 
 
-def test_counting_each_question_breaks_the_promise_too_often() -> None:
-    shares = correlated(40, 0.1, np.random.default_rng(0), rho=0.75)
-    errors = shares.sum(axis=1) * 4
-
-    assert (binom.cdf(errors, 160, 0.1) <= DELTA).mean() > LIMIT
-    assert certified(shares, 0.1).mean() <= LIMIT
-
-
 @settings(derandomize=True, deadline=None, max_examples=15)
 @given(st.lists(st.integers(1, 6), min_size=12, max_size=40), st.data())
 def test_a_higher_threshold_never_has_a_larger_p_value(
@@ -112,27 +100,6 @@ def test_a_higher_threshold_never_has_a_larger_p_value(
     p_values = leak_p_values(np.asarray(sizes, dtype=np.float64), 0.2, DELTA)(shares)
 
     assert (np.diff(p_values) >= 0.0).all()
-
-
-def test_many_passages_are_tested_by_their_mean_share() -> None:
-    shares = np.zeros((1, 1001))
-    assert Guarantee.leak_test([2] * 1001, 0.1).takes_long
-    shares[0, :150] = 0.5
-    sizes = np.full(shares.shape[1], 2.0)
-
-    [p_value] = leak_p_values(sizes, 0.1, DELTA)(shares)
-
-    assert p_value == pytest.approx(hoeffding_bentkus_p_value(75.0, 1001, 0.1))
-    records = [
-        record
-        for passage in range(1001)
-        for place in range(2)
-        for record in CalibrationRecord.leave_one_out_pair(
-            f"{passage}-{place}", 0.9, passage / 2000 + place / 10**6, group=f"p{passage}"
-        )
-    ]
-    policy = fit_policy(records, Leak(0.1), delta=DELTA).policy
-    assert Policy.parse(json.loads(policy.to_json()), where="policy.json") == policy
 
 
 @pytest.mark.parametrize("seed", range(6))

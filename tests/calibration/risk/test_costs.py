@@ -70,20 +70,6 @@ def test_the_cheapest_threshold_by_hand(leak: float, abstention: float, passing:
     assert [raw for raw in range(7) if _passes(policy, raw)] == passing
 
 
-def test_a_larger_share_of_missing_answers_weighs_leaks_more() -> None:
-    records = _records([2, 4, 5, 6], [0, 1, 2, 3])
-    many = _fitted(records, Costs(1, 3, missing_share=0.9)).policy
-
-    assert not _passes(many, 3)
-    assert "0.9 of the questions without an answer" in many.note
-
-
-def test_where_everything_leaks_it_is_cheapest_to_let_nothing_pass() -> None:
-    policy = _fitted(_records([0.0, 1.0], [2.0, 3.0]), Costs(9)).policy
-
-    assert policy.relevance_threshold is None
-
-
 @settings(max_examples=150, deadline=None)
 @given(_SCORES, _SCORES, st.floats(0.05, 20), st.floats(0.05, 0.95))
 def test_no_other_threshold_costs_less_on_the_same_questions(
@@ -109,15 +95,6 @@ def test_each_passage_counts_once_in_the_leak() -> None:
     lax = _fitted(records, Costs(1.5)).policy  # half leaks: .75 against 1 for abstaining
 
     assert _passes(lax, 4.0)
-
-
-def test_of_two_kinds_of_missing_answers_each_counts_the_same() -> None:
-    mine = CalibrationRecord("mine", 5.0, None, False, None, case="unanswerable")
-    records = [*_records([4.0, 6.0], [0.0, 0.0, 0.0, 0.0]), mine]
-
-    # At 4 half of the leak is there; at 6 none, and half is abstained from.
-    assert _passes(_fitted(records, Costs(0.9)).policy, 4.0)
-    assert not _passes(_fitted(records, Costs(1.1)).policy, 4.0)
 
 
 @pytest.mark.parametrize(("share", "abstained"), [(0.001, 0), (0.25, 2), (0.5, 4), (0.9, 8)])
@@ -148,13 +125,10 @@ def test_a_policy_chosen_for_costs_says_that_nothing_is_guaranteed(tmp_path: Pat
         Policy.load(path)
 
 
-@pytest.mark.parametrize("questions", [40, 100])
 @pytest.mark.parametrize("risk", [Costs(2.0), MaxAbstention(0.25)])
-def test_the_rates_of_the_folds_are_those_of_new_questions(
-    questions: int, risk: Costs | MaxAbstention
-) -> None:
+def test_the_rates_of_the_folds_are_those_of_new_questions(risk: Costs | MaxAbstention) -> None:
     """Answerable scores are normal around 1.5, left-out ones around 0."""
-    reported, true = [], []
+    questions, reported, true = 40, [], []
     for seed in range(60):
         rng = np.random.default_rng(seed)
         records = _records(

@@ -11,7 +11,7 @@ import pytest
 
 from knowgate.calibration.risk import RiskTarget, certify, fit_policy
 from knowgate.calibration.risk.certificate import Evidence, binomial_p_values, let_through_wrongly
-from knowgate.calibration.risk.learned_path import _corrected, learn_path
+from knowgate.calibration.risk.learned_path import learn_path
 from knowgate.calibration.risk.path import PathPoint
 from knowgate.calibration.risk.risks import LEARN_PATH
 from knowgate.calibration.statistics import holm_adjusted, questions_needed
@@ -19,7 +19,6 @@ from tests.calibration.risk.populations import (
     Draw,
     calibrated,
     dependent,
-    diagonal_path,
     distorted,
     highest_wrong,
     useless,
@@ -81,8 +80,7 @@ def _share_broken(population: Population, n: int, risk: float, *, draws: int) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("risk", [0.05, 0.1, 0.2])
-@pytest.mark.parametrize("n", [100, 300, 1000])
+@pytest.mark.parametrize(("n", "risk"), [(100, 0.2), (300, 0.1), (1000, 0.05)])
 def test_of_a_thousand_calibrations_no_more_than_delta_break_the_bound(n: int, risk: float) -> None:
     assert _share_broken(calibrated, n, risk, draws=1000) <= _allowed(1000)
 
@@ -94,62 +92,24 @@ def test_the_bound_holds_whatever_the_signals_are_worth(population: Population) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [300, 1000])
-def test_the_bound_holds_where_the_highest_scores_are_wrong(n: int) -> None:
-    assert _share_broken(highest_wrong, n, 0.1, draws=1000) <= _allowed(1000)
+def test_the_bound_holds_where_the_highest_scores_are_wrong() -> None:
+    assert _share_broken(highest_wrong, 300, 0.1, draws=1000) <= _allowed(1000)
 
 
 @pytest.mark.slow
-def test_where_the_highest_scores_are_wrong_the_path_begins_at_laxer_points() -> None:
-    truth, coverages = _truth(highest_wrong), []
-    for draw in range(20):
-        records = highest_wrong(1000, np.random.default_rng((draw, 1000))).records()
-        coverages.append(truth.outcome_of(fit_policy(records, risk=0.1, delta=DELTA).policy)[0])
-
-    # .11 where the path began at its strictest point; the best threshold has .58.
-    assert float(np.mean(coverages)) >= 0.25
-
-
-def test_a_forecast_gives_way_to_what_contradicts_it() -> None:
-    risk, counted = np.asarray([0.1, 0.1]), np.asarray([100.0, 400.0])
-
-    # 16 wrong of 100 are (16 − 10)² / (100 · .1 · .9) = 4 squared standard errors: by chance.
-    by_chance = _corrected(risk, np.asarray([16.0, 40.0]), counted)
-    # 22 are 16: the model counts for 100 / 16 and 400 / 16 questions.
-    contradicted = _corrected(risk, np.asarray([22.0, 40.0]), counted)
-
-    assert by_chance == pytest.approx([(16 + 4) / (100 + 40), 0.1])
-    assert contradicted == pytest.approx([(22 + 0.625) / (100 + 6.25), 0.1])
-
-
-def test_a_given_path_is_tested_on_all_questions_and_keeps_the_bound() -> None:
-    path = diagonal_path()
-    assert _broken(distorted, 200, 0.2, path, draws=1000) / 1000 <= _allowed(1000)
-
-    records = distorted(200, np.random.default_rng(0)).records()
-    guarantee = fit_policy(records, risk=0.2, delta=DELTA, path=path).policy.guarantee
-    assert guarantee is not None
-    assert guarantee.questions == 200
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("variants", [1, 5])
-def test_whole_fits_keep_the_bound_and_variants_do_not_count_as_evidence_twice(
-    variants: int,
-) -> None:
+def test_whole_fits_keep_the_bound_and_variants_do_not_count_as_evidence_twice() -> None:
     truth = _truth(calibrated)
     broken = 0
     for draw in range(60):
-        records = calibrated(100, np.random.default_rng((draw, 100))).records(variants=variants)
+        records = calibrated(100, np.random.default_rng((draw, 100))).records(variants=5)
         policy = fit_policy(records, risk=0.2, delta=DELTA).policy
         broken += truth.outcome_of(policy)[1] > 0.2
     assert broken / 60 <= _allowed(60)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("population", [calibrated, distorted])
-def test_coverage_is_near_the_oracle_and_above_holm_and_bonferroni(population: Population) -> None:
-    risk, n, draws = 0.2, 1000, 40
+def test_coverage_is_near_the_oracle_and_above_holm_and_bonferroni() -> None:
+    population, risk, n, draws = distorted, 0.2, 1000, 15
     truth = _truth(population)
     coverages, true_risks = truth.outcomes(np.linspace(0.0, 1.0, 41))
     oracle = float(coverages[true_risks <= risk].max())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +13,7 @@ from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import RiskTarget, certify, fit_policy
 from knowgate.calibration.risk.certificate import Evidence
 from knowgate.calibration.risk.path import PathPoint
-from knowgate.guard import Policy, Route
-from tests.calibration.risk.populations import diagonal_path
+from knowgate.guard import Policy
 
 Floats = NDArray[np.float64]
 # Relevance, confidence, P(context right), P(memory right), conflict (NaN: not measured).
@@ -134,17 +132,6 @@ def test_per_route_no_route_breaks_the_bound(population: Population) -> None:
     assert broken / draws <= _allowed(draws)
 
 
-@pytest.mark.parametrize("population", [all_alike, zero_or_one])
-def test_points_passed_over_on_a_given_path_break_no_bound(population: Population) -> None:
-    truth = population(20_000, np.random.default_rng(1))
-    draws, broken = 40, 0
-    for draw in range(draws):
-        records = _records(population, 60, np.random.default_rng((draw, 5)))
-        policy = fit_policy(records, risk=RISK, delta=DELTA, path=diagonal_path()).policy
-        broken += _risks(policy, truth)[0] > RISK
-    assert broken / draws <= _allowed(draws)
-
-
 def test_a_path_whose_points_do_not_contain_one_another_breaks_no_bound() -> None:
     # Every point lets through the same bad corner and a different window of good questions,
     # so that where testing begins hangs on the luck of the windows. Each risk is just
@@ -184,24 +171,6 @@ def test_questions_with_many_partly_alike_variants_break_no_bound() -> None:
         through = weights * (relevance >= policy.relevance_threshold)
         broken += float(through @ ~right / through.sum()) > risk
     assert broken / draws <= _allowed(draws)
-
-
-@pytest.mark.parametrize("population", HARD)
-def test_a_policy_read_back_routes_its_questions_as_its_guarantee_counts(
-    population: Population, tmp_path: Path
-) -> None:
-    records = _records(population, 400, np.random.default_rng(7))
-    path = PathPoint.grid([0.25, 0.5, 0.75, 1.0], [0.25, 0.5, 0.75, 1.0])
-    fitted = fit_policy(records, risk=0.6, delta=DELTA, path=path).policy
-    fitted.save(tmp_path / "policy.json")
-    policy = Policy.load(tmp_path / "policy.json")
-    assert policy == fitted
-    assert policy.guarantee is not None
-    assert policy.guarantee.certified
-    found = [policy.route(r.relevance, r.confidence, r.conflict) for r in records]
-    assert {route: found.count(route) for route in Route} == {
-        route: policy.guarantee.routes.get(route, 0) for route in Route
-    }
 
 
 def _antichain_point(index: int, steps: int) -> PathPoint:

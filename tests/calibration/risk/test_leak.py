@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,6 @@ from knowgate.calibration.risk.fit import PolicyBinding
 from knowgate.calibration.statistics import errors_allowed, questions_needed
 from knowgate.guard import Fingerprint, Policy, PolicyError, Route
 from knowgate.guard.artefacts import Guarantee
-from knowgate.guard.policy import IdentityCalibrator
 
 _SCORER = Fingerprint(kind="fake")
 _FLOATS = st.one_of(
@@ -89,16 +87,6 @@ def test_too_few_questions_give_a_policy_that_always_abstains_and_says_so() -> N
     assert _fit([0.9] * needed, [0.1] * needed, risk=0.1).relevance_threshold is not None
 
 
-def test_failed_questions_are_no_evidence() -> None:
-    measured, failed = _numbers(60, 0.3, 2), [None] * 100
-    in_kb = _numbers(160, 0.8, 3)
-
-    policy = _fit(in_kb, [*measured, *failed])
-
-    assert policy.guarantee is not None
-    assert policy.guarantee.n == 60
-
-
 def test_a_retrieval_miss_still_counts_as_a_question_that_must_not_pass() -> None:
     policy = _fit([None] * 40, _numbers(40, 0.3, 4))
 
@@ -119,38 +107,6 @@ def test_all_questions_of_a_passage_count_and_the_passage_is_the_unit() -> None:
     assert _fit(scores, scores, group_size=20, risk=0.1).relevance_threshold is None
 
 
-def test_questions_that_all_go_alike_count_as_one_of_them() -> None:
-    scores = _numbers(60, 0.3, 9)
-    alike = [score for score in scores for _ in range(4)]
-
-    one_each = _fit([None] * 60, scores).guarantee
-    policy = _fit([None] * 240, alike, group_size=4).guarantee
-
-    assert one_each is not None
-    assert policy is not None
-    # Exactly as many as where each passage has one question.
-    assert (one_each.errors, policy.errors) == (7, 4 * 7)
-
-
-def test_the_hash_knows_every_field_but_not_the_order() -> None:
-    a, b = (
-        list(CalibrationRecord.leave_one_out_pair(q, 0.5, left, group="g"))
-        for q, left in (("1", None), ("2", 0.25))
-    )
-
-    def sha256(records: list[CalibrationRecord]) -> str | None:
-        return _fitted(records, risk=0.2).policy.calibration_set_sha256
-
-    assert sha256(a + b) == sha256(b + a)
-    for other in (
-        CalibrationRecord.leave_one_out_pair("1x", 0.5, None, group="g"),
-        CalibrationRecord.leave_one_out_pair("1", 0.5, None, group="h"),
-        CalibrationRecord.leave_one_out_pair("1", 0.6, None, group="g"),
-        CalibrationRecord.leave_one_out_pair("1", 0.5, 0.0, group="g"),
-    ):
-        assert sha256([*other, *b]) != sha256(a + b)
-
-
 def test_the_certificate_tells_the_test_of_every_threshold() -> None:
     records = [
         r
@@ -167,12 +123,6 @@ def test_the_certificate_tells_the_test_of_every_threshold() -> None:
     assert fit.certificate.points[chosen].wrong == fit.policy.guarantee.errors
     assert [point.point for point in fit.certificate.points] == list(fit.path)
     assert fit.certificate.points[chosen + 1].p_value > 0.1
-
-
-def test_relevance_that_is_nan_counts_as_failed() -> None:
-    nan_is_none = _fit([0.9] * 30, [math.nan] * 5 + [0.1] * 25)
-
-    assert nan_is_none == _fit([0.9] * 30, [None] * 5 + [0.1] * 25)
 
 
 @pytest.mark.slow
@@ -233,12 +183,6 @@ def test_degenerate_scores_never_certify_wrongly(
     assert sum(_passes(policy, raw) for raw in left_out if raw is not None) <= allowed
     reread = Policy.parse(json.loads(policy.to_json()), where="memory")
     assert reread == policy
-
-
-def test_a_scorer_that_prefers_the_wrong_side_keeps_its_order() -> None:
-    policy = _fit(_numbers(80, 0.3, 12), _numbers(80, 0.6, 13))
-
-    assert policy.relevance_calibrator == IdentityCalibrator()
 
 
 def _with_unanswerable(
@@ -319,27 +263,11 @@ def test_edited_counts_of_unanswerable_questions_are_found(
         Policy.load(path)
 
 
-def test_topics_of_unanswerable_questions_are_the_unit() -> None:
-    rng = np.random.default_rng(0)
-    alone = _only(_with_unanswerable(rng, 60, 40, easier=1.0), "unanswerable")
-    grouped = [
-        replace(record, group=f"topic {int(record.question_id[1:]) // 4}")
-        if record.case == "unanswerable"
-        else record
-        for record in alone
-    ]
-
-    found = _guarantee(_fitted(grouped, risk=0.3).policy)
-
-    assert "the 10 topics with 40 unanswerable questions" in found.statement
-    assert sum(count for _, _, count in found.unanswerable_topics) == 10
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("easier", [-0.5, 0.0, 1.0])
+@pytest.mark.parametrize("easier", [-0.5, 1.0])
 def test_the_promise_about_both_holds_for_each_of_them(easier: float) -> None:
     """Either bound is broken in at most δ of the draws."""
-    rng, broken, draws = np.random.default_rng(7), 0, 300
+    rng, broken, draws = np.random.default_rng(7), 0, 120
     for _ in range(draws):
         policy = _fitted(_with_unanswerable(rng, 40, 40, easier=easier), risk=0.2).policy
         if policy.relevance_threshold is None:

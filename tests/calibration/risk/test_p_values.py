@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowgate.calibration.risk.certificate import fixed_sequence, hoeffding_bentkus_p_value
+from knowgate.calibration.risk.certificate import hoeffding_bentkus_p_value
 from knowgate.calibration.statistics import binomial_p_value
-
-p_value_lists = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 
 
 def test_the_binomial_tail_equals_a_sum_by_hand() -> None:
@@ -53,15 +51,3 @@ def test_a_sum_of_costs_with_rounding_error_costs_no_whole_question() -> None:
     assert hoeffding_bentkus_p_value(10 * (0.1 + 0.2), 40, 0.2) == pytest.approx(
         hoeffding_bentkus_p_value(3.0, 40, 0.2)
     )
-
-
-@given(p_value_lists, st.floats(0.001, 0.5))
-def test_the_sequence_stops_at_the_first_that_holds(p_values: list[float], delta: float) -> None:
-    found = fixed_sequence(p_values, delta)
-    assert found == list(range(len(found)))
-    assert all(p_values[i] <= delta for i in found)
-    assert len(found) == len(p_values) or p_values[len(found)] > delta
-
-
-def test_a_p_value_that_is_no_number_rejects_nothing() -> None:
-    assert fixed_sequence([math.nan, 0.0], 0.1) == []

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ from knowgate.calibration.risk import Coverage, RiskTarget, fit_policy
 from knowgate.calibration.risk.fit import PolicyBinding
 from knowgate.calibration.risk.path import PathPoint
 from knowgate.calibration.risk.risks import LossTable
-from knowgate.calibration.statistics import binomial_p_value
 from knowgate.guard import Fingerprint, Guarantee, Policy, Route
 from tests.calibration.risk.populations import calibrated
 
@@ -28,24 +25,6 @@ def _sample(n: int = 600, seed: int = 0) -> list[CalibrationRecord]:
     return calibrated(n, np.random.default_rng(seed)).records()
 
 
-def test_other_objects_with_the_same_attributes_will_do() -> None:
-    bare = [
-        SimpleNamespace(
-            question_id=r.question_id,
-            relevance=np.float64(r.relevance or 0.0),
-            confidence=r.confidence,
-            context_right=np.bool_(r.context_right),
-            closed_book_right=int(r.closed_book_right or 0),
-        )
-        for r in _sample()
-    ]
-    policy = fit_policy(bare, risk=0.2, delta=0.1).policy
-    assert (
-        policy.relevance_threshold
-        == fit_policy(_sample(), risk=0.2, delta=0.1).policy.relevance_threshold
-    )
-
-
 def test_when_nothing_qualifies_the_policy_abstains_and_says_how_far_off_it_is() -> None:
     policy = fit_policy(_sample(30), risk=0.05, delta=0.1).policy
     guarantee = _guarantee(policy)
@@ -53,47 +32,6 @@ def test_when_nothing_qualifies_the_policy_abstains_and_says_how_far_off_it_is()
     assert policy.route(1.0, 1.0) is Route.ABSTAIN
     assert "always abstains" in guarantee.statement
     assert guarantee.more_questions is None or guarantee.more_questions > 0
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 5])
-def test_hardly_any_records_give_a_policy_that_abstains(count: int) -> None:
-    policy = fit_policy(_sample(5)[:count], risk=0.1, delta=0.1).policy
-    assert not _guarantee(policy).certified
-    assert policy.route(1.0, 1.0) is Route.ABSTAIN
-
-
-def test_signals_that_failed_are_abstained_from() -> None:
-    records = [
-        CalibrationRecord(r.question_id, math.nan if i % 3 == 0 else r.relevance, None, True, None)
-        for i, r in enumerate(_sample())
-    ]
-    policy = fit_policy(records, risk=0.2, delta=0.1).policy
-    assert _guarantee(policy).certified
-    assert policy.route(None, None) is Route.ABSTAIN
-    # A third is never let through, whatever the thresholds.
-    assert _guarantee(policy).n <= 0.72 * (_guarantee(policy).questions or 0)
-
-
-def test_per_route_each_route_keeps_the_bound() -> None:
-    policy = fit_policy(
-        _sample(2000), risk=RiskTarget.of_errors(0.25, per_route=True), delta=0.1
-    ).policy
-    risks = {risk.kind: risk for risk in _guarantee(policy).risks}
-    assert set(risks) == {"selective", "follow", "answer"}
-    for risk in risks.values():
-        assert risk.n == 0 or risk.loss / risk.n < 0.25
-
-
-def test_a_route_that_only_goes_wrong_stays_closed_when_each_must_keep_the_bound() -> None:
-    rng = np.random.default_rng(0)
-    records = [
-        CalibrationRecord(str(i), float(r), float(rng.random()), bool(rng.random() < r), False)
-        for i, r in enumerate(rng.random(1500))
-    ]
-    policy = fit_policy(records, risk=RiskTarget.of_errors(0.2, per_route=True), delta=0.1).policy
-    assert _guarantee(policy).certified
-    assert policy.confidence_threshold is None
-    assert policy.route(0.0, 1.0) is Route.ABSTAIN
 
 
 def test_several_risks_hold_together() -> None:
@@ -173,7 +111,7 @@ def test_one_record_per_question_is_drawn_blindly_and_in_proportion_to_weight() 
 @pytest.mark.slow
 def test_a_large_easy_document_does_not_buy_a_promise_for_all() -> None:
     """Half of the questions are about one document that goes well; the others go wrong."""
-    false, draws = 0, 100
+    false, draws = 0, 50
     for draw in range(draws):
         rng = np.random.default_rng(draw)
         document = np.where(rng.random(1000) < 0.5, 0, rng.integers(1, 12, 1000))
@@ -184,17 +122,6 @@ def test_a_large_easy_document_does_not_buy_a_promise_for_all() -> None:
         ]
         false += _guarantee(fit_policy(records, risk=0.2, delta=0.1).policy).certified
     assert false / draws <= 0.1 + 2 * math.sqrt(0.09 / draws)
-
-
-def test_which_variant_speaks_for_a_question_does_not_hang_on_their_order() -> None:
-    records = [
-        CalibrationRecord(f"q{i}", j / 5, None, j > 2, None, case=str(j))
-        for i in range(50)
-        for j in range(5)
-    ]
-    assert set(CalibrationRecord.one_per_question(records)) == set(
-        CalibrationRecord.one_per_question(records[::-1])
-    )
 
 
 def test_the_artefact_holds_the_path_the_evidence_and_the_histograms() -> None:
@@ -211,38 +138,14 @@ def test_the_artefact_holds_the_path_the_evidence_and_the_histograms() -> None:
     assert {"relevance", "confidence", "abstained"} <= set(policy.histograms)
 
 
-def test_a_question_counts_once_in_the_histograms_whatever_its_variants() -> None:
-    records = [
-        CalibrationRecord(f"q{i}", relevance, None, True, None, weight=weight, case=case)
-        for i in range(2000)
-        for case, relevance, weight in (("in_kb", 0.9, 3.0), ("left_out", 0.1, 1.0))
-    ]
-    policy = fit_policy(records, risk=0.1, delta=0.1, path=[PathPoint(0.5, None)]).policy
-    relevance = policy.histograms["relevance"].counts
-    assert sum(relevance) == sum(policy.histograms["abstained"].counts) == 2000
-    # In proportion to their weights, as in the population that the guarantee speaks of.
-    assert relevance[18] / 2000 == pytest.approx(0.75, abs=0.03)
-    assert policy.histograms["abstained"].counts[1] == relevance[2]
-    assert Policy.parse(json.loads(policy.to_json()), where="memory") == policy
-
-
 @pytest.mark.slow
 def test_a_coverage_target_is_reached_and_its_risk_is_bounded() -> None:
     truth = calibrated(100_000, np.random.default_rng(1))
     missed = broken = 0
-    for draw in range(100):
+    for draw in range(40):
         records = calibrated(600, np.random.default_rng(draw)).records()
         policy = fit_policy(records, Coverage(0.6), delta=0.1).policy
         coverage, risk = truth.outcome_of(policy)
         missed += _guarantee(policy).certified and coverage < 0.6
         broken += risk > _guarantee(policy).risk
-    assert missed + broken <= 16  # δ of 100 draws, and two standard errors
-
-
-def test_costs_of_all_or_nothing_have_the_exact_tail() -> None:
-    records = [CalibrationRecord(str(i), 0.9, None, i > 1, None) for i in range(63)]
-    target = RiskTarget("cost", 0.1, LossTable())
-    [risk] = _guarantee(
-        fit_policy(records, risk=[target], delta=0.1, path=[PathPoint(0.5, None)]).policy
-    ).risks
-    assert risk.p_value == pytest.approx(binomial_p_value(2, 63, 0.1))
+    assert missed + broken <= 7  # δ of 40 draws, and two standard errors

@@ -60,34 +60,6 @@ def test_every_form_of_csv_gives_the_same_questions(
     assert QuestionRecord.read(path) == _EXPECTED
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"", "kb.csv:1: there is no column 'question' (found: nothing)"),
-        (b"Frage;Antwort\nx;y\n", "kb.csv:1: there is no column 'question' (found: frage, antwort"),
-        (b"question,answer,Answer\n", "kb.csv:1: two columns are called 'answer'"),
-        (b"question,answer\nQ,A\n\nR,B,C\n", "kb.csv:4: has 3 cells, and the head has 2"),
-        (b'question,answer\nQ,"A\nB"\nR,\n', "kb.csv:4: field 'answer' is missing"),
-        (b'question,answer\nQ,A\nR,"B\n\n\n', "kb.csv:3: broken CSV (unexpected end of data)"),
-        (b'question,answer\nQ,"A" or B\n', "kb.csv:2: broken CSV ("),
-        (b"question,answer\nQ,A\nR,caf\xe9\n", "kb.csv:3: not UTF-8 text"),
-        (b"id,question,answer\n1,Q,A\n1,R,B\n", "kb.csv:3: the id '1' was used before"),
-        (b"question,answer\nQ,A\n", "there is one question only"),
-        (b"sep=;\nquestion;answer\nQ;A\nR;;B\n", "kb.csv:4: has 3 cells"),
-    ],
-)
-def test_a_fault_is_named_by_file_and_line(tmp_path: Path, content: bytes, words: str) -> None:
-    path = tmp_path / "kb.csv"
-    path.write_bytes(content)
-
-    with pytest.raises(InputError) as caught:
-        QuestionRecord.read(path)
-
-    assert words in str(caught.value)
-    assert " — " in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
 _CELLS = st.text(st.sampled_from('ab;,\t"\n é'), min_size=1, max_size=6).filter(str.strip)
 
 

@@ -45,11 +45,6 @@ def test_a_fragment_names_a_part_of_a_page(text: object, page: tuple[str, ...], 
     assert (label.page, label.kind) == (page, kind)
 
 
-@pytest.mark.parametrize("value", [None, "", "  ", 1.5, ["plans.md"]])
-def test_what_names_no_page_is_no_label(value: object) -> None:
-    assert Label.of(value) is None
-
-
 @given(_LABELS, _LABELS)
 def test_labels_overlap_both_ways_themselves_and_with_their_page(one: Label, other: Label) -> None:
     assert one.overlaps(one)
@@ -57,16 +52,6 @@ def test_labels_overlap_both_ways_themselves_and_with_their_page(one: Label, oth
     assert one.overlaps(other) == other.overlaps(one)
     if one.overlaps(other):
         assert one.whole.overlaps(other.whole)
-
-
-@given(_PARTS, _FRAGMENTS)
-def test_a_fragment_never_changes_the_page(parts: list[str], end: str) -> None:
-    page = "/".join(parts)
-    bare, label = Label.of(page), Label.of(page + end)
-
-    assert bare is not None
-    assert label is not None
-    assert bare.kind or label.page == bare.page
 
 
 @given(st.lists(_LABELS, max_size=12))

@@ -39,13 +39,6 @@ def test_questions_share_a_passage_that_says_the_same_word_for_word(
     assert found.passage_of == passage_of
 
 
-def test_a_record_without_its_passage_is_named() -> None:
-    records = [*_RECORDS, QuestionRecord("d", "Why?", "So.")]
-
-    with pytest.raises(InputError, match=r"kb\.json: question 'd' has no field 'passage' — add it"):
-        KnowledgeBase.of(records, PassageKind.PASSAGE, where="kb.json")
-
-
 def test_a_titled_passage_stands_below_its_source_and_two_titles_are_one_passage() -> None:
     records = [
         QuestionRecord("a", "Who?", "Ann.", passage="About Ann.", source="People"),

@@ -68,34 +68,6 @@ def test_every_layout_gives_the_same_records(tmp_path: Path, name: str, content:
     assert QuestionRecord.read(_file(tmp_path, name, content)) == _EXPECTED
 
 
-def test_a_know_or_not_document_is_read_as_published(shared_data: Path) -> None:
-    path = shared_data / "policybench" / "questions" / "CPF.json"
-    published = json.loads(path.read_text(encoding="utf-8"))["questions"]
-
-    found = QuestionRecord.read(path)
-
-    assert [r.question_id for r in found] == [item["identifier"] for item in published]
-    assert [r.answer for r in found] == [item["answer"] for item in published]
-    assert len(found) == 112
-
-
-@pytest.mark.parametrize("field", ["id", "question_id", "identifier"])
-def test_the_id_may_have_three_names_and_be_a_number(tmp_path: Path, field: str) -> None:
-    record = {"question": "Who?", "answer": "Ann.", field: 7}
-
-    found = QuestionRecord.read(_file(tmp_path, "kb.jsonl", _lines(record, _B)))
-
-    assert found[0].question_id == "7"
-
-
-def test_without_ids_questions_are_numbered(tmp_path: Path) -> None:
-    record = {"question": "Who?", "answer": "Ann.", "id": None}
-
-    found = QuestionRecord.read(_file(tmp_path, "kb.jsonl", _lines(record, record)))
-
-    assert [r.question_id for r in found] == ["q1", "q2"]
-
-
 def test_a_number_in_the_place_of_an_id_avoids_the_ids_that_are_there(tmp_path: Path) -> None:
     bare = {"question": "Who?", "answer": "Ann."}
 
@@ -112,32 +84,6 @@ def test_surrogates_and_nul_in_text_are_cleaned(tmp_path: Path) -> None:
     found = QuestionRecord.read(_file(tmp_path, "kb.jsonl", content + _lines(_B)))
 
     assert found[0] == QuestionRecord("\ufffd", "W ho\ufffd?", "\U0001f600")
-
-
-@pytest.mark.parametrize(
-    ("record", "words"),
-    [
-        ({"answer": "A"}, "'question' is missing"),
-        ({"question": "Q", "answer": None}, "'answer' is missing"),
-        ({"question": "Q", "answer": ["A"]}, "'answer' must be text, found list"),
-        ({"question": " ", "answer": "A"}, "'question' is empty"),
-        ({"question": "Q", "answer": "\0\0"}, "'answer' is empty"),
-        ({"question": "Q", "answer": "A", "source": ""}, "'source' is empty"),
-        ({"question": "Q", "answer": "A", "id": True}, "'id' must be text or a whole number"),
-        ({"question": "Q", "answer": "A", "id": "\0"}, "'id' is empty"),
-        ({"question": "Q", "answer": "A", "id": "b"}, "'b' was used before"),
-    ],
-)
-def test_a_bad_record_is_named_by_file_and_line_or_item(
-    tmp_path: Path, record: dict[str, Any], words: str
-) -> None:
-    as_lines = _refused(_file(tmp_path, "kb.jsonl", _lines(_B) + "\n" + _lines(record)))
-    as_document = _refused(_file(tmp_path, "kb.json", json.dumps({"questions": [_B, record]})))
-
-    assert words in as_lines
-    assert "kb.jsonl:3:" in as_lines
-    assert words in as_document
-    assert "kb.json: questions[1]:" in as_document
 
 
 @pytest.mark.parametrize(

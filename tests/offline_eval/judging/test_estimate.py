@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
-from knowgate.guard import InputError
 from knowgate.guard.engine.encoder import TokenEncoder
-from knowgate.guard.errors import UnsupportedLanguageError
 from knowgate.offline_eval.judging.contract import JudgedReply
 from knowgate.offline_eval.judging.judges import (
     AnswerSimilarity,
-    DetectorJudge,
     EstimateJudge,
-    new_numbers,
-    numbers_clash,
 )
-from knowgate.offline_eval.judging.run import judge_run
-from knowgate.offline_eval.run import (
-    RepliesRun,
-)
-from tests.offline_eval.judging.runs import ANSWER, QUESTION, REFUSAL, replies_run
+from tests.offline_eval.judging.runs import ANSWER, QUESTION, REFUSAL
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +69,6 @@ def test_repeating_the_question_brings_a_reply_no_nearer(judge: EstimateJudge) -
     assert tier(judge, "A metal.", question=question, expected_answer=expected) == "tier_3"
 
 
-def test_other_scripts_are_judged_by_rules_or_not_at_all(judge: EstimateJudge) -> None:
-    asked = {"question": "胎纹深度至少是多少?", "expected_answer": "至少1.6毫米"}
-    assert tier(judge, "至少1.6毫米", **asked) == "tier_1"
-    assert tier(judge, "应该是3毫米", **asked) == "tier_3"
-    with pytest.raises(UnsupportedLanguageError):
-        tier(judge, "轮胎上写着。", **asked)
-
-
 def test_the_kind_of_failure_follows_from_the_sources(judge: EstimateJudge) -> None:
     context = ("Worn tyres must be replaced at a licensed workshop.",)
     asked = {"question": "What must be done with worn tyres?", "context": context}
@@ -122,41 +104,3 @@ def test_the_kind_of_failure_follows_from_the_sources(judge: EstimateJudge) -> N
         )
         == "none"
     )
-
-
-def test_estimates_say_that_they_are_estimates(tmp_path: Path, judge: EstimateJudge) -> None:
-    folder = replies_run(
-        tmp_path / "run", {"right": ANSWER, "wrong": "It is 3 mm.", "refused": REFUSAL}
-    )
-    totals = judge_run(folder, [judge])
-    found = RepliesRun.read(folder).judgements
-    assert {name: row.outcome for name, row in found.items()} == {
-        "s/right/factuality/estimate": "tier_1",
-        "s/wrong/factuality/estimate": "tier_3",
-        "s/refused/factuality/estimate": "NA",
-        "s/wrong/failure/estimate": "contradiction",
-    }
-    assert all(row.estimate for row in found.values())
-    assert totals.calls == 0
-
-
-def test_judging_twice_adds_nothing(tmp_path: Path, judge: EstimateJudge) -> None:
-    folder = replies_run(tmp_path / "run", {"right": ANSWER})
-    judge_run(folder, [DetectorJudge(), judge])
-    before = (folder / "judgements.jsonl").read_bytes()
-    totals = judge_run(folder, [DetectorJudge(), judge])
-    assert (totals.stored, totals.already) == (0, 2)
-    assert (folder / "judgements.jsonl").read_bytes() == before
-
-
-def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no run|no such"):
-        judge_run(tmp_path / "nothing", [DetectorJudge()])
-
-
-def test_numbers_clash_only_where_both_answer_with_other_ones() -> None:
-    assert numbers_clash("Fine?", "$1,000", "500 dollars")
-    assert not numbers_clash("Fine?", "$1,000", "1000 or 2000 dollars")
-    assert not numbers_clash("Fine?", "$1,000", "a lot")
-    assert not numbers_clash("Fine from 2025?", "2,000", "Since 2025 it is higher.")
-    assert new_numbers("five of 30", "30") == {"5"}

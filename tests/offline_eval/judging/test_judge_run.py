@@ -227,26 +227,6 @@ def test_verdicts_of_another_version_are_not_mixed(tmp_path: Path) -> None:
         judge_run(folder, [llm(ScriptedJudge(sensible), [other])])
 
 
-def test_the_detector_recognises_an_abstention(tmp_path: Path) -> None:
-    folder = replies_run(tmp_path / "run", {"q": REFUSAL})
-    judge_run(folder, [DetectorJudge()])
-    row = verdicts(folder)["s/q/abstention/detector"]
-    assert row.outcome == "yes"
-    assert row.probability is not None
-    assert row.probability > 0.5
-
-
-def test_a_citation_helps_the_detector(tmp_path: Path) -> None:
-    reply = "The context gives no depth."
-    outcomes = []
-    for citation in ("no citation", None):
-        folder = replies_run(tmp_path / str(citation), {"q": reply}, citation=citation)
-        judge_run(folder, [DetectorJudge()])
-        outcomes.append(verdicts(folder)["s/q/abstention/detector"].probability)
-    assert None not in outcomes
-    assert outcomes[0] != outcomes[1]
-
-
 def test_a_function_is_a_judge(tmp_path: Path) -> None:
     async def length(reply: object) -> str:
         return "short" if len(getattr(reply, "reply", "")) < 20 else "long"
@@ -257,21 +237,6 @@ def test_a_function_is_a_judge(tmp_path: Path) -> None:
     assert found["s/wrong/length/words"].outcome == "short"
     assert found["s/right/length/words"].outcome == "long"
     assert RepliesRun.read(folder).judges_of("length") == ("words",)
-
-
-def test_a_function_that_returns_no_outcome_has_failed(tmp_path: Path) -> None:
-    folder = replies_run(tmp_path / "run", {"q": "3 mm."})
-    totals = judge_run(folder, [FunctionJudge("odd", "length", lambda _: None)])  # type: ignore[arg-type, return-value]
-    row = verdicts(folder)["s/q/length/odd"]
-    assert totals.failed == 1
-    assert row.error is not None
-    assert row.error.type == "JudgeError"
-
-
-def test_without_an_expected_answer_there_is_no_factuality(tmp_path: Path) -> None:
-    folder = replies_run(tmp_path / "run", {"q": "3 mm."}, answer="")
-    judge_run(folder, [llm(ScriptedJudge(sensible))])
-    assert set(verdicts(folder)) == {"s/q/abstention/llm:scripted"}
 
 
 def test_a_plan_tells_the_cost_and_asks_nothing(tmp_path: Path) -> None:
@@ -316,13 +281,3 @@ def test_no_reply_can_leave_its_element(reply: str, question: str) -> None:
     # Five fields and two passages, opened and closed once each.
     assert text.count("<") == 14
     assert text.count("</reply>") == 1
-
-
-def test_of_a_long_context_the_passages_nearest_to_the_reply_are_shown(tmp_path: Path) -> None:
-    passages = tuple(f"Passage {i} speaks of nothing much." for i in range(200))
-    context = (*passages[:150], "The tread depth of tyres is 1.6 mm.", *passages[150:])
-    material = JudgedReply("r", "How deep?", "1.6 mm tread depth", "tread depth 3 mm", context)
-    text = shown(material, ("reply", "context"), most_characters=400)
-    assert "tread depth of tyres" in text
-    assert len(text) < 1_500
-    assert "passages that share fewer words" in text

@@ -60,13 +60,3 @@ def test_an_attempt_that_a_kill_left_in_one_history_never_becomes_cheaper(tmp_pa
     assert both.number("both", {}) == 2
     assert [json.loads(line)["number"] for line in first.open(encoding="utf-8")] == [1]
     assert [json.loads(line)["number"] for line in second.open(encoding="utf-8")] == [1, 2]
-
-
-def test_what_a_kill_left_of_a_line_counts_for_nothing(tmp_path: Path) -> None:
-    history = AttemptHistory(tmp_path / "c.jsonl")
-    history.record("a", {}, 1)
-    with (tmp_path / "c.jsonl").open("a", encoding="utf-8") as stream:
-        stream.write('{"key": "half')
-    assert history.number("b", {}) == 2
-    assert history.record("b", {}, 2)
-    assert history.number("a", {}) == 1

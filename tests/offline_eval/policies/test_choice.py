@@ -69,18 +69,6 @@ def test_the_reported_rates_repeat_the_choice() -> None:
     assert found.false_abstention.value == pytest.approx(abstained / 40)
 
 
-def test_a_scorer_that_certifies_nothing_is_not_taken() -> None:
-    useless, strong = measured("useless", -9.0), measured("strong", 3.0)
-    few = [measured("a", 3.0, questions=4), measured("b", 3.0, seed=1, questions=4)]
-
-    assert calibrate_records([useless, strong], RISK, delta=DELTA).measured.scorer == strong.scorer
-    found = calibrate_records(few, RISK, delta=DELTA)
-    assert found.measured.scorer == few[0].scorer
-    assert found.problems
-    assert found.policy.guarantee is not None
-    assert not found.policy.guarantee.certified
-
-
 def test_what_cannot_be_compared_is_rejected() -> None:
     strong = measured("strong", 3.0)
     with pytest.raises(InputError, match="holds other questions or passages than strong"):

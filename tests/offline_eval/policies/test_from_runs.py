@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.guard import InputError
 from knowgate.offline_eval.policies.records import CalibrationSet
 from knowgate.offline_eval.run.measured_run import MeasuredRun
 from tests.offline_eval.cli.commands import write_lines
@@ -33,13 +32,6 @@ def test_an_ookb_run_gives_two_cases_per_question(run: Path) -> None:
             assert case.context_right is False
         else:
             assert case.context_right is not row.retrieval_miss
-
-
-def test_questions_on_one_passage_share_a_group(run: Path) -> None:
-    questions = MeasuredRun.read(run).questions
-
-    for case in CalibrationSet.of_run(run).records:
-        assert case.group == questions[case.question_id].own_passage
 
 
 @pytest.fixture
@@ -92,22 +84,3 @@ def test_a_uniknow_run_gives_what_its_guard_measured(uniknow: Path) -> None:
     assert found.aggregator == "noisy_or"
     assert "the data set microworld" in found.population
     assert "(original, random)" in found.population
-
-
-def test_a_uniknow_run_that_does_not_say_what_measured_it_is_refused(uniknow: Path) -> None:
-    path = uniknow / "manifest.json"
-    manifest = json.loads(path.read_text("utf-8"))
-    manifest["settings"]["scorer"] = None
-    path.write_text(json.dumps(manifest), encoding="utf-8")
-
-    with pytest.raises(InputError, match=r"'settings\.scorer' is no fingerprint"):
-        CalibrationSet.of_run(uniknow)
-
-
-def test_a_run_of_another_suite_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").write_text(
-        json.dumps({"schema_version": 1, "suite": "beauty"}), encoding="utf-8"
-    )
-
-    with pytest.raises(InputError, match="a run of suite 'beauty' holds nothing to calibrate on"):
-        CalibrationSet.of_run(tmp_path)

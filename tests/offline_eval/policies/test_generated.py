@@ -12,10 +12,8 @@ from knowgate.calibration.risk import Leak
 from knowgate.guard import Policy
 from knowgate.offline_eval.policies import Calibrated, calibrate_chain, calibrate_run
 from knowgate.offline_eval.policies.records import CalibrationSet
-from knowgate.offline_eval.policies.records_file import read_records
 from knowgate.offline_eval.run.measured_run import MeasuredRun
 from tests.offline_eval.cli.commands import read_lines, write_lines
-from tests.offline_eval.policies.measured import drawn, record_lines
 from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
 
 RunOf = Callable[[int], Path]
@@ -64,18 +62,6 @@ def test_more_than_a_tenth_of_them_is_refused_with_the_next_step(run_of: RunOf) 
     assert not Path(found.measured.source).with_name("policy.json").exists()
 
 
-def test_an_accepted_one_is_marked_in_its_file(run_of: RunOf) -> None:
-    run = run_of(30)
-
-    found = calibrated(run, accept=True)
-
-    policy = Policy.load(run.with_name("policy.json"))
-    assert (policy.state, policy.generated) == ("generated", 1.0)
-    assert policy.note == found.policy.note
-    assert "no promise about people's questions" in policy.note
-    assert policy.kept_margin is None
-
-
 def test_a_chain_is_refused_alike(tmp_path: Path) -> None:
     chunks = [Document(f"Hall{n} opens at {n}.", metadata={"source": f"p{n}"}) for n in range(40)]
 
@@ -101,13 +87,3 @@ def test_a_chain_is_refused_alike(tmp_path: Path) -> None:
     calibrate_chain(search, path, risk=0.2, out=out, settings=lexical, accept=("generated",))
 
     assert Policy.load(out / "policy.json").state == "generated"
-
-
-def test_records_may_say_it_too(tmp_path: Path) -> None:
-    lines = [dict(line) for line in record_lines(drawn(10))]
-    for line in lines[1:3]:
-        line["made_by"] = "rules"
-
-    found = read_records(write_lines(tmp_path / "records.jsonl", lines))
-
-    assert found.generated == pytest.approx(0.2)

@@ -87,26 +87,6 @@ def test_units_count_as_many_trials_as_their_variance_leaves() -> None:
     )
 
 
-def test_cases_of_one_question_are_no_evidence_of_their_own() -> None:
-    rng = np.random.default_rng(0)
-    of_units = [bool(rng.random() < 0.5) for _ in range(40)]
-    once = clustered_rate([(("question", str(i)), 1.0, true) for i, true in enumerate(of_units)])
-    fivefold = clustered_rate(
-        [(("question", str(i)), 1.0, true) for i, true in enumerate(of_units) for _ in range(5)]
-    )
-
-    assert fivefold.value == pytest.approx(once.value)
-    assert fivefold.n == 40
-    assert fivefold.low == pytest.approx(once.low, abs=0.03)
-    assert fivefold.high == pytest.approx(once.high, abs=0.03)
-
-
-def test_a_weight_counts_in_the_rate() -> None:
-    trials = [(("question", "a"), 3.0, True), (("question", "b"), 1.0, False)]
-
-    assert clustered_rate(trials).value == 0.75
-
-
 @pytest.mark.slow
 def test_the_interval_covers_the_true_rate_about_as_often_as_it_says() -> None:
     rng = np.random.default_rng(1)
@@ -120,37 +100,3 @@ def test_the_interval_covers_the_true_rate_about_as_often_as_it_says() -> None:
         covered += (rate.low or 0) <= 1 / 3 <= (rate.high or 0)
     # 200 draws at 95 %: a standard error of 1.5 points;
     assert 0.90 <= covered / 200 <= 0.99
-
-
-def test_of_two_units_hardly_anything_is_known() -> None:
-    trials = [(("group", "a"), 1.0, i < 18) for i in range(100)]
-    trials += [(("group", "b"), 1.0, i < 22) for i in range(100)]
-
-    rate = clustered_rate(trials)
-
-    assert (rate.value, rate.n) == (0.2, 2)
-    assert rate.low is not None
-    assert rate.high is not None
-    assert rate.low < 0.06
-    assert rate.high > 0.45
-
-
-@pytest.mark.slow
-def test_the_interval_of_few_units_covers_the_true_rate_too() -> None:
-    rng = np.random.default_rng(2)
-    covered = 0
-    for _ in range(200):
-        trials = []
-        for unit in range(4):
-            chance = rng.beta(4, 8)
-            trials += [(("group", str(unit)), 1.0, bool(rng.random() < chance)) for _ in range(30)]
-        rate = clustered_rate(trials)
-        covered += (rate.low or 0) <= 1 / 3 <= (rate.high or 0)
-    assert covered / 200 >= 0.91
-
-
-def test_units_that_all_went_alike_have_an_interval_all_the_same() -> None:
-    rate = clustered_rate([(("group", str(i // 2)), 1.0, False) for i in range(20)])
-
-    assert (rate.value, rate.low) == (0.0, 0.0)
-    assert rate.high == pytest.approx(1 - 0.025**0.1)

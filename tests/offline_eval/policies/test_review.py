@@ -12,7 +12,6 @@ import pytest
 
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import Leak
-from knowgate.guard import Fingerprint
 from knowgate.offline_eval.policies import Calibrated, calibrate_records
 from knowgate.offline_eval.policies.records import CalibrationSet
 from knowgate.offline_eval.run.measured_run import Review
@@ -66,36 +65,12 @@ def test_an_answered_case_becomes_answerable_and_others_stay_leaks(run: Path) ->
     assert "of 12 left-out questions, 1 was found by review" in found.population
 
 
-def test_reviews_change_neither_the_seed_nor_which_questions_they_are(run: Path) -> None:
-    before = CalibrationSet.of_run(run)
-    say(run, q1=Review.Verdict.ANSWERED)
-    after = CalibrationSet.of_run(run)
-
-    assert (after.seed, after.sha256) == (before.seed, before.sha256)
-    assert "review" not in before.population
-
-
 def test_a_calibration_after_further_reviews_is_no_new_attempt(run: Path) -> None:
     for _ in range(2):
         calibrate_records(CalibrationSet.of_run(run), Leak(0.3), delta=0.1, counted=True)
         say(run, q1=Review.Verdict.ANSWERED)
     lines = (run / "calibrations.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["number"] for line in lines] == [1]
-
-
-def test_a_cascade_takes_the_verdicts_of_cases_that_were_reviewed(run: Path) -> None:
-    say(run, q1=Review.Verdict.ANSWERED)
-    found = CalibrationSet.of_run(run)
-    judge = replace(found, scorer=Fingerprint(kind="nli_cross_encoder"), source="judge")
-    unreviewed = replace(
-        judge,
-        aggregator="noisy_or",
-        records=tuple(
-            replace(r, case=r.measured_case, context_right=r.case == "in_kb") for r in judge.records
-        ),
-    )
-    kinds = {r.case: r.verdict for r in found.with_judge(_usual(unreviewed)).records}
-    assert kinds[ELSEWHERE] is not None
 
 
 def _usual(one: CalibrationSet) -> CalibrationSet:

@@ -11,21 +11,15 @@ import pytest
 
 from knowgate.guard.errors import ModelFolderError
 from knowgate.offline_eval.testbed import World, default_world
-from knowgate.offline_eval.testbed.check import (
-    Answerer,
-    Measure,
-    MicroworldCheck,
-    check_microworld,
-    is_abstention,
-    microworld_model_path,
-)
+from knowgate.offline_eval.testbed.check import microworld_model_path
+from tools.microworld.check import Answerer, Measure, MicroworldCheck, check_microworld
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def checked() -> MicroworldCheck:
-    return check_microworld(questions=60, sampled_questions=30)
+    return check_microworld(questions=30, sampled_questions=15)
 
 
 def test_the_bundled_weights_have_the_recorded_sha256() -> None:
@@ -39,25 +33,6 @@ def test_a_wrong_sha256_is_refused(tmp_path: Path) -> None:
         file.write(b"x")
     with pytest.raises(ModelFolderError, match="sha256"):
         microworld_model_path(folder)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    folder = tmp_path / "model"
-    shutil.copytree(microworld_model_path(), folder)
-    (folder / "tokenizer.json").unlink()
-    with pytest.raises(ModelFolderError, match=r"tokenizer\.json is missing"):
-        microworld_model_path(folder)
-
-
-def test_the_model_is_a_small_llama_without_custom_code() -> None:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    model: Any = AutoModelForCausalLM.from_pretrained(str(microworld_model_path()))
-    tokenizer: Any = AutoTokenizer.from_pretrained(str(microworld_model_path()))
-    assert model.config.model_type == "llama"
-    assert model.num_parameters() <= 4_000_000
-    text = "Café 漢字 Balbelbor\n\n  1,234"
-    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
 
 
 def test_generation_stops_at_the_newline() -> None:
@@ -105,29 +80,8 @@ def test_a_part_of_the_check_meets_the_targets(checked: MicroworldCheck) -> None
     )
 
 
-def test_the_check_is_written_with_value_and_n(checked: MicroworldCheck) -> None:
-    written = json.loads(json.dumps(checked.to_json()))
-    assert written["closed_book_taught"] == {
-        "value": checked.measures["closed_book_taught"].value,
-        "n": 60,
-    }
-    assert len(checked.rows()) == len(written)
-    assert all(set(entry) == {"value", "n"} for entry in written.values())
-
-
 def test_the_recorded_check_meets_every_target() -> None:
     manifest = json.loads((microworld_model_path() / "training.json").read_text())
     recorded = {name: Measure(**entry) for name, entry in manifest["check"].items()}
     assert MicroworldCheck(recorded).misses() == ()
     assert min(recorded[name].n for name in ("conflict", "external_only", "parametric_only")) >= 400
-
-
-def test_no_question_gives_no_value() -> None:
-    check = check_microworld(questions=0, sampled_questions=0)
-    assert check.measures["external_only"] == Measure(None, 0)
-    assert "external_only" in check.misses()
-
-
-@pytest.mark.parametrize("reply", ["unknown", "It is unclear.", ""])
-def test_replies_of_not_knowing_are_abstentions(reply: str) -> None:
-    assert is_abstention(reply)

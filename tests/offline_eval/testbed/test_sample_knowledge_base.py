@@ -20,34 +20,6 @@ def records() -> list[dict[str, str]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_the_bundled_file_is_smaller_than_200_kilobytes() -> None:
-    assert 0 < sample_knowledge_base_path().stat().st_size < 200_000
-
-
-def test_every_record_has_exactly_the_five_non_empty_string_fields(
-    records: list[dict[str, str]],
-) -> None:
-    for record in records:
-        assert tuple(record) == FIELDS
-        assert all(isinstance(value, str) and value.strip() for value in record.values())
-
-
-def test_there_are_at_least_60_articles_and_100_questions(records: list[dict[str, str]]) -> None:
-    assert len({record["passage"] for record in records}) >= 60
-    assert len(records) >= 100
-
-
-def test_ids_and_questions_are_unique(records: list[dict[str, str]]) -> None:
-    assert len({record["id"] for record in records}) == len(records)
-    assert len({record["question"].casefold() for record in records}) == len(records)
-
-
-def test_every_article_has_60_to_120_words(records: list[dict[str, str]]) -> None:
-    lengths = {record["source"]: len(record["passage"].split()) for record in records}
-
-    assert {title: n for title, n in lengths.items() if not 60 <= n <= 120} == {}
-
-
 def test_a_title_names_one_article_with_one_to_three_questions(
     records: list[dict[str, str]],
 ) -> None:

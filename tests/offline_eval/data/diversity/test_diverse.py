@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from knowgate.guard import Fingerprint, InputError
+from knowgate.guard import Fingerprint
 from knowgate.offline_eval.data.diversity import filter_questions_file
 from knowgate.offline_eval.data.diversity.filter import (
     DiversitySettings,
@@ -68,16 +68,6 @@ def test_each_stage_drops_for_its_own_reason() -> None:
     assert all(one.same_answer is False for one in found.dropped)
 
 
-def test_stages_can_be_left_out() -> None:
-    off = DiversitySettings(keyword=KeywordMethod.OFF, semantic=SemanticMethod.OFF)
-
-    found = diverse_questions(_records(*_TEXTS), settings=off)
-
-    assert [record.question_id for record in found.kept] == ["0", "3", "4", "5", "6"]
-    assert diverse_questions([], settings=off).kept == ()
-    assert diverse_questions([], _Colours()).kept == ()
-
-
 def test_a_copy_with_the_same_answer_is_told_from_one_with_another() -> None:
     records = [
         QuestionRecord("a", "Who pays?", "The owner."),
@@ -88,35 +78,6 @@ def test_a_copy_with_the_same_answer_is_told_from_one_with_another() -> None:
     found = diverse_questions(records, settings=DiversitySettings(semantic=SemanticMethod.OFF))
 
     assert [one.same_answer for one in found.dropped] == [True, False]
-
-
-def test_progress_names_the_stage() -> None:
-    told: list[tuple[str, int, int]] = []
-
-    diverse_questions(_records(*_TEXTS), _Colours(), on_progress=lambda *one: told.append(one))
-
-    assert list(dict.fromkeys(one[0] for one in told)) == [
-        "duplicates",
-        "keywords",
-        "embedding",
-        "meaning",
-    ]
-    assert all(done <= total for _, done, total in told)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"keyword_threshold": 1.1},
-        {"near_duplicates": -0.1},
-        {"semantic_threshold": 0.0},
-        {"semantic_threshold": float("nan")},
-        {"keyword_threshold": float("nan")},
-    ],
-)
-def test_thresholds_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=next(iter(wrong))):
-        DiversitySettings(**wrong)
 
 
 _OFF = DiversitySettings(semantic=SemanticMethod.OFF)
@@ -168,26 +129,6 @@ def test_a_document_stays_a_document(tmp_path: Path, within_document: bool) -> N
 
     assert json.loads(text) == (kept if within_document else kept["questions"])
     assert [one.question_id for one in QuestionRecord.read(tmp_path / "out")] == ["a", "c"]
-
-
-def test_nothing_is_written_where_too_little_is_left(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="fewer than two questions are left"):
-        _filter(tmp_path, "kb.jsonl", '{"question": "a", "answer": "b"}\n' * 3)
-
-    assert [path.name for path in tmp_path.iterdir()] == ["kb.jsonl"]
-
-
-def test_one_file_for_two_things_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "kb.jsonl"
-    text = '{"question": "a", "answer": "b"}\n{"question": "c", "answer": "d"}\n'
-    path.write_text(text, encoding="utf-8")
-
-    with pytest.raises(InputError, match="questions and out are one file"):
-        filter_questions_file(path, path, tmp_path / "dropped", settings=_OFF)
-    with pytest.raises(InputError, match="out and dropped are one file"):
-        filter_questions_file(path, tmp_path / "o", tmp_path / "o", settings=_OFF)
-
-    assert path.read_text(encoding="utf-8") == text
 
 
 class _Scattered:

@@ -8,10 +8,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard import InputError
 from knowgate.offline_eval.data.diversity.uniqueness import (
     keyword_distinct,
     keyword_uniqueness,
@@ -56,12 +54,6 @@ def test_the_score_is_the_share_of_information_that_the_nearest_has_not() -> Non
     shared = 2 * math.log(2)
     expected = 1 - 2 * shared / (2 * (shared + math.log(4)))
     assert keyword_uniqueness(texts).tolist() == pytest.approx([expected, expected, 1.0], abs=1e-6)
-
-
-@settings(max_examples=40, deadline=None)
-@given(_texts)
-def test_blocks_of_products_give_what_pairs_give(texts: list[str]) -> None:
-    assert keyword_uniqueness(texts).tolist() == pytest.approx(_as_defined(texts), abs=1e-5)
 
 
 def test_texts_of_many_blocks_are_scored_alike(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,17 +104,6 @@ def test_a_text_is_compared_with_what_is_kept_only() -> None:
 
     assert found.kept.tolist() == [0, 2]
     assert found.nearest.tolist() == [-1, 0, 0]
-
-
-def test_texts_of_different_groups_are_not_compared() -> None:
-    found = keyword_distinct(["same", "same", "same"], groups=["x", "y", "x"])
-
-    assert found.kept.tolist() == [0, 1]
-
-
-def test_a_share_out_of_range_is_refused() -> None:
-    with pytest.raises(InputError, match=r"must be from 0 to 1, not 1\.5"):
-        keyword_distinct(["a"], min_uniqueness=1.5)
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,8 @@ from typing import Any
 import pytest
 from langchain_core.messages import BaseMessage
 
-from knowgate.guard import InputError
-from knowgate.guard.prompts import Prompt
 from knowgate.offline_eval.data.facts import BuildSettings, build_questions
 from knowgate.offline_eval.data.facts._rows import CallRow
-from knowgate.offline_eval.data.facts._settings import BuildPrompts
 from knowgate.offline_eval.data.facts.build import BuildEstimate, BuildTotals
 from knowgate.offline_eval.data.questions import QuestionRecord
 from knowgate.offline_eval.run import CallLimits
@@ -223,42 +220,6 @@ def test_a_changed_document_redoes_its_own_part_only(documents: Path, tmp_path: 
     }
 
 
-@pytest.mark.parametrize("change", ["name", "prompt"])
-def test_another_model_or_prompt_is_asked_anew(
-    change: str, documents: Path, tmp_path: Path
-) -> None:
-    build(documents, tmp_path / "kb", ScriptedChat(script=scripted_facts))
-    again = ScriptedChat(script=scripted_facts)
-    prompt = Prompt("mine", "Ask.\nFact: {fact}\n")
-
-    if change == "name":
-        build(documents, tmp_path / "kb", again, name="other")
-    else:
-        build(
-            documents,
-            tmp_path / "kb",
-            again,
-            settings={"prompts": BuildPrompts(question=prompt)},
-        )
-
-    assert again.calls == (8 if change == "name" else 6)
-
-
-def test_a_provider_that_fails_often_changes_nothing_but_the_cost(
-    documents: Path, tmp_path: Path
-) -> None:
-    build(documents, tmp_path / "calm", ScriptedChat(script=scripted_facts))
-    chat = ScriptedChat(script=scripted_facts, failure_rate=0.3, seed=4)
-
-    totals = build(documents, tmp_path / "kb", chat)
-
-    assert chat.failed_calls > 0
-    assert totals.now.calls == chat.calls == 8 + chat.failed_calls
-    for name in ("facts", "questions", "failures"):
-        one, two = (tmp_path / folder / f"{name}.jsonl" for folder in ("calm", "kb"))
-        assert one.read_bytes() == two.read_bytes()
-
-
 def test_what_a_provider_never_answered_is_a_row_and_can_be_asked_again(
     documents: Path, tmp_path: Path
 ) -> None:
@@ -279,25 +240,6 @@ def test_what_a_provider_never_answered_is_a_row_and_can_be_asked_again(
     assert sum(row.error == ("provider_error", "ConnectionError") for row in stored) == 1
 
 
-def test_a_provider_that_answers_nothing_ends_the_build_early(tmp_path: Path) -> None:
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    for n in range(40):
-        (folder / f"{n}.txt").write_text(f"Rule number {n} is about lane {n}.")
-    chat = ScriptedChat(script=scripted_facts, failure_rate=1.0)
-
-    with pytest.raises(InputError, match="none of the first 10 requests was answered"):
-        build_questions(
-            [folder],
-            tmp_path / "kb",
-            model=chat,
-            settings=BuildSettings(model="scripted"),
-            limits=CallLimits(max_concurrency=1, max_attempts=1, first_wait=0.0),
-        )
-
-    assert chat.calls == 10 * 3
-
-
 def test_the_estimate_of_a_first_build_and_of_a_finished_one(
     documents: Path, tmp_path: Path
 ) -> None:
@@ -313,36 +255,6 @@ def test_the_estimate_of_a_first_build_and_of_a_finished_one(
     assert before.input_tokens == pytest.approx(spent.input_tokens, rel=0.2)
     assert (after.fact_calls, after.question_calls, after.answered_calls) == (0, 0, 8)
     assert (after.input_tokens, after.output_tokens) == (0, 0)
-
-
-def test_pairs_of_a_faq_are_taken_over_without_asking(tmp_path: Path) -> None:
-    (tmp_path / "faq.md").write_text("# Fees\n\n## What is it?\n\nIt.\n\n## Who pays?\n\nYou.\n")
-    chat = ScriptedChat(script=scripted_facts)
-
-    totals = build_questions(
-        [tmp_path / "faq.md"],
-        tmp_path / "kb",
-        model=chat,
-        settings=BuildSettings(model="scripted"),
-        limits=FAST,
-    )
-
-    assert chat.calls == 0
-    assert totals.questions == 2
-    rows = read_lines(tmp_path / "kb" / "questions.jsonl")
-    assert [(row["question"], row["answer"], row["topic"], row["made_by"]) for row in rows] == [
-        ("What is it?", "It.", "Fees", ""),
-        ("Who pays?", "You.", "Fees", ""),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [("Ask.", "has no slot {fact}"), ("{fact} {mood}", "a slot {mood}, which nothing fills")],
-)
-def test_a_prompt_with_the_wrong_slots_is_refused(text: str, words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        BuildPrompts(question=Prompt("mine", text))
 
 
 def slow_build(documents: Path, out: Path, log: Path, most: int) -> None:

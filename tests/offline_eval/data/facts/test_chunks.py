@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from knowgate.guard import InputError
 from knowgate.offline_eval.data.facts import BuildSettings, build_questions, load_chunks
-from knowgate.offline_eval.data.questions import KnowledgeBase, PassageKind, QuestionRecord
 from tests.offline_eval.cli.commands import read_lines
 
 PAGE = """---
@@ -77,18 +72,6 @@ def test_a_page_is_cut_before_headings_and_a_long_section_between_its_sentences(
     assert [chunk.metadata["chunk"] for chunk in chunks] == [0, 1, 2, 3]
 
 
-def test_chunks_share_as_many_words_as_is_said(tmp_path: Path) -> None:
-    folder = folder_with(tmp_path, page_txt=" ".join(f"w{n}" for n in range(10)))
-
-    chunks = load_chunks(folder, chunk_size=4, chunk_overlap=1)
-
-    assert [chunk.page_content for chunk in chunks] == [
-        "w0 w1 w2 w3",
-        "w3 w4 w5 w6",
-        "w6 w7 w8 w9",
-    ]
-
-
 def test_each_record_of_a_table_is_a_chunk(tmp_path: Path) -> None:
     records = [{"question": "Why?", "answer": "Because."}, {"question": "How?", "answer": "So."}]
     folder = folder_with(
@@ -101,26 +84,6 @@ def test_each_record_of_a_table_is_a_chunk(tmp_path: Path) -> None:
         "Why?\nBecause.",
         "How?\nSo.",
     ]
-
-
-def test_questions_that_a_page_declares_for_search_engines_only_are_in_a_chunk(
-    tmp_path: Path,
-) -> None:
-    declared = {
-        "@type": "FAQPage",
-        "mainEntity": [{"@type": "Question", "name": "Free?", "acceptedAnswer": {"text": "Yes."}}],
-    }
-    page = f'<script type="application/ld+json">{json.dumps(declared)}</script><p>Welcome.</p>'
-
-    (chunk,) = load_chunks(folder_with(tmp_path, page_html=page))
-
-    assert chunk.page_content == "Welcome.\n\nFree?\nYes."
-
-
-@pytest.mark.parametrize(("size", "overlap"), [(0, 0), (10, -1), (10, 10)])
-def test_sizes_out_of_range_are_rejected(tmp_path: Path, size: int, overlap: int) -> None:
-    with pytest.raises(InputError, match="must be at least"):
-        load_chunks(folder_with(tmp_path, page_txt="Text."), size, overlap)
 
 
 def built(folder: Path, tmp_path: Path, chunk_size: int) -> list[dict[str, Any]]:
@@ -152,19 +115,3 @@ def test_a_question_whose_answer_no_single_chunk_states_is_a_failure(tmp_path: P
     assert rows == []
     failures = read_lines(tmp_path / "kb" / "failures.jsonl")
     assert {row["type"] for row in failures} == {"in_several_chunks"}
-
-
-def test_the_questions_own_passages_are_the_default_where_all_have_one(tmp_path: Path) -> None:
-    path = tmp_path / "kb.jsonl"
-    rows = [
-        {"question": "Why?", "answer": "So.", "passage": "It is so."},
-        {"question": "How?", "answer": "Well.", "passage": "It goes well."},
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    records = QuestionRecord.read(path)
-
-    assert PassageKind.of(records) is PassageKind.PASSAGE
-    assert PassageKind.of([*records, replace(records[0], passage=None)]) is PassageKind.ANSWER
-    found = KnowledgeBase.of(records, None, where="kb.jsonl")
-    assert list(found.passages.values()) == ["It is so.", "It goes well."]
-    assert found.kind is PassageKind.PASSAGE

@@ -5,16 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from knowgate.offline_eval.data.facts import build_questions
-from knowgate.offline_eval.data.facts._checks import answer_in_question
-from knowgate.offline_eval.data.facts._cloze import cloze_facts, last_cell
+from knowgate.offline_eval.data.facts._cloze import cloze_facts
 from knowgate.offline_eval.data.facts._documents import ReadDocument, read_content
 from knowgate.offline_eval.data.facts._sentences import sentences_of
 from knowgate.offline_eval.data.questions import QuestionRecord
-from tests.offline_eval.cli.commands import read_lines
 
 
 def asked(text: str, suffix: str = ".txt") -> list[tuple[str, str]]:
@@ -119,13 +115,6 @@ PIECES = [
 ]
 
 
-@given(st.lists(st.sampled_from(PIECES), max_size=25))
-def test_no_answer_stands_in_its_question(words: list[str]) -> None:
-    for question, answer in asked(" ".join(["The", *words, "."])):
-        assert answer.strip()
-        assert not answer_in_question(question, answer)
-
-
 def test_sentences_that_only_differ_in_what_is_asked_are_ambiguous(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(
         "The limit in a tunnel must be 50 km/h. The limit in a tunnel must be 70 km/h. "
@@ -140,28 +129,6 @@ def test_sentences_that_only_differ_in_what_is_asked_are_ambiguous(tmp_path: Pat
     ]
     assert totals.failures == {"ambiguous_question": 2}
     assert totals.facts == 4
-
-
-@pytest.mark.slow
-def test_the_driving_handbook_gives_the_same_questions_every_time(
-    shared_data: Path, tmp_path: Path
-) -> None:
-    source = shared_data / "policybench" / "source" / "BTT"
-
-    first = build_questions([source], tmp_path / "one")
-    second = build_questions([source], tmp_path / "two")
-
-    assert first == second
-    assert (first.documents, first.unread) == (89, 1)
-    assert first.failures["empty"] == 1
-    assert first.questions > 150
-    for name in ("questions", "facts", "sentences", "documents", "failures"):
-        one, two = (tmp_path / folder / f"{name}.jsonl" for folder in ("one", "two"))
-        assert one.read_bytes() == two.read_bytes()
-    for row in read_lines(tmp_path / "one" / "questions.jsonl"):
-        # The sentences of a section may be items of a list there.
-        assert len(row["citations"]) > 1 or row["answer"] in row["passage"]
-        assert not answer_in_question(row["question"], row["answer"])
 
 
 @pytest.mark.parametrize(
@@ -182,31 +149,3 @@ def test_the_driving_handbook_gives_the_same_questions_every_time(
 )
 def test_a_sentence_that_makes_a_poor_question_is_passed_over(sentence: str) -> None:
     assert asked(sentence) == []
-
-
-@pytest.mark.parametrize(
-    ("sentence", "answer"),
-    [
-        ("You should check all of the mirrors every 5 to 10 seconds on a road.", "5 to 10 seconds"),
-        ("Offenders must pay a fine of up to $5,000, if convicted in court.", "$5,000"),
-        ("Drivers must keep 2-3 metres of room beside a cyclist.", "2-3 metres"),
-        ("Drivers must follow the Traffic Police’s orders at once.", "Traffic Police"),
-    ],
-)
-def test_the_blank_is_the_whole_answer_and_nothing_more(sentence: str, answer: str) -> None:
-    ((_, found),) = asked(sentence)
-
-    assert found == answer
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "language: en; type: inter; found: 48 %; alarm: .1; found, closed: 90; alarm, closed: .9",
-        "route: abstain; what runs: nothing; its input: –",
-        f"file: weights; sha256: {'0123456789abcdef' * 4}",
-        "12: 3; 4: Anna",
-    ],
-)
-def test_a_row_of_a_table_that_asks_nothing_gives_no_question(line: str) -> None:
-    assert last_cell(line) is None

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowgate.guard import InputError
 from knowgate.offline_eval.data.facts._blocks import BlockKind, Content, DocumentError
 from knowgate.offline_eval.data.facts._documents import (
     FoundFile,
@@ -134,23 +133,6 @@ def test_tables_and_records_with_question_and_answer_are_pairs(
     assert pairs(read_content(content.encode(), name)) == expected
 
 
-def test_a_table_without_questions_gives_its_rows_as_text() -> None:
-    assert texts(read_content(b"Class,Age\n3A,18\n4,21\n", ".csv")) == [
-        "Class: 3A; Age: 18",
-        "Class: 4; Age: 21",
-    ]
-
-
-def test_a_bad_record_is_told_and_the_others_are_kept() -> None:
-    found = read_content(b'{"question": "Who?", "answer": "Me"}\nbroken\n{"q": "x"}\n', ".jsonl")
-
-    assert pairs(found) == [("Who?", "Me")]
-    assert found.faults == (
-        ("bad_record", "line 2: no JSON object"),
-        ("bad_record", "line 3: no answer"),
-    )
-
-
 @pytest.mark.parametrize(
     ("suffix", "raw", "type_"),
     [
@@ -173,11 +155,6 @@ def test_what_gives_no_text_is_a_typed_failure(suffix: str, raw: bytes, type_: s
         read_content(raw, suffix)
 
     assert refused.value.type == type_
-
-
-def test_a_pdf_that_only_forbids_printing_and_utf_16_are_read() -> None:
-    assert texts(read_content("Red means stop.".encode("utf-16"), ".txt")) == ["Red means stop."]
-    assert texts(read_content(encrypted(pdf_bytes([["Open text."]]), ""), ".pdf")) == ["Open text."]
 
 
 def test_deeply_nested_pages_are_read() -> None:
@@ -209,13 +186,6 @@ def test_documents_are_found_in_folders_in_the_order_of_their_names(tmp_path: Pa
         "sub/c.html",
         f"{tmp_path.name}/b.txt",
     ]
-
-
-def test_a_place_that_does_not_exist_and_an_empty_folder_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file"):
-        find_documents([tmp_path / "nowhere"])
-    with pytest.raises(InputError, match="no document"):
-        find_documents([tmp_path])
 
 
 def test_an_unreadable_file_is_a_failure_and_no_error(tmp_path: Path) -> None:

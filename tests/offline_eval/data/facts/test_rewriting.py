@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from knowgate.offline_eval.data.facts import build_questions
-from knowgate.offline_eval.data.facts._rewriting import as_asked, asked_by_heading, rewritten
+from knowgate.offline_eval.data.facts._rewriting import asked_by_heading, rewritten
 from knowgate.offline_eval.data.questions import QuestionRecord
 from tests.offline_eval.cli.commands import read_lines
 
@@ -99,11 +99,6 @@ def test_a_sentence_that_leans_on_others_or_tells_nothing_does_not(sentence: str
 )
 def test_a_heading_that_names_a_deed_asks_for_it(heading: str, question: str | None) -> None:
     assert asked_by_heading(heading) == question
-
-
-def test_the_reader_is_addressed_no_longer() -> None:
-    told = "you are on your own, and it is up to you what helps you or yourself"
-    assert as_asked(told) == "I am on my own, and it is up to me what helps me or myself"
 
 
 SECTION = (

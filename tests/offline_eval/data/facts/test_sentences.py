@@ -6,7 +6,7 @@ import pytest
 
 from knowgate.offline_eval.data.facts._documents import ReadDocument, read_content
 from knowgate.offline_eval.data.facts._rows import SentenceKind
-from knowgate.offline_eval.data.facts._sentences import language_of, sentences_of, split_sentences
+from knowgate.offline_eval.data.facts._sentences import sentences_of, split_sentences
 
 
 def documents(*contents: str) -> list[ReadDocument]:
@@ -35,23 +35,6 @@ def test_sentences_end_where_they_end(text: str, expected: list[str]) -> None:
     assert split_sentences(text) == expected
 
 
-def test_a_stretch_without_an_end_is_cut_at_spaces() -> None:
-    found = split_sentences("word " * 1_000)
-
-    assert len(found) == 3
-    assert max(map(len, found)) <= 2_000
-    assert " ".join(found).split() == ["word"] * 1_000
-
-
-def test_the_script_tells_the_language() -> None:
-    assert [language_of(text) for text in ("Stop.", "停车。", "止まれ。", "12")] == [
-        "en",
-        "zh",
-        "ja",
-        "en",
-    ]
-
-
 def test_sentences_are_numbered_within_their_document_and_know_their_heading() -> None:
     rows = sentences_of(documents("LANES\nKeep left. Overtake\non the right.\n\n• Be alert\n"))
 
@@ -73,22 +56,3 @@ def test_what_many_documents_repeat_is_boilerplate_whatever_its_numbers() -> Non
     assert [row.text for row in rows if not row.boilerplate] == [
         f"Rule {word} holds." for word in "abcd"
     ]
-
-
-def test_sentences_that_differ_in_a_number_are_no_boilerplate() -> None:
-    rows = sentences_of(documents(*(f"The price of a room is {n} dollars." for n in range(5))))
-
-    assert not any(row.boilerplate for row in rows)
-
-
-def test_a_heading_on_every_page_is_no_topic() -> None:
-    rows = sentences_of(
-        documents(*(f"CITY HANDBOOK\n\nRule {w} holds.\n\nLANE {w.upper()}\nKeep left {w}." for w in
-                    ("one", "two", "six", "ten")))
-    )  # fmt: skip
-
-    assert {row.text: row.topic for row in rows if row.kind is SentenceKind.SENTENCE} == {
-        f"{text}": topic
-        for w in ("one", "two", "six", "ten")
-        for text, topic in ((f"Rule {w} holds.", None), (f"Keep left {w}.", f"LANE {w.upper()}"))
-    }

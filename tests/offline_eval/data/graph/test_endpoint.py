@@ -6,20 +6,17 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler
-from threading import Event
 from time import sleep
 from typing import Any
 
 import pyoxigraph
 import pytest
 
-from knowgate.guard import InputError
 from knowgate.offline_eval.data.graph.endpoint import EndpointSettings, SparqlClient, SparqlError
 from knowgate.offline_eval.data.graph.generation import generate_questions
 from knowgate.offline_eval.data.graph.graph import KnowledgeGraph
 from knowgate.offline_eval.data.graph.loading import load_graph
 from knowgate.offline_eval.data.graph.properties import GenerationSettings, PropertyRules
-from knowgate.offline_eval.testbed import default_world
 from tests.offline_eval.data.graph.endpoint_server import (
     Endpoint,
     always,
@@ -45,11 +42,6 @@ def store_of(triples: str) -> pyoxigraph.Store:
     store = pyoxigraph.Store()
     store.load(triples, pyoxigraph.RdfFormat.N_TRIPLES)
     return store
-
-
-@pytest.fixture(scope="module")
-def world_store() -> pyoxigraph.Store:
-    return store_of(default_world().to_ntriples())
 
 
 @pytest.fixture(scope="module")
@@ -87,17 +79,6 @@ def test_an_endpoint_that_pages_and_fails_gives_the_questions_of_the_file(
     }
 
 
-@pytest.mark.slow
-def test_the_commonest_properties_are_found_and_dated_facts_with_them(
-    world_store: pyoxigraph.Store,
-) -> None:
-    with serving(Endpoint(world_store)) as endpoint:
-        graph = load_graph(endpoint.url, endpoint=quick(page_size=500))
-    settings = GenerationSettings(per_type=100)
-    found = generate_questions(graph, settings)
-    assert found.data == generate_questions(load_graph("microworld"), settings).data
-
-
 def test_of_a_property_that_is_cut_off_every_subject_has_all_its_values(
     wikidata_store: pyoxigraph.Store, wikidata_graph: KnowledgeGraph
 ) -> None:
@@ -112,18 +93,6 @@ def test_of_a_property_that_is_cut_off_every_subject_has_all_its_values(
     assert 5 < len(part.pairs) < 25
     for subject, values in part.by_subject.items():
         assert values == wikidata_graph.facts[prop].by_subject[subject]
-
-
-def test_only_the_subjects_of_a_pattern_are_fetched(wikidata_store: pyoxigraph.Store) -> None:
-    place = "http://www.wikidata.org/entity/Q200"
-    chosen = f"?s <http://www.wikidata.org/prop/direct/P19> ?o FILTER(?o = <{place}>)"
-    with serving(Endpoint(wikidata_store)) as endpoint:
-        graph = load_graph(endpoint.url, properties=("P19", "P39"), endpoint=quick(subjects=chosen))
-    by_name = {prop.rsplit("/")[-1]: facts for prop, facts in graph.facts.items()}
-    born = by_name["P19"]
-    assert set(born.by_value) == {place}
-    assert set(by_name["P39"].by_subject) == set(born.by_subject)
-    assert not born.complete
 
 
 def test_too_many_requests_are_waited_out_as_long_as_the_server_says(
@@ -169,35 +138,6 @@ def test_an_endpoint_that_does_not_answer_as_it_should_is_an_error(
     assert len(endpoint.queries) == asked
 
 
-@pytest.mark.parametrize("properties", [(), ("http://example.org/p",), ("P19",)])
-def test_an_answer_without_what_was_asked_for_is_an_error(properties: tuple[str, ...]) -> None:
-    names = ", ".join(f'"{name}"' for name in "spoxnqvabr")
-    row = '{"r": {"type": "literal", "value": "1"}}'
-    body = f'{{"head": {{"vars": [{names}]}}, "results": {{"bindings": [{row}]}}}}'
-    with (
-        serving(Endpoint(pyoxigraph.Store(), fault=always(200, body.encode()))) as endpoint,
-        pytest.raises(SparqlError, match=r"\?[sp] is missing"),
-    ):
-        load_graph(endpoint.url, properties=properties, endpoint=quick())
-
-
-def test_a_server_that_does_not_answer_is_given_up(wikidata_store: pyoxigraph.Store) -> None:
-    released = Event()
-
-    def silent(_endpoint: Endpoint, handler: BaseHTTPRequestHandler) -> bool:
-        released.wait(60)
-        handler.close_connection = True
-        return True
-
-    with (
-        serving(Endpoint(wikidata_store, fault=silent)) as endpoint,
-        SparqlClient(endpoint.url, quick(timeout=0.2, max_attempts=1)) as client,
-    ):
-        with pytest.raises(SparqlError, match=r"no answer within 0\.2 s"):
-            client.select(_COUNT, ("n",))
-        released.set()
-
-
 def test_an_answer_that_trickles_in_is_given_up(wikidata_store: pyoxigraph.Store) -> None:
     def trickle(_endpoint: Endpoint, handler: BaseHTTPRequestHandler) -> bool:
         with suppress(ConnectionError):
@@ -233,25 +173,6 @@ def test_the_deadline_holds_for_everything(wikidata_store: pyoxigraph.Store) -> 
         assert len(endpoint.queries) == 1
 
     with_enough_time(check)
-
-
-@pytest.mark.parametrize("name", ["born in", "<http://x>", "http://x/ ?o . } #"])
-def test_a_property_that_is_no_iri_never_reaches_the_endpoint(
-    wikidata_store: pyoxigraph.Store, name: str
-) -> None:
-    with (
-        serving(Endpoint(wikidata_store)) as endpoint,
-        pytest.raises(InputError, match="is no IRI"),
-    ):
-        load_graph(endpoint.url, properties=(name,), endpoint=quick())
-    assert endpoint.queries == []
-
-
-@pytest.mark.parametrize("given", [{"timeout": 0}, {"pause": -1}, {"max_attempts": 0},
-                                   {"user_agent": "two\nlines"}, {"most_facts": 0}])  # fmt: skip
-def test_settings_of_an_endpoint_are_checked(given: dict[str, object]) -> None:
-    with pytest.raises(InputError, match=next(iter(given))):
-        EndpointSettings(**given)  # type: ignore[arg-type]
 
 
 def test_names_from_an_endpoint_cannot_change_a_query() -> None:

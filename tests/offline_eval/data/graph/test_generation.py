@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard import InputError
-from knowgate.offline_eval.data.graph._drawing import bounds, met_window, unmet_window
+from knowgate.offline_eval.data.graph._drawing import met_window, unmet_window
 from knowgate.offline_eval.data.graph.generation import GeneratedSet, generate_questions
 from knowgate.offline_eval.data.graph.graph import KnowledgeGraph, Span
 from knowgate.offline_eval.data.graph.items import QuestionType
@@ -19,7 +18,7 @@ from knowgate.offline_eval.data.graph.layout import UaqData
 from knowgate.offline_eval.data.graph.loading import load_graph
 from knowgate.offline_eval.data.graph.properties import GenerationSettings, PropertyRules
 from knowgate.offline_eval.data.graph.question_templates import Templates
-from tests.offline_eval.data.graph.graphs import ALIAS, RDF, RDFS, WD, WikidataLike, entity
+from tests.offline_eval.data.graph.graphs import ALIAS, RDF, RDFS
 from tests.offline_eval.data.graph.test_loading import write
 
 _E = "http://example.org/"
@@ -103,24 +102,6 @@ def test_texts_are_whole_and_none_is_there_twice(world_set: GeneratedSet) -> Non
                 assert two not in one
 
 
-def test_fewer_questions_than_asked_for_are_said(wikidata_graph: KnowledgeGraph) -> None:
-    made = generate_questions(wikidata_graph, GenerationSettings(per_type=5000))
-    assert any(
-        sentence.startswith("time: ") and "of 5000 pairs" in sentence
-        for sentence in made.shortfalls
-    )
-    assert len({item.type for item in made.data.items}) == 3
-
-
-def test_a_folder_with_something_in_it_is_left_alone(
-    world_set: GeneratedSet, world_graph: KnowledgeGraph, tmp_path: Path
-) -> None:
-    (tmp_path / "mine.txt").write_text("kept")
-    with pytest.raises(InputError, match="not an empty"):
-        write_out(world_set, world_graph, tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-
-
 # --- names that mislead -----------------------------------------------------------------------
 
 
@@ -177,35 +158,6 @@ def test_an_option_that_is_right_by_another_name_is_never_offered_as_wrong(
     assert "Aville" in offered
     assert "Lville" in offered
     assert not offered & {"Bville", "Cville", "Dville", "Eville", "Fville", "Gville"}
-
-
-def test_wrong_options_are_of_the_class_of_the_right_one(tmp_path: Path) -> None:
-    graph = towns(
-        tmp_path,
-        f'<{_E}lake> <{RDFS}label> "Great Lake"@en',
-        f"<{_E}lake> <{RDF}type> <{_E}Lake>",
-        f'<{_E}r20> <{RDFS}label> "River zzz"@en',
-        f"<{_E}r20> <{_E}in> <{_E}lake>",
-    )
-    made = dilemmas(graph)
-    assert "Great Lake" not in {option for item in made.data.items for option in item.options}
-    assert not any("River zzz" in item.question for item in made.data.items)
-
-
-def test_subjects_with_a_namesake_are_not_asked_about(tmp_path: Path) -> None:
-    graph = towns(tmp_path, f'<{_E}other> <{RDFS}label> "river AAA"@en')
-    assert options(dilemmas(graph), "River aaa") == set()
-    assert options(dilemmas(graph), "River ccc") or options(dilemmas(graph, 1), "River ccc")
-
-
-@pytest.mark.parametrize(
-    "name", ["None", "{subject} town", "t0", "Q17", "http://x.example/", "!?", "x" * 101]
-)
-def test_names_that_are_none_are_not_used(tmp_path: Path, name: str) -> None:
-    names = (name, *(f"{first}ville" for first in "BCDEFGHIJKL"))
-    made = [dilemmas(towns(tmp_path, names=names), seed) for seed in range(4)]
-    assert all(one.data.items for one in made)
-    assert name not in {o for one in made for item in one.data.items for o in item.options}
 
 
 @settings(max_examples=8, deadline=None)
@@ -275,27 +227,3 @@ def test_in_an_unmet_window_nothing_can_hold(spans: list[Span], seed: int, lengt
     assert window[1] - window[0] == length
     for year in range(window[0], window[1] + 1):
         assert not any(one.start <= year <= (one.end or 9999) for one in spans)  # type: ignore[operator]
-
-
-def test_nobody_is_asked_about_whose_years_run_backwards(tmp_path: Path) -> None:
-    world = WikidataLike()
-    for at in range(20):
-        world.fact(f"Q{100 + at}", "P39", entity(f"Q{300 + at % 10}"), 1990, 1950)
-    path = tmp_path / "g.nt"
-    path.write_text(world.text(), encoding="utf-8")
-    graph = load_graph(path)
-    backwards = {graph.labels["en"][f"{WD}entity/Q{100 + at}"] for at in range(20)}
-    made = generate_questions(graph, GenerationSettings(types=(QuestionType.TIME,)))
-    asked = {triple.subject for item in made.data.items for triple in item.triples}
-    assert asked
-    assert not asked & backwards
-
-
-def test_bounds_are_the_first_beginning_and_the_last_end() -> None:
-    spans = [Span("a", 1950, 1960), Span("b", 1940, 1945), Span("c", 1958, 1959)]
-    assert bounds(spans) == (1940, 1960)
-    assert bounds([*spans, Span("d", 1941, None)]) == (1940, None)
-    assert met_window([Span("a", 1950, 1952), Span("b", 1952, 1954)], False, Random(0)) in (
-        ((1950, 1951), ("a",)),
-        ((1953, 1954), ("b",)),
-    )

@@ -60,28 +60,3 @@ def test_what_another_fact_or_name_may_connect_is_not_called_unconnected(tmp_pat
     found = empty_pairs(graph)
     assert len(found) > 50
     assert not found & doubtful
-
-
-@pytest.mark.parametrize("named", ["f0", "g0"])
-def test_no_question_names_its_answer(tmp_path: Path, named: str) -> None:
-    graph = plays(tmp_path, f'<{_E}{named}> <{RDFS}label> "All of Per AAA"@en')
-    for seed in range(12):
-        made = inter(graph, seed)
-        items = [*made.data.items, *made.data.examples["en", QuestionType.INTER]]
-        assert items
-        for item in items:
-            assert not any(answer.label in item.question for answer in item.answers)
-        for one in made.data.choices:
-            assert not any(option in one.question for option in one.options)
-
-
-def test_an_answer_with_a_namesake_among_the_other_answers_is_not_gold(tmp_path: Path) -> None:
-    graph = plays(
-        tmp_path,
-        f'<{_E}p99> <{RDFS}label> "Per AAA"@en',
-        f"<{_E}f0> <{_E}director> <{_E}p99>",
-    )
-    for seed in range(12):
-        made = inter(graph, seed)
-        assert made.data.items
-        assert not any("Film AAA" in item.question for item in made.data.items)

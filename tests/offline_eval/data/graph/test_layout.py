@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +36,6 @@ def test_the_options_of_every_published_dilemma_are_told_apart(published: UaqDat
         assert len(gold & set(one.options)) == (0 if one.unanswerable else 1)
 
 
-def test_the_quirks_of_the_published_files_are_said(published: UaqData) -> None:
-    quirks = " ".join(published.quirks)
-    for part in ("several languages", "takes for a refusal", "echoes both options"):
-        assert part in quirks
-
-
 def test_a_published_set_written_again_is_the_same(published: UaqData, tmp_path: Path) -> None:
     write_layout(published, tmp_path)
     again = UaqData.read(tmp_path)
@@ -57,55 +50,7 @@ def folder(tmp_path: Path) -> Path:
     return write_layout(small_set(), tmp_path / "set")
 
 
-def test_the_folder_above_will_do(folder: Path) -> None:
-    parent = folder.parent / "parent"
-    shutil.copytree(folder, parent / "data" / "1.0")
-    assert len(UaqData.read(parent).items) == 6
-
-
-def test_a_partial_folder_is_refused_with_what_is_missing(folder: Path) -> None:
-    (folder / "task2" / "time_task2_en_choice.json").unlink()
-    with pytest.raises(InputError, match=r"1 of 21 files .* task2/time_task2_en_choice.json"):
-        UaqData.read(folder)
-    assert len(UaqData.read(folder, tasks=[1, 3]).items) == 6
-
-
-@pytest.mark.parametrize("place", ["nowhere", "file", "empty"])
-def test_what_is_no_such_folder_is_said(tmp_path: Path, place: str) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(InputError, match="task1"):
-        UaqData.read(tmp_path / place)
-
-
 QUESTIONS = "task1/inter_ab_en.json"
-
-
-@pytest.mark.parametrize(
-    ("file", "change", "message"),
-    [
-        (QUESTIONS, {"answer": "Ann"}, "item 1: field 'answer'"),
-        (QUESTIONS, {"answer": [{"id": "None", "label": "None"}]}, "must have an answer"),
-        ("task1/inter_ua_en.json", {"answer": [{"id": "1", "label": "A"}]}, "must have no answer"),
-        ("task2/inter_task2_en_choice.json", {"target_options": "x"}, "none of the options"),
-        ("task3/inter/inter_sup_logic_ab_en.json", {"sup_que_ans": ["a"]}, "lists of one length"),
-    ],
-)
-def test_a_broken_item_is_named(
-    folder: Path, file: str, change: dict[str, Any], message: str
-) -> None:
-    path = folder / file
-    values = json.loads(path.read_text())
-    path.write_text(json.dumps([values[0] | change, *values[1:]]))
-    with pytest.raises(InputError, match=message):
-        UaqData.read(folder)
-
-
-def test_an_id_that_stands_twice_is_refused(folder: Path) -> None:
-    path = folder / QUESTIONS
-    path.write_text(json.dumps(json.loads(path.read_text()) * 2))
-    with pytest.raises(InputError, match=r"item 2.*twice"):
-        UaqData.read(folder)
 
 
 json_values = st.recursive(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import random
 from pathlib import Path
 
 import pyoxigraph
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.data.graph.generation import generate_questions
-from knowgate.offline_eval.data.graph.graph import Kind, KnowledgeGraph, Span
+from knowgate.offline_eval.data.graph.graph import KnowledgeGraph, Span
 from knowgate.offline_eval.data.graph.loading import load_graph
 from knowgate.offline_eval.data.graph.properties import GenerationSettings
 from tests.offline_eval.data.graph.graphs import ALIAS, RDF, RDFS, WD, WIKIBASE, XSD, entity
@@ -61,19 +60,6 @@ def test_a_store_on_disk_is_read(
     assert facts(load_graph(tmp_path / "store")) == facts(wikidata_graph)
 
 
-def test_named_graphs_are_read_as_one(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "g.nq",
-        f"<{_E}a> <{_E}p> <{_E}b> <{_E}one>",
-        f"<{_E}a> <{_E}p> <{_E}b> <{_E}two>",
-        f"<{_E}a> <{_E}p> <{_E}c> <{_E}two>",
-    )
-    assert facts(load_graph(path)) == {
-        (f"{_E}a", f"{_E}p", f"{_E}b"),
-        (f"{_E}a", f"{_E}p", f"{_E}c"),
-    }
-
-
 def test_statements_are_facts_with_their_years(tmp_path: Path) -> None:
     path = write(
         tmp_path / "g.nt",
@@ -99,28 +85,6 @@ def test_statements_are_facts_with_their_years(tmp_path: Path) -> None:
     ]
 
 
-def test_statements_that_contradict_themselves_are_read_alike_in_any_order(tmp_path: Path) -> None:
-    lines = [
-        f"<{_E}s> <{RDF}subject> <{_E}a>",
-        f"<{_E}s> <{RDF}predicate> <{_E}p>",
-        f"<{_E}s> <{RDF}object> <{_E}b>",
-        f'<{_E}s> <{_E}start> "1950"^^<{XSD}gYear>',
-        f'<{_E}s> <{_E}end> "1960"^^<{XSD}gYear>',
-        f'<{_E}s> <{_E}end> "1970"^^<{XSD}gYear>',  # which of them?
-        f"<{_E}t> <{RDF}subject> <{_E}c>",
-        f"<{_E}t> <{RDF}predicate> <{_E}p>",
-        f"<{_E}t> <{RDF}object> <{_E}b>",
-        f"<{_E}t> <{RDF}object> <{_E}d>",  # and what?
-    ]
-    for at, order in enumerate((lines, lines[::-1])):
-        graph = load_graph(write(tmp_path / f"{at}.nt", *order))
-        a, b, c = (_E + name for name in "abc")
-        found = graph.facts[_E + "p"]
-        assert found.dated[a] == (Span(b, 1950, None),)
-        assert a not in found.doubtful
-        assert c in found.doubtful
-
-
 def test_qualifiers_of_wikidata_are_read_and_deprecated_statements_make_a_subject_doubtful(
     tmp_path: Path,
 ) -> None:
@@ -143,20 +107,6 @@ def test_qualifiers_of_wikidata_are_read_and_deprecated_statements_make_a_subjec
     assert found.by_subject == {one: (seven,)}
     assert found.dated[one] == (Span(seven, 1951, None),)
     assert found.doubtful == {two, three}
-
-
-def test_values_of_another_kind_make_a_subject_doubtful(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "g.nt",
-        f'<{_E}a> <{_E}p> "1950"^^<{XSD}gYear>',
-        f'<{_E}b> <{_E}p> "1951-01-01"^^<{XSD}date>',
-        f'<{_E}c> <{_E}p> "soon"',
-        f"<{_E}d> <{_E}p> _:x",
-    )
-    graph = load_graph(path)
-    found = graph.facts[_E + "p"]
-    assert found.kind is Kind.YEAR
-    assert found.doubtful == {_E + name for name in "cd"}
 
 
 def test_nodes_that_are_the_same_are_one(tmp_path: Path) -> None:
@@ -200,33 +150,6 @@ def test_a_label_is_taken_by_language_then_variant_then_none_then_fallback(
     graph = load_graph(path, languages=("zh",), fallback=("de", "fr"))
     named = {at.removeprefix(_E): name for at, name in graph.labels["zh"].items()}
     assert named == {"a": "zh", "b": "hant", "c": "many", "d": "de", "e": "de"}
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "words"),
-    [
-        ("g.nt", "<a> <b>\n", ["g.nt:1", "not valid RDF"]),
-        ("g.ttl", "@prefix x: <http://x/> .\nx:a x:b !\n", ["g.ttl:2", "not valid RDF"]),
-        ("g.rdf", "<html>", ["g.rdf", "not valid RDF"]),
-        ("g.csv", "a,b", [".csv", "not known"]),
-        ("g", "a", ["not known"]),
-        ("g.nt.gz", "not gzip", ["cannot be read"]),
-    ],
-)
-def test_a_broken_file_is_refused(tmp_path: Path, name: str, text: str, words: list[str]) -> None:
-    (tmp_path / name).write_text(text)
-    with pytest.raises(InputError) as refused:
-        load_graph(tmp_path / name)
-    assert all(word in str(refused.value) for word in words), refused.value
-
-
-def test_what_is_no_graph_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file"):
-        load_graph(tmp_path / "none.nt")
-    with pytest.raises(InputError, match="keeps a store"):
-        load_graph(tmp_path)
-    (tmp_path / "empty.nt").write_text("")
-    assert load_graph(tmp_path / "empty.nt").triples == 0
 
 
 _NODES = st.integers(0, 6)
@@ -275,15 +198,6 @@ def test_xml_that_declares_entities_is_rejected_before_it_is_parsed(
         load_graph(path)
 
 
-def test_a_doctype_without_entities_is_read(tmp_path: Path) -> None:
-    text = _ENTITIES.replace("{padding}", "").replace("&b;", "text")
-    start, end = text.index("<!ATTLIST"), text.index("]>")
-    path = tmp_path / "plain.rdf"
-    path.write_text(text[:start] + text[end:], encoding="utf-8")
-
-    assert load_graph(path).triples == 1
-
-
 def test_a_packed_file_that_grows_out_of_proportion_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,16 +209,3 @@ def test_a_packed_file_that_grows_out_of_proportion_is_left(
 
     with pytest.raises(InputError, match="cannot be read"):
         load_graph(path)
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_a_packed_file_with_wrong_bits_is_one_line(tmp_path: Path, seed: int) -> None:
-    chance, path = random.Random(seed), tmp_path / "g.nt.gz"
-    lines = "".join(f'<a:{i * 7919 % 500}> <a:b> "{i * i}" .\n' for i in range(500))
-    packed = bytearray(gzip.compress(lines.encode(), mtime=0))
-    for _ in range(3):
-        packed[chance.randrange(10, len(packed))] ^= 1 << chance.randrange(8)
-    path.write_bytes(packed)
-    with pytest.raises(InputError) as told:
-        load_graph(path)
-    assert "\n" not in str(told.value)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.guard import InputError
 from knowgate.offline_eval.data.graph.generation import graph_properties
 from knowgate.offline_eval.data.graph.graph import KnowledgeGraph
 from knowgate.offline_eval.data.graph.loading import load_graph
@@ -67,48 +66,6 @@ def test_the_reason_is_given_for_every_property_left_out(mixed: KnowledgeGraph) 
         "twin": "",
         "height": "",
     }
-
-
-def test_local_names_stand_in_for_labels(mixed: KnowledgeGraph) -> None:
-    found = profiles(mixed, local_names=True)
-    assert {name for name, profile in found.items() if profile.usable} == {
-        "twin",
-        "height",
-        "nameless",
-    }
-    twin = found["twin"]
-    assert (twin.facts, twin.subjects, twin.values, twin.values_per_subject) == (12, 6, 7, 2.0)
-    assert not twin.functional
-    assert found["height"].functional
-
-
-def test_lists_of_the_user_decide(mixed: KnowledgeGraph) -> None:
-    found = profiles(mixed, local_names=True, include=("isbn", _E + "twin"))
-    assert {name for name, profile in found.items() if profile.usable} == {"isbn", "twin"}
-    assert found["height"].left_out == "not among those included"
-    found = profiles(mixed, local_names=True, exclude=("twin",))
-    assert found["twin"].left_out == "excluded by name"
-    with pytest.raises(InputError, match="no property 'nothing'"):
-        profiles(mixed, include=("nothing",))
-
-
-@pytest.mark.parametrize(
-    ("wanted", "left"), [("only", {"height", "nameless"}), ("never", {"twin"})]
-)
-def test_functional_properties_can_be_chosen_or_not(
-    mixed: KnowledgeGraph, wanted: str, left: set[str]
-) -> None:
-    found = profiles(mixed, local_names=True, functional=wanted)
-    assert {name for name, profile in found.items() if profile.usable} == left
-
-
-def test_properties_that_the_graph_declares_as_identifiers_are_left_out(
-    wikidata_graph: KnowledgeGraph,
-) -> None:
-    found = profiles(wikidata_graph)
-    assert found["P2002"].left_out == "identifier, address or picture"
-    assert found["P39"].usable
-    assert found["P39"].classes[0] == "http://www.wikidata.org/entity/Q4164871"
 
 
 def test_a_label_may_be_the_last_part_of_the_iri_unless_it_is_a_code(tmp_path: Path) -> None:

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.guard import InputError
 from knowgate.offline_eval.judging.chance_agreement import cohens_kappa
 from knowgate.offline_eval.judging.labelling import Agreement, Labels
 from knowgate.offline_eval.judging.labelling._criteria import HumanLabel, open_sample
 from knowgate.offline_eval.judging.labelling.session import LabelSession, open_session
 from knowgate.offline_eval.run import RepliesRun
-from tests.offline_eval.judging.labelling.toy_replies import toy_run
 from tests.offline_eval.judging.labelling.votes import human_labels
 
 
@@ -61,13 +59,6 @@ def test_what_was_settled_counts_first() -> None:
     assert labels.consensus("factuality") == {"r0": "tier_2"}
 
 
-def test_a_run_without_labels_has_empty_ones(tmp_path: Path) -> None:
-    labels = Labels.read(tmp_path)
-
-    assert (labels.sample, labels.annotators, labels.criteria) == (None, (), ())
-    assert labels.consensus("abstention") == {}
-
-
 def test_agreement_uses_what_each_measure_can_use() -> None:
     labels = said(a="yes no yes no - yes", b="yes no no no yes -", c="yes yes no - yes no")
     found = Agreement.of(labels, "abstention")
@@ -86,22 +77,6 @@ def test_agreement_uses_what_each_measure_can_use() -> None:
     assert found.ordinal_alpha is None
 
 
-def test_tiers_have_an_ordinal_alpha() -> None:
-    found = Agreement.of(said(a="1 2 3 1", b="1 3 3 1"), "factuality")
-
-    assert found.ordinal_alpha is not None
-    assert found.ordinal_alpha.value is not None
-    assert found.alpha.value is not None
-    assert found.ordinal_alpha.value > found.alpha.value
-
-
-def test_one_annotator_agrees_with_nobody() -> None:
-    found = Agreement.of(said(a="yes no"), "abstention")
-
-    assert found.cohen == {}
-    assert (found.fleiss.value, found.alpha.value) == (None, None)
-
-
 def disagreeing(run: RepliesRun) -> tuple[LabelSession, LabelSession]:
     """Anna and Bob label six replies: three alike, one apart on the tier, two on abstention."""
     sample = open_sample(run, size=6)
@@ -118,15 +93,6 @@ def disagreeing(run: RepliesRun) -> tuple[LabelSession, LabelSession]:
             else:
                 session.label(position, "abstention", word)
     return sessions
-
-
-def test_only_disagreements_are_settled(run: RepliesRun) -> None:
-    disagreeing(run)
-    session = LabelSession.consensus(run, "carol")
-
-    assert len(session) == 3
-    asked = sorted(tuple(step["criterion"] for step in session.item(p)["steps"]) for p in range(3))
-    assert asked == [("abstention",), ("abstention",), ("factuality",)]
 
 
 def test_annotators_stay_unnamed_unless_asked_for(run: RepliesRun) -> None:
@@ -232,24 +198,3 @@ def test_csv_holds_one_column_per_annotator_and_the_consensus(
     ]  # fmt: skip
     assert sorted(row["abstention (consensus)"] for row in rows) == ["", "", "no"] + ["yes"] * 3
     assert {row["note: bob"] for row in rows} == {"", "thought of bob"}
-
-
-def test_json_lines_hold_every_text_as_it_is(tmp_path: Path) -> None:
-    hostile = '=cmd|"/c calc"!A1\n<script>alert(1)</script>\x00\u202e'
-    run = toy_run(tmp_path / "run", bases={"parks": 1}, response=lambda *_: hostile)
-    open_sample(run)
-    Labels.read(run.folder).export(run, tmp_path / "labels.jsonl")
-    Labels.read(run.folder).export(run, tmp_path / "labels.csv")
-    rows = [json.loads(x) for x in (tmp_path / "labels.jsonl").read_text("utf-8").splitlines()]
-    with (tmp_path / "labels.csv").open(encoding="utf-8", newline="") as stream:
-        cells = [row["response"] for row in csv.DictReader(stream)]
-
-    assert {row["response"] for row in rows} == {hostile}
-    assert rows[0]["labels"] == {"abstention": {}, "factuality": {}}
-    assert set(cells) == {"'" + hostile.replace("\x00", "\ufffd")}
-
-
-def test_other_formats_are_refused(run: RepliesRun, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"\.csv or \.jsonl"):
-        Labels.read(run.folder).export(run, tmp_path / "labels.xlsx")
-    assert list(tmp_path.iterdir()) == [run.folder]

@@ -151,71 +151,6 @@ def test_the_keyboard_does_everything(run: RepliesRun, show: Open) -> None:
     assert votes(run, "factuality") == ["tier_1"]
 
 
-def test_going_back_changes_a_label(run: RepliesRun, show: Open) -> None:
-    page = show(session_of(run))
-    at(page, "Reply 1 of 4")
-    page.keyboard.press("y")
-    at(page, "Reply 2 of 4")
-    page.keyboard.press("b")
-    at(page, "Reply 1 of 4, labelled")
-    pressed = page.locator('[aria-pressed="true"]')
-    expect(pressed).to_have_text(re.compile("^Y"), use_inner_text=True)
-    page.keyboard.press("n")
-    page.locator("fieldset.active", has_text="expected answer").wait_for()
-    page.keyboard.press("3")
-    at(page, "Reply 2 of 4")
-
-    assert votes(run, "abstention") == ["no"]
-    assert votes(run, "factuality") == ["tier_3"]
-
-
-def test_a_page_opened_again_goes_on_at_the_first_open_reply(run: RepliesRun, show: Open) -> None:
-    page = show(session_of(run))
-    at(page, "Reply 1 of 4")
-    page.keyboard.press("y")
-    at(page, "Reply 2 of 4")
-    page.close()
-
-    again = show(session_of(run))
-    at(again, "Reply 2 of 4")
-    expect(again.get_by_text("1 of 4 labelled")).to_be_visible()
-
-
-def test_the_context_is_folded_until_it_is_asked_for(run: RepliesRun, show: Open) -> None:
-    page = show(session_of(run, size=6))
-    at(page, "Reply 1 of 6")
-    for _ in range(6):
-        if page.locator("#context").is_visible():
-            break
-        before = page.locator("#heading").inner_text()
-        page.keyboard.press("f")
-        page.wait_for_function(
-            "before => document.getElementById('heading').textContent !== before", arg=before
-        )
-    assert page.locator("#passages li").count() == 0
-    page.keyboard.press("c")
-    page.get_by_text("are sold at the gate").wait_for()
-
-    page.keyboard.press("c")
-    page.get_by_text("are sold at the gate").wait_for(state="hidden")
-
-
-def test_two_annotators_label_at_once_without_seeing_each_other(
-    run: RepliesRun, show: Open
-) -> None:
-    anna, bob = show(session_of(run)), show(session_of(run, "bob"))
-    for number in range(1, 5):
-        for page, key in ((anna, "y"), (bob, "s")):
-            at(page, f"Reply {number} of 4")
-            page.keyboard.press(key)
-    for page in (anna, bob):
-        at(page, "All done")
-
-    assert votes(run, "abstention") == ["yes"] * 4
-    assert "bob" not in anna.content()
-    assert "anna" not in bob.content()
-
-
 def test_nothing_on_the_page_tells_who_replied_or_what_judges_said(
     run: RepliesRun, show: Open
 ) -> None:
@@ -231,25 +166,6 @@ def test_nothing_on_the_page_tells_who_replied_or_what_judges_said(
     assert "day ticket" in everything
     for secret in ("alpha", "guard", "secret-policy", "hidden-judge", "judged-by", "left_out"):
         assert secret not in everything
-
-
-def test_disagreements_are_settled_on_the_page(run: RepliesRun, show: Open) -> None:
-    for name, outcome in (("anna", "yes"), ("bob", "no")):
-        session = session_of(run, name, size=2)
-        for position in range(2):
-            session.label(position, "abstention", outcome, f"<b>so says {outcome}</b>")
-    page = show(LabelSession.consensus(run, "carol"))
-    at(page, "Reply 1 of 2")
-    said = page.get_by_role("region", name="What annotators said")
-    expect(said).to_contain_text("Annotator A — abstention")
-    expect(said).to_contain_text("<b>so says yes</b>")
-    assert "anna" not in page.content()
-    for number in (1, 2):
-        at(page, f"Reply {number} of 2")
-        page.keyboard.press("y")
-    at(page, "All done")
-
-    assert set(Labels.read(run.folder).consensus("abstention").values()) == {"yes"}
 
 
 HOSTILE = (
@@ -280,20 +196,6 @@ def test_hostile_texts_stay_texts(tmp_path: Path, show: Open) -> None:
     page.keyboard.press("1")
     at(page, "Reply 2 of 2")
     assert votes(run, "<i>tone") == ["<b>kind"]
-
-
-def test_a_huge_reply_is_shown_in_part_and_whole_on_demand(tmp_path: Path, show: Open) -> None:
-    run = toy_run(
-        tmp_path / "run", bases={"parks": 1}, response=lambda *_: "word " * 200_000 + "THE END"
-    )
-    page = show(session_of(run))
-    at(page, "Reply 1 of 2")
-    assert len(page.locator("#response").inner_text()) < 21_000
-    page.get_by_role("button", name="Show all 1,000,007 characters").click()
-
-    expect(page.locator("#response")).to_have_text(re.compile("THE END$"))
-    page.keyboard.press("y")
-    at(page, "Reply 2 of 2")
 
 
 def test_a_server_that_went_away_is_said_and_nothing_is_claimed(
@@ -338,19 +240,6 @@ def test_a_screen_reader_is_told_what_happens(run: RepliesRun, show: Open) -> No
     )
     assert nameless == 0
     assert page.locator("html").get_attribute("lang") == "en"
-
-
-def test_single_keys_can_be_turned_off(run: RepliesRun, show: Open) -> None:
-    page = show(session_of(run))
-    at(page, "Reply 1 of 4")
-    page.keyboard.press("?")
-    page.get_by_role("checkbox").uncheck()
-    page.get_by_role("button", name="Close").click()
-    page.keyboard.press("y")
-    page.get_by_role("button", name="Forward").click()
-    at(page, "Reply 2 of 4")
-
-    assert votes(run, "abstention") == []
 
 
 @pytest.mark.slow

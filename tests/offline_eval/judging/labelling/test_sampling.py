@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import Counter
 from pathlib import Path
@@ -49,27 +48,12 @@ def test_a_larger_sample_keeps_what_a_smaller_one_drew(
 
 
 @given(sizes=SIZES, size=st.integers(1, 250))
-def test_every_stratum_is_in_where_there_is_room(sizes: list[int], size: int) -> None:
-    drawn = Counter(r.reply_id.partition("/")[0] for r in draw_sample(strata_of_sizes(sizes), size))
-
-    assert len(drawn) == min(size, len(sizes))
-
-
-@given(sizes=SIZES, size=st.integers(1, 250))
 def test_weights_count_the_whole_population(sizes: list[int], size: int) -> None:
     sample = draw_sample(strata_of_sizes(sizes), size)
     counted = sum(1 / reply.inclusion_probability for reply in sample)
 
     if size >= len(sizes):
         assert counted == pytest.approx(sum(sizes))
-
-
-def test_places_are_proportional() -> None:
-    drawn = Counter(
-        r.reply_id.partition("/")[0] for r in draw_sample(strata_of_sizes([60, 30, 10]), 20)
-    )
-
-    assert drawn == {"s0": 12, "s1": 6, "s2": 2}
 
 
 def test_with_less_room_than_strata_the_probabilities_are_those_of_the_draw() -> None:
@@ -86,16 +70,6 @@ def test_with_less_room_than_strata_the_probabilities_are_those_of_the_draw() ->
     assert sum(weights) / 3 == pytest.approx(9)
 
 
-def test_the_seed_decides_what_is_drawn(run: RepliesRun, tmp_path: Path) -> None:
-    drawn = {}
-    for name, seed in (("one", 1), ("again", 1), ("other", 2)):
-        copy = toy_run(tmp_path / name)
-        drawn[name] = [reply.reply_id for reply in open_sample(copy, size=8, seed=seed).replies]
-
-    assert drawn["one"] == drawn["again"]
-    assert drawn["one"] != drawn["other"]
-
-
 def test_every_reply_of_a_stratum_is_equally_likely(tmp_path: Path) -> None:
     run = toy_run(tmp_path / "run", bases={"parks": 6})
     hits: Counter[str] = Counter()
@@ -107,23 +81,6 @@ def test_every_reply_of_a_stratum_is_equally_likely(tmp_path: Path) -> None:
     # Twelve replies, four places: 100 hits each, with a standard deviation of 8.2.
     assert len(hits) == 12
     assert all(70 <= number <= 130 for number in hits.values())
-
-
-def test_replies_that_failed_are_not_sampled(tmp_path: Path) -> None:
-    run = toy_run(
-        tmp_path / "run", bases={"parks": 4}, response=lambda _, n: None if n < 2 else "Yes."
-    )
-    sample = open_sample(run, size=100)
-
-    assert sample.population == len(sample.replies) == 4
-    assert {reply.inclusion_probability for reply in sample.replies} == {1.0}
-
-
-def test_the_sample_is_stored_once_for_all(run: RepliesRun) -> None:
-    first = open_sample(run, size=6, seed=3)
-
-    assert open_sample(run) == first == read_sample(run.folder)
-    assert (run.folder / "labels" / "_sample.json").is_file()
 
 
 def test_a_grown_sample_puts_new_replies_into_a_new_batch(run: RepliesRun) -> None:
@@ -174,21 +131,6 @@ def test_other_replies_than_were_sampled_are_refused(run: RepliesRun) -> None:
         open_sample(RepliesRun.read(run.folder))
 
 
-def test_an_unfinished_run_is_refused(tmp_path: Path) -> None:
-    run = toy_run(tmp_path / "run", finished=False)
-
-    with pytest.raises(InputError, match="31 of 32 replies"):
-        open_sample(run)
-    assert not (run.folder / "labels").exists()
-
-
-def test_a_run_without_a_reply_is_refused(tmp_path: Path) -> None:
-    run = toy_run(tmp_path / "run", response=lambda _, __: None)
-
-    with pytest.raises(InputError, match="no reply that could be labelled"):
-        open_sample(run)
-
-
 def test_criteria_add_up_and_never_change(run: RepliesRun) -> None:
     open_sample(run, criteria=[load_criterion("abstention")])
     tone = LabelCriterion(name="tone", outcomes=("kind", "rude"))
@@ -197,28 +139,3 @@ def test_criteria_add_up_and_never_change(run: RepliesRun) -> None:
     assert [criterion.name for criterion in found.criteria] == ["abstention", "tone"]
     with pytest.raises(InputError, match="other outcomes"):
         open_sample(run, criteria=[LabelCriterion(name="tone", outcomes=("kind", "harsh"))])
-
-
-def test_a_broken_sample_file_is_named(run: RepliesRun) -> None:
-    open_sample(run)
-    path = run.folder / "labels" / "_sample.json"
-    path.write_text('{"schema_version": 1, "seed": -1}', "utf-8")
-
-    with pytest.raises(InputError, match=r"_sample\.json: field 'seed'"):
-        read_sample(run.folder)
-    path.write_text('{"schema_version": 99}', "utf-8")
-    with pytest.raises(InputError, match="upgrade knowgate"):
-        read_sample(run.folder)
-
-
-@pytest.mark.parametrize("name", ["elsewhere", "of the second"])
-def test_a_sample_of_strange_or_repeated_replies_is_refused(run: RepliesRun, name: str) -> None:
-    open_sample(run, size=4)
-    path = run.folder / "labels" / "_sample.json"
-    value = json.loads(path.read_text(encoding="utf-8"))
-    other = value["replies"][1]["reply_id"] if name == "of the second" else name
-    value["replies"][0]["reply_id"] = other
-    path.write_text(json.dumps(value), encoding="utf-8")
-
-    with pytest.raises(InputError, match="not in the run, or twice"):
-        open_sample(run)

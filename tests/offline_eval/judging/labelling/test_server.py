@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from knowgate.guard import InputError
 from knowgate.offline_eval.judging.labelling import Labels
 from knowgate.offline_eval.judging.labelling._criteria import open_sample
 from knowgate.offline_eval.judging.labelling.session import open_session
@@ -65,15 +64,6 @@ def test_the_address_is_on_loopback_and_holds_a_long_token(url: str) -> None:
 
     assert parts.hostname == "127.0.0.1"
     assert re.fullmatch(r"token=[\w-]{32}", parts.query)
-
-
-def test_every_server_has_a_token_of_its_own(run: RepliesRun, serve: Serve) -> None:
-    sample = open_sample(run)
-    one, two = (serve(open_session(run, sample, name)) for name in ("anna", "bob"))
-
-    assert urlsplit(one).query != urlsplit(two).query
-    wrong = {"Cookie": cookie_of(two)["Cookie"].split("=")[0] + "=" + urlsplit(one).query[6:]}
-    assert ask(two, "state", headers=wrong)[0] == 403
 
 
 def test_the_page_loads_only_our_own_files(url: str) -> None:
@@ -171,12 +161,6 @@ def test_a_request_that_is_cut_off_or_names_two_hosts_is_refused(
     assert len(Labels.read(run.folder).consensus("abstention")) == 1
 
 
-def test_other_methods_are_not_served(url: str) -> None:
-    assert ask(url, "state", method="PUT")[0] == 405
-    assert ask(url, "replies/999")[0] == 404
-    assert ask(url, "replies/999/context")[0] == 404
-
-
 def test_a_disk_that_refuses_is_told_and_nothing_is_acknowledged(run: RepliesRun, url: str) -> None:
     (run.folder / "labels" / "anna.jsonl").mkdir()
     status, _, text = ask(url, "replies/0/skip", {})
@@ -200,11 +184,6 @@ def test_a_fault_of_ours_is_told_without_what_was_labelled(
     assert "anna" not in caplog.text
 
 
-def test_a_taken_port_is_refused(run: RepliesRun, url: str) -> None:
-    with pytest.raises(InputError, match="cannot listen"):
-        PageServer(label_app(open_session(run, open_sample(run), "bob")), urlsplit(url).port or 0)
-
-
 @pytest.mark.slow
 def test_parallel_requests_of_two_annotators_lose_no_label(run: RepliesRun, serve: Serve) -> None:
     sample = open_sample(run)
@@ -221,18 +200,6 @@ def test_parallel_requests_of_two_annotators_lose_no_label(run: RepliesRun, serv
     votes = Labels.read(run.folder).votes("abstention")
     assert len(votes) == 32
     assert all(vote == {"anna": "yes", "bob": "yes"} for vote in votes.values())
-
-
-def test_a_hundred_waiting_connections_do_not_block_the_next(url: str) -> None:
-    parts = urlsplit(url)
-    idle = [http.client.HTTPConnection("127.0.0.1", parts.port, timeout=60) for _ in range(100)]
-    try:
-        for connection in idle:
-            connection.connect()
-        assert ask(url, "state")[0] == 200
-    finally:
-        for connection in idle:
-            connection.close()
 
 
 @pytest.mark.parametrize(
@@ -268,23 +235,6 @@ def _sent_byte(connection: socket.socket) -> bool:
         return connection.recv(1000) == b""
     except ConnectionError:
         return True
-
-
-def test_the_connection_that_has_waited_longest_makes_room(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("knowgate.adapters.serve._server.most_connections", lambda: 4)
-    parts = urlsplit(url)
-    with contextlib.ExitStack() as stack:
-        waiting = []
-        for _ in range(12):
-            address = (parts.hostname, parts.port or 0)
-            connection = stack.enter_context(socket.create_connection(address, timeout=60))
-            connection.sendall(b"GET")
-            waiting.append(connection)
-        assert ask(url, "state")[0] == 200
-        with contextlib.suppress(ConnectionError):
-            assert waiting[0].recv(100) == b""
 
 
 def serve(folder: Path) -> None:

@@ -12,8 +12,6 @@ import pytest
 from knowgate.guard import InputError
 from knowgate.offline_eval.judging.labelling import Labels
 from knowgate.offline_eval.judging.labelling._criteria import (
-    LabelCriterion,
-    load_criterion,
     open_sample,
 )
 from knowgate.offline_eval.judging.labelling.session import (
@@ -48,13 +46,6 @@ def test_factuality_is_asked_only_of_a_reply_that_does_not_abstain(run: RepliesR
     assert session.state()["statuses"][:3] == ["open", "done", "open"]
 
 
-def test_factuality_alone_is_asked_of_every_reply(run: RepliesRun) -> None:
-    sample = open_sample(run, criteria=[load_criterion("factuality")])
-    session = open_session(run, sample, "anna")
-
-    assert outcomes(session, 0) == {"factuality": None}
-
-
 def test_a_label_is_on_disk_when_it_is_acknowledged(run: RepliesRun) -> None:
     session = session_of(run)
     session.label(0, "abstention", "no", "hedged")
@@ -69,16 +60,6 @@ def test_a_label_is_on_disk_when_it_is_acknowledged(run: RepliesRun) -> None:
         "note": "hedged",
         "skipped": False,
     }
-
-
-def test_a_changed_label_is_appended_and_the_last_one_counts(run: RepliesRun) -> None:
-    session = session_of(run)
-    session.label(0, "abstention", "no")
-    session.label(0, "factuality", "tier_1")
-    session.label(0, "factuality", "tier_3")
-
-    assert [row["outcome"] for row in stored(run)] == ["no", "tier_1", "tier_3"]
-    assert list(Labels.read(run.folder).votes("factuality").values()) == [{"anna": "tier_3"}]
 
 
 def test_factuality_lapses_when_the_reply_turns_out_to_abstain(run: RepliesRun) -> None:
@@ -108,26 +89,6 @@ def test_undo_takes_back_one_change_after_the_other(run: RepliesRun) -> None:
     assert Labels.read(run.folder).votes("abstention") == {}
 
 
-def test_a_skipped_reply_is_neither_open_nor_labelled(run: RepliesRun) -> None:
-    session = session_of(run)
-    state = session.skip(0, "unclear question")
-
-    assert state["statuses"][0] == "skipped"
-    assert Labels.read(run.folder).votes("abstention") == {}
-    session.label(0, "abstention", "yes")
-    assert session.state()["statuses"][0] == "done"
-
-
-def test_skipping_a_labelled_reply_takes_its_label_away_until_undone(run: RepliesRun) -> None:
-    session = session_of(run)
-    session.label(0, "abstention", "yes")
-    session.skip(0)
-    assert session.state()["statuses"][0] == "skipped"
-
-    session.undo()
-    assert outcomes(session, 0) == {"abstention": "yes"}
-
-
 def test_a_note_alone_changes_no_label(run: RepliesRun) -> None:
     session = session_of(run)
     session.label(0, "abstention", "yes")
@@ -144,30 +105,11 @@ def test_a_note_alone_changes_no_label(run: RepliesRun) -> None:
     ]
 
 
-def test_a_later_session_goes_on_where_the_last_one_stopped(run: RepliesRun) -> None:
-    first = session_of(run)
-    first.label(0, "abstention", "yes")
-    first.skip(1)
-    again = session_of(run)
-
-    assert again.state()["statuses"] == first.state()["statuses"]
-    assert again.item(2)["question"] == first.item(2)["question"]
-
-
 def test_two_sessions_of_one_person_see_each_other(run: RepliesRun) -> None:
     one, two = session_of(run), session_of(run)
     one.label(0, "abstention", "yes")
 
     assert outcomes(two, 0) == {"abstention": "yes"}
-
-
-def test_labels_of_two_sessions_of_one_person_interleave(run: RepliesRun) -> None:
-    one, two = session_of(run), session_of(run)
-    for position in range(0, 8, 2):
-        one.label(position, "abstention", "yes")
-        two.label(position + 1, "abstention", "yes")
-
-    assert one.state()["statuses"][:9] == two.state()["statuses"][:9] == ["done"] * 8 + ["open"]
 
 
 def test_orders_differ_between_annotators_and_not_what_is_labelled(run: RepliesRun) -> None:
@@ -181,14 +123,6 @@ def test_orders_differ_between_annotators_and_not_what_is_labelled(run: RepliesR
     assert order("anna") != order("bob")
     assert sorted(order("anna")) == sorted(order("bob"))
     assert order("anna") == order("anna")
-
-
-def test_a_grown_sample_keeps_the_order_of_what_was_there(run: RepliesRun) -> None:
-    small = session_of(run, size=6)
-    before = [small.item(position) for position in range(6)]
-    large = session_of(run, size=12)
-
-    assert [large.item(position) for position in range(6)] == before
 
 
 def test_nothing_of_systems_judges_or_others_is_shown(run: RepliesRun) -> None:
@@ -227,27 +161,10 @@ def test_labels_that_are_not_asked_are_refused(run: RepliesRun) -> None:
     assert not (run.folder / "labels" / "anna.jsonl").exists()
 
 
-def test_a_criterion_of_ones_own_is_asked(run: RepliesRun) -> None:
-    tone = LabelCriterion(name="tone", outcomes=("kind", "rude"))
-    session = open_session(run, open_sample(run, criteria=[tone]), "anna")
-    session.label(0, "tone", "rude")
-
-    labels = Labels.read(run.folder)
-    assert list(labels.consensus("tone").values()) == ["rude"]
-
-
 @pytest.mark.parametrize("name", ["", "_consensus", "a/b", "..", "a b", "x" * 65, "a\x00"])
 def test_a_name_that_cannot_be_a_files_is_refused(run: RepliesRun, name: str) -> None:
     with pytest.raises(InputError, match="annotator's name"):
         session_of(run, name)
-
-
-@pytest.mark.parametrize("name", ["anna", "Jörg", "anna.b", "李", "3rd_reader"])
-def test_names_in_other_scripts_and_with_dots_work(run: RepliesRun, name: str) -> None:
-    session_of(run, name).label(0, "abstention", "yes")
-
-    assert Labels.read(run.folder).annotators == (name,)
-    assert session_of(run, name).state()["statuses"][0] == "done"
 
 
 def test_a_line_cut_off_by_a_kill_does_not_count_and_harms_nothing(run: RepliesRun) -> None:
@@ -269,14 +186,6 @@ def test_a_broken_line_is_named(run: RepliesRun) -> None:
 
     with pytest.raises(InputError, match=r"anna\.jsonl:2: field 'reply_id'"):
         Labels.read(run.folder)
-
-
-def test_hostile_notes_are_stored_harmlessly(run: RepliesRun) -> None:
-    session = session_of(run)
-    session.label(0, "abstention", "yes", '\ud800\x00"}\n{"reply_id": "x' + "y" * 9000)
-
-    assert len(stored(run)) == 1
-    assert len(session.item(0)["note"]) == 5000
 
 
 def test_many_threads_lose_no_label(run: RepliesRun) -> None:

@@ -55,16 +55,7 @@ def test_words_of_the_question_say_nothing_of_the_answer() -> None:
     assert found < PROBABLE
 
 
-@pytest.mark.parametrize("answer", ["", "Yes", "No.", "?!"])
-def test_an_answer_that_says_nothing_by_itself_is_found_nowhere(answer: str) -> None:
-    assert scores("May I?", answer, "Yes, you may.", "") == (0.0, 0.0)
-
-
-def test_a_passage_whose_text_is_not_stored_scores_nothing() -> None:
-    assert answer_scores([Sought("q", "at noon", ("nowhere",))], PASSAGES) == [(0.0,)]
-
-
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), max_size=3),
     st.lists(st.text(max_size=40), min_size=1, max_size=3),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
@@ -30,18 +29,6 @@ def test_what_is_exported_can_be_filled_in_and_imported(
     assert ReviewSession.store_file(run, path) == Imported(0, 1, 2)
 
 
-def test_the_export_is_in_the_order_of_review_with_the_marked_case_first(
-    session: ReviewSession, run: Path, tmp_path: Path
-) -> None:
-    session.export(tmp_path / "all.csv")
-    with (tmp_path / "all.csv").open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    assert [(row["case_id"], row["probably_answered"]) for row in rows] == [
-        ("fee/left_out", "True"), ("tour/left_out", "False"), ("dogs/left_out", "False"),
-    ]  # fmt: skip
-    assert rows[0]["first_passage"].startswith("Whoever brings")
-
-
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -64,13 +51,6 @@ def test_a_bad_row_is_told_with_its_line_and_nothing_is_stored(
         ReviewSession.store_file(run, path)
     assert f"{path}:2" in str(told.value)
     assert not (run / "reviews.jsonl").exists()
-
-
-def test_a_table_without_case_ids_is_rejected(run: Path, tmp_path: Path) -> None:
-    path = tmp_path / "bad.csv"
-    path.write_text("question,verdict\nq,answered\n", encoding="utf-8")
-    with pytest.raises(InputError, match="no column 'case_id'"):
-        ReviewSession.store_file(run, path)
 
 
 @settings(
