@@ -29,7 +29,7 @@ from tests.offline_eval.judging.labelling.toy_replies import toy_run
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
 from tests.support.pair_models import write_pair_model
 
-_QUESTIONS = 20
+_QUESTIONS = 30
 
 
 def write_files(folder: Path, knowgate: Callable[[str], None]) -> None:
