@@ -65,8 +65,9 @@ async def outcomes() -> dict[str, list[str]]:
 
     pools = {
         "among others": _outcomes(_answering, [*many[:6], "deadly", *many[6:]], size(2, 4)),
-        "late": _outcomes(_answering, ["a", threading.Lock(), "late", "b"], size(in_flight=2), 6.0),
+        "late": _outcomes(_answering, ["a", "late", "b"], size(in_flight=2), 6.0),
         "blocking": _outcomes(_answering, ["blocking", "a"], size(grace=0.5), 6.0),
+        "cannot travel": _outcomes(_answering, ["a", threading.Lock(), "b"], size()),
         "no restarts": _outcomes(_answering, ["deadly"], size(max_restarts=0)),
         "no model": _outcomes(_no_model, ["a"], size()),
         "dies at start": _outcomes(_dying, ["a"], size()),

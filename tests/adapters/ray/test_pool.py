@@ -37,16 +37,22 @@ def test_an_item_that_kills_every_worker_is_given_up_and_no_other_with_it(
 
 @_needs_ray
 @pytest.mark.slow
-def test_an_answer_that_takes_too_long_or_cannot_travel_is_an_error_of_its_own(
+def test_an_answer_that_takes_too_long_is_given_up_and_its_worker_goes_on(
     said: dict[str, Any],
 ) -> None:
-    assert said["late"] == ["A", "TypeError", "LanguageModelTimeoutError", "B"]
+    assert said["late"] == ["A", "LanguageModelTimeoutError", "B"]
 
 
 @_needs_ray
 @pytest.mark.slow
 def test_a_worker_that_is_stuck_is_replaced(said: dict[str, Any]) -> None:
     assert said["blocking"] == ["LanguageModelTimeoutError", "A"]
+
+
+@_needs_ray
+@pytest.mark.slow
+def test_an_item_that_cannot_travel_is_an_error_of_its_own(said: dict[str, Any]) -> None:
+    assert said["cannot travel"] == ["A", "TypeError", "B"]
 
 
 @_needs_ray
