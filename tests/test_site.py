@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import typer
-from material.plugins.search.plugin import SearchIndex
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
@@ -27,7 +26,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NO_MKDOCS_2_WARNING", "1")
         # An eighth of the time goes into the index of the search, which nothing here looks at.
-        patch.setattr(SearchIndex, "add_entry_from_context", lambda self, page: None)
+        index = "material.plugins.search.plugin.SearchIndex.add_entry_from_context"
+        patch.setattr(index, lambda self, page: None)
         said: list[str] = []
         handler = logging.Handler(logging.WARNING)
         handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
