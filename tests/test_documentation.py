@@ -51,6 +51,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from knowgate import Guard, Policy
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.calibration import CalibrationRecord
+from knowgate.calibration.hidden_state_probe import ProbeSearch
 from knowgate.calibration.risk import fit_policy
 from knowgate.guard.signals.relevance.registry import PRESETS
 from knowgate.offline_eval.testbed import default_world
@@ -356,6 +357,11 @@ class Setting:
 SETTINGS = {
     "docs/how-to/calibrate.md": Setting(lexical=True, given={"retriever": retrieve}),
     "docs/how-to/score-faster.md": Setting(real=True),
+    # One layer and one penalty: what is chosen among is not what the page shows.
+    "docs/reference/confidence-estimators.md": Setting(
+        given={"ONE": ProbeSearch((3,), (0.01,), 2)},
+        source={"questions, right)": "questions, right, search=ONE)"},
+    ),
     "docs/how-to/look-and-label.md": Setting(
         real=True,
         files={"run": "replies"},

@@ -43,8 +43,7 @@ INSIDE_OF = {
     "benchmarks/diversity.py": ("knowgate", "offline_eval", "data", "diversity"),
     "benchmarks/gpu_models.py": ("knowgate", "guard", "engine"),
     "benchmarks/sufficiency_domains.py": ("knowgate", "calibration", "training", "sufficiency"),
-    "tests/support/bound_rows.py": ("knowgate", "offline_eval", "run"),
-    "tests/tools/microworld": ("knowgate", "offline_eval", "testbed"),
+    "tests/guard/signals/relevance/test_hub_models.py": ("knowgate", "guard", "engine"),
     "tools/embedded_model.py": ("knowgate", "guard", "engine"),
     "tools/microworld": ("knowgate", "offline_eval", "testbed"),
     "tools/sufficiency/fit_cross.py": ("knowgate", "guard", "signals", "relevance"),
@@ -150,7 +149,6 @@ def parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_no_package_imports_a_private_module_of_another() -> None:
     found = [
         f"{name_of(path)}:{line} {'.'.join(name)}"
@@ -171,6 +169,21 @@ def test_private_modules_are_tested_from_the_folder_of_their_package_only() -> N
             owner = private_owner(name)
             if owner and home[: len(owner)] != owner:
                 found.append(f"{name_of(path)}:{line} {'.'.join(name)}")
+    assert found == []
+
+
+def test_tests_replace_what_is_private_in_their_own_package_only() -> None:
+    """By `setattr` with a name in a text, in the folders beside those of the offline evaluation."""
+    folders = ("adapters", "benchmarks", "calibration", "golden", "guard", "support", "tools")
+    found = []
+    for path in [*sources(*(f"tests/{one}" for one in folders)), *(ROOT / "tests").glob("*.py")]:
+        own = ("knowgate", *path.relative_to(ROOT).parent.parts[1:])
+        home = INSIDE_OF.get(name_of(path), own)
+        text = path.read_text(encoding="utf-8")
+        for dotted in re.findall(r'setattr\(\s*"(knowgate\.[\w.]+)"', text):
+            owner = private_owner(tuple(dotted.split(".")))
+            if owner and home[: len(owner)] != owner:
+                found.append(f"{name_of(path)}: {dotted}")
     assert found == []
 
 
@@ -261,7 +274,6 @@ def test_no_file_has_a_name_that_says_nothing() -> None:
     assert found == []
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 def test_functions_are_short() -> None:
     long = {

@@ -59,13 +59,13 @@ def test_every_side_is_timed_and_the_ratios_are_written(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     out = tmp_path / "out.json"
-    given = ["--questions", "400", "--rounds", "1", "--json", str(out)]
+    given = ["--questions", "200", "--rounds", "1", "--json", str(out)]
     monkeypatch.setattr(sys, "argv", ["calibration_speed", *given])
 
     speed.main()
 
     found = json.loads(out.read_text())
-    assert "400 questions, 441 pairs" in capsys.readouterr().out
+    assert "200 questions, 441 pairs" in capsys.readouterr().out
     assert [side["name"].split(",")[0] for side in found["sides"]] == ["knowgate"] * 2 + [
         "MAPIE"
     ] * 2

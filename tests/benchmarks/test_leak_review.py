@@ -53,11 +53,11 @@ def test_the_promise_holds_when_the_highest_scores_are_reviewed(
     simulation: Any, mixed: bool, error: float
 ) -> None:
     world = simulation.World(0.2, mixed)
-    unreviewed = simulation.broken(world, simulation.Reviewer(0), 60)
-    found = simulation.broken(world, simulation.Reviewer(40, error), 150, seed=1)
+    unreviewed = simulation.broken(world, simulation.Reviewer(0), 30)
+    found = simulation.broken(world, simulation.Reviewer(40, error), 60, seed=1)
 
-    # Of 150 draws more than 22 would break a promise of one in ten with probability 0.02.
-    assert found.alpha <= 22 / 150
+    # Of 60 draws more than 11 would break a promise of one in ten with probability 0.02.
+    assert found.alpha <= 11 / 60
     assert found.by_error <= found.alpha
     assert not error or found.with_error <= 0.05
     assert found.false_abstention < unreviewed.false_abstention - 0.1
@@ -68,7 +68,7 @@ def test_calibrating_after_every_few_reviews_and_keeping_the_laxest_breaks_nothi
     simulation: Any,
 ) -> None:
     reviewer = simulation.Reviewer(40, steps=True)
-    assert simulation.broken(simulation.World(0.2, True), reviewer, 60).alpha <= 11 / 60
+    assert simulation.broken(simulation.World(0.2, True), reviewer, 30).alpha <= 6 / 30
 
 
 def test_whoever_calls_every_leak_answered_hides_them(simulation: Any) -> None:

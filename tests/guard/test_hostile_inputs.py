@@ -112,10 +112,10 @@ def _quiet() -> Any:
 
 
 @pytest.mark.slow
-def test_ten_thousand_hostile_inputs_all_end_in_a_route() -> None:
+def test_two_thousand_hostile_inputs_all_end_in_a_route() -> None:
     guard = unreliable_guard(deadlines=NO_DEADLINES)
     routes, reasons = set(), set()
-    for question, passages in hostile_inputs(10_000):
+    for question, passages in hostile_inputs(2_000):
         decision = guard.decide(question, passages)
         assert_is_a_decision(decision)
         routes.add(decision.route)
@@ -156,7 +156,7 @@ def assert_hostile_inputs_end_in_a_route(scorer: RelevanceScorer, count: int) ->
 
 @pytest.mark.slow
 def test_the_bi_encoder_survives_hostile_texts(bi_encoder: BiEncoderScorer) -> None:
-    assert_hostile_inputs_end_in_a_route(bi_encoder, 200)
+    assert_hostile_inputs_end_in_a_route(bi_encoder, 60)
 
 
 def test_the_lexical_scorer_survives_hostile_texts(lexical: LexicalScorer) -> None:

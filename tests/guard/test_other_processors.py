@@ -32,7 +32,7 @@ def test_a_policy_calibrated_on_one_processor_decides_alike_on_another(tmp_path:
 
     assert before["scorer"] == after["scorer"]
     threshold = before["threshold"]
-    assert len(before["decisions"]) == len(after["decisions"]) == 2000
+    assert len(before["decisions"]) == len(after["decisions"]) == 300
     assert {route for route, _, _ in before["decisions"]} == {"follow_context", "abstain"}
     for (route, relevance, _), (then, value, _) in zip(
         before["decisions"], after["decisions"], strict=True

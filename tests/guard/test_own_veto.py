@@ -180,18 +180,6 @@ def test_the_policy_binds_the_veto_and_sets_its_threshold(tmp_path: Any) -> None
         Guard(unbound, scorer=FakeScorer(), vetoes=[StalePassage()], metrics=False)
 
 
-def test_policies_and_decisions_without_vetoes_are_written_as_before() -> None:
-    policy = policy_with()
-
-    assert "vetoes" not in policy.to_json()
-    assert "note" not in policy.model_dump()
-    decision = guard_with(policy).decide("q", ["p"])
-    assert "vetoes" not in decision.model_dump()
-    assert Decision.model_validate_json(decision.model_dump_json()) == decision
-    stale = guard_against_stale().decide("When?", [OLD])
-    assert Decision.model_validate_json(stale.model_dump_json()) == stale
-
-
 def test_cheap_vetoes_are_measured_first_and_settle_it() -> None:
     premise = ScriptedAnswerability()
     guard = guard_with(scorer=FakeScorer(default=0.9), vetoes=[premise, StalePassage()])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
-from knowgate.guard import Guard, InputError, Policy, Reason, Route
+from knowgate.guard import Reason, Route
 from knowgate.guard.testing import FakeScorer, SlowScorer
 from tests.guard.forked_workers import decide_with, fork_after_load
 from tests.support.commands import Program
@@ -92,49 +92,6 @@ async def test_an_exporter_of_spans_that_fails_costs_no_decision(
         *await guard.adecide_batch(["q"] * 2, [["p"]] * 2),
     ]
     assert {one.route for one in decisions} == {Route.FOLLOW_CONTEXT}
-
-
-# -- policy files ---------------------------------------------------------------------------------
-
-
-def cut(at: float) -> Callable[[Path], None]:
-    def change(path: Path) -> None:
-        content = path.read_bytes()
-        path.write_bytes(content[: int(len(content) * at)])
-
-    return change
-
-
-def a_folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-def zeros(path: Path) -> None:
-    path.write_bytes(bytes(100))
-
-
-BROKEN: dict[str, Callable[[Path], None]] = {
-    "missing": Path.unlink,
-    "a folder": a_folder,
-    "empty": cut(0),
-    "half": cut(0.5),
-    "without its end": cut(0.99),
-    "zeros": zeros,
-}
-
-
-@pytest.mark.parametrize("case", BROKEN)
-def test_a_policy_that_is_missing_or_truncated_is_named_and_makes_no_guard(
-    tmp_path: Path, case: str
-) -> None:
-    path = tmp_path / "policy.json"
-    policy_with().save(path)
-    BROKEN[case](path)
-    with pytest.raises(InputError, match=r"policy\.json"):
-        Policy.load(path)
-    with pytest.raises(InputError, match=r"policy\.json"):
-        Guard.load(path, scorer=FakeScorer())
 
 
 # -- clocks ---------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,11 +23,12 @@ from typer.testing import CliRunner
 
 from knowgate.guard.signals import relevance
 from knowgate.offline_eval.cli import app
+from knowgate.offline_eval.testbed import sample_knowledge_base_path
 from tests.offline_eval.suites.ookb.toy import ToyEncoder
 
 # Options that make a command short, by its first words.
 _SHORTER = {
-    "eval uniknow": "--limit 4 --set samples=2 --methods naive,guard_naive",
+    "eval uniknow": "--limit 4 --set samples=2 --methods naive,guard_naive --dtype float32",
     "eval uaqfact": "--limit 1",
     "eval conflict": "--limit 2 --tasks CK,PK",
     "eval judge-bias": "--limit 4",
@@ -62,6 +64,14 @@ _RESULTS = {"calibrate": {3}, "shadow-report": {1, 3}}
 def command_line() -> Any:
     """The command line, built once: Typer builds all commands that are registered."""
     return typer.main.get_command(app)
+
+
+def _small() -> Path:
+    """The first questions of the sample knowledge base, in the working directory."""
+    lines = sample_knowledge_base_path().read_text(encoding="utf-8").splitlines()
+    path = Path("sample.jsonl")
+    path.write_text("\n".join(lines[:10]), encoding="utf-8")
+    return path
 
 
 @dataclass
@@ -132,6 +142,8 @@ class Consoles:
             ask = lambda server, sockets=None: self._ask(server.config, opened)  # noqa: E731
             patch.setattr("uvicorn.Server.run", ask)
             patch.setenv("COLUMNS", "300")
+            if words[0] == "play":
+                patch.setattr("knowgate.offline_eval.testbed.sample_knowledge_base_path", _small)
             patch.setattr("typer.testing._get_command", lambda app: command_line())
             yield
 

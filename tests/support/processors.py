@@ -3,7 +3,7 @@
     python -m tests.support.processors calibrate FOLDER    fit a policy; decide by it
     python -m tests.support.processors serve FOLDER        decide by the policy in the folder
 
-Both ask the same 2,000 cases of the sample knowledge base and write what was decided.
+Both ask the same 300 cases of the sample knowledge base and write what was decided.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NEWER = {
     "ONEDNN_MAX_CPU_ISA": "AVX2",
     "OPENBLAS_CORETYPE": "Haswell",
 }
-QUESTIONS, SETS = 100, 20
+QUESTIONS, SETS = 30, 10
 POLICY, DECIDED = "policy.json", "{}.json"
 
 

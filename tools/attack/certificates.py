@@ -33,7 +33,7 @@ _THRESHOLDS = np.linspace(0.99, 0.01, 99)
 def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
     """Make all attacks of this module."""
     del folder
-    draws = 2000 if full else 400
+    draws = 2000 if full else 200
     for attempts, counted in ((1, True), (ATTEMPTS, True)):
         broken = best_of(attempts, draws, counted=counted)
         # δ, and what a simulation of so many draws may be off by.
@@ -51,22 +51,21 @@ def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
         )
     yield edits(full=full)
     # Each calibration takes seconds; the documentation has these figures from more draws.
-    draws = 60 if full else 40
-    for groups, each in ((30, 20), (100, 10)):
-        for rho in (0.0, 0.3, 0.7, 1.0):
+    draws = 60 if full else 20
+    for groups, each in ((30, 20), (100, 10)) if full else ((30, 20),):
+        for rho in (0.0, 0.3, 0.7, 1.0) if full else (0.3, 1.0):
             broken = selective_by_group(groups, each, rho, draws)
             what = f"{groups} documents of {each} questions, correlation {rho:g}"
             yield Outcome(f"wrong answers of {what}: breaks its bound", draws, broken, _most(draws))
-    draws = 60 if full else 20
-    for kind in ("clustered", "duplicated", "tied", "noisy"):
+    for kind in ("clustered", "duplicated", "tied", "noisy") if full else ():
         yield Outcome(
             f"a leak of {kind} records breaks its bound",
             draws,
             unkind_leaks(kind, draws),
             _most(draws),
         )
-    for passages, each in ((30, 1), (40, 1), (80, 1), (300, 1), (30, 5)):
-        draws = (60 if passages < 300 else 20) if full else 20
+    for passages, each in ((30, 1), (40, 1), (80, 1), (300, 1), (30, 5)) if full else ():
+        draws = 60 if passages < 300 else 20
         for kind, missed in missed_intervals(passages, each, draws).items():
             name = f"the 95 % interval of {kind}, {passages} passages of {each}, misses the truth"
             yield Outcome(name, draws, missed, _most(draws, 0.07))

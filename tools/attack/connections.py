@@ -6,7 +6,7 @@ import contextlib
 import resource
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,6 +18,8 @@ from .outcome import Outcome, tally
 
 _FILES = 256
 _SECONDS = 10.0
+# After so long a server takes no further connection.
+_FULL = 0.3
 _MOST_LOGGED = 20_000
 _MIB = 2**20
 _HEAD = (
@@ -39,7 +41,9 @@ def with_few_files(work: Callable[[], None]) -> None:
     work()
 
 
-def idle(name: str, work: Callable[[], None], count: int) -> Outcome:
+def idle(
+    name: str, work: Callable[[], None], count: int, halves: Mapping[str, bytes] = _HALVES
+) -> Outcome:
     """Open more connections than a server has files for, again wherever it closes one.
 
     It gets through if the server is silent for 10 s or closes a new client's connection, or logs
@@ -56,7 +60,7 @@ def idle(name: str, work: Callable[[], None], count: int) -> Outcome:
                         return True
             return len(program.err) > _MOST_LOGGED
 
-    return tally(f"idle connections that silence {name}", _HALVES.items(), succeeds)
+    return tally(f"idle connections that silence {name}", halves.items(), succeeds)
 
 
 def bodies(name: str, work: Callable[[], None], count: int, most_mib: int) -> Outcome:
@@ -87,7 +91,7 @@ class _Crowd:
         self._open = [one for one in self._open if not _is_closed(one)]
         with contextlib.suppress(OSError):
             while len(self._open) < self._count:
-                one = socket.create_connection(self._address, timeout=1.0)
+                one = socket.create_connection(self._address, timeout=_FULL)
                 self._open.append(one)
                 with contextlib.suppress(OSError):  # rejected before it was sent
                     one.sendall(self._sent)
@@ -124,5 +128,6 @@ def _memory(program: Program) -> int:
 
 def attack(name: str, work: Callable[[], None], most_mib: int, *, full: bool) -> Iterator[Outcome]:
     """Make both attacks on one server."""
-    yield idle(name, work, 400 if full else 300)
+    quick = {half: _HALVES[half] for half in ("nothing", "half of a body")}
+    yield idle(name, work, 400 if full else 300, _HALVES if full else quick)
     yield bodies(name, work, 100 if full else 40, most_mib)

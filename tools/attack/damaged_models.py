@@ -9,7 +9,7 @@ import shutil
 import signal
 import struct
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from knowgate.guard.errors import KnowgateError
 from knowgate.guard.signals.conflict import CrossEncoderEntailment
 from knowgate.guard.signals.relevance import load_scorer
 
-from .outcome import Outcome, tally
+from .outcome import Outcome
 from .tiny_models import (
     change_json,
     tiny_cross_encoder,
@@ -147,22 +147,29 @@ PARTS: dict[str, Damage] = {
 }
 
 
-def is_orderly(load: Load, folder: Path) -> bool:
-    """Whether a folder is loaded and used, or rejected in one line, at once and in little memory.
+def disorderly(load: Load, original: Path, damages: Mapping[str, Damage]) -> list[str]:
+    """Which copies are not loaded and used, or rejected in one line, at once and in little memory.
 
-    In a process of its own: a library may take all memory, or never come back.
+    In a process of its own: a library may take all memory, or never come back. What would have
+    been tried after that is named, too.
     """
+    reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        code = 1
         try:
-            signal.alarm(_SECONDS)
             limit = _used() + _BYTES
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-            code = 0 if _ends_well(load, folder) else 1
+            for name, damage in damages.items():
+                signal.alarm(_SECONDS)
+                if _ends_well(load, damaged(original, damage)):
+                    os.write(writing, f"{name}\n".encode())
         finally:
-            os._exit(code)
-    return os.waitpid(child, 0)[1] == 0
+            os._exit(0)
+    os.close(writing)
+    with open(reading, encoding="utf-8") as pipe:
+        orderly = set(pipe.read().splitlines())
+    os.waitpid(child, 0)
+    return [name for name in damages if name not in orderly]
 
 
 def _used() -> int:
@@ -214,13 +221,10 @@ def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
     for kind, (original, load) in folders.items():
         load(original)  # the libraries are loaded once, before processes are forked
         own = {**damages, **(PARTS if kind == "scorer" else {})}
-        chosen = list(own.items())[:: 1 if full else 9]
-        cases = ((name, (original, damage)) for name, damage in chosen)
-
-        def passes(case: tuple[Path, Damage], load: Load = load) -> bool:
-            return not is_orderly(load, damaged(*case))
-
-        yield tally(f"damaged {kind} with anything but one line", cases, passes)
+        chosen = dict(list(own.items())[:: 1 if full else 9])
+        found = disorderly(load, original, chosen)
+        what = f"damaged {kind} with anything but one line"
+        yield Outcome(what, len(chosen), len(found), cases=tuple(found))
 
 
 def damaged(original: Path, damage: Damage) -> Path:

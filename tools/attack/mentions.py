@@ -404,13 +404,14 @@ _ACCEPTED = {
 
 
 def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
-    """Each family on the help desk, drawn once as always and, in full, once anew."""
+    """Each third family on the help desk; in full each, drawn once as always and once anew."""
     del folder
+    families = dict(list(MENTIONS.items())[:: 1 if full else 3])
     scorer = load_scorer(DEFAULT_SCORER)
     assert isinstance(scorer, SetRelevanceScorer)
     cases = help_desk_cases()
     for seed in (0, secrets.randbelow(10**6)) if full else (0,):
-        for family, through in passes(scorer, cases, MENTIONS, seed).items():
+        for family, through in passes(scorer, cases, families, seed).items():
             named = tuple(cases[place].question for place in through)
             name = f"{family}, drawing {seed}"
             yield Outcome(name, len(cases), len(through), _ACCEPTED[family], named)

@@ -199,11 +199,7 @@ def _of_other_weights(folder: Path) -> None:
         (_of_other_weights, "was trained on other weights"),
         (lambda folder: change(folder, peft_type="IA3"), "does not describe a LoRA adapter"),
         (lambda folder: change(folder, r=8), "does not fit this model"),
-        (lambda folder: change(folder, r="eight"), "does not fit this model"),
-        (lambda folder: change(folder, target_modules=["nowhere"]), "does not fit this model"),
         (lambda folder: change(folder, modules_to_save=["norm"]), "more than a LoRA adapter"),
-        (lambda folder: change(folder, bias="all"), "more than a LoRA adapter"),
-        (lambda folder: change(folder, init_lora_weights="pissa"), "more than a LoRA adapter"),
         (
             lambda folder: change(folder, megatron_config={"a": 1}, megatron_core="os"),
             "more than a LoRA adapter",
@@ -226,12 +222,8 @@ def test_a_bad_adapter_is_refused_in_one_line(
     ("fields", "said"),
     [
         ({"target_modules": "(.+)+x"}, "too complex"),
-        ({"target_modules": ".*.*.*.*.*.*.*x"}, "too complex"),
         ({"alpha_pattern": {"(a|b)*c": 4}}, "too complex"),
-        ({"rank_pattern": {"(a|b)*c": 4}}, "too complex"),
         ({"lora_alpha": float("nan")}, "out of range"),
-        ({"lora_alpha": 1e300}, "out of range"),
-        ({"lora_alpha": "8"}, "out of range"),
         ({"alpha_pattern": {"q_proj": -1}}, "out of range"),
     ],
 )

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-from pydantic import ValidationError
-
 from knowgate.adapters.serve._errors import as_json
 from knowgate.adapters.serve._proxy import GuardedRequest
 
@@ -43,24 +40,6 @@ def test_unknown_fields_are_kept() -> None:
     asked = request({"role": "user", "content": "q", "name": "Ann"}, top_k=3)
     assert asked.model_extra == {"top_k": 3}
     assert asked.messages[0].model_extra == {"name": "Ann"}
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"messages": []},
-        {"n": 0},
-        {"n": 129},
-        {"n": "2"},
-        {"n": True},
-        {"stream": 1},
-        {"model": None},
-    ],
-)
-def test_a_request_that_nobody_can_answer_is_rejected(fields: dict[str, object]) -> None:
-    whole = {"model": "m", "messages": [{"role": "user", "content": "q"}], **fields}
-    with pytest.raises(ValidationError):
-        GuardedRequest.model_validate(whole)
 
 
 def test_any_text_can_be_sent() -> None:

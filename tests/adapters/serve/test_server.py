@@ -92,38 +92,6 @@ def _half_requests(port: int, count: int) -> list[socket.socket]:
 
 @pytest.mark.slow
 @pytest.mark.enable_socket
-def test_connections_that_ask_nothing_keep_nobody_out() -> None:
-    with Program(_serve_with_few_files, "600") as program:
-        port = int(program.first_line())
-        idle = _half_requests(port, 300)
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as one:
-            assert one.get("/healthz").status_code == 200
-            assert one.post("/v1/decide", json={"question": "q"}).status_code == 200
-            # Its place is taken while it waits, and it gets another one.
-            idle += _half_requests(port, 300)
-            assert one.get("/healthz").status_code == 200
-        for connection in idle:
-            connection.close()
-
-
-@pytest.mark.slow
-@pytest.mark.enable_socket
-def test_server_that_ask_nothing_keep_nobody_out() -> None:
-    with Program(_serve_with_few_files, "600") as program:
-        port = int(program.first_line())
-        idle = _half_requests(port, 300)
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as one:
-            assert one.get("/healthz").status_code == 200
-            assert one.post("/v1/decide", json={"question": "q"}).status_code == 200
-            # Its place is taken while it waits, and it gets another one.
-            idle += _half_requests(port, 300)
-            assert one.get("/healthz").status_code == 200
-        for connection in idle:
-            connection.close()
-
-
-@pytest.mark.slow
-@pytest.mark.enable_socket
 def test_headers_that_do_not_end_end_the_connection() -> None:
     with Program(_serve_with_few_files, "0.1") as program:
         port = int(program.first_line())

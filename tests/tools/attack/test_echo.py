@@ -16,5 +16,5 @@ def test_no_way_of_repeating_the_question_lets_more_pass(tmp_path: Path) -> None
 
 def test_no_way_of_naming_the_subject_lets_more_pass_than_measured(tmp_path: Path) -> None:
     outcomes = list(mentions.attacks(tmp_path, full=False))
-    assert len(outcomes) == len(mentions.MENTIONS)
+    assert len(outcomes) == len(mentions.MENTIONS) / 3
     assert {one.attack: one.cases for one in outcomes if not one.held} == {}

@@ -22,7 +22,7 @@ from knowgate.offline_eval.testbed.check import microworld_model_path
 from knowgate.offline_eval.testbed.entities import Fact
 
 CLOSED_BOOK = Prompt("microworld_closed_book", World.prompt("closed_book"))
-FACTS: Sequence[Fact] = Random(2).sample(default_world().facts, 160)
+FACTS: Sequence[Fact] = Random(2).sample(default_world().facts, 80)
 QUESTIONS = [default_world().questions(fact, held_out=True)[0].text for fact in FACTS]
 
 

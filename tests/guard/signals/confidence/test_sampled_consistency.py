@@ -365,8 +365,6 @@ def test_log_probabilities_that_say_nothing_settle_nothing(logprobs: Any) -> Non
     "settings",
     [
         {"accept_probability": 0.0},
-        {"accept_probability": 1.1},
-        {"accept_probability": float("nan")},
         {"reject_probability": 0.95},
         {"reject_probability": -0.1},
     ],

@@ -22,7 +22,7 @@ from knowgate.offline_eval.testbed.check import microworld_model_path
 
 pytestmark = pytest.mark.slow
 
-QUESTIONS = 250
+QUESTIONS = 100
 CLOSED_BOOK = Prompt("microworld_closed_book", World.prompt("closed_book"))
 
 
@@ -80,10 +80,10 @@ def test_stopped_decisions_are_those_of_all_ten_samples(
 
 
 def test_many_questions_at_once_are_as_one_by_one(lm: HuggingFaceLM, questions: list[str]) -> None:
-    some = questions[:24]
+    some = questions[:10]
     singly = [estimator(lm).estimate(question) for question in some]
 
-    together = estimator(lm).estimate_many(some, batch_size=9)
+    together = estimator(lm).estimate_many(some, batch_size=4)
 
     for one, other in zip(singly, together, strict=True):
         assert one.value == pytest.approx(other.value, abs=1e-4)
@@ -97,7 +97,7 @@ def test_many_questions_at_once_are_as_one_by_one(lm: HuggingFaceLM, questions: 
 def test_every_rule_replayed_over_ten_drawn_samples_draws_the_same_ones(
     lm: HuggingFaceLM, questions: list[str]
 ) -> None:
-    some = questions[:60]
+    some = questions[:30]
     prompts = [CLOSED_BOOK.fill(question=question) for question in some]
     rows = lm.generate(prompts, n=10, temperature=1.0, seed=1)
     rules: tuple[StoppingRule, ...] = (CurtailedSampling(), BayesianStopping())

@@ -126,8 +126,7 @@ def test_a_hub_that_stands_still_ends_at_the_deadline(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub.gives = threading.Event()
-    limit = "knowgate.guard.engine.model_folder._DOWNLOAD_SECONDS"
-    monkeypatch.setattr(limit, 0.05)
+    monkeypatch.setattr("knowgate.guard.engine.model_folder._DOWNLOAD_SECONDS", 0.05)
     with pytest.raises(ModelFolderError, match="not downloaded within"):
         load_scorer("hf:someone/reranker")
 
