@@ -13,12 +13,13 @@ from typing import Literal
 
 from ....guard.decision import Scenario
 from ....guard.policy import Policy
-from ....guard.routing import Signals, decide_route
 from ...report.document import Case, CaseLine, Cases, Document, Passages, Prose, Section
 from ...report.tables import Table
 from ...report.text import counted, decimal, estimate_text, one_line
 from ...report.what_if import WhatIf, WhatIfCase
-from ._cases import PAPER_KINDS, CaseRow, ContextKind, UniKnowRow, UniKnowSignal
+from ._cases import PAPER_KINDS, ContextKind, UniKnowRow, UniKnowSignal
+from ._cases import Case as UniKnowCase
+from ._guard import calibrated, decide_signals
 from ._matching import is_right
 from ._metrics import ERROR_TYPES, MethodMetrics, Outcome, measured, outcome_of
 from ._plots import (
@@ -75,7 +76,8 @@ def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
     if policy is None or not decided:
         return None
     cases = [_case(run, policy, signals[row.case_key], replies[row.case_key]) for row in decided]
-    other = sum(_route(policy, case) != row.route for row, case in zip(decided, cases, strict=True))
+    routes = [decide_signals(policy, signals[row.case_key])[1] for row in decided]
+    other = sum(route != row.route for route, row in zip(routes, decided, strict=True))
     if other:
         return TEXTS.text("no_what_if", other)
     block = WhatIf(
@@ -84,32 +86,26 @@ def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
         which=f"Cases of the four situations, of the method {_GUARD}",
         leave_one_out=False,
         replies=True,
-        notes=TEXTS.terms("what_if"),
+        notes=(TEXTS.text("what_if"),),
     )
     return block if block.sliders else None
 
 
 def _case(run: UniKnowRun, policy: Policy, signal: UniKnowSignal, reply: UniKnowRow) -> WhatIfCase:
-    relevance, confidence = signal.raw_relevance, signal.raw_confidence
-    calibrated = policy.relevance_calibrator, policy.confidence_calibrator
+    relevance, confidence = calibrated(policy, signal)
     case = run.cases[signal.case_id]
     context: Literal["right", "wrong", "abstained"] = "right" if reply.right else "wrong"
-    from_memory = is_right((signal.closed_book or "").strip(), case.case.expected)
+    from_memory = is_right((signal.closed_book or "").strip(), case.expected)
     return WhatIfCase(
         name=signal.case_id,
         question=case.question,
-        relevance=None if relevance is None else calibrated[0].apply(relevance),
-        confidence=None if confidence is None else calibrated[1].apply(confidence),
+        relevance=relevance,
+        confidence=confidence,
         context_right=signal.holds_answer,
         memory_right=bool(signal.closed_book_right),
         context_reply="abstained" if reply.abstained else context,
         memory_reply="right" if from_memory else "wrong",
     )
-
-
-def _route(policy: Policy, case: WhatIfCase) -> str:
-    signals = Signals.replay(policy, case.relevance, case.confidence)
-    return decide_route(policy, signals).route.value
 
 
 _SHOWN = 10
@@ -145,7 +141,7 @@ def _wrong(rows: Sequence[tuple[UniKnowRow, Outcome]]) -> int:
     return sum(outcome in ERROR_TYPES for _, outcome in rows)
 
 
-def _shown(key: str, case: CaseRow, rows: Sequence[tuple[UniKnowRow, Outcome]]) -> Case:
+def _shown(key: str, case: UniKnowCase, rows: Sequence[tuple[UniKnowRow, Outcome]]) -> Case:
     scenario = rows[0][0].scenario
     grouped: dict[tuple[str, Outcome], list[str]] = {}
     for row, outcome in rows:
@@ -174,7 +170,7 @@ def _shown(key: str, case: CaseRow, rows: Sequence[tuple[UniKnowRow, Outcome]]) 
     )
 
 
-def _wanted(case: CaseRow, scenario: str | None) -> str:
+def _wanted(case: UniKnowCase, scenario: str | None) -> str:
     if scenario == Scenario.UNKNOWN:
         return f"to abstain (the answer would be: {_answers(case.answers)})"
     return _answers(case.context_answers or case.answers)

@@ -108,11 +108,13 @@ def published_table(methods: _Methods) -> Table:
         cells = [
             Cell(
                 percent(published["em"][column]),
-                here(own and own.scenarios[column]["em"], percent),
+                here(own.scenarios[column]["em"] if own else None, percent),
             )
             for column in columns
         ]
-        rely = Cell(decimal(published.get("rely_nq")), here(own and own.overall["rely"], decimal))
+        rely = Cell(
+            decimal(published.get("rely_nq")), here(own.overall["rely"] if own else None, decimal)
+        )
         lines.append(Line(name, (*cells, rely)))
     return Table("Method", headings, tuple(lines))
 

@@ -242,7 +242,7 @@ def summarise_uniknow(run: UniKnowRun) -> UniKnowSummary:
 
 def contexts_of(run: UniKnowRun) -> dict[str, str]:
     """Return the text of each case's context."""
-    return {key: "\n\n".join(case.passages) for key, case in run.cases.items()}
+    return {key: case.context for key, case in run.cases.items()}
 
 
 def _failures(run: UniKnowRun) -> dict[str, dict[str, int]]:

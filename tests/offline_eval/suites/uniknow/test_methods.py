@@ -13,6 +13,7 @@ from knowgate.offline_eval.suites.uniknow._cases import (
     Context,
     ContextKind,
     Knowledge,
+    KnowledgeEstimate,
     PromptSet,
     Question,
     Reply,
@@ -39,7 +40,8 @@ def _case(
     untrue: tuple[str, ...] = (),
 ) -> Case:
     question = Question(name, f"Where {name}?", ("Paris",), "toy", name)
-    return Case(question, Context(kind, (f"text {name}",), answers, untrue), knowledge)
+    context = Context(kind, (f"text {name}",), answers, untrue)
+    return Case.of(question, context, KnowledgeEstimate(knowledge, 0, 10))
 
 
 class _Contrasting(ScriptedLanguageModel):

@@ -14,6 +14,7 @@ from knowgate.offline_eval.suites.uniknow._cases import (
     Context,
     ContextKind,
     Knowledge,
+    KnowledgeEstimate,
     PromptSet,
     Question,
 )
@@ -52,7 +53,8 @@ def question(number: int, knowledge: Knowledge) -> list[Case]:
         for kind, says in ANSWERS.items()
     ]
     contexts.append(Context(ContextKind.NONE_OF_K, ("a", "b")))
-    return [Case(asked, context, knowledge) for context in contexts]
+    estimate = KnowledgeEstimate(knowledge, 0, 10)
+    return [Case.of(asked, context, estimate) for context in contexts]
 
 
 CASES = [
