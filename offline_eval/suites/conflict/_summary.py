@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...._version import __version__
 from ....calibration import Interval
@@ -28,9 +28,6 @@ from ._scoring import (
 )
 from .evidence import disagree
 from .items import EvidenceKind, Task
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +105,7 @@ class ConflictSummary:
             "instances": len(self.run.instances),
             "high_confidence": self.confident,
             "rows": len(self.run.rows),
-            "rows_planned": self.run.planned_rows,
+            "rows_planned": len(self.run.planned_ids),
             "failures": dict(self.failures),
             "beliefs": dict(self.beliefs),
             "evidence": {

@@ -43,7 +43,7 @@ def accuracy(run: ConflictRun) -> dict[tuple[Task, EvidenceKind], float | None]:
 
 def test_a_model_that_follows_its_context_is_found_out(tmp_path: Path) -> None:
     run = read_conflict_run(run_conflict(ScoringModel(), ITEMS, tmp_path / "run"))
-    assert len(run.rows) == run.planned_rows == 8 * (5 * 4 + 2)
+    assert len(run.rows) == len(run.planned_ids) == 8 * (5 * 4 + 2)
     found = accuracy(run)
     assert found[Task.CK, HPC] == found[Task.CK, NC] == found[Task.PK, NC] == 1.0
     assert found[Task.PK, HPC] == 0.0
@@ -154,7 +154,7 @@ def test_a_guard_removes_the_passage_where_it_decides_so(tmp_path: Path) -> None
     alone = ScoringModel()
     run_conflict(alone, ITEMS, tmp_path / "alone")
     assert len(lm.prompts) == len(alone.prompts)  # no call for the guard
-    assert len(run.rows) == run.planned_rows
+    assert len(run.rows) == len(run.planned_ids)
     found = {(one.system, one.evidence): one for one in suppressions(run)}
     assert found["remover", HPC].accuracy.value == 1.0
     assert found["remover", HPC].accuracy.n == 7  # one failed
