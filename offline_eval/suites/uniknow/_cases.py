@@ -186,12 +186,8 @@ def prompt_text(name: str) -> str:
 
 def instructed_prompts() -> PromptSet:
     """Return the prompts for models that follow instructions: for all data but the microworld."""
-    return PromptSet(
-        closed_book=prompt_text("closed_book"),
-        with_context=prompt_text("with_context"),
-        closed_book_or_unknown=prompt_text("closed_book_or_unknown"),
-        with_context_or_unknown=prompt_text("with_context_or_unknown"),
-    )
+    names = ("closed_book", "with_context", "closed_book_or_unknown", "with_context_or_unknown")
+    return PromptSet(*map(prompt_text, names))
 
 
 START_AGAIN = "remove the run folder and start again"

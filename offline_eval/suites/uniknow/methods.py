@@ -17,12 +17,12 @@ Each method is trained and asked with one and the same prompt, see `prompt_for`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from random import Random
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from ....adapters.huggingface import HuggingFaceLM, LoadOptions
 from ....calibration.training.scenarios.settings import (
@@ -513,31 +513,19 @@ class Trainer:
             if on_progress is not None:
                 on_progress(Progress(f"training {variant.name}", done, total))
 
-        if variant.method is TrainedMethod.DPO:
-            folder = self.folder / variant.name
-            train_scenarios(
-                self.lm.name,
-                preference_examples(variant, self.cases, self.prompts, seed=self.seed),
-                folder,
-                settings=self.preference_settings,
-                seed=self.seed,
-                on_progress=advance,
-            )
-            return folder
-        examples = training_examples(variant, self.cases, self.prompts, seed=self.seed)
         usual = TrainedVariant(variant.method)
+        make: Callable[..., Any] = training_examples
+        settings = self.settings
+        if variant.method is TrainedMethod.DPO:
+            make, settings = preference_examples, self.preference_settings
+        examples = make(variant, self.cases, self.prompts, seed=self.seed)
         # An ablation at the usual share is the usual training, and is done once.
-        same = variant != usual and examples == training_examples(
+        same = variant != usual and examples == make(
             usual, self.cases, self.prompts, seed=self.seed
         )
         folder = self.folder / (usual if same else variant).name
         train_scenarios(
-            self.lm.name,
-            examples,
-            folder,
-            settings=self.settings,
-            seed=self.seed,
-            on_progress=advance,
+            self.lm.name, examples, folder, settings=settings, seed=self.seed, on_progress=advance
         )
         return folder
 

@@ -323,15 +323,12 @@ def _training_groups(
 def _balanced(
     groups: Sequence[Sequence[Question]], knowledge: Mapping[str, Knowledge], most: int
 ) -> set[str]:
-    by_side = {
-        side: [
-            question.id for group in groups for question in group if knowledge[question.id] is side
-        ]
+    sides = [
+        [question.id for group in groups for question in group if knowledge[question.id] is side]
         for side in _SIDES
-    }
-    there = [len(ids) for ids in by_side.values() if ids]
-    each = min([most, *there])
-    return {name for ids in by_side.values() for name in ids[:each]}
+    ]
+    each = min([most, *(len(ids) for ids in sides if ids)])
+    return {name for ids in sides for name in ids[:each]}
 
 
 _RUN_AGAIN = "run `knowgate eval uniknow` again into another folder"

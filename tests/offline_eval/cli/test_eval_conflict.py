@@ -61,16 +61,6 @@ def test_logged_replies_are_run(knowgate: Knowgate, questions: Path, tmp_path: P
     assert json.loads((run / "manifest.json").read_text())["settings"]["beliefs"] == "given"
 
 
-@pytest.mark.slow
-def test_the_embedded_model_is_asked_by_default(knowgate: Knowgate, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    found = knowgate("eval", "conflict", "--limit", "2", "--tasks", "CK,PK", "--out", run)
-    assert found.code == 0, found.err
-    rows = read_conflict_run(run).rows
-    assert len(rows) == 2 * (4 + 4 + 2)
-    assert all(row.likelihoods is not None for row in rows if row.system == "model")
-
-
 def test_a_judges_bias_is_measured(knowgate: Knowgate, questions: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "judge_bias.json"
     arguments = ["--judge", "llm:embedded", "--data", questions, "--beliefs", "given"]

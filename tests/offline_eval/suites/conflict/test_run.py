@@ -26,9 +26,8 @@ from knowgate.offline_eval.suites.conflict._suite import (
 )
 from knowgate.offline_eval.suites.conflict.beliefs import conflict_prompts
 from knowgate.offline_eval.suites.conflict.evidence import PassageJudge
-from knowgate.offline_eval.suites.conflict.items import EvidenceKind, Task, microworld_items
+from knowgate.offline_eval.suites.conflict.items import EvidenceKind, Task
 from knowgate.offline_eval.suites.parts import MODEL_SYSTEM
-from knowgate.offline_eval.systems.factory import EMBEDDED, load_language_model
 from tests.support.bound_rows import bind
 
 from .questions import TOWNS, ScoringModel, read_conflict_run, run_conflict, small_set
@@ -50,14 +49,6 @@ def test_a_model_that_follows_its_context_is_found_out(tmp_path: Path) -> None:
     told, removed = suppressions(run)[:2]
     assert (told.score.value, removed.score.value) == (0.0, 1.0)
     assert {row.system for row in run.rows} == {MODEL_SYSTEM, CLOSED_BOOK, REMOVES}
-
-
-def test_always_the_same_letter_is_right_one_time_in_four(tmp_path: Path) -> None:
-    lm = ScriptedLanguageModel(default="Perhaps.\nAnswer: (A)")
-    run = read_conflict_run(run_conflict(lm, ITEMS, tmp_path / "run"))
-    found = accuracy(run)
-    assert {found[task, kind] for task in (Task.CK, Task.PK) for kind in EvidenceKind} == {0.25}
-    assert found[Task.PCK, HPC] == 0.0
 
 
 def test_prompts_hold_what_their_task_promises(tmp_path: Path) -> None:
@@ -249,29 +240,3 @@ def test_free_replies_are_read_by_a_judge_where_there_is_one(tmp_path: Path) -> 
     )
     errors = {row.error.type for row in run.rows if row.task is Task.PCK and row.error}
     assert errors == {"NoVerdictError"}
-
-
-def test_likelihoods_need_a_model_that_has_them(tmp_path: Path) -> None:
-    settings = ConflictSettings(answers="likelihood")
-    with pytest.raises(InputError, match="does not score"):
-        run_conflict(ScriptedLanguageModel(), ITEMS, tmp_path / "run", settings=settings)
-
-
-@pytest.mark.slow
-def test_the_embedded_model_cannot_ignore_a_context_and_removing_it_helps(tmp_path: Path) -> None:
-    lm = load_language_model(EMBEDDED)
-    settings = ConflictSettings(
-        beliefs="closed_book", tasks=(Task.CK, Task.PK), kinds=(NC, HPC, LPC), limit=12
-    )
-    run = read_conflict_run(
-        run_conflict(lm, microworld_items(), tmp_path / "run", settings=settings)
-    )
-    found = accuracy(run)
-    nc, hpc, lpc = (found[Task.CK, kind] or 0.0 for kind in (NC, HPC, LPC))
-    assert nc > hpc + 0.1
-    assert nc > lpc + 0.1
-    by_system = {one.system: one for one in suppressions(run) if one.evidence is HPC}
-    assert abs(by_system[REMOVES].difference.value or 0.0) <= 0.02
-    told = by_system[MODEL_SYSTEM].difference
-    assert told.high is not None
-    assert told.high < -0.02

@@ -56,7 +56,7 @@ def test_every_passage_states_the_answer_and_no_question_gives_it_away() -> None
 
 
 def test_contexts_hold_the_answers_that_they_are_said_to_hold() -> None:
-    dataset = read_dataset(FACTS, limit=60, seed=1)
+    dataset = read_dataset(FACTS, limit=20, seed=1)
 
     found = build_contexts(dataset, encoder=BagOfWords(), kinds=tuple(ContextKind))
 

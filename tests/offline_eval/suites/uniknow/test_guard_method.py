@@ -151,13 +151,13 @@ def test_too_few_questions_certify_nothing_and_the_policy_says_so() -> None:
 
 @pytest.mark.slow
 def test_the_promise_holds_over_many_draws() -> None:
-    fresh = _signals(4000, 0.45, seed=999)
-    policies = [_policy(_signals(240, 0.45, seed), risk=0.1, delta=0.1) for seed in range(40)]
+    fresh = _signals(1500, 0.45, seed=999)
+    policies = [_policy(_signals(240, 0.45, seed), risk=0.1, delta=0.1) for seed in range(20)]
 
     broken = sum(_let_through(policy, fresh) > 0.1 for policy in policies)
 
-    # At most a tenth in the long run; 40 draws show more than 8 with probability 0.02.
-    assert broken <= 8
+    # At most a tenth in the long run; 20 draws show more than 5 with probability 0.01.
+    assert broken <= 5
 
 
 @pytest.mark.parametrize("settings", [{"risk": 0.0}, {"risk": 1.0}, {"delta": 1.5}])

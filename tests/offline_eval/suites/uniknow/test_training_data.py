@@ -196,8 +196,3 @@ def test_preferences_set_the_wanted_reply_against_the_one_that_tempts() -> None:
 def test_what_cannot_be_made_is_refused(method: str, options: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         training_examples(variant(method, **options), CASES, PROMPTS)
-
-
-def test_a_number_of_questions_out_of_range_is_rejected() -> None:
-    with pytest.raises(InputError, match="out of range"):
-        training_examples(variant("lm_uniknow"), CASES, PROMPTS, per_side=0)
