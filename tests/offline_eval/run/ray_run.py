@@ -10,7 +10,6 @@ here or beside, where they find it, too.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import os
 import signal
@@ -71,10 +70,6 @@ def _factory(folder: Path) -> Callable[[int], Awaitable[dict[str, Any]]]:
 
 def _failed(item: int, error: Exception) -> dict[str, Any]:
     return {"id": str(item), "error": type(error).__name__, "said": str(error)}
-
-
-def _ray() -> Any:
-    return importlib.import_module("ray")  # has no types
 
 
 async def _killed_run(folder: Path) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from knowgate.offline_eval.suites.conflict._rows import CLOSED_BOOK, REMOVES
 from knowgate.offline_eval.suites.conflict._scoring import (
     ConflictRun,
     accuracy_cells,
-    guard_routes,
     suppressions,
 )
 from knowgate.offline_eval.suites.conflict._suite import (
@@ -99,13 +98,6 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert len(lm.prompts) == asked
 
 
-def test_failures_are_rows(tmp_path: Path) -> None:
-    lm = ScriptedLanguageModel(error=LanguageModelError("down"))
-    run = read_conflict_run(run_conflict(lm, ITEMS[:2], tmp_path / "run"))
-    assert all(row.error is not None and row.correct is None for row in run.rows)
-    assert all(value is None for value in accuracy(run).values())
-
-
 def test_failures_are_asked_again_on_demand(tmp_path: Path) -> None:
     out, broken = tmp_path / "run", ScriptedLanguageModel(error=LanguageModelError("down"))
     settings = ConflictSettings(tasks=(Task.CK,), beliefs="asked")
@@ -151,21 +143,6 @@ def test_a_guard_removes_the_passage_where_it_decides_so(tmp_path: Path) -> None
     assert found["remover", HPC].accuracy.n == 7  # one failed
     assert found["remover", LPC].accuracy.value == 0.0
     assert found[MODEL_SYSTEM, HPC].accuracy.value == 0.0
-
-
-def test_what_guards_decided_is_counted(tmp_path: Path) -> None:
-    guards = {"remover": Remover()}
-    settings = ConflictSettings(tasks=(Task.PK,))
-    run = read_conflict_run(
-        run_conflict(ScoringModel(), ITEMS, tmp_path / "run", guards=guards, settings=settings)
-    )
-    kept, removed, abstained = Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN
-    assert guard_routes(run)["remover"] == {
-        NC: {kept: 0, removed: 7, abstained: 0},  # "Boats" stand in every passage
-        HPC: {kept: 0, removed: 7, abstained: 0},
-        EvidenceKind.HPCE: {kept: 0, removed: 7, abstained: 0},
-        LPC: {kept: 0, removed: 0, abstained: 7},
-    }
 
 
 @pytest.mark.parametrize(

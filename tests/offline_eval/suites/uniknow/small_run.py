@@ -1,4 +1,4 @@
-"""A run of the suite on sixteen questions of the microworld, with light parts."""
+"""A run of the suite on twenty-four questions of the microworld, with light parts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def small_run(
     out: Path, lm: Any, options: RunOptions | None = None, parts: Parts = PARTS, **changes: Any
 ) -> Path:
     settings = UniKnowSettings(
-        **{"methods": METHODS, "limit": 16, "risk": 0.4, "delta": 0.4, **changes}
+        **{"methods": METHODS, "limit": 24, "risk": 0.4, "delta": 0.4, **changes}
     )
     return run_suite(UniKnowSuite(parts), settings, out, [System("model", lm)], options).folder
 

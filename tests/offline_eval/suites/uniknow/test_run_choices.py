@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
-from pydantic import ValidationError
 
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.adapters.langchain import ChatLimits, ChatModelLM
@@ -36,24 +34,6 @@ def test_training_without_anything_to_train_on_is_refused_before_any_row(
         small_run(tmp_path / "run", lm, limit=2, methods=("naive", "kaft"))
 
     assert not (tmp_path / "run" / "rows.jsonl").exists()
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"samples": 0},
-        {"tau": 1.5},
-        {"temperature": 0.0},
-        {"risk": 1e-300},
-        {"risk": float("nan")},
-        {"delta": 0.0},
-    ],
-    ids=str,
-)
-def test_settings_out_of_range_are_refused_before_a_run_begins(changes: dict[str, Any]) -> None:
-    names = next(iter(changes)).replace("samples", "n")
-    with pytest.raises((InputError, ValidationError), match=names):
-        UniKnowSettings(**changes)
 
 
 def test_kinds_beyond_the_paper_are_asked_too(tmp_path: Path) -> None:
@@ -178,7 +158,7 @@ class _Tuned(LexicalScorer):
 
 
 def test_a_scorer_that_was_tuned_on_these_questions_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="was tuned on 16 of these questions"):
+    with pytest.raises(InputError, match="was tuned on 24 of these questions"):
         small_run(
             tmp_path / "run",
             ScriptedLanguageModel(default="x"),
