@@ -18,8 +18,7 @@ from ...report.tables import Cell, Line, Table, Text
 from ...report.text import decimal, one_line
 from ..parts import MODEL_SYSTEM
 from ._rows import CLOSED_BOOK, REMOVES, ConflictRow, Instance
-from ._scoring import AccuracyCell
-from ._summary import ConflictSummary
+from ._scoring import AccuracyCell, ConflictSummary
 from .items import EvidenceKind, Task
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -94,15 +94,13 @@ class UniKnowSettings(SuiteSettings):
         description="File that stores what models know, shared by runs; by default in the run "
         "folder.",
     )
-    limit: Annotated[int | None, Field(ge=1, description="Use at most that many questions.")] = None
-    questions_per_side: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            description="Evaluate at most that many known and as many unknown questions, evenly "
-            "spaced over the data set.",
-        ),
-    ] = None
+    limit: int | None = Field(None, ge=1, description="Use at most that many questions.")
+    questions_per_side: int | None = Field(
+        None,
+        ge=1,
+        description="Evaluate at most that many known and as many unknown questions, evenly "
+        "spaced over the data set.",
+    )
     defined_only: bool = Field(
         False,
         description="Leave out questions that the model answers rightly at times; they count in "
@@ -123,27 +121,23 @@ class UniKnowSettings(SuiteSettings):
     beyond: bool = Field(
         False, description="Also use contexts of several passages, and untrue ones."
     )
-    passages_per_context: Annotated[
-        int, Field(ge=2, description="Passages of the contexts with several.")
-    ] = 4
+    passages_per_context: int = Field(4, ge=2, description="Passages of the contexts with several.")
     scorer: str = Field(
         _GUARD_SCORER, description="Scorer of the guards, by name, folder or judge:MODEL."
     )
-    answer_tokens: Annotated[
-        int, Field(ge=1, description="The most tokens an answer of a local model may have.")
-    ] = 24
-    rank: Annotated[
-        int | None, Field(ge=1, description="Rank of trained adapters; by default what suits.")
-    ] = None
-    epochs: Annotated[
-        int | None, Field(ge=1, description="Epochs of training; by default what suits.")
-    ] = None
-    training_steps: Annotated[
-        int | None, Field(ge=1, description="Steps after which each training ends; by default all.")
-    ] = None
-    learning_rate: Annotated[
-        float | None, Field(gt=0, description="Peak rate of training; by default what suits.")
-    ] = None
+    answer_tokens: int = Field(
+        24, ge=1, description="The most tokens an answer of a local model may have."
+    )
+    rank: int | None = Field(
+        None, ge=1, description="Rank of trained adapters; by default what suits."
+    )
+    epochs: int | None = Field(None, ge=1, description="Epochs of training; by default what suits.")
+    training_steps: int | None = Field(
+        None, ge=1, description="Steps after which each training ends; by default all."
+    )
+    learning_rate: float | None = Field(
+        None, gt=0, description="Peak rate of training; by default what suits."
+    )
     dtype: str = Field(
         "auto", description="Precision of a local model: auto, or a torch name, e.g. bfloat16."
     )
@@ -490,10 +484,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         return [] if path is None else [path]
 
     def manifest(
-        self,
-        settings: UniKnowSettings,
-        cases: Sequence[_Case],
-        systems: Sequence[System],
+        self, settings: UniKnowSettings, cases: Sequence[_Case], systems: Sequence[System]
     ) -> UniKnowManifest:
         """Name the model, the settings that count, the prompts and what measures the signals."""
         methods, names = self._methods, tuple(system.name for system in systems)
@@ -564,10 +555,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         return UniKnowRow.of(system.name, case, Reply("", abstained=False, error=note))
 
     def dry_run(
-        self,
-        settings: UniKnowSettings,
-        cases: Sequence[_Case],
-        systems: Sequence[System],
+        self, settings: UniKnowSettings, cases: Sequence[_Case], systems: Sequence[System]
     ) -> DryRun:
         """Count the cases of each method, as if all contexts could be built."""
         most = len(cases) * len(settings.kinds)
