@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
 
@@ -22,13 +20,8 @@ from .table import Table, TableSpec
 if TYPE_CHECKING:
     import pandas
 
-# In this order: a bool is an int in Python. Each can say that a value is missing.
-_DTYPES: tuple[tuple[type, str], ...] = (
-    (bool, "boolean"),
-    (int, "Int64"),
-    (float, "float64"),
-    (str, "string"),
-)
+# By the type in a JSON schema. Each can say that a value is missing.
+_DTYPES = {"boolean": "boolean", "integer": "Int64", "number": "float64", "string": "string"}
 _OTHER = "object"
 
 
@@ -45,7 +38,8 @@ def data_frame(rows: Iterable[BaseModel], model: type[BaseModel]) -> pandas.Data
         MissingDependencyError: pandas is not installed.
     """
     pd = optional_import("pandas")
-    columns = list(_columns(model))
+    schema = model.model_json_schema()
+    columns = list(_columns(schema, schema.get("$defs", {})))
     values = [row.model_dump(mode="json") for row in rows]
     return pd.DataFrame(
         {
@@ -55,48 +49,25 @@ def data_frame(rows: Iterable[BaseModel], model: type[BaseModel]) -> pandas.Data
     )
 
 
-def _columns(model: type[BaseModel]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _columns(
+    schema: Mapping[str, Any], shared: Mapping[str, Any]
+) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield the path and the dtype of each column."""
-    for name, field in model.model_fields.items():
-        inner = list(_types(field.annotation))
-        if len(inner) == 1 and issubclass(inner[0], BaseModel):
-            for path, dtype in _columns(inner[0]):
+    for name, field in schema["properties"].items():
+        found = [
+            shared[one["$ref"].rpartition("/")[2]] if "$ref" in one else one
+            for one in field.get("anyOf", [field])
+        ]
+        kinds = [one for one in found if one.get("type") != "null"]
+        if len(kinds) == 1 and "properties" in kinds[0]:
+            for path, dtype in _columns(kinds[0], shared):
                 yield (name, *path), dtype
+            continue
+        dtypes = {_DTYPES.get(one.get("type", ""), _OTHER) for one in kinds}
+        if dtypes == {"Int64", "float64"}:
+            yield (name,), "float64"
         else:
-            yield (name,), _dtype(inner)
-
-
-def _types(annotation: Any) -> Iterator[type]:
-    """Yield the classes that an annotation allows, without None."""
-    origin = get_origin(annotation)
-    if origin in (Union, types.UnionType):
-        for one in get_args(annotation):
-            yield from _types(one)
-    elif origin is Annotated:
-        yield from _types(get_args(annotation)[0])
-    elif origin is Literal:
-        yield from {type(value) for value in get_args(annotation)}
-    elif origin is not None:
-        yield origin
-    elif annotation is not type(None):
-        yield annotation if isinstance(annotation, type) else object
-
-
-def _dtype(classes: list[type]) -> str:
-    found = {
-        next((dtype for kind, dtype in _DTYPES if issubclass(_value_class(one), kind)), _OTHER)
-        for one in classes
-    }
-    if found == {"Int64", "float64"}:
-        return "float64"
-    return found.pop() if len(found) == 1 else _OTHER
-
-
-def _value_class(one: type) -> type:
-    """Return the class of the values of an enum; another class as it is."""
-    if not issubclass(one, Enum):
-        return one
-    return type(next(iter(one)).value)
+            yield (name,), dtypes.pop() if len(dtypes) == 1 else _OTHER
 
 
 def _at(value: Any, path: tuple[str, ...]) -> Any:
@@ -106,9 +77,6 @@ def _at(value: Any, path: tuple[str, ...]) -> Any:
         value = value.get(part)  # rows leave some fields out
     return value
 
-
-if TYPE_CHECKING:
-    import pandas
 
 RowT = TypeVar("RowT", bound=Stored)
 

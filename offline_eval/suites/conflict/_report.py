@@ -6,21 +6,19 @@ run ─► conflict_run ─► summarise_conflict ─► conflict_document ─�
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....calibration import Interval
 from ....guard.decision import Route
 from ...report.document import Case, CaseLine, Cases, Document, Facts, Passages, Prose, Section
 from ...report.plots import Colour, Plot
-from ...report.prose import explained
-from ...report.tables import Cell, Line, Table
-from ...report.text import counted, decimal, estimate_text, one_line, percent
+from ...report.prose import Templates, explained
+from ...report.tables import Cell, Line, Table, Text
+from ...report.text import decimal, one_line
 from ..parts import MODEL_SYSTEM
 from ._rows import CLOSED_BOOK, REMOVES, ConflictRow, Instance
-from ._scoring import (
-    AccuracyCell,
-)
-from ._summary import ConflictSummary
+from ._scoring import AccuracyCell, ConflictSummary
 from .items import EvidenceKind, Task
 
 if TYPE_CHECKING:
@@ -34,9 +32,8 @@ _MARKS = {
     EvidenceKind.HPCE: ("D", Colour.PURPLE),
     EvidenceKind.LPC: ("^", Colour.AMBER),
 }
-_NBSP = "\N{NO-BREAK SPACE}"
+TEXTS = Templates(Path(__file__).parent / "report.txt")
 _LINE, _FRAME, _STEP, _BAND = 0.62, 1.1, 0.17, 0.85
-_GUARDS = "Guards are numbered in the order of the table. "
 
 
 def task_plot(summary: ConflictSummary) -> Plot | None:
@@ -70,9 +67,7 @@ def task_plot(summary: ConflictSummary) -> Plot | None:
     return Plot(
         name="tasks",
         title="Accuracy by task and evidence",
-        caption="NC agrees with what the model believes; HPC contradicts it plausibly, HPCE with "
-        "a rationale besides, LPC implausibly. Where all marks of a task lie together, "
-        f"contradiction costs nothing. 95{_NBSP}% intervals.",
+        caption=TEXTS.text("tasks_caption"),
         draw=draw,
         size=(8.4, _FRAME + _LINE * len(tasks)),
     )
@@ -125,10 +120,7 @@ def suppression_plot(summary: ConflictSummary) -> Plot | None:
     return Plot(
         name="suppression",
         title="Ignoring a passage, and removing it",
-        caption="How many questions are right when the model is to answer from its own "
-        "knowledge, over passages that contradict it: told to ignore the passage, and with the "
-        f"passage removed. {_GUARDS if guards else ''}The dashed line is the bare question "
-        f"without a passage. 95{_NBSP}% intervals.",
+        caption=TEXTS.text("suppression_caption", guards),
         draw=draw,
         size=(8.4, _FRAME + _LINE * len(kinds)),
     )
@@ -177,12 +169,7 @@ def accuracy_table(summary: ConflictSummary) -> Table | None:
         summary.cells,
         summary.run.kinds,
         lambda cell: cell.accuracy,
-        notes=(
-            "Share of the questions, with 95 % intervals beneath. CK to RAG have four options in "
-            "balanced places; all right options and no other must be chosen. Right is: in CK what "
-            "the passage says, in PK the belief, in PCK both, in RAG the answers of both passages. "
-            "Chance is 25 % where one option is wanted.",
-        ),
+        notes=TEXTS.terms("accuracy"),
     )
 
 
@@ -196,7 +183,7 @@ def _task_table(
     cells: Sequence[AccuracyCell],
     kinds: Sequence[EvidenceKind],
     pick: Callable[[AccuracyCell], Interval],
-    notes: tuple[str, ...] = (),
+    notes: tuple[Text, ...] = (),
 ) -> Table | None:
     if not cells:
         return None
@@ -221,11 +208,7 @@ def cost_table(summary: ConflictSummary) -> Table | None:
         Line(task.value, tuple(Cell.difference(by_place.get((task, kind))) for kind in kinds))
         for task in dict.fromkeys(task for task, _ in by_place)
     )
-    notes = (
-        "Accuracy over NC minus accuracy over evidence that contradicts, in percentage points, "
-        "paired by question; ● marks an interval that excludes zero.",
-    )
-    return _table("NC minus …", tuple(kind.value for kind in kinds), lines, notes)
+    return _table("NC minus …", tuple(kind.value for kind in kinds), lines, "cost")
 
 
 def suppression_table(summary: ConflictSummary) -> Table | None:
@@ -243,21 +226,7 @@ def suppression_table(summary: ConflictSummary) -> Table | None:
         for found in summary.suppressions
     )
     columns = ("PK right", "Closed book right", "Difference, points", "Suppression score")
-    notes = (
-        "Own knowledge asked for (PK).",
-        (
-            "suppression score",
-            "share of the questions right in closed book that stay right: 1 where the passage is "
-            "ignored, 0 where it always wins.",
-        ),
-        (
-            "passage removed",
-            "the same request with the passage taken out of every question: what a guard that "
-            "always removes it would reach, not what any guard decided. A guard's line follows "
-            "its own decisions, and a question from which it abstains is not right.",
-        ),
-    )
-    return Table("Evidence and system", columns, lines, notes=notes) if lines else None
+    return _table("Evidence and system", columns, lines, "suppression")
 
 
 def route_table(summary: ConflictSummary) -> Table | None:
@@ -271,11 +240,7 @@ def route_table(summary: ConflictSummary) -> Table | None:
         for kind in summary.run.kinds
         if kind in kinds
     )
-    notes = (
-        "Over NC, too, where keeping the passage does no harm. Failed decisions are in none of "
-        "the columns.",
-    )
-    return _table("Evidence and guard", tuple(_ROUTES.values()), lines, notes)
+    return _table("Evidence and guard", tuple(_ROUTES.values()), lines, "routes")
 
 
 def preference_table(summary: ConflictSummary) -> Table | None:
@@ -288,11 +253,7 @@ def preference_table(summary: ConflictSummary) -> Table | None:
         for one in summary.preferences
     )
     columns = ("Goes with the contradicting passage", "Names both answers", "Names neither")
-    notes = (
-        "The first column counts the replies that take one side only; where options were scored, "
-        "the likelier side.",
-    )
-    return _table("Beside the passage that agrees", columns, lines, notes)
+    return _table("Beside the passage that agrees", columns, lines, "preference")
 
 
 def plausibility_table(summary: ConflictSummary) -> Table | None:
@@ -305,12 +266,7 @@ def plausibility_table(summary: ConflictSummary) -> Table | None:
         for band in summary.bands
     )
     columns = ("CK right: passage followed", "PK right: passage ignored")
-    notes = (
-        "Passages that contradict, in bands of how plausible their answer is: the judges' mean on "
-        "a scale from 0 to 1 where there are judges, otherwise the rank of the answer's likelihood "
-        "per token after the bare question among wrong answers of the same kind.",
-    )
-    return _table("Plausibility of the answer", columns, lines, notes)
+    return _table("Plausibility of the answer", columns, lines, "plausibility")
 
 
 def evidence_table(summary: ConflictSummary) -> Table:
@@ -331,9 +287,10 @@ def evidence_table(summary: ConflictSummary) -> Table:
 
 
 def _table(
-    name: str, columns: tuple[str, ...], lines: tuple[Line, ...], notes: tuple[str, ...]
+    name: str, columns: tuple[str, ...], lines: tuple[Line, ...], notes: str
 ) -> Table | None:
-    return Table(name, columns, lines, notes=notes) if lines else None
+    """Make a table with notes from the template; None without lines."""
+    return Table(name, columns, lines, notes=TEXTS.terms(notes)) if lines else None
 
 
 _SHOWN, _PASSAGE = 4, 600
@@ -393,32 +350,7 @@ def _shown(row: ConflictRow, instance: Instance) -> Case:
     )
 
 
-_FEW, _MOST_GUARDS = 30, 3
-_TESTED = (
-    "A passage before a question can agree with what the model believes, or contradict it. Some "
-    "tasks need the passage (CK), some are hindered by it (PK), some need both (PCK), some leave "
-    "open whom to trust (RAG), and one needs no knowledge at all (KF). How far accuracy falls from "
-    "passages that agree (NC) to passages that contradict (HPC, HPCE, LPC) tells how well the "
-    "model keeps the two apart."
-)
-_WHY = {
-    "one": "exactly one answer in all variants",
-    "none": "no answer",
-    "several": "several answers",
-    "unsteady": "variants differ",
-    "error": "the model failed",
-}
-_GIVEN = {**_WHY, "one": "a belief is given", "none": "none is given"}
-_BELIEFS = {
-    "given": "with the data",
-    "asked": "asked for yes or no, answer by answer",
-    "closed_book": "the model's own answer in all wordings",
-}
-_ANSWERS = {
-    "letters": "by letter, after an explanation",
-    "likelihood": "by the options' likelihoods",
-    "free": "in free text",
-}
+_MOST_GUARDS = 3
 
 
 def conflict_document(summary: ConflictSummary) -> Document:
@@ -427,11 +359,7 @@ def conflict_document(summary: ConflictSummary) -> Document:
     return Document(
         name="conflict",
         title="Context against memory",
-        subtitle=(
-            f"{counted(len(run.instances), 'question')} with a belief and evidence, of "
-            f"{run.manifest.questions} · answers taken {_ANSWERS[run.manifest.settings['answers']]}"
-            " · conflict suite"
-        ),
+        subtitle=TEXTS.text("subtitle", run),
         headline=headline(summary),
         warnings=warnings(summary),
         sections=_sections(summary),
@@ -441,142 +369,43 @@ def conflict_document(summary: ConflictSummary) -> Document:
 
 def headline(summary: ConflictSummary) -> list[str]:
     """Write the opening sentences, the most important one first."""
-    lines = [
-        _suppressed(summary),
-        _removed(summary),
-        *_guarded(summary),
-        _followed(summary),
-        _preferred(summary),
+    plausible = {
+        one.system: one for one in summary.suppressions if one.evidence is EvidenceKind.HPC
+    }
+    routes = {name: kinds.get(EvidenceKind.HPC) for name, kinds in summary.routes.items()}
+    guards = [
+        (found, routes[name])
+        for name, found in plausible.items()
+        if routes.get(name) and found.accuracy.value is not None
     ]
-    found = [line for line in lines if line] or _shares(summary)
-    return found or ["Nothing could be measured in this run."]
-
-
-def _shares(summary: ConflictSummary) -> list[str]:
-    """Say how often each task is done rightly, for runs that have nothing to compare it with."""
-    shares: dict[Task, list[str]] = {}
+    shares: dict[Task, list[tuple[EvidenceKind, float]]] = {}
     for cell in summary.cells:
         if cell.accuracy.value is not None:
-            share = f"{percent(cell.accuracy.value)} ({cell.evidence.value})"
-            shares.setdefault(cell.task, []).append(share)
-    return [
-        f"{task.value}, {TASK_NAMES[task]}: right in {', '.join(found)}."
-        for task, found in shares.items()
-    ]
-
-
-def _suppressed(summary: ConflictSummary) -> str:
-    for found in summary.suppressions:
-        if found.system == MODEL_SYSTEM and found.evidence is EvidenceKind.HPC:
-            if found.score.value is None:
-                return "No question is right without a passage, so nothing could be suppressed."
-            return (
-                "Told to ignore a plausible passage that contradicts it, the model keeps "
-                f"{estimate_text(found.score)} of the answers that it gets "
-                "right without one."
-            )
-    return ""
-
-
-def _points(difference: Interval) -> str:
-    """Write a difference of two shares in percentage points, with its interval."""
-    value, low, high = (
-        None if end is None else decimal(100 * end, 1, signed=True)
-        for end in (difference.value, difference.low, difference.high)
+            shares.setdefault(cell.task, []).append((cell.evidence, cell.accuracy.value))
+    followed = shares.get(Task.CK, [])
+    compared = len(followed) > 1 and followed[0][0] is EvidenceKind.NC
+    lines = TEXTS.paragraphs(
+        "headline",
+        plausible.get(MODEL_SYSTEM),
+        plausible.get(REMOVES),
+        guards[:_MOST_GUARDS],
+        followed if compared else [],
+        summary.plausible_preference,
     )
-    interval = "" if low is None or high is None else f" (95\u00a0% interval {low} to {high})"
-    return f"{value} percentage points{interval}"
-
-
-def _removed(summary: ConflictSummary) -> str:
-    for found in summary.suppressions:
-        if found.system == REMOVES and found.evidence is EvidenceKind.HPC:
-            if found.accuracy.value is None or found.difference.value is None:
-                return ""
-            return (
-                "With every passage removed it gets "
-                f"{estimate_text(found.accuracy)} of these questions right, "
-                f"{_points(found.difference)} against closed book."
-            )
-    return ""
-
-
-def _guarded(summary: ConflictSummary) -> list[str]:
-    lines = []
-    for found in summary.suppressions:
-        routes = summary.routes.get(found.system, {}).get(EvidenceKind.HPC)
-        if found.evidence is EvidenceKind.HPC and routes and found.accuracy.value is not None:
-            lines.append(
-                f"The guard {one_line(found.system, 60)} removes the passage in "
-                f"{routes[Route.ANSWER]} of {counted(sum(routes.values()), 'case')} and "
-                f"abstains in {routes[Route.ABSTAIN]}: with it "
-                f"{estimate_text(found.accuracy)} are right."
-            )
-    return lines[:_MOST_GUARDS]
-
-
-def _followed(summary: ConflictSummary) -> str:
-    values = {
-        cell.evidence: cell.accuracy
-        for cell in summary.cells
-        if cell.task is Task.CK and cell.accuracy.value is not None
-    }
-    if EvidenceKind.NC not in values or len(values) == 1:
-        return ""
-    parts = [f"{percent(found.value)} ({kind.value})" for kind, found in values.items()]
-    return f"Told to follow the passage, it does so in {', '.join(parts)}."
-
-
-def _preferred(summary: ConflictSummary) -> str:
-    value = summary.plausible_preference
-    if value.value is None:
-        return ""
-    return (
-        f"Between two passages it follows the contradicting one {_points(value)} more often "
-        "where that one is plausible than where it is not."
-    )
+    tasks = [(task.value, TASK_NAMES[task], found) for task, found in shares.items()]
+    return lines or TEXTS.paragraphs("shares", tasks) or TEXTS.paragraphs("nothing")
 
 
 def warnings(summary: ConflictSummary) -> list[str]:
     """List what to know before trusting the numbers."""
-    run, lines = summary.run, []
-    if len(run.rows) < run.planned_rows:
-        lines.append(
-            f"The run is not finished: {len(run.rows)} of {run.planned_rows} rows. Run the same "
-            "command again to continue it."
-        )
-    if run.manifest.settings.get("beliefs") == "given":
-        lines.append(
-            "The beliefs came with the data and were not asked of this model; if they are those "
-            "of another model, what is called its belief may not be. Closed-book accuracy shows "
-            "how well they fit."
-        )
-    if run.manifest.settings.get("answers") == "likelihood":
-        lines.append(
-            "Options were scored by their likelihood: a model that was not trained to follow "
-            "instructions reads them as a continuation of the prompt."
-        )
-    failed = sum(summary.failures.values())
-    if failed:
-        lines.append(
-            f"{counted(failed, 'call')} failed and {'is' if failed == 1 else 'are'} left out of "
-            "the numbers, see Failures."
-        )
-    cut = sum(row.cut for row in run.rows if row.system not in run.guards)
-    if cut:
-        lines.append(
-            f"{counted(cut, 'prompt has', 'prompts have')} shortened passages: the model's "
-            "context window is short."
-        )
-    unread = sum(cell.unread for cell in summary.cells)
-    if unread:
-        lines.append(
-            f"{counted(unread, 'reply names', 'replies name')} no option that could be read and "
-            f"{'counts' if unread == 1 else 'count'} as wrong."
-        )
-    if len(run.instances) < _FEW:
-        lines.append(f"Fewer than {_FEW} questions: the intervals are accordingly wide.")
-    return lines
+    run = summary.run
+    return TEXTS.paragraphs(
+        "warnings",
+        run,
+        failed=sum(summary.failures.values()),
+        cut=sum(row.cut for row in run.rows if row.system not in run.guards),
+        unread=sum(cell.unread for cell in summary.cells),
+    )
 
 
 def _sections(summary: ConflictSummary) -> list[Section | None]:
@@ -586,7 +415,7 @@ def _sections(summary: ConflictSummary) -> list[Section | None]:
     failures = Table.of_text(("Type of error", "Calls"), list(summary.failures.items()))
     quirks = Prose(tuple(manifest.quirks), bullets=True)
     return [
-        Section("What was tested", (_TESTED,)),
+        Section("What was tested", (TEXTS.text("tested"),)),
         _accuracy(summary),
         _suppression(summary),
         Section("Two passages side by side", (preference,)) if preference else None,
@@ -604,11 +433,7 @@ def _accuracy(summary: ConflictSummary) -> Section | None:
     if table is None:
         return None
     cost, confident = cost_table(summary), confident_table(summary)
-    subset = (
-        f"{counted(summary.confident, 'question is', 'questions are')} right in every four-option "
-        "task over NC: on these, an error over other evidence is not one that the model makes "
-        "anyway. (Over contradicting evidence PCK and RAG want two options.)"
-    )
+    subset = TEXTS.text("confident", summary.confident)
     return Section(
         "Accuracy by task and evidence",
         (
@@ -631,20 +456,19 @@ def _suppression(summary: ConflictSummary) -> Section | None:
 
 
 def _evidence(summary: ConflictSummary) -> Section:
-    settings = summary.run.manifest.settings
-    why = _GIVEN if settings["beliefs"] == "given" else _WHY
+    source = summary.run.manifest.settings["beliefs"]
     unused = tuple(
         f"{one.kind.value}: {reason}: {number}"
         for one in summary.evidence
         for reason, number in one.refused.items()
     )
-    letters = ", ".join(f"{letter} {number}" for letter, number in summary.letters.items())
-    right = (f"Right letters, where one option is right: {letters}.",) if letters else ()
+    why = [(TEXTS.text("why", source, key), str(n)) for key, n in summary.beliefs.items()]
+    right = TEXTS.terms("letters", summary.letters)
     return Section(
         "Beliefs and evidence",
         (
-            f"Beliefs were found {_BELIEFS[settings['beliefs']]}.",
-            Facts(tuple((why[key], str(number)) for key, number in summary.beliefs.items())),
+            TEXTS.text("beliefs", source),
+            Facts(tuple(why)),
             evidence_table(summary),
             Section("Passages that are not used", (Prose(unused, bullets=True),), folded=True)
             if unused

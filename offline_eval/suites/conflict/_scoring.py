@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
+from ...._version import __version__
 from ....calibration import Interval
 from ....guard.decision import Route
 from ....guard.errors import InputError
 from ...judging.multiple_choice import MultipleChoice
+from ...report.document import Document
 from ...run import Run
 from ..parts import MODEL_SYSTEM
 from ._rows import (
@@ -25,7 +29,6 @@ from ._rows import (
     ROWS,
     SYSTEMS,
     BeliefRow,
-    Case,
     ConflictManifest,
     ConflictRow,
     EvidenceRow,
@@ -33,10 +36,13 @@ from ._rows import (
     planned,
     row_id,
 )
+from .evidence import disagree
 from .items import CHOICE_TASKS, CONFLICTS, EvidenceKind, Task
 
+_Place = tuple[str, Task, EvidenceKind | None]
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class ConflictRun:
     """A checked run.
 
@@ -46,7 +52,7 @@ class ConflictRun:
         evidence: passages, those that are not used included.
         instances: questions that the tasks were asked of.
         rows: in the order in which they were stored; an unfinished run has fewer than
-            `planned_rows`.
+            `planned_ids`.
     """
 
     manifest: ConflictManifest
@@ -70,26 +76,37 @@ class ConflictRun:
         """Names of the guards."""
         return self.manifest.systems[len(SYSTEMS) :]
 
-    @property
-    def plan(self) -> tuple[Case, ...]:
-        """What the model was to be asked."""
-        return tuple(planned(self.instances, self.tasks, self.kinds))
-
-    @property
-    def planned_rows(self) -> int:
-        """Rows of the finished run."""
-        return len(self.planned_ids)
-
-    @property
+    @cached_property
     def planned_ids(self) -> frozenset[str]:
         """Ids of the rows of the finished run."""
-        plan = self.plan
+        plan = list(planned(self.instances, self.tasks, self.kinds))
         guarded = [one for one in plan if one.task is Task.PK and one.system == MODEL_SYSTEM]
         return frozenset(one.row_id for one in plan) | {
             row_id(name, one.task, one.evidence, one.instance.key)
             for name in self.guards
             for one in guarded
         }
+
+    @cached_property
+    def at(self) -> Mapping[_Place, Mapping[str, ConflictRow]]:
+        """Rows by system, task and evidence, then by question."""
+        found: dict[_Place, dict[str, ConflictRow]] = defaultdict(dict)
+        for row in self.rows:
+            found[row.system, row.task, row.evidence][row.key] = row
+        return found
+
+    def right(
+        self, task: Task, kind: EvidenceKind | None, system: str = MODEL_SYSTEM
+    ) -> dict[str, bool]:
+        """Whether a system was right, by question; rows with errors are left out."""
+        rows = self.at.get((system, task, kind), {})
+        return {key: row.correct for key, row in rows.items() if row.correct is not None}
+
+    def sides(self, kind: EvidenceKind) -> list[tuple[ConflictRow, bool | None]]:
+        """Return what RAG said over a kind that contradicts, and which side each reply takes."""
+        instances = {instance.key: instance for instance in self.instances}
+        rows = self.at.get((MODEL_SYSTEM, Task.RAG, kind), {})
+        return [(row, side_of(row, instances[key])) for key, row in rows.items() if not row.error]
 
 
 def conflict_run(run: Run) -> ConflictRun:
@@ -194,20 +211,18 @@ def accuracy_cells(run: ConflictRun) -> list[AccuracyCell]:
     cells = []
     for task in run.tasks:
         for kind in run.kinds:
-            rows = [
-                row
-                for row in run.rows
-                if row.system == MODEL_SYSTEM and row.task is task and row.evidence is kind
-            ]
-            sure = [row for row in rows if row.key in confident]
+            rows = run.at.get((MODEL_SYSTEM, task, kind), {}).values()
+            right = run.right(task, kind)
+            failed = sum(row.error is not None for row in rows)
+            unread = sum(row.letters is None for row in rows) - failed
             cells.append(
                 AccuracyCell(
                     task=task,
                     evidence=kind,
-                    accuracy=_share(rows),
-                    confident=_share(sure),
-                    unread=sum(row.letters is None and _choice(row) for row in rows),
-                    errors=sum(row.error is not None for row in rows),
+                    accuracy=_share(right.values()),
+                    confident=_share(value for key, value in right.items() if key in confident),
+                    unread=unread if task in CHOICE_TASKS else 0,
+                    errors=failed,
                     cut=sum(row.cut for row in rows),
                 )
             )
@@ -220,37 +235,25 @@ def confident_keys(run: ConflictRun) -> frozenset[str]:
     Every such task of the run must have been asked, without an error; there is none where the
     run has no such task.
     """
-    wanted = {task for task in run.tasks if task in CHOICE_TASKS}
-    right: dict[str, set[Task]] = {}
-    for row in run.rows:
-        if row.system == MODEL_SYSTEM and row.evidence is EvidenceKind.NC and row.correct:
-            right.setdefault(row.key, set()).add(row.task)
-    return frozenset(key for key, tasks in right.items() if wanted and wanted <= tasks)
+    right = [run.right(task, EvidenceKind.NC) for task in run.tasks if task in CHOICE_TASKS]
+    keys = right[0] if right else {}
+    return frozenset(key for key in keys if all(found.get(key) for found in right))
 
 
 def preferences(run: ConflictRun) -> list[Preference]:
     """RAG over each kind that contradicts; empty where RAG was not asked."""
-    instances = {instance.key: instance for instance in run.instances}
     found = []
     for kind in run.kinds:
-        rows = [
-            row
-            for row in run.rows
-            if row.task is Task.RAG and row.evidence is kind and row.error is None
-        ]
-        if kind not in CONFLICTS or not rows:
+        sides = run.sides(kind) if kind in CONFLICTS else []
+        if not sides:
             continue
-        sides = [side_of(row, instances[row.key]) for row in rows]
-        chosen = [side for side in sides if side is not None]
-        letters = [(set(row.letters or ()), set(row.right)) for row in rows]
-        both = sum(right <= taken for taken, right in letters)
-        neither = sum(not right & taken for taken, right in letters)
+        letters = [(set(row.letters or ()), set(row.right)) for row, _ in sides]
         found.append(
             Preference(
                 kind,
-                Interval.wilson(sum(chosen), len(chosen)),
-                Interval.wilson(both, len(rows)),
-                Interval.wilson(neither, len(rows)),
+                _share(side for _, side in sides if side is not None),
+                _share(right <= taken for taken, right in letters),
+                _share(not right & taken for taken, right in letters),
             )
         )
     return found
@@ -261,18 +264,11 @@ def plausible_preference(run: ConflictRun) -> Interval:
 
     Over questions whose replies take a side in both, paired; undefined without such.
     """
-    instances = {instance.key: instance for instance in run.instances}
-    sides: dict[EvidenceKind, dict[str, bool]] = {}
-    for row in run.rows:
-        if row.task is Task.RAG and row.evidence in CONFLICTS and row.error is None:
-            side = side_of(row, instances[row.key])
-            if side is not None:
-                sides.setdefault(row.evidence, {})[row.key] = side
-    plausible, absurd = sides.get(EvidenceKind.HPC, {}), sides.get(EvidenceKind.LPC, {})
-    keys = [key for key in plausible if key in absurd]
-    return Interval.paired_difference(
-        [plausible[key] for key in keys], [absurd[key] for key in keys]
+    plausible, absurd = (
+        {row.key: side for row, side in run.sides(kind) if side is not None}
+        for kind in (EvidenceKind.HPC, EvidenceKind.LPC)
     )
+    return _difference(plausible, absurd)
 
 
 def side_of(row: ConflictRow, instance: Instance) -> bool | None:
@@ -296,28 +292,18 @@ def side_of(row: ConflictRow, instance: Instance) -> bool | None:
 
 def suppressions(run: ConflictRun) -> list[Suppression]:
     """Per system and kind that contradicts; empty where PK was not asked."""
-    pk = [row for row in run.rows if row.task is Task.PK and row.correct is not None]
-    alone = {row.key: bool(row.correct) for row in pk if row.system == CLOSED_BOOK}
-    removed = {row.key: bool(row.correct) for row in pk if row.system == REMOVES}
+    alone, removed = (run.right(Task.PK, None, system) for system in (CLOSED_BOOK, REMOVES))
     found = []
     for kind in run.kinds:
         if kind not in CONFLICTS:
             continue
         with_kind = {one.key for one in run.instances if kind in one.evidence}
-        values: dict[str, Mapping[str, bool]] = {
-            system: {
-                row.key: bool(row.correct)
-                for row in pk
-                if row.system == system and row.evidence is kind
-            }
-            for system in (MODEL_SYSTEM, *run.guards)
-        }
-        values[REMOVES] = {key: right for key, right in removed.items() if key in with_kind}
-        found += [
-            _suppression(system, kind, values[system], alone)
-            for system in (MODEL_SYSTEM, REMOVES, *run.guards)
-            if values[system]
-        ]
+        for system in (MODEL_SYSTEM, REMOVES, *run.guards):
+            right = run.right(Task.PK, kind, system)
+            if system == REMOVES:
+                right = {key: value for key, value in removed.items() if key in with_kind}
+            if right:
+                found.append(_suppression(system, kind, right, alone))
     return found
 
 
@@ -327,26 +313,26 @@ def guard_routes(run: ConflictRun) -> dict[str, dict[EvidenceKind, dict[Route, i
     By guard, kind of evidence and route; decisions that failed are in none.
     """
     found: dict[str, dict[EvidenceKind, dict[Route, int]]] = {name: {} for name in run.guards}
-    for row in run.rows:
-        if row.route is not None and row.evidence is not None and row.system in found:
-            routes = found[row.system].setdefault(row.evidence, dict.fromkeys(Route, 0))
-            routes[row.route] += 1
+    for name in run.guards:
+        for kind in EvidenceKind:
+            rows = run.at.get((name, Task.PK, kind), {}).values()
+            counts = Counter(row.route for row in rows if row.route is not None)
+            if counts:
+                found[name][kind] = {route: counts[route] for route in Route}
     return found
 
 
 def _suppression(
     system: str, kind: EvidenceKind, right: Mapping[str, bool], alone: Mapping[str, bool]
 ) -> Suppression:
-    keys = [key for key in right if key in alone]
-    with_it, without = [right[key] for key in keys], [alone[key] for key in keys]
-    known = [key for key in keys if alone[key]]
+    right = {key: value for key, value in right.items() if key in alone}
     return Suppression(
         system=system,
         evidence=kind,
-        accuracy=Interval.wilson(sum(with_it), len(keys)),
-        closed_book=Interval.wilson(sum(without), len(keys)),
-        score=Interval.wilson(sum(right[key] for key in known), len(known)),
-        difference=Interval.paired_difference(with_it, without),
+        accuracy=_share(right.values()),
+        closed_book=_share(alone[key] for key in right),
+        score=_share(value for key, value in right.items() if alone[key]),
+        difference=_difference(right, alone),
     )
 
 
@@ -354,18 +340,10 @@ def evidence_differences(run: ConflictRun) -> list[tuple[Task, EvidenceKind, Int
     """How much a task loses from NC to each kind that contradicts, paired by question."""
     found = []
     for task in run.tasks:
-        right: dict[EvidenceKind, dict[str, bool]] = {}
-        for row in run.rows:
-            if row.system == MODEL_SYSTEM and row.task is task and row.correct is not None:
-                assert row.evidence is not None  # only closed book and its like have none
-                right.setdefault(row.evidence, {})[row.key] = row.correct
-        base = right.get(EvidenceKind.NC, {})
+        base = run.right(task, EvidenceKind.NC)
         for kind in CONFLICTS:
-            keys = [key for key in right.get(kind, {}) if key in base]
-            if keys:
-                values = Interval.paired_difference(
-                    [base[key] for key in keys], [right[kind][key] for key in keys]
-                )
+            values = _difference(base, run.right(task, kind))
+            if values.n:
                 found.append((task, kind, values))
     return found
 
@@ -401,10 +379,11 @@ def plausibility_bands(run: ConflictRun, bands: int = 4) -> list[PlausibilityBan
     found = []
     for number in range(bands):
         low, high = float(edges[number]), float(edges[number + 1])
-        inside = {
-            place for place, v in value.items()
-            if low <= v and (v < high or number == bands - 1)
-        }  # fmt: skip
+        inside = [
+            place
+            for place, measured in value.items()
+            if low <= measured and (measured < high or number == bands - 1)
+        ]
         shares = [_band_share(run, task, inside) for task in (Task.CK, Task.PK)]
         found.append(PlausibilityBand(low, high, *shares))
     return found
@@ -413,22 +392,167 @@ def plausibility_bands(run: ConflictRun, bands: int = 4) -> list[PlausibilityBan
 def _band_share(
     run: ConflictRun, task: Task, inside: Collection[tuple[str, EvidenceKind]]
 ) -> Interval:
-    return _share(
-        [
-            row
-            for row in run.rows
-            if row.system == MODEL_SYSTEM
-            and row.task is task
-            and row.evidence is not None
-            and (row.key, row.evidence) in inside
-        ]
+    rows = [run.at.get((MODEL_SYSTEM, task, kind), {}).get(key) for key, kind in inside]
+    return _share(row.correct for row in rows if row is not None and row.correct is not None)
+
+
+def _share(right: Iterable[bool]) -> Interval:
+    values = list(right)
+    return Interval.wilson(sum(values), len(values))
+
+
+def _difference(first: Mapping[str, bool], second: Mapping[str, bool]) -> Interval:
+    """Return the paired difference of two shares over the questions that both have."""
+    keys = [key for key in first if key in second]
+    return Interval.paired_difference([first[key] for key in keys], [second[key] for key in keys])
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceCount:
+    """Passages of one kind.
+
+    Attributes:
+        made: that there are.
+        used: that passed all checks.
+        doubted: on which checks or judges disagree.
+        plausibility: mean of the used ones in [0, 1], None where it was not measured.
+        refused: reason → number, most frequent first; those that could not be made included.
+    """
+
+    kind: EvidenceKind
+    made: int
+    used: int
+    doubted: int
+    plausibility: float | None
+    refused: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictSummary:
+    """All numbers of a run.
+
+    Attributes:
+        run: what they were computed from.
+        beliefs: why → number of questions.
+        evidence: by kind.
+        cells: accuracy by task and evidence.
+        differences: NC minus each contradicting kind, by task.
+        preferences: of RAG.
+        plausible_preference: HPC minus LPC.
+        suppressions: by system and kind.
+        routes: by guard, kind and route: what guards did with PK's passages.
+        bands: by measured plausibility.
+        confident: questions in the high-confidence subset.
+        letters: how often each letter is right among rows of one right answer.
+        failures: rows with an error, by type, most frequent first.
+    """
+
+    run: ConflictRun
+    beliefs: Mapping[str, int]
+    evidence: tuple[EvidenceCount, ...]
+    cells: tuple[AccuracyCell, ...]
+    differences: tuple[tuple[Task, EvidenceKind, Interval], ...]
+    preferences: tuple[Preference, ...]
+    plausible_preference: Interval
+    suppressions: tuple[Suppression, ...]
+    routes: Mapping[str, Mapping[EvidenceKind, Mapping[Route, int]]]
+    bands: tuple[PlausibilityBand, ...]
+    confident: int
+    letters: Mapping[str, int]
+    failures: Mapping[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; free of NaN."""
+        manifest = self.run.manifest
+        accuracy: dict[str, dict[str, Any]] = {}
+        for cell in self.cells:
+            fields = asdict(cell)
+            del fields["task"], fields["evidence"]
+            found_cell = {**fields.pop("accuracy"), **fields}
+            accuracy.setdefault(cell.task.value, {})[cell.evidence.value] = found_cell
+        suppression: dict[str, dict[str, Any]] = {}
+        for found in self.suppressions:
+            suppression.setdefault(found.system, {})[found.evidence.value] = _intervals(found)
+        return {
+            "schema_version": Document.SCHEMA_VERSION,
+            "suite": manifest.suite,
+            "created_by": f"knowgate {__version__}",
+            "run_created_by": manifest.created_by,
+            "questions": manifest.questions,
+            "instances": len(self.run.instances),
+            "high_confidence": self.confident,
+            "rows": len(self.run.rows),
+            "rows_planned": len(self.run.planned_ids),
+            "failures": dict(self.failures),
+            "beliefs": dict(self.beliefs),
+            "evidence": {
+                one.kind.value: {k: v for k, v in asdict(one).items() if k != "kind"}
+                for one in self.evidence
+            },
+            "accuracy": accuracy,
+            "lost_to": {
+                f"{task.value}_{kind.value}": interval.to_dict()
+                for task, kind, interval in self.differences
+            },
+            "preference": {one.evidence.value: _intervals(one) for one in self.preferences},
+            "plausible_preference": self.plausible_preference.to_dict(),
+            "suppression": suppression,
+            "guard_routes": {
+                name: {
+                    kind.value: {route.value: number for route, number in counts.items()}
+                    for kind, counts in kinds.items()
+                }
+                for name, kinds in self.routes.items()
+            },
+            "plausibility": [asdict(band) for band in self.bands],
+            "right_letters": dict(self.letters),
+            "quirks": list(manifest.quirks),
+            "settings": manifest.settings,
+            "inputs": [file.model_dump() for file in manifest.inputs],
+        }
+
+
+def _intervals(one: Preference | Suppression) -> dict[str, Any]:
+    return {name: value for name, value in asdict(one).items() if isinstance(value, dict)}
+
+
+def summarise_conflict(run: ConflictRun) -> ConflictSummary:
+    """The summary of a run; the same run gives the same numbers."""
+    # A guard that keeps the model's reply keeps its failure, which is no second call.
+    own = [row for row in run.rows if row.route is None]
+    failed = Counter(row.error.type for row in own if row.error is not None)
+    failed.update(row.error.type for row in run.beliefs if row.error is not None)
+    failed.update(row.error.type for row in run.evidence if row.error is not None)
+    letters = Counter(row.right[0] for row in run.rows if len(row.right) == 1)
+    return ConflictSummary(
+        run=run,
+        beliefs=_ranked(Counter(row.why for row in run.beliefs)),
+        evidence=tuple(_count_evidence(run, kind) for kind in run.kinds),
+        cells=tuple(accuracy_cells(run)),
+        differences=tuple(evidence_differences(run)),
+        preferences=tuple(preferences(run)),
+        plausible_preference=plausible_preference(run),
+        suppressions=tuple(suppressions(run)),
+        routes=guard_routes(run),
+        bands=tuple(plausibility_bands(run)),
+        confident=len(confident_keys(run)),
+        letters=dict(sorted(letters.items())),
+        failures=_ranked(failed),
     )
 
 
-def _share(rows: Sequence[ConflictRow]) -> Interval:
-    told = [row for row in rows if row.correct is not None]
-    return Interval.wilson(sum(bool(row.correct) for row in told), len(told))
+def _count_evidence(run: ConflictRun, kind: EvidenceKind) -> EvidenceCount:
+    rows = [row for row in run.evidence if row.kind is kind]
+    values = [row.plausibility for row in rows if row.accepted and row.plausibility is not None]
+    return EvidenceCount(
+        kind=kind,
+        made=sum(bool(row.passage) for row in rows),
+        used=sum(row.accepted for row in rows),
+        doubted=sum(disagree(row.checks) for row in rows),
+        plausibility=sum(values) / len(values) if values else None,
+        refused=_ranked(Counter(row.reason for row in rows if not row.accepted)),
+    )
 
 
-def _choice(row: ConflictRow) -> bool:
-    return row.task in CHOICE_TASKS and row.error is None
+def _ranked(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))

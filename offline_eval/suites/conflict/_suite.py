@@ -51,8 +51,7 @@ from ._rows import (
     planned,
     row_id,
 )
-from ._scoring import conflict_run
-from ._summary import ConflictSummary, summarise_conflict
+from ._scoring import ConflictSummary, conflict_run, summarise_conflict
 from .beliefs import BeliefCollector, conflict_prompts
 from .evidence import Believed, EvidenceMaker, PassageJudge, Validator
 from .items import MICROWORLD, ConflictItem, ConflictSet, EvidenceKind, Task
@@ -143,21 +142,7 @@ class ConflictParts:
     judges: tuple[PassageJudge, ...] | None = None
 
 
-class ConflictCases(tuple[ConflictItem | Case, ...]):
-    """Questions when they are read; what is asked about them once `prepare` has evidence.
-
-    Attributes:
-        data: that the questions are from.
-    """
-
-    data: ConflictSet
-
-    @classmethod
-    def of(cls, cases: Iterable[ConflictItem | Case], data: ConflictSet) -> ConflictCases:
-        """Make the cases of a data set."""
-        found = cls(cases)
-        found.data = data
-        return found
+_Case = ConflictItem | Case
 
 
 class ConflictSystem(System):
@@ -221,7 +206,7 @@ class ConflictSystem(System):
         return ModelAnswerer(self.model, prompter, self.form, judge)
 
 
-class ConflictSuite(Suite[ConflictSettings, ConflictItem | Case, ConflictRow, ConflictSummary]):
+class ConflictSuite(Suite[ConflictSettings, _Case, ConflictRow, ConflictSummary]):
     """Context against memory: beliefs, passages that contradict them, five tasks.
 
     Tasks: KF copies the sentence that answers, CK answers from the context only, PK from own
@@ -237,23 +222,17 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Case, ConflictRow, Co
 
     def __init__(self, parts: ConflictParts | None = None) -> None:
         self._parts = parts or ConflictParts()
+        self._data = ConflictSet(())
 
     @property
     def rows(self) -> TableSpec[ConflictRow]:
         """The table of rows."""
         return ROWS
 
-    def cases(self, settings: ConflictSettings) -> ConflictCases:
+    def cases(self, settings: ConflictSettings) -> Sequence[_Case]:
         """Read the questions; evidence and tasks follow from the model's beliefs."""
-        data = self._parts.data or ConflictItem.read(settings.data)
-        return ConflictCases.of(data.items, data)
-
-    def limited(
-        self, cases: Sequence[ConflictItem | Case], limit: int | None
-    ) -> Sequence[ConflictItem | Case]:
-        """Keep the first questions."""
-        assert isinstance(cases, ConflictCases)
-        return ConflictCases.of(cases[:limit], cases.data)
+        self._data = self._parts.data or ConflictItem.read(settings.data)
+        return self._data.items
 
     def load_model(self, settings: ConflictSettings, choice: ModelChoice) -> Any:
         """Load the model; one with a chat template explains before it answers."""
@@ -264,10 +243,7 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Case, ConflictRow, Co
         return found
 
     def systems(
-        self,
-        settings: ConflictSettings,
-        cases: Sequence[ConflictItem | Case],
-        given: Sequence[System],
+        self, settings: ConflictSettings, cases: Sequence[_Case], given: Sequence[System]
     ) -> Sequence[System]:
         """Take the logged replies in place of a model where there are some."""
         check_replies(given, settings.replies)
@@ -285,35 +261,29 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Case, ConflictRow, Co
             )
         return [ConflictSystem(one, settings, self._parts) for one in given]
 
-    def applies(self, case: ConflictItem | Case, system: System) -> bool:
+    def applies(self, case: _Case, system: System) -> bool:
         """Guards stand before PK's passage alone."""
         if system.guard is None or isinstance(case, ConflictItem):
             return True
         return case.task is Task.PK and case.system == MODEL_SYSTEM
 
-    def row_id(self, case: ConflictItem | Case, system: str) -> str:
+    def row_id(self, case: _Case, system: str) -> str:
         """Return the key of a row; the model answers for closed book and without context, too."""
         assert isinstance(case, Case)
         if system == MODEL_SYSTEM:
             return case.row_id
         return row_id(system, case.task, case.evidence, case.instance.key)
 
-    def batches(
-        self, cases: Sequence[ConflictItem | Case], system: System
-    ) -> Iterator[Sequence[ConflictItem | Case]]:
+    def batches(self, cases: Sequence[_Case], system: System) -> Iterator[Sequence[_Case]]:
         """Ask all tasks of a few questions together."""
         if system.guard is not None:
             return super().batches(cases, system)
         return batches([case for case in cases if isinstance(case, Case)], _INSTANCES_AT_ONCE)
 
     def manifest(
-        self,
-        settings: ConflictSettings,
-        cases: Sequence[ConflictItem | Case],
-        systems: Sequence[System],
+        self, settings: ConflictSettings, cases: Sequence[_Case], systems: Sequence[System]
     ) -> ConflictManifest:
         """Name the model, its helpers, the prompts, and the questions by their content."""
-        assert isinstance(cases, ConflictCases)
         first = cast(ConflictSystem, systems[0])
         guards = {one.name: one.sha256 for one in systems if one.guard is not None}
         replies = [Path(first.model.path)] if isinstance(first.model, LoggedReplies) else []
@@ -331,15 +301,15 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Case, ConflictRow, Co
                 "guards": guards,
             },
             systems=(*SYSTEMS, *guards),
-            inputs=tuple(InputFile.of(path) for path in (*cases.data.files, *replies)),
-            quirks=cases.data.quirks,
+            inputs=tuple(InputFile.of(path) for path in (*self._data.files, *replies)),
+            quirks=self._data.quirks,
             questions=len(cases),
             questions_sha256=hashlib.sha256(
                 repr(tuple(cases)).encode("utf-8", "replace")
             ).hexdigest(),
         )
 
-    def prepare(self, work: Work[ConflictSettings, ConflictItem | Case]) -> None:
+    def prepare(self, work: Work[ConflictSettings, _Case]) -> None:
         """Find beliefs, make and check evidence, and plan the tasks."""
         settings = work.settings
         instances = _Preparation(work).instances()
@@ -351,14 +321,14 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Case, ConflictRow, Co
         )
         work.cases = tuple(planned(instances, settings.tasks, settings.kinds))
 
-    def answer(self, cases: Sequence[ConflictItem | Case], system: System) -> Iterable[ConflictRow]:
+    def answer(self, cases: Sequence[_Case], system: System) -> Iterable[ConflictRow]:
         """Ask the model, or decide in front of its replies."""
         asked = [case for case in cases if isinstance(case, Case)]
         if system.guard is None:
             return cast(ConflictSystem, system).answerer.answer(asked)
         return [_guarded(case, system) for case in asked]
 
-    def failed(self, case: ConflictItem | Case, system: System, error: Exception) -> ConflictRow:
+    def failed(self, case: _Case, system: System, error: Exception) -> ConflictRow:
         """Return the row of a question without an answer."""
         assert isinstance(case, Case)
         own = {"row_id": self.row_id(case, system.name)}
@@ -367,14 +337,10 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Case, ConflictRow, Co
         return failed_row(case, RowError.of(error)).model_copy(update=own)
 
     def dry_run(
-        self,
-        settings: ConflictSettings,
-        cases: Sequence[ConflictItem | Case],
-        systems: Sequence[System],
+        self, settings: ConflictSettings, cases: Sequence[_Case], systems: Sequence[System]
     ) -> DryRun:
         """Count the questions, and what the data have of beliefs and evidence."""
         del settings, systems
-        assert isinstance(cases, ConflictCases)
         items = [case for case in cases if isinstance(case, ConflictItem)]
         acceptable = [item.acceptable for item in items]
         texts = sum(bool(item.answers[i].passages) for item in items for i in item.acceptable)
@@ -388,7 +354,7 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Case, ConflictRow, Co
             ),
         }
         lines = tuple((name, str(number)) for name, number in counts.items())
-        notes = tuple(f"note: {quirk}" for quirk in cases.data.quirks)
+        notes = tuple(f"note: {quirk}" for quirk in self._data.quirks)
         return DryRun(("what the data hold", "number"), lines, notes, {"counts": counts})
 
     def check(self, run: SuiteRun[ConflictRow]) -> None:
@@ -407,7 +373,7 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Case, ConflictRow, Co
 class _Preparation:
     """Makes the instances of a run: beliefs, then evidence, then options in balanced places."""
 
-    def __init__(self, work: Work[ConflictSettings, ConflictItem | Case]) -> None:
+    def __init__(self, work: Work[ConflictSettings, _Case]) -> None:
         self._work, self._run, self._settings = work, work.run, work.settings
         self._items = [case for case in work.cases if isinstance(case, ConflictItem)]
         self._by_key = {item.key: item for item in self._items}
@@ -466,7 +432,7 @@ class _Preparation:
         return table.rows()
 
 
-def _beliefs(settings: ConflictSettings, cases: Sequence[ConflictItem | Case]) -> BeliefSource:
+def _beliefs(settings: ConflictSettings, cases: Sequence[_Case]) -> BeliefSource:
     if settings.beliefs is not None:
         return settings.beliefs
     given = any(isinstance(one, ConflictItem) and one.given is not None for one in cases)

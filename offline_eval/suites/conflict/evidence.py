@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -78,11 +78,13 @@ class EvidenceMaker:
             EvidenceKind.NC: [_from_data(one, EvidenceKind.NC, one.own) for one in believed]
         }
         if {EvidenceKind.HPC, EvidenceKind.HPCE} & set(self._kinds):
-            made[EvidenceKind.HPC] = self._plausible(believed)
+            ready = [one.rival if one.rival.passages else None for one in believed]
+            made[EvidenceKind.HPC] = self._edited(believed, EvidenceKind.HPC, ready)
         if EvidenceKind.HPCE in self._kinds:
             made[EvidenceKind.HPCE] = self._explained(believed, made[EvidenceKind.HPC])
         if EvidenceKind.LPC in self._kinds:
-            made[EvidenceKind.LPC] = self._implausible(believed)
+            ready = [one.absurd for one in believed]
+            made[EvidenceKind.LPC] = self._edited(believed, EvidenceKind.LPC, ready)
         return [
             made[kind][number]
             for number in range(len(believed))
@@ -90,37 +92,19 @@ class EvidenceMaker:
             if kind in self._kinds
         ]
 
-    def _plausible(self, believed: Sequence[Believed]) -> list[EvidenceRow]:
-        def prompt(one: Believed) -> str:
-            return self._prompts["edit_hpc"].fill(
-                question=one.item.question,
-                answer=one.rival.text,
-                passage=one.own.passages[0],
-            )
-
-        return self._edited(
-            believed,
-            EvidenceKind.HPC,
-            [one.rival if one.rival.passages else None for one in believed],
-            prompt,
-        )
-
-    def _implausible(self, believed: Sequence[Believed]) -> list[EvidenceRow]:
-        def prompt(one: Believed) -> str:
-            return self._prompts["edit_lpc"].fill(
-                question=one.item.question,
-                answers="; ".join(answer.text for answer in one.item.answers),
-                passage=one.own.passages[0],
-            )
-
-        return self._edited(believed, EvidenceKind.LPC, [one.absurd for one in believed], prompt)
+    def _prompt(self, kind: EvidenceKind, one: Believed) -> str:
+        """Return what the editor is asked for a passage that the data do not have."""
+        texts = {"question": one.item.question, "passage": one.own.passages[0]}
+        if kind is EvidenceKind.HPC:
+            return self._prompts["edit_hpc"].fill(answer=one.rival.text, **texts)
+        answers = "; ".join(answer.text for answer in one.item.answers)
+        return self._prompts["edit_lpc"].fill(answers=answers, **texts)
 
     def _edited(
         self,
         believed: Sequence[Believed],
         kind: EvidenceKind,
         ready: Sequence[Candidate | None],
-        prompt: Callable[[Believed], str],
     ) -> list[EvidenceRow]:
         rows: list[EvidenceRow | None] = [
             None if answer is None else _from_data(one, kind, answer)
@@ -131,7 +115,7 @@ class EvidenceMaker:
         ]
         if self._editor is not None and open_places:
             replies = generate_each(
-                self._editor, [prompt(believed[place]) for place in open_places]
+                self._editor, [self._prompt(kind, believed[place]) for place in open_places]
             )
             for place, reply in zip(open_places, replies, strict=True):
                 rows[place] = _written(believed[place], kind, reply)
@@ -170,10 +154,9 @@ class EvidenceMaker:
 def _from_data(one: Believed, kind: EvidenceKind, answer: Candidate) -> EvidenceRow:
     if not answer.passages:
         return _missing(one, kind, "the data have no passage for this answer")
-    return EvidenceRow(
-        row_id=f"{one.item.key}/{kind.value}",
-        key=one.item.key,
-        kind=kind,
+    return _made(
+        one,
+        kind,
         answer=answer.text,
         aliases=answer.aliases,
         passage=answer.passages[0],
@@ -187,24 +170,15 @@ def _written(one: Believed, kind: EvidenceKind, reply: object) -> EvidenceRow:
     text = reply[0].text if isinstance(reply, list) else ""
     passage = _tagged(text, "passage")
     answer: str | KnowgateError = one.rival.text
+    aliases = one.rival.aliases
     if kind is EvidenceKind.LPC:
-        answer = _tagged(text, "answer")
-    if isinstance(passage, KnowgateError):
-        return _failed(one, kind, passage)
-    if isinstance(answer, KnowgateError):
-        return _failed(one, kind, answer)
-    if kind is EvidenceKind.LPC and _taken(one, answer):
-        return _failed(one, kind, EditorReplyError("the editor's answer is one that was taken"))
-    aliases = one.rival.aliases if kind is EvidenceKind.HPC else ()
-    return EvidenceRow(
-        row_id=f"{one.item.key}/{kind.value}",
-        key=one.item.key,
-        kind=kind,
-        answer=answer,
-        aliases=aliases,
-        passage=passage,
-        made_by="editor",
-    )
+        answer, aliases = _tagged(text, "answer"), ()
+        if isinstance(answer, str) and _taken(one, answer):
+            answer = EditorReplyError("the editor's answer is one that was taken")
+    for found in (passage, answer):
+        if isinstance(found, KnowgateError):
+            return _failed(one, kind, found)
+    return _made(one, kind, answer=answer, aliases=aliases, passage=passage, made_by="editor")
 
 
 def _taken(one: Believed, answer: str) -> bool:
@@ -231,17 +205,17 @@ def _with_rationale(
     )
 
 
+def _made(one: Believed, kind: EvidenceKind, **fields: Any) -> EvidenceRow:
+    return EvidenceRow(row_id=f"{one.item.key}/{kind.value}", key=one.item.key, kind=kind, **fields)
+
+
 def _missing(one: Believed, kind: EvidenceKind, reason: str) -> EvidenceRow:
-    return EvidenceRow(
-        row_id=f"{one.item.key}/{kind.value}", key=one.item.key, kind=kind, reason=reason
-    )
+    return _made(one, kind, reason=reason)
 
 
 def _failed(one: Believed, kind: EvidenceKind, error: KnowgateError) -> EvidenceRow:
     note = RowError.of(error)
-    return _missing(one, kind, "the editor failed").model_copy(
-        update={"error": note, "made_by": "editor"}
-    )
+    return _made(one, kind, reason="the editor failed", error=note, made_by="editor")
 
 
 def _tagged(reply: str, tag: str) -> str | KnowgateError:

@@ -5,16 +5,27 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    StrictBool,
+    model_validator,
+)
 
 from ....guard.errors import InputError
 from ....guard.files import read_json, read_jsonl, read_text
 from ....guard.matching import canonical_answer
+from ....guard.read_models import check_model
 from ....guard.text import clean_text
 from ...testbed import FactStatus, World, default_world
 from ...testbed.entities import Fact
@@ -248,109 +259,123 @@ def _entries(file: Path) -> list[Any]:
 
 
 def _item(fields: _Fields, key: str, where: str) -> ConflictItem:
-    try:
-        for name, read in _LAYOUTS.items():
-            if name in fields:
-                return read(fields, key)
-    except UnusableQuestionError:
-        raise
-    except InputError as error:
-        # The lead is the line; what the item says of itself is its key.
-        raise InputError(error.what, where=where, hint=error.hint or _HINT) from None
+    for name, layout in _LAYOUTS.items():
+        if name in fields:
+            return check_model(layout, fields, where=where, hint=_HINT).item(key)
     raise InputError("is no question with several answers", where=where, hint=_HINT)
 
 
-def _conflictqa(fields: _Fields, key: str) -> ConflictItem:
-    return ConflictItem(
-        key=key,
-        question=_text(fields, "question"),
-        answers=tuple(
-            Candidate(
-                _text(fields, f"{side}_answer"),
-                passages=_some(fields, passage, f"{passage}_aligned_evidence"),
-            )
-            for side, passage in (("memory", "parametric_memory"), ("counter", "counter_memory"))
-        ),
-        given=0,
-    )
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value or []
 
 
-def _wikicontradict(fields: _Fields, key: str) -> ConflictItem:
-    number = fields.get("question_ID", fields.get("question_id"))
-    stem = key.rpartition("/")[0]
-    return ConflictItem(
-        key=key if number in (None, "") else f"{stem}/{clean_text(str(number))}",
-        question=_text(fields, "question"),
-        answers=tuple(
-            Candidate(_text(fields, f"answer{side}"), passages=_some(fields, f"context{side}"))
-            for side in (1, 2)
-        ),
-    )
+def _some(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(filter(None, texts))
 
 
-def _any_set(fields: _Fields, key: str) -> ConflictItem:
-    answers = fields["answers"]
-    if not isinstance(answers, list):
-        raise InputError("field 'answers' must be a list")
-    candidates = tuple(_candidate(answer) for answer in answers)
-    belief, given = fields.get("belief"), None
-    if belief is not None:
-        names = [i for i, answer in enumerate(candidates) if belief in answer.names]
-        if len(names) != 1:
-            raise InputError("field 'belief' must be the text of one answer")
-        given = names[0]
-    identifier = fields.get("id")
-    stem = key.rpartition("/")[0]
-    return ConflictItem(
-        key=key if identifier is None else f"{stem}/{clean_text(str(identifier))}",
-        question=_text(fields, "question"),
-        answers=candidates,
-        given=given,
-        wordings=_texts(fields, "wordings"),
-        distractors=_texts(fields, "distractors"),
-    )
+_Text = Annotated[str, AfterValidator(lambda text: clean_text(text).strip())]
+_Texts = Annotated[tuple[_Text, ...], BeforeValidator(_listed), AfterValidator(_some)]
 
 
-_LAYOUTS: Mapping[str, Callable[[_Fields, str], ConflictItem]] = {
-    "memory_answer": _conflictqa,
-    "answer1": _wikicontradict,
-    "answers": _any_set,
+class _Line(BaseModel):
+    """A line of a file of questions."""
+
+    question: _Text
+
+    def item(self, key: str) -> ConflictItem:
+        """Return the question."""
+        raise NotImplementedError
+
+    @staticmethod
+    def key_of(key: str, identifier: object) -> str:
+        """Return the key with the line's own id, where it has one, in the place of its number."""
+        if identifier in (None, ""):
+            return key
+        return f"{key.rpartition('/')[0]}/{clean_text(str(identifier))}"
+
+
+class _ConflictQa(_Line):
+    memory_answer: _Text
+    counter_answer: _Text
+    parametric_memory: _Texts = ()
+    parametric_memory_aligned_evidence: _Texts = ()
+    counter_memory: _Texts = ()
+    counter_memory_aligned_evidence: _Texts = ()
+
+    def item(self, key: str) -> ConflictItem:
+        """Return the question; the belief is given."""
+        own = (*self.parametric_memory, *self.parametric_memory_aligned_evidence)
+        other = (*self.counter_memory, *self.counter_memory_aligned_evidence)
+        answers = (
+            Candidate(self.memory_answer, passages=own),
+            Candidate(self.counter_answer, passages=other),
+        )
+        return ConflictItem(key, self.question, answers, given=0)
+
+
+class _WikiContradict(_Line):
+    identifier: Any = Field(None, validation_alias=AliasChoices("question_ID", "question_id"))
+    answer1: _Text
+    answer2: _Text
+    context1: _Texts = ()
+    context2: _Texts = ()
+
+    def item(self, key: str) -> ConflictItem:
+        """Return the question."""
+        answers = (
+            Candidate(self.answer1, passages=self.context1),
+            Candidate(self.answer2, passages=self.context2),
+        )
+        return ConflictItem(self.key_of(key, self.identifier), self.question, answers)
+
+
+def _as_answer(value: Any) -> Any:
+    return {"text": value} if isinstance(value, str) else value
+
+
+class _Answer(BaseModel):
+    text: _Text
+    aliases: _Texts = ()
+    evidence: _Texts = ()
+    implausible: StrictBool = False
+
+
+class _AnySet(_Line):
+    id: Any = None
+    answers: tuple[Annotated[_Answer, BeforeValidator(_as_answer)], ...]
+    belief: str | None = None
+    wordings: _Texts = ()
+    distractors: _Texts = ()
+
+    def item(self, key: str) -> ConflictItem:
+        """Return the question, with the position of the belief where one is named."""
+        candidates = tuple(
+            Candidate(one.text, one.aliases, one.evidence, implausible=one.implausible)
+            for one in self.answers
+        )
+        given = next((i for i, one in enumerate(candidates) if self.belief in one.names), None)
+        return ConflictItem(
+            key=self.key_of(key, self.id),
+            question=self.question,
+            answers=candidates,
+            given=given,
+            wordings=self.wordings,
+            distractors=self.distractors,
+        )
+
+    @model_validator(mode="after")
+    def _belief_is_an_answer(self) -> Self:
+        named = sum(self.belief in (one.text, *one.aliases) for one in self.answers)
+        if self.belief is not None and named != 1:
+            raise ValueError("field 'belief' must be the text of one answer")
+        return self
+
+
+_LAYOUTS: Mapping[str, type[_Line]] = {
+    "memory_answer": _ConflictQa,
+    "answer1": _WikiContradict,
+    "answers": _AnySet,
 }
-
-
-def _candidate(answer: object) -> Candidate:
-    if isinstance(answer, str):
-        return Candidate(clean_text(answer).strip())
-    if not isinstance(answer, dict):
-        raise InputError("an answer must be text or an object with 'text'")
-    implausible = answer.get("implausible", False)
-    if not isinstance(implausible, bool):
-        raise InputError("field 'implausible' must be true or false")
-    return Candidate(
-        _text(answer, "text"),
-        _texts(answer, "aliases"),
-        _texts(answer, "evidence"),
-        implausible=implausible,
-    )
-
-
-def _text(fields: _Fields, name: str) -> str:
-    value = fields.get(name)
-    if not isinstance(value, str):
-        raise InputError(f"field {name!r} must be text")
-    return clean_text(value).strip()
-
-
-def _texts(fields: _Fields, name: str) -> tuple[str, ...]:
-    value = fields.get(name)
-    found: Sequence[object] = [value] if isinstance(value, str) else value or []
-    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
-        raise InputError(f"field {name!r} must be a list of texts")
-    return tuple(clean_text(str(text)).strip() for text in found if str(text).strip())
-
-
-def _some(fields: _Fields, *names: str) -> tuple[str, ...]:
-    return tuple(text for name in names for text in _texts(fields, name))
 
 
 MICROWORLD = "microworld"

@@ -8,8 +8,10 @@ said on the way to it.
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
 from collections.abc import Sequence, Set
+from pathlib import Path
 from typing import Literal, Protocol
 
 from ....guard.abstention import AbstentionDetector
@@ -24,104 +26,26 @@ _SENTENCE_START = re.compile(r"(?:^\W*|[.!?:]\s+\W*)[A-Z]")
 # An abstention says so early; a long answer that mentions absence late is an answer.
 _READ = 400
 
-# The marker that prompts ask for, and words that stand for it alone.
-_MARKER = re.compile(
-    r"#+\s*none\b|∅|^\W*(?:no|none|nil|null|n/?a)\W*$"
-    r"|^\W*none(?=\s*[.,;:!)–—(\[-]|\s+(?:is|are|was|were|exists?|existed|found|known|that|as"
-    r"|because|since|of (?:the|these|those|them|us|both|either|its|his|her|their))\b)"
-    r"|\b(?:is|are|be)\s*:?\s*[\"'(]*none\W*$"
-    r"|^\W*no (?:such )?(?:(?:suitable|correct|valid|right) )?(?:answer|person|one|match|overlap)"
-    r"\W*$"
-    r"|^(?:not applicable|not possible|impossible|invalid(?: question)?|trick question)\b",
-    re.IGNORECASE,
-)
-# Said of what does not exist. Each names the absence itself: "there is no doubt" names none.
-_THING = (
-    r"(?:such|suitable|valid|correct|right|known|single|common|real|matching|possible|answers?"
-    r"|person|people|one|options?|intersection|overlap|record|individual|entity|team|position|work"
-    r"|candidate|match)\b"
-)
-_OFFICE = r"(?:positions?|office|title|role|post|team|club|party|employer|spouse|such|official)\b"
-_NOT_BUT = r"(?!.*\b(?:but|instead|rather|however|only|other than|except|besides)\b)"
-_BEGUN = (
-    r"(?:born|founded|established|created|formed|built|opened|completed|introduced|started|begun"
-    r"|in existence|in office|alive|exist\w*)\b"
-)
-_MEETS = (
-    r"(?:exists?|existed|meets?|met|satisf\w+|match\w*|fits?|holds?|held|is known|was found|is both"
-    r"|was both|has both|has been both|is listed|fulfil\w*|did both|does both)\b"
-)
-_ABSENCE_EN = re.compile(
-    r"(?<!though )\bthere (?:is|are|was|were|appears? to be|seems? to be) (?:no|not any|not an?) "
-    rf"(?:\w+ )?{_THING}|\bthere (?:do|does|did) not (?:appear|seem) to be\b"
-    r"|\bthere (?:is|are) (?:none|nobody|no one|not (?:one|any))\b"
-    rf"|^there (?:is|are|was|were) no (?!doubt|question|need|dispute|way|other\b|longer)"
-    rf"{_NOT_BUT}[^,;]*$"
-    r"|^(?:no one|nobody|nothing|nowhere|no person|no such \w+)(?=\W*$|[.,;:!]"
-    r"| (?:is|was|were|has|had|have|did|does|both|fulfil\w*|played|serv\w+|won)\b"
-    rf"| {_MEETS}| (?:in|at|of|from|between|during) (?:\d|th(?:e|is|at|ese|ose)\b|both|either|any))"
-    r"|^no (?=[a-z]|[A-Z]{2,}\b)(?:\w+ ){1,10}?"
-    rf"(?:{_MEETS}|(?:is|was|are|were|has|had)\b){_NOT_BUT}"
-    r"|(?:[,:]| is| that| be) (?:no one|nobody|none|nothing|neither)\W*$|\bneither\W*$"
-    r"|\bthat (?:no one|nobody|nothing|no such)\b|\bno \w+ in common\b"
-    r"|\bno (?:suitable|valid|correct|right|such|common|matching|possible) [a-z]\w*"
-    r"|\b(?:neither|none) of (?:the(?! others?\b)|these|those|them|both|either)\b"
-    r"|^neither(?=\W*$|[.,;:] | (?:of|is|was|are|were|one|option|answer|did|has|had)\b)"
-    r"|^neither (?![hH]ere nor [tT]here)\S.*\bnor\b(?! \w+ \w+ed\b)"
-    r"|\b(?:is|was|are|were) neither\b(?!.*[;,] (?:but|it is)\b)|\bneither (?:option|one|answer)\b"
-    r"|^not any\b|^not [^,;]{1,60} (?:and not|nor) " + _NOT_BUT + r""
-    rf"|\bnot yet (?:been )?{_BEGUN}|\bnot been \w+ yet\b"
-    r"|\b(?:do|does|did) not (?:exist(?! as such)|overlap|intersect|apply)\b"
-    r"|\b(?:had|was) already (?:died|dead)\b"
-    rf"|\b(?:did|does|do|has|have|had|was|were|is|are) not (?:\w+ ){{1,5}}any\b(?! other){_NOT_BUT}"
-    rf"|\b(?:did|does|do) not (?!have )\w+ (?:for |to |in )?(?:an?|either)\b{_NOT_BUT}"
-    rf"|\b(?:did|does|has|had|was|is) not (?:\w+ ){{0,2}}(?:hold|holding|held|in office){_NOT_BUT}"
-    rf"|\bnot (?:yet )?(?:been )?{_BEGUN}{_NOT_BUT}"
-    rf"|\b(?:held|holds|had|has|played for|belonged to|served in|won) no "
-    rf"(?!other\b)(?:\w+ )?{_OFFICE}"
-    r"|\b(?:no|not any) (?:answer|overlap|intersection)\b"
-    r"|\b(?:both|the) (?:options|choices|answers) (?:\w+ ){0,3}(?:are|is|were)"
-    r" (?:wrong|incorrect|false)\b|\bboth (?:are|were) (?:wrong|incorrect|false)\b"
-    r"|\bnon-?existent\b|\bquestion (?:has|is) (?:no answer|unanswerable|invalid)\b"
-    r"|\bpremise\b.{0,40}\b(?:incorrect|false|wrong|flawed|mistaken|invalid)\b"
-    r"|\bfalse (?:premise|dilemma)\b|\bempty (?:set|intersection)\b"
-    r"|\b(?:intersection|overlap|sets?)\b.{0,40}\bis empty\b"
-    r"|\bquestion (?:contains|has) (?:an error|a (?:false|wrong))"
-)
-_NONE_ZH = "(?:没有|沒有|无|無)"
-_ABSENCE_ZH = re.compile(
-    f"{_NONE_ZH}(?:合适|合適|适合|適合|正确|正確|任何|此类|此類|交集|共同|重叠|重疊|对应|對應|匹配|相应|相應|答案|一个|一個"
-    "|(?:这|這)(?:样|樣|个|個|种|種))"
-    f"|{_NONE_ZH}[^，。；]{{0,4}}(?:同时|同時|满足|滿足|符合)"
-    "|不存在(?!的)|不存在的(?:人物?|答案|选项|選項|职位|球队|情况|组合|交集)(?:$|[。，])"
-    "|(?:无|無|没有|沒有|没|沒)人(?=$|[。，,.!！]|能|可|与|同|既|曾|担任|擔任|任职|在|获|獲|是(?!一座))"
-    "|(?:没有|沒有|未|不曾|未曾)[^，。；]{1,10}任何"
-    "|(?:尚未|还未|還未|还没有?|還沒有?)(?:被)?(?:出生|成立|建立|建成|建国|创立|創立|创建|存在|出现|诞生|独立|任职|就任|担任|擔任|加入|开始|開始)"
-    "|(?:没有|沒有)哪|(?:两者|兩者|选项|選項)?(?:都|均|皆)(?:没有|沒有|未)(?!其他|别的)"
-    "|既(?:不|没有|沒有|未)[^。；]{1,20}也(?:不|没有|沒有|未)|既非[^。；]{1,20}(?:也|亦)非"
-    "|(?:空集|(?:交集|结果|結果)(?:为|為|是)空)(?:$|[。，])"
-    "|(?:均|都|皆)不(?:正确|正確|对|對|是|成立|符合)"
-    "|(?:均|都|皆)(?:错误|錯誤)|皆非|(?:两者|兩者)皆不|以上(?:皆|都)不"
-    "|(?:查|并|並)?(?:无|無)此(?:人|记录|記錄|答案)"
-    "|(?:^|[，。 ]|题|題|问|問|是)(?:无|無)解(?:$|[。，])"
-    "|前提(?:条件|條件)?(?:本身)?(?:是)?(?:有误|有誤|错误|錯誤|不成立|不正确|不正確|不存在|有问题)"
-    '|(?:^|答案(?:是|为|為|應為|应为)?[:：]?\\s*[“"]?)(?:没有|沒有|无|無|否)[”"]?[。.!！]?$'
-)
-# What a reply comes to in the end; a name there is an answer, whatever led to it.
-_CONCLUSION = re.compile(
-    r"(?:^|.*[.;,\n] ?)(?:(?:so|thus|hence|therefore),? )?(?:(?:the|my) (?:final |correct )?answer"
-    r"(?: is| would be)\s*:?|answer\s*:)\s*(?P<en>[^.!?,;]{1,80})(?:[,;.!]|\W*$)"
-    "|(?:^|.*[。，；])(?:因此|所以|综上|綜上|最终|最終)?，?(?:我的)?答案(?:是|为|為)[:：]?"
-    "(?P<zh>[^。！，；]{1,30})(?:[。！，；]|$)",
-    re.IGNORECASE,
-)
-# "Nobody but him" names him.
-_EXCEPTED_ZH = re.compile("除了?[^，。]{1,30}，?(?:没有|沒有|无|無)[^。，]*")
-_NO_NAME = re.compile(
-    r"^(?:that|there|un(?:known|clear|certain)|hard|difficult|impossible|in no)\b|\bno[tr]?\b"
-    r"|n't\b|\bcannot\b|\bneither\b|\bnobody\b|\bnothing\b|\bnone\b|\bunable\b|[不没沒无無未非空否]",
-    re.IGNORECASE,
-)
+_TABLE = tomllib.loads((Path(__file__).parent / "absence.toml").read_text(encoding="utf-8"))
+
+
+def _pattern(name: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
+    """Return the alternatives of the table as one pattern, their parts filled in."""
+
+    def part(match: re.Match[str]) -> str:
+        return filled(_TABLE["parts"][match.group(1)])
+
+    def filled(text: str) -> str:
+        return re.sub(r"<<(\w+)>>", part, text)
+
+    return re.compile("|".join(map(filled, _TABLE["patterns"][name])), flags)
+
+
+_MARKER = _pattern("marker", re.IGNORECASE)
+_ABSENCE_EN, _ABSENCE_ZH = _pattern("absence_en"), _pattern("absence_zh")
+_CONCLUSION = _pattern("conclusion", re.IGNORECASE)
+_EXCEPTED_ZH = _pattern("excepted_zh")
+_NO_NAME = _pattern("no_name", re.IGNORECASE)
 
 
 def says_absence(reply: str) -> bool:

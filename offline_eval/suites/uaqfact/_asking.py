@@ -287,14 +287,11 @@ class Prompter:
 
     def question(self, item: UaqItem) -> Asked:
         """Task 1: the question after examples."""
-        prompt = self._prompts.of("answer", item.language)
         examples = [
             f"{_turn(example.language, example.question)} {_target(example)}\n\n"
             for example in self._examples(self._data.examples, item)
         ]
-        return self._fitted(
-            lambda shown: prompt.fill(examples=shown, question=item.question), examples
-        )
+        return self._fitted(item, examples)
 
     def with_clue(self, item: UaqItem) -> Asked:
         """Task 3: the question, and the reasoning up to the answer, after examples likewise.
@@ -302,16 +299,12 @@ class Prompter:
         Raises:
             InputError: the question has no clue.
         """
-        prompt = self._prompts.of("answer", item.language)
         examples = [
             f"{_turn(item.language, example.question)} {self.clue(example)} {_target(example)}\n\n"
             for example in self._examples(self._data.clue_examples, item)
             if example.clues
         ]
-        clue = self.clue(item)
-        return self._fitted(
-            lambda shown: f"{prompt.fill(examples=shown, question=item.question)} {clue}", examples
-        )
+        return self._fitted(item, examples, f" {self.clue(item)}")
 
     def with_facts(self, item: UaqItem, facts: Sequence[str]) -> Asked:
         """Task 3: the question after facts, one a line; no examples, as none has facts."""
@@ -357,13 +350,15 @@ class Prompter:
     ) -> tuple[UaqItem, ...]:
         return examples.get((item.language, item.type), ())[: self._shots]
 
-    def _fitted(self, fill: Callable[[str], str], examples: Sequence[str]) -> Asked:
+    def _fitted(self, item: UaqItem, examples: Sequence[str], after: str = "") -> Asked:
         """With as many of the examples as fit, the last ones left out first."""
-        for shots in range(len(examples), 0, -1):
-            prompt = fill("".join(examples[:shots]))
-            if self._count is None or self._count(prompt) <= self._room:
-                return prompt, shots
-        return fill(""), 0
+        prompt = self._prompts.of("answer", item.language)
+        for shots in range(len(examples), -1, -1):
+            shown = "".join(examples[:shots])
+            text = f"{prompt.fill(examples=shown, question=item.question)}{after}"
+            if not shots or self._count is None or self._count(text) <= self._room:
+                break
+        return text, shots
 
 
 def clue_facts(item: UaqItem) -> list[str]:
@@ -467,61 +462,56 @@ class ModelAnswerer:
         if form == "choice":
             return self._choose([p.item for p in batch if isinstance(p.item, ChoiceItem)])
         items = [p.item for p in batch if isinstance(p.item, UaqItem)]
-        asked = [self._asked(form, item) for item in items] if form != "retrieved" else []
-        if form == "retrieved":
-            asked = [
-                self._prompter.with_facts(item, facts)
-                for item, facts in zip(items, self._retrieved(items), strict=True)
-            ]
+        asked = self._asked(form, items)
         found = generate_each(self._lm, [prompt for prompt, _ in asked])
         return [
             _row(form, item, reply, shots)
             for item, (_, shots), reply in zip(items, asked, found, strict=True)
         ]
 
-    def _asked(self, form: str, item: UaqItem) -> Asked:
-        if form == "question":
-            return self._prompter.question(item)
-        if form == "clue":
-            return self._prompter.with_clue(item)
-        return self._prompter.with_facts(item, clue_facts(item))
-
-    def _retrieved(self, items: Sequence[UaqItem]) -> list[list[str]]:
-        if self._retriever is None:
-            raise InputError("facts are to be retrieved and there is no retriever")
-        return self._retriever.retrieve(items)
+    def _asked(self, form: Form, items: Sequence[UaqItem]) -> list[Asked]:
+        if form in ("question", "clue"):
+            ask = self._prompter.question if form == "question" else self._prompter.with_clue
+            return [ask(item) for item in items]
+        facts = [clue_facts(item) for item in items]
+        if form == "retrieved":
+            if self._retriever is None:
+                raise InputError("facts are to be retrieved and there is no retriever")
+            facts = self._retriever.retrieve(items)
+        pairs = zip(items, facts, strict=True)
+        return [self._prompter.with_facts(item, some) for item, some in pairs]
 
     def _choose(self, items: Sequence[ChoiceItem]) -> list[UaqRow]:
         prompts = [self._prompter.choice(item) for item in items]
         if not isinstance(self._lm, ScoringLanguageModel):
             replies = generate_each(self._lm, prompts)
             return [_row("choice", item, reply) for item, reply in zip(items, replies, strict=True)]
-        scoring = self._lm
         if self._choose_by == "text":
-            return [self._by_text(scoring, item) for item in items]
-        options = [f" ({letter})" for letter in LETTERS]
+            # The option that is likeliest per character as the answer to the bare question.
+            bare = [self._prompter.bare_choice(item) for item in items]
+            best = [
+                self._likeliest([prompt], item.options, per_character=True)[0]
+                for prompt, item in zip(bare, items, strict=True)
+            ]
+        else:
+            best = self._likeliest(prompts, [f"({letter})" for letter in LETTERS])
+        return [_scored_row(item, found) for item, found in zip(items, best, strict=True)]
+
+    def _likeliest(
+        self, prompts: Sequence[str], options: Sequence[str], *, per_character: bool = False
+    ) -> list[int | KnowgateError]:
+        """Return the place of the likeliest option after each prompt."""
+        scoring, texts = self._lm, [f" {option}" for option in options]
+        assert isinstance(scoring, ScoringLanguageModel)
+        lengths = [len(text) if per_character else 1 for text in texts]
 
         def score(some: Sequence[str]) -> list[int | KnowgateError]:
-            values = scoring.score_options(some, options)
+            values = scoring.score_options(some, texts) / lengths
             if not np.isfinite(values).all():
                 raise LanguageModelError("the model gave a likelihood that is not finite")
             return [int(best) for best in values.argmax(axis=1)]
 
-        best = each_or_error(score, prompts)
-        return [_scored_row(item, found) for item, found in zip(items, best, strict=True)]
-
-    def _by_text(self, scoring: ScoringLanguageModel, item: ChoiceItem) -> UaqRow:
-        """The option that is likeliest per character as the answer to the bare question."""
-
-        def score(prompts: Sequence[str]) -> list[int | KnowgateError]:
-            texts = [f" {option}" for option in item.options]
-            values = scoring.score_options(prompts, texts) / [len(text) for text in texts]
-            if not np.isfinite(values).all():
-                raise LanguageModelError("the model gave a likelihood that is not finite")
-            return [int(values[0].argmax())]
-
-        [best] = each_or_error(score, [self._prompter.bare_choice(item)])
-        return _scored_row(item, best)
+        return each_or_error(score, prompts)
 
 
 class ReplayAnswerer:

@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...._version import __version__
 from ...data.graph.items import UaqItem
 from ...report.document import Case, CaseLine, Cases, Document, Passages, Prose, Section
 from ...report.plots import Colour, Plot
-from ...report.prose import explained
+from ...report.prose import Templates, explained
 from ...report.tables import Cell, Line, Table
-from ...report.text import counted, decimal, estimate_text, percent
+from ...report.text import decimal, percent
 from ..parts import MODEL_SYSTEM
 from ._asking import Form, UaqRow
 from ._scoring import (
@@ -100,6 +102,7 @@ def summarise_uaqfact(run: UaqRun) -> UaqSummary:
     )
 
 
+TEXTS = Templates(Path(__file__).parent / "report.txt")
 FORM_NAMES: dict[Form, str] = {
     "question": "question alone",
     "clue": "after its reasoning",
@@ -187,11 +190,7 @@ def choice_table(lines: Sequence[ChoiceLine]) -> Table:
         "Facts asked",
         [_type_name(line) for line in lines],
         columns,
-        notes=(
-            "Four options, one of them right: guessing gives 25 %. A reply from which no single "
-            "letter can be read counts as wrong.",
-            *explained("kpr"),
-        ),
+        notes=(*TEXTS.terms("choices"), *explained("kpr")),
     )
 
 
@@ -240,10 +239,7 @@ def refusal_plot(summary: UaqSummary) -> Plot | None:
     return Plot(
         name="refusals",
         title="When it abstains",
-        caption="Abstaining from the questions without an answer (blue) is right, abstaining from "
-        "the others is not: the further the blue dot lies to the right of the other, the better. "
-        "Right: how many of the answerable ones are answered rightly. 95\N{NO-BREAK SPACE}% "
-        "intervals.",
+        caption=TEXTS.text("caption"),
         draw=draw,
         size=(8.4, _FRAME + _LINE * len(lines)),
     )
@@ -260,35 +256,37 @@ def _names(lines: Sequence[ScoreLine]) -> list[str]:
 
 
 _SHOWN = 5
+_MISTAKES = {
+    "Answered without an answer": "The question has none, and the reply names one.",
+    "False abstentions": "The question has an answer, and the reply abstains.",
+    "Wrong answers": "The question has another answer than the reply names.",
+}
 
 
 def shown_groups(summary: UaqSummary) -> list[Section]:
     """Choose a few replies of each kind of mistake."""
     items = {item.key: item for item in summary.run.data.items}
-    invented, abstained, wrong = [], [], []
+    mistakes: dict[str, list[UaqRow]] = {name: [] for name in _MISTAKES}
     for row in summary.run.rows:
         verdict = summary.scored.get(row.row_id)
-        if verdict is None:
-            continue
-        if verdict.unanswerable and not verdict.refused:
-            invented.append(row)
-        elif not verdict.unanswerable and verdict.refused:
-            abstained.append(row)
-        elif not verdict.unanswerable and not verdict.correct:
-            wrong.append(row)
-    kinds = (
-        ("Answered without an answer", "The question has none, and the reply names one.", invented),
-        ("False abstentions", "The question has an answer, and the reply abstains.", abstained),
-        ("Wrong answers", "The question has another answer than the reply names.", wrong),
-    )
+        if verdict is not None and (name := _mistake(verdict)):
+            mistakes[name].append(row)
     return [
         Section(
             f"{title}: {len(rows)}",
-            (meaning, Cases(tuple(_shown(row, items[row.key]) for row in _spread(rows)))),
+            (_MISTAKES[title], Cases(tuple(_shown(row, items[row.key]) for row in _spread(rows)))),
             folded=True,
         )
-        for title, meaning, rows in kinds
+        for title, rows in mistakes.items()
     ]
+
+
+def _mistake(verdict: ScoredReply) -> str:
+    if verdict.unanswerable:
+        return "" if verdict.refused else "Answered without an answer"
+    if verdict.refused:
+        return "False abstentions"
+    return "" if verdict.correct else "Wrong answers"
 
 
 def _spread(rows: Sequence[UaqRow]) -> list[UaqRow]:
@@ -296,14 +294,8 @@ def _spread(rows: Sequence[UaqRow]) -> list[UaqRow]:
     by_part: dict[tuple[str, str, str], list[UaqRow]] = {}
     for row in rows:
         by_part.setdefault((row.system, row.form, row.type.value), []).append(row)
-    chosen: list[UaqRow] = []
-    turn = 0
-    while len(chosen) < min(_SHOWN, len(rows)):
-        for part in by_part.values():
-            if turn < len(part) and len(chosen) < _SHOWN:
-                chosen.append(part[turn])
-        turn += 1
-    return chosen
+    turns = zip_longest(*by_part.values())
+    return [row for turn in turns for row in turn if row is not None][:_SHOWN]
 
 
 def _shown(row: UaqRow, item: UaqItem) -> Case:
@@ -323,23 +315,6 @@ def _shown(row: UaqRow, item: UaqItem) -> Case:
 
 
 _FEW = 30
-_TESTED = (
-    "Some questions have no answer: nobody is both the father of one person and the mayor of a "
-    "certain town; nobody held the office in the years asked about; both options offered are "
-    "wrong. A good model abstains from these and answers their twins, which differ in a detail "
-    "and have an answer. Questions were put alone (task 1), and together with the facts that "
-    "settle them (task 3); the facts themselves were asked with four options (task 2)."
-)
-_GIVEN = {
-    "clue": "After the reasoning up to the answer it",
-    "facts": "With the facts that the question needs it",
-    "retrieved": "With retrieved facts it",
-}
-_FORMS = {
-    "clue": "after the reasoning",
-    "facts": "facts handed over",
-    "retrieved": "facts retrieved",
-}
 
 
 def uaqfact_document(summary: UaqSummary) -> Document:
@@ -348,10 +323,7 @@ def uaqfact_document(summary: UaqSummary) -> Document:
     return Document(
         name="uaqfact",
         title="Questions without an answer",
-        subtitle=(
-            f"{counted(len(run.data.items), 'question')} ({', '.join(run.data.languages)}), tasks "
-            f"{', '.join(map(str, run.tasks))} · UAQFact suite"
-        ),
+        subtitle=TEXTS.text("subtitle", run),
         headline=headline(summary),
         warnings=warnings(summary),
         sections=_sections(summary),
@@ -361,69 +333,27 @@ def uaqfact_document(summary: UaqSummary) -> Document:
 
 def headline(summary: UaqSummary) -> list[str]:
     """Write the opening sentences, the most important one first."""
-    lines = []
     plain = next((line for line in summary.whole if line.system == MODEL_SYSTEM), None)
-    if plain is not None:
-        lines.append(_abstains(plain, "The model"))
-    if plain is not None and plain.metrics.krr.value is not None:
-        lines.append(
-            f"It knows the facts behind {estimate_text(plain.metrics.kpr)} of the unanswerable "
-            "questions; how far it puts them to use in abstaining (KRR): "
-            f"{decimal(plain.metrics.krr.value)}, where .5 is not at all."
-        )
-    if not summary.whole and summary.choices and summary.choices[0].kpr.value is not None:
-        lines.append(
-            f"The model knows the facts behind {estimate_text(summary.choices[0].kpr)} of the "
-            "unanswerable questions (KPR)."
-        )
-    for line in summary.whole:
-        if line.system == MODEL_SYSTEM and line.form != "question" and line is not plain:
-            lines.append(_abstains(line, _GIVEN[line.form]))
-        elif line.system != MODEL_SYSTEM:
-            lines.append(_abstains(line, f"With the guard {line.system} ({_FORMS[line.form]}) it"))
-    return [line for line in lines if line] or ["No question of this run has a reply."]
-
-
-def _abstains(line: ScoreLine, who: str) -> str:
-    metrics = line.metrics
-    if metrics.r_ua.value is None or metrics.r_ab.value is None:
-        return ""
-    return (
-        f"{who} abstains from {estimate_text(metrics.r_ua)} of the questions that have no answer "
-        f"and from {estimate_text(metrics.r_ab)} of those that have one; of the latter it gets "
-        f"{estimate_text(metrics.accuracy)} right."
-    )
+    kpr = summary.choices[0].kpr if summary.choices else None
+    found = TEXTS.paragraphs("headline", plain, summary.whole, kpr)
+    return found or TEXTS.paragraphs("nothing")
 
 
 def warnings(summary: UaqSummary) -> list[str]:
     """Write what to know before trusting the numbers."""
-    lines = []
-    manifest = summary.run.manifest
-    if len(summary.run.rows) < manifest.rows:
-        lines.append(
-            f"The run is not finished: {len(summary.run.rows)} of {manifest.rows} rows. Start the "
-            "same command again to complete it."
-        )
-    failed = sum(summary.failures.values())
-    if failed:
-        lines.append(
-            f"{counted(failed, 'question')} got no reply and {'is' if failed == 1 else 'are'} left "
-            "out of the numbers, see Failures."
-        )
+    settings = summary.run.manifest.settings
     short = sum(
-        row.shots < manifest.settings.get("shots", 0)
+        row.shots < settings.get("shots", 0)
         for row in summary.run.rows
         if row.form in ("question", "clue") and row.error is None and row.route is None
     )
-    replayed = manifest.settings.get("model") == "replay"
-    if short and not replayed:
-        lines.append(
-            f"{counted(short, 'prompt has', 'prompts have')} fewer examples than asked for: the "
-            "model's window is short."
-        )
-    if any(line.metrics.questions < _FEW for line in summary.whole):
-        lines.append(f"Fewer than {_FEW} questions: the intervals are accordingly wide.")
-    return lines
+    return TEXTS.paragraphs(
+        "warnings",
+        summary.run,
+        failed=sum(summary.failures.values()),
+        short=0 if settings.get("model") == "replay" else short,
+        few=any(line.metrics.questions < _FEW for line in summary.whole),
+    )
 
 
 def _sections(summary: UaqSummary) -> list[Section | None]:
@@ -432,7 +362,7 @@ def _sections(summary: UaqSummary) -> list[Section | None]:
     quirks = Prose(tuple(manifest.quirks), bullets=True)
     replied = bool(summary.whole)
     return [
-        Section("What was tested", (_TESTED,)),
+        Section("What was tested", (TEXTS.text("tested"),)),
         _abstaining(summary) if replied else None,
         Section("The facts behind the questions", (choice_table(choices),)) if choices else None,
         Section("Strict and published rules", (rule_table(summary),)) if replied else None,
@@ -451,7 +381,7 @@ def _abstaining(summary: UaqSummary) -> Section:
         (
             refusal_plot(summary),
             metric_table(summary.whole),
-            Prose((*terms, "A question and its twins are one unit of the bootstrap."), small=True),
+            Prose((*terms, *TEXTS.terms("twins")), small=True),
             Section("By type and language", (parts,), folded=True) if parts else None,
         ),
     )

@@ -40,11 +40,7 @@ _NEAREST_NUMBERS = 5
 _LIKE, _NOT_FAR = 0.55, 0.3
 _FARTHEST = math.log(5)  # between a number and the one in its place
 _WHOLE = 100.0  # per cent
-# Question words that say nothing about what is asked for.
-_VAGUE = listed(
-    "what how why when who where name names thing term type types kind form group people location "
-    "place area part region"
-) | {""}
+_VAGUE = listed("vague") | {""}
 _SAME_THING = {"nation": "country", "town": "city", "village": "city"}
 _JOINS = re.compile(r"[,&/]|\b(?:and|or|with)\b")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
+from pathlib import Path
 
-from ._matching import (
-    CJK,
-    NUMBER,
-)
+from ._matching import CJK, NUMBER
 
 
 class AnswerKind(StrEnum):
@@ -26,68 +26,37 @@ class AnswerKind(StrEnum):
     PHRASE = "phrase"
 
 
-def listed(words: str) -> frozenset[str]:
-    """Return the words of a text between spaces."""
-    return frozenset(words.split())
+_WORDS = tomllib.loads((Path(__file__).parent / "answer_kinds.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def listed(name: str) -> frozenset[str]:
+    """Return the words of a list in the table."""
+    return frozenset(_WORDS[name].split())
 
 
 NUMERIC_KINDS = frozenset({AnswerKind.YEAR, AnswerKind.NUMBER, AnswerKind.QUANTITY})
-_MONTHS = "january february march april may june july august september october november december"
-_MONTH = re.compile(rf"\b(?:{'|'.join(_MONTHS.split())})\b", re.IGNORECASE)
+_MONTH = re.compile(rf"\b(?:{'|'.join(_WORDS['months'].split())})\b", re.IGNORECASE)
 _WEEKDAY = re.compile(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b", re.IGNORECASE)
-_DETERMINERS = listed(
-    "a an the this that these those his her its their our my your some any each every no"
-)
-_PREPOSITIONS = listed(
-    "of in on at by for with from into onto through between among under over after before during "
-    "against about as than via within without toward towards near around like per"
-)
-_BE = listed("is was are were be been being am isn't wasn't aren't weren't")
-_PRONOUNS = listed("he him she it they them we us itself himself herself themselves who what")
-_COMPARATIVES = listed("more less better worse higher lower greater larger smaller fewer much very")
-_JOINING = listed("and or but nor")
-_ORGANISATIONS = listed(
-    "university college school institute company corporation inc ltd group bank council committee "
-    "commission court party league club union association society church agency department "
-    "ministry parliament congress senate army navy government network foundation museum press "
-    "times post orchestra academy laboratory laboratories heritage "
-    "office service services federation"
-)
-_PLACES = listed(
-    "river lake mountain mountains ocean sea island islands valley street avenue road city town "
-    "county province state desert bay coast peninsula park stadium hall palace forest airport "
-    "harbor harbour fort castle bridge region district basin north south east west northern "
-    "southern"
-)
-_WHERE = listed(
-    "where city town country state county nation place region continent river stadium location "
-    "village island province area district ocean sea lake"
-)
-_WHO = listed(
-    "who whom whose person man woman author king queen president leader scientist player singer "
-    "actor actress director general figure quarterback"
-)
+_DETERMINERS, _PREPOSITIONS, _BE = listed("determiners"), listed("prepositions"), listed("be")
+_EVENTS, _WHERE = listed("events"), listed("where")
+_STOPS = _BE | _PREPOSITIONS | _DETERMINERS | listed("auxiliaries")
 _ORDINAL = re.compile(
     r"\b(?:first|second|third|(?:four|fif|six|seven|eigh|nin|ten|eleven|twelf|\w+teen|\w+tie)th)\b",
     re.IGNORECASE,
 )
-_EVENTS = listed("war wars battle storm hurricane revolution plague act treaty day award awards")
-_PEOPLE = ("er", "or", "ist", "ian", "poet")
-_NO_PEOPLE = listed(
-    "number order river letter color water tower power factor other paper computer year matter "
-    "chapter center newspaper border weather disaster theater corridor super earlier former later"
-)
-# The noun after them is what is asked for: `what type of school`, `the name of the team`.
-_SORTS = listed("type types kind kinds sort form name names")
-_STANDS_BEFORE = listed("other main last only next own")
-_NO_SUPERLATIVES = listed("forest west guest priest request protest interest test contest")
 _YEAR = re.compile(r"(?<![\d,.$£€])(?:1\d{3}|20\d{2})(?![\d,.%]\d|\d)")
 # Excludes lists, and titles with an article.
 _ONE_NAME = re.compile(r"(?!(?:[Tt]he|[Aa]n?) )[^&,/\d]+")
 _CJK_CHARACTER = re.compile(f"[{CJK}]")
 # A foreign first name and surname in Chinese, with a dot between them; no battle or city.
 _TRANSCRIBED = re.compile(f"[{CJK}]+(?:[·•・][{CJK}]+)+(?<![战役会奖市县州国队案桥河山岛])")
-_ADJECTIVES = ("al", "ic", "ive", "ous", "able", "ible", "ful", "less", "ish", "ary", "ian", "ern")
+_ADJECTIVES = tuple(_WORDS["adjective_endings"].split())
+_PEOPLE = tuple(_WORDS["people_endings"].split())
+_OPENINGS = {
+    name: listed(name) for name in ("determiners", "prepositions", "pronouns", "comparatives")
+}
+_NEIGHBOURS = {name: listed(name) for name in ("determiners", "prepositions", "be", "joining")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,17 +138,19 @@ def _name_kind(answer: str, asked: str) -> AnswerKind:
     if _TRANSCRIBED.fullmatch(answer):
         return AnswerKind.PERSON
     words = [word for word in re.findall(r"[^\W\d_]+", answer) if word.lower() not in _DETERMINERS]
-    content = [word for word in words if word.lower() not in _PREPOSITIONS | _JOINING]
+    content = [word for word in words if word.lower() not in _PREPOSITIONS | listed("joining")]
     if not content or not all(word[0].isupper() for word in content):
         return AnswerKind.PHRASE
     lower = {word.lower() for word in content}
     if content[-1].lower() in _EVENTS and asked not in _WHERE:
         return AnswerKind.NAME  # a Schools Act is no school
-    if lower & _ORGANISATIONS:
+    if lower & listed("organisations"):
         return AnswerKind.ORGANISATION
-    if asked in _WHERE or lower & _PLACES:
+    if asked in _WHERE or lower & listed("places"):
         return AnswerKind.PLACE
-    person = asked in _WHO or (asked.endswith(_PEOPLE) and asked not in _NO_PEOPLE)
+    person = asked in listed("who") or (
+        asked.endswith(_PEOPLE) and asked not in listed("no_people")
+    )
     # To "who", a final s is more often a team's than a person's.
     team = asked == "who" and answer.rstrip(".").endswith("s")
     if person and not team and not lower & _EVENTS and _ONE_NAME.fullmatch(answer):
@@ -211,7 +182,7 @@ def _thing_asked(spelt: list[str], start: int) -> str:
     verb, article = [*words[start : start + 2], "", ""][:2]
     if not noun and verb in _BE and article in {"the", "a", "an"}:
         noun, end = _noun_after(spelt, start + 2)
-    if noun in _SORTS and words[end : end + 1] == ["of"]:
+    if noun in listed("sorts") and words[end : end + 1] == ["of"]:
         end += 1
         while words[end : end + 1] and words[end] in _DETERMINERS:
             end += 1
@@ -221,26 +192,20 @@ def _thing_asked(spelt: list[str], start: int) -> str:
 
 def _noun_after(spelt: list[str], start: int) -> tuple[str, int]:
     """Return the head noun of `German city is` from `start`, and its end; empty without one."""
-    stops = (
-        _BE
-        | _PREPOSITIONS
-        | _DETERMINERS
-        | listed("do does did has have had can could will would should may might to and or you")
-    )
     head, end = "", start
     for index, whole in enumerate(spelt[start : start + 5], start=start):
         word = whole.lower()
-        if word in stops:
+        if word in _STOPS:
             break
         head, end = word, index + 1
         # "which team won": what follows the first plain noun is most often a verb.
         describes = (
             word.endswith(_ADJECTIVES)
             or whole.endswith(("man", "ese", "ish", "ch"))
-            or (word.endswith("est") and word not in _NO_SUPERLATIVES)
+            or (word.endswith("est") and word not in listed("no_superlatives"))
             or _ORDINAL.fullmatch(word) is not None
         )
-        if not describes and word not in _STANDS_BEFORE:
+        if not describes and word not in listed("stands_before"):
             break
     return head, end
 
@@ -256,16 +221,11 @@ def _pattern(answer: str) -> str:
 
 
 def _opening(word: str, *, alone: bool) -> str:
-    lower = word.lower()
-    for name, members in (
-        ("determiner", _DETERMINERS),
-        ("to", {"to"}),
-        ("preposition", _PREPOSITIONS),
-        ("pronoun", _PRONOUNS),
-        ("comparative", _COMPARATIVES),
-    ):
-        if lower in members:
-            return name
+    if word.lower() == "to":
+        return "to"
+    for name, members in _OPENINGS.items():
+        if word.lower() in members:
+            return name.removesuffix("s")
     # Of several words the first one shows whether a verb or a noun begins them.
     return "other" if alone or word[:1].isupper() else _ending(word)
 
@@ -295,14 +255,9 @@ def _neighbour(words: list[str], edge: str) -> str:
     bare = lower.rstrip(",.;:!?")
     if bare != lower and not edge.isspace():
         return "stop"
-    for name, members in (
-        ("determiner", _DETERMINERS),
-        ("preposition", _PREPOSITIONS),
-        ("be", _BE),
-        ("joining", _JOINING),
-    ):
+    for name, members in _NEIGHBOURS.items():
         if lower in members:
-            return name
+            return name.removesuffix("s")
     if lower == "to":
         return "to"
     return "stop" if lower.endswith((".", ",", ";", ":", "!", "?")) else "word"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -81,6 +81,16 @@ class ContextSource(ABC):
             raise CannotBuildError("no retriever was set up")
         ranked = self._nearest.ranked(question.question)
         return first_without_answer(question, ranked, count, of=self.unit)
+
+    def distractors(self, question: Question, count: int) -> list[str]:
+        """Return as many misleading as random passages, all different, in a shuffled order."""
+        near = self.retrieved(question, (count + 1) // 2)
+        far = [text for text in self.random(question, count) if text not in near]
+        passages = [*near, *far][:count]
+        if len(passages) < count:
+            raise CannotBuildError("too few passages without the answer")
+        Random(f"uniknow/order/{self._seed}/{question.id}").shuffle(passages)  # noqa: S311
+        return passages
 
 
 def _nearest(
@@ -342,14 +352,7 @@ def fact_questions(*, seed: int = 0) -> tuple[Question, ...]:
 
 def fact_prompts() -> PromptSet:
     """Return prompts that the model continues, with examples of short answers."""
-    return PromptSet(
-        closed_book=prompt_text("facts_closed_book"),
-        with_context=prompt_text("facts_with_context"),
-        closed_book_or_unknown=prompt_text("facts_closed_book_or_unknown"),
-        with_context_or_unknown=prompt_text("facts_with_context_or_unknown"),
-        trained=prompt_text("facts_trained"),
-        trained_or_unknown=prompt_text("facts_trained_or_unknown"),
-    )
+    return PromptSet(**{one.name: prompt_text(f"{FACTS}_{one.name}") for one in fields(PromptSet)})
 
 
 class FactContexts(ContextSource):

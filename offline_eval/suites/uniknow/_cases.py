@@ -93,11 +93,6 @@ class Question:
     sources: tuple[str, ...] = ()
     selecting: tuple[str, ...] = ()
 
-    @property
-    def key(self) -> tuple[str, str]:
-        """Data set and id."""
-        return self.dataset, self.id
-
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -115,60 +110,6 @@ class Context:
     passages: tuple[str, ...]
     answers: tuple[str, ...] = ()
     untrue_answers: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """All passages as one text, with a blank line between them."""
-        return "\n\n".join(self.passages)
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One question with one context.
-
-    Attributes:
-        question: what is asked.
-        context: the passages in front of it.
-        knowledge: what the model knows of it.
-    """
-
-    question: Question
-    context: Context
-    knowledge: Knowledge
-
-    @property
-    def case_id(self) -> str:
-        """Unique in a run, apart from the method."""
-        return f"{self.question.dataset}/{self.question.id}/{self.context.kind.value}"
-
-    @property
-    def scenario(self) -> Scenario | None:
-        """The knowledge scenario; None if it is undefined what the model knows.
-
-        Kinds beyond the paper are classified by whether their passages hold the answer.
-        """
-        if self.knowledge is Knowledge.UNDEFINED:
-            return None
-        known = self.knowledge is Knowledge.KNOWN
-        if not self.context.answers:
-            return Scenario.PARAMETRIC_ONLY if known else Scenario.UNKNOWN
-        if not known:
-            return Scenario.EXTERNAL_ONLY
-        agrees = self.context.kind in (ContextKind.ORIGINAL, ContextKind.ONE_OF_K)
-        return Scenario.AGREEMENT if agrees else Scenario.CONFLICT
-
-    @property
-    def expected(self) -> tuple[str, ...]:
-        """The right answers: the context's if it has one, else the gold ones.
-
-        In the scenario `unknown` the method should abstain; the gold answers then only tell
-        a lucky guess.
-        """
-        return self.context.answers or self.question.answers
-
-    def fill(self, template: str) -> str:
-        """Return a prompt template with context and question; braces in them are kept."""
-        return template.format(context=self.context.text, question=self.question.question)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,12 +186,8 @@ def prompt_text(name: str) -> str:
 
 def instructed_prompts() -> PromptSet:
     """Return the prompts for models that follow instructions: for all data but the microworld."""
-    return PromptSet(
-        closed_book=prompt_text("closed_book"),
-        with_context=prompt_text("with_context"),
-        closed_book_or_unknown=prompt_text("closed_book_or_unknown"),
-        with_context_or_unknown=prompt_text("with_context_or_unknown"),
-    )
+    names = ("closed_book", "with_context", "closed_book_or_unknown", "with_context_or_unknown")
+    return PromptSet(*map(prompt_text, names))
 
 
 START_AGAIN = "remove the run folder and start again"
@@ -263,14 +200,50 @@ _Count = Annotated[int, Field(ge=0)]
 _Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class CaseRow(Stored):
-    """A line of `cases.jsonl`: one question with one context, and what the model knows."""
+class _OfQuestion(Stored):
+    """What a run stores about a question in a context, or a reply to it.
+
+    Attributes:
+        case_id: unique in its table.
+        dataset: of the question.
+        question_id: in its data set.
+        group: questions of one group stay together.
+    """
 
     case_id: _Identifier
-    part: Part
     dataset: _Text
     question_id: _Identifier
     group: _Text
+
+    @property
+    def question_key(self) -> QuestionKey:
+        """Data set and question: the unit of resampling."""
+        return self.dataset, self.question_id
+
+    @property
+    def about(self) -> dict[str, str]:
+        """Data set, question and group, for what is stored about the same question."""
+        return self.model_dump(include={"dataset", "question_id", "group"})
+
+
+class Case(_OfQuestion):
+    """One question with one context, and what the model knows; a line of `cases.jsonl`.
+
+    Attributes:
+        part: `training` or `evaluation`.
+        question: as asked.
+        answers: the gold answer, then its aliases.
+        context_kind: how the context was made.
+        passages: of the context.
+        context_answers: what the passages say the answer is; see `Context`.
+        untrue_answers: the false answer of an untrue context.
+        knowledge: what the model knows of the question.
+        samples_right: right answers among those drawn.
+        samples_drawn: answers drawn until that was settled.
+        knowledge_error: type and message of the model's failure.
+    """
+
+    part: Part = "evaluation"
     question: _Text
     answers: Annotated[tuple[_Text, ...], Field(min_length=1)]
     context_kind: ContextKind
@@ -283,11 +256,16 @@ class CaseRow(Stored):
     knowledge_error: _Text | None = None
 
     @classmethod
-    def of(cls, part: Part, case: Case, estimate: KnowledgeEstimate) -> CaseRow:
-        """Return the row of a case."""
-        question, context = case.question, case.context
+    def of(
+        cls,
+        question: Question,
+        context: Context,
+        estimate: KnowledgeEstimate,
+        part: Part = "evaluation",
+    ) -> Case:
+        """Return the case of a question in a context."""
         return cls(
-            case_id=case.case_id,
+            case_id=f"{question.dataset}/{question.id}/{context.kind.value}",
             part=part,
             dataset=question.dataset,
             question_id=question.id,
@@ -298,30 +276,51 @@ class CaseRow(Stored):
             passages=context.passages,
             context_answers=context.answers,
             untrue_answers=context.untrue_answers,
-            knowledge=case.knowledge,
+            knowledge=estimate.knowledge,
             samples_right=estimate.right,
             samples_drawn=estimate.drawn,
             knowledge_error=estimate.error,
         )
 
     @property
-    def case(self) -> Case:
-        """The case, without the sources of its question."""
-        return Case(
-            Question(self.question_id, self.question, self.answers, self.dataset, self.group),
-            Context(self.context_kind, self.passages, self.context_answers, self.untrue_answers),
-            self.knowledge,
-        )
+    def scenario(self) -> Scenario | None:
+        """The knowledge scenario; None if it is undefined what the model knows.
+
+        Kinds beyond the paper are classified by whether their passages hold the answer.
+        """
+        if self.knowledge is Knowledge.UNDEFINED:
+            return None
+        known = self.knowledge is Knowledge.KNOWN
+        if not self.context_answers:
+            return Scenario.PARAMETRIC_ONLY if known else Scenario.UNKNOWN
+        if not known:
+            return Scenario.EXTERNAL_ONLY
+        agrees = self.context_kind in (ContextKind.ORIGINAL, ContextKind.ONE_OF_K)
+        return Scenario.AGREEMENT if agrees else Scenario.CONFLICT
+
+    @property
+    def expected(self) -> tuple[str, ...]:
+        """The right answers: the context's if it has one, else the gold ones.
+
+        In the scenario `unknown` the method should abstain; the gold answers then only tell
+        a lucky guess.
+        """
+        return self.context_answers or self.answers
+
+    @property
+    def context(self) -> str:
+        """All passages as one text, with a blank line between them."""
+        return "\n\n".join(self.passages)
+
+    def fill(self, template: str) -> str:
+        """Return a prompt template with context and question; braces in them are kept."""
+        return template.format(context=self.context, question=self.question)
 
 
-class UniKnowSignal(Stored):
+class UniKnowSignal(_OfQuestion):
     """A line of `signals.jsonl`: the signals of one question with one context.
 
     Attributes:
-        case_id: of the case.
-        dataset: of the question.
-        question_id: in its data set.
-        group: questions of one group stay together.
         part: `training` or `evaluation`.
         kind: of the context.
         holds_answer: whether the context was built to hold an answer.
@@ -336,10 +335,6 @@ class UniKnowSignal(Stored):
         error: the first failure; None if there was none.
     """
 
-    case_id: _Identifier
-    dataset: _Text
-    question_id: _Identifier
-    group: _Text
     part: Part
     kind: ContextKind
     holds_answer: bool
@@ -351,11 +346,6 @@ class UniKnowSignal(Stored):
     context_reply: _Text | None
     scores: tuple[FiniteFloat | None, ...] = ()
     error: _Text | None = None
-
-    @property
-    def question_key(self) -> QuestionKey:
-        """Data set and question."""
-        return self.dataset, self.question_id
 
     def record(self) -> CalibrationRecord:
         """Return what a policy is calibrated on."""
@@ -370,15 +360,12 @@ class UniKnowSignal(Stored):
         )
 
 
-class UniKnowRow(Stored):
+class UniKnowRow(_OfQuestion):
     """A line of `rows.jsonl`: one method's reply to one case.
 
     Attributes:
         case_id: method and case; unique in a run.
         method: by name.
-        dataset: of the question.
-        question_id: in its data set.
-        group: of the question.
         context_kind: of the context.
         scenario: None if it is undefined what the model knows.
         knowledge: what the model knows of the question.
@@ -393,11 +380,7 @@ class UniKnowRow(Stored):
         error: type and message of a failure; None if there was none.
     """
 
-    case_id: _Identifier
     method: _Identifier
-    dataset: _Text
-    question_id: _Identifier
-    group: _Text
     context_kind: ContextKind
     scenario: Scenario | None
     knowledge: Knowledge
@@ -421,28 +404,21 @@ class UniKnowRow(Stored):
         right = is_right(answer, case.expected)
         return cls(
             case_id=row_id(method, case),
+            **case.about,
             method=method,
-            dataset=case.question.dataset,
-            question_id=case.question.id,
-            group=case.question.group,
-            context_kind=case.context.kind,
+            context_kind=case.context_kind,
             scenario=case.scenario,
             knowledge=case.knowledge,
             answer=reply.text,
             abstained=reply.abstained,
             right=right,
-            parametric=not right and is_right(answer, case.question.answers),
-            misled=not right and is_right(answer, case.context.untrue_answers),
+            parametric=not right and is_right(answer, case.answers),
+            misled=not right and is_right(answer, case.untrue_answers),
             route=reply.route,
             relevance=reply.relevance,
             confidence=reply.confidence,
             error=reply.error,
         )
-
-    @property
-    def question_key(self) -> QuestionKey:
-        """Data set and question: the unit of resampling."""
-        return self.dataset, self.question_id
 
     @property
     def case_key(self) -> str:

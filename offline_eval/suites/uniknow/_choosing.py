@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ....guard.contracts import (
-    LanguageModel,
-)
+from ....guard.contracts import LanguageModel
 from ....guard.errors import InputError
 from ....guard.policy import Policy
 from ...run.calls import OnProgress
-from ._cases import (
-    Case,
-    Knowledge,
-    PromptSet,
-)
-from ._guard import GuardMethod, SignalMeter, policy_guard
+from ._cases import PromptSet
+from ._guard import GuardMethod, SignalMeter
 from .methods import (
     ContrastiveLanguageModel,
     ContrastiveMethod,
@@ -69,11 +63,6 @@ class Chosen:
     names: tuple[str, ...]
     left_out: dict[str, str]
 
-    @property
-    def trained(self) -> bool:
-        """Whether anything has to be trained."""
-        return any(map(_is_trained, self.names))
-
 
 def wanted_methods(names: Sequence[str], *, ablations: bool = False) -> tuple[str, ...]:
     """Return the methods asked for, in the order of the rows, whatever the model allows.
@@ -113,35 +102,7 @@ def choose_methods(names: Sequence[str], lm: LanguageModel, *, ablations: bool =
     return Chosen(tuple(possible), left_out)
 
 
-def with_training(chosen: Chosen, cases: Sequence[Case], *, for_all: bool) -> Chosen:
-    """Leave out the trained methods if there is nothing to train them on.
-
-    Args:
-        chosen: the methods that the model allows.
-        cases: of training questions.
-        for_all: leave them out; otherwise raise.
-
-    Raises:
-        InputError: the model knows all training questions, or none.
-    """
-    sides = {case.knowledge for case in cases}
-    if sides >= {Knowledge.KNOWN, Knowledge.UNKNOWN}:
-        return chosen
-    reason = "training needs questions that the model knows and ones that it does not"
-    untrained = [name for name in chosen.names if _is_trained(name)]
-    if untrained and not for_all:
-        raise InputError(
-            reason,
-            where=untrained[0],
-            hint="give more questions, or leave the trained methods out by --methods",
-        )
-    return Chosen(
-        tuple(name for name in chosen.names if name not in untrained),
-        {**chosen.left_out, **dict.fromkeys(untrained, reason)},
-    )
-
-
-def _is_trained(name: str) -> bool:
+def is_trained(name: str) -> bool:
     """Return whether a method, or a variant of one, trains an adapter."""
     return name.partition("@")[0] in (*_TRAINED, *_OPTIONAL)
 
@@ -149,7 +110,7 @@ def _is_trained(name: str) -> bool:
 def _why_not(name: str, lm: LanguageModel) -> str:
     if name in _CONTRASTIVE or name == "guard_coiecd":
         return why_not_contrastive(lm)
-    if _is_trained(name):
+    if is_trained(name):
         return why_not_trained(lm)
     return ""
 
@@ -161,6 +122,7 @@ class Methods:
     Attributes:
         lm: what is asked.
         prompts: of the data set.
+        left_out: methods that were asked for and that the model does not allow, with the reason.
         trainer: of trained methods; None if there are none.
         meter: measured the guards' signals; None if there are no guards.
         policy: of the guards; None likewise.
@@ -168,6 +130,7 @@ class Methods:
 
     lm: LanguageModel
     prompts: PromptSet
+    left_out: Mapping[str, str] = field(default_factory=dict)
     trainer: Trainer | None = None
     meter: SignalMeter | None = None
     policy: Policy | None = None
@@ -192,7 +155,7 @@ class Methods:
         Raises:
             InputError: it cannot be trained.
         """
-        if _is_trained(name):
+        if is_trained(name):
             assert self.trainer is not None
             self.trainer.train(_variant(name), on_progress)
 
@@ -211,9 +174,9 @@ class Methods:
         if name in GUARDED:
             assert self.meter is not None
             assert self.policy is not None
-            guard = policy_guard(self.policy, self.meter.scorer, self.meter.estimator)
-            return GuardMethod(name, self.remembering(name.removeprefix("guard_")), guard)
-        if _is_trained(name):
+            base = self.remembering(name.removeprefix("guard_"))
+            return GuardMethod(name, base, self.policy, self.meter)
+        if is_trained(name):
             assert self.trainer is not None
             return self.trainer.method(_variant(name))
         return self.remembering(name)

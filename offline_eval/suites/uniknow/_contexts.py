@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -84,20 +84,13 @@ class TextContexts(ContextSource):
         proposed = self._alternatives.plausible(stated)
         if not proposed:
             raise CannotBuildError("no other answer of the data set is of the same sort and form")
-        for alternative in proposed:
-            text = _exchange(stated, alternative)
-            if text is not None:
-                return Stated(text, alternative.answers)
-        raise CannotBuildError("the answer cannot be replaced everywhere")
+        return _exchanged(stated, proposed, "the answer cannot be replaced everywhere")
 
     def untrue(self, question: Question) -> Stated:
         """Return the same window with an answer of a wrong kind."""
         stated = self._of(question)
-        for alternative in self._alternatives.implausible(stated):
-            text = _exchange(stated, alternative)
-            if text is not None:
-                return Stated(text, alternative.answers)
-        raise CannotBuildError("no answer of another kind can take the answer's place")
+        reason = "no answer of another kind can take the answer's place"
+        return _exchanged(stated, self._alternatives.implausible(stated), reason)
 
     def random(self, question: Question, count: int) -> list[str]:
         """Return windows of other questions, of other groups as far as there are any."""
@@ -114,8 +107,15 @@ class TextContexts(ContextSource):
         return self._stated[question.id]
 
 
-def _exchange(stated: StatedAnswer, alternative: Alternative) -> str | None:
-    return replace_answer(stated.window, stated.question.answers, alternative, stated.shape.kind)
+def _exchanged(stated: StatedAnswer, proposed: Sequence[Alternative], reason: str) -> Stated:
+    """Return the window with the first alternative that fits; raise the reason without one."""
+    for alternative in proposed:
+        text = replace_answer(
+            stated.window, stated.question.answers, alternative, stated.shape.kind
+        )
+        if text is not None:
+            return Stated(text, alternative.answers)
+    raise CannotBuildError(reason)
 
 
 _LEAST_WORDS = 10
@@ -222,13 +222,16 @@ def build_contexts(
             on_progress=on_progress,
         )
     passages = min(size.passages, dataset.most_passages or size.passages)
-    builder = _Builder(source, dataset.questions, passages, seed)
+    order = [question.id for question in dataset.questions]
+    Random(f"uniknow/places/{seed}").shuffle(order)  # noqa: S311
+    # The place of the right passage is balanced: each is used equally often, give or take one.
+    turns = {name: turn for turn, name in enumerate(order)}
     built = ContextSet()
     for number, question in enumerate(dataset.questions, start=1):
         found = built.contexts.setdefault(question.id, {})
         for kind in wanted:
             try:
-                found[kind] = builder.build(question, kind)
+                found[kind] = _context(source, question, kind, passages, turns[question.id])
             except CannotBuildError as error:
                 problem = ContextProblem(question_id=question.id, kind=kind, reason=str(error))
                 built.problems.append(problem)
@@ -237,80 +240,41 @@ def build_contexts(
     return built
 
 
-class _Builder:
-    """Put passages together to contexts.
+def _context(
+    source: ContextSource, question: Question, kind: ContextKind, count: int, turn: int
+) -> Context:
+    """Return a context of some kind.
 
-    The place of the right passage is balanced: over all questions each place is used
-    equally often, give or take one.
+    Args:
+        source: of passages.
+        question: that is asked.
+        kind: what is wanted.
+        count: passages of `one_of_k` and `none_of_k`.
+        turn: of the question, decides the place of the right passage.
+
+    Raises:
+        CannotBuildError: there is none.
     """
-
-    def __init__(
-        self, source: ContextSource, questions: Sequence[Question], k: int, seed: int
-    ) -> None:
-        self._source, self._k, self._seed = source, k, seed
-        order = [question.id for question in questions]
-        Random(f"uniknow/places/{seed}").shuffle(order)  # noqa: S311
-        self._turn = {name: turn for turn, name in enumerate(order)}
-        self._makers: dict[ContextKind, Callable[[Question], Context]] = {
-            ContextKind.ORIGINAL: self._original,
-            ContextKind.CONFLICTING: self._conflicting,
-            ContextKind.RANDOM: self._random,
-            ContextKind.RETRIEVED: self._retrieved,
-            ContextKind.ONE_OF_K: self._one_of_k,
-            ContextKind.TWO_IN_CONFLICT: self._two_in_conflict,
-            ContextKind.NONE_OF_K: self._none_of_k,
-            ContextKind.UNTRUE: self._untrue,
-        }
-
-    def build(self, question: Question, kind: ContextKind) -> Context:
-        """Return the context of that kind; raise `CannotBuildError` if there is none."""
-        return self._makers[kind](question)
-
-    def _original(self, question: Question) -> Context:
-        stated = self._source.original(question)
-        return Context(ContextKind.ORIGINAL, (stated.text,), stated.answers)
-
-    def _conflicting(self, question: Question) -> Context:
-        stated = self._source.conflicting(question)
-        return Context(ContextKind.CONFLICTING, (stated.text,), stated.answers)
-
-    def _untrue(self, question: Question) -> Context:
-        stated = self._source.untrue(question)
-        return Context(ContextKind.UNTRUE, (stated.text,), (), stated.answers)
-
-    def _random(self, question: Question) -> Context:
-        return Context(ContextKind.RANDOM, tuple(self._source.random(question, 1)))
-
-    def _retrieved(self, question: Question) -> Context:
-        return Context(ContextKind.RETRIEVED, tuple(self._source.retrieved(question, 1)))
-
-    def _one_of_k(self, question: Question) -> Context:
-        stated = self._source.original(question)
-        passages = self._distractors(question, self._k - 1)
-        passages.insert(self._turn[question.id] % self._k, stated.text)
-        return Context(ContextKind.ONE_OF_K, tuple(passages), stated.answers)
-
-    def _none_of_k(self, question: Question) -> Context:
-        return Context(ContextKind.NONE_OF_K, tuple(self._distractors(question, self._k)))
-
-    def _two_in_conflict(self, question: Question) -> Context:
-        original = self._source.original(question)
-        conflicting = self._source.conflicting(question)
-        both = [original.text, conflicting.text]
-        if self._turn[question.id] % 2:
-            both.reverse()
-        answers = (*original.answers, *conflicting.answers)
-        return Context(ContextKind.TWO_IN_CONFLICT, tuple(both), answers)
-
-    def _distractors(self, question: Question, count: int) -> list[str]:
-        """Return as many misleading as random passages, all different, in a shuffled order."""
-        near = self._source.retrieved(question, (count + 1) // 2)
-        far = [text for text in self._source.random(question, count) if text not in near]
-        passages = [*near, *far][:count]
-        if len(passages) < count:
-            raise CannotBuildError("too few passages without the answer")
-        Random(f"uniknow/order/{self._seed}/{question.id}").shuffle(passages)  # noqa: S311
-        return passages
+    match kind:
+        case ContextKind.ORIGINAL | ContextKind.CONFLICTING:
+            stated = getattr(source, kind)(question)
+            return Context(kind, (stated.text,), stated.answers)
+        case ContextKind.UNTRUE:
+            stated = source.untrue(question)
+            return Context(kind, (stated.text,), (), stated.answers)
+        case ContextKind.RANDOM | ContextKind.RETRIEVED:
+            return Context(kind, tuple(getattr(source, kind)(question, 1)))
+        case ContextKind.NONE_OF_K:
+            return Context(kind, tuple(source.distractors(question, count)))
+        case ContextKind.ONE_OF_K:
+            stated = source.original(question)
+            passages = source.distractors(question, count - 1)
+            passages.insert(turn % count, stated.text)
+            return Context(kind, tuple(passages), stated.answers)
+        case ContextKind.TWO_IN_CONFLICT:
+            both = [source.original(question), source.conflicting(question)]
+            texts = tuple(stated.text for stated in (both[::-1] if turn % 2 else both))
+            return Context(kind, texts, (*both[0].answers, *both[1].answers))
 
 
 def fitting_size(

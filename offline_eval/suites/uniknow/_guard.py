@@ -21,10 +21,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...._version import __version__
 from ....calibration import CalibrationRecord
@@ -36,157 +35,17 @@ from ....calibration.risk.fit import PolicyBinding
 from ....calibration.risk.path import PathPoint
 from ....guard import Guard, GuardOptions
 from ....guard.artefacts import Guarantee
-from ....guard.contracts import Confidence, ConfidenceEstimator, RelevanceScorer, SetScore
+from ....guard.contracts import Confidence, ConfidenceEstimator, RelevanceScorer
 from ....guard.decision import Decision, Route
 from ....guard.errors import InputError, KnowgateError, SignalValueError
 from ....guard.fingerprint import Fingerprint
 from ....guard.policy import Policy, known_calibrator
-from ....guard.routing import Calibrator, PlattCalibrator
+from ....guard.routing import Calibrator, PlattCalibrator, Signals, decide_route
 from ...run import RowError
 from ...run.calls import each_or_error
-from ...systems.models import choose_reply
-from ._cases import Case, Part, Reply, UniKnowSignal
+from ._cases import Case, QuestionKey, Reply, UniKnowSignal
 from ._matching import is_right
 from .methods import Method
-
-_Passages = tuple[str, ...]
-
-
-class RememberingScorer:
-    """A scorer of single passages that caches its scores, see `over`.
-
-    Args:
-        scorer: what measures.
-    """
-
-    def __init__(self, scorer: RelevanceScorer) -> None:
-        self._scorer = scorer
-        self._scores: dict[tuple[str, str], float] = {}
-        self._joint: dict[tuple[str, _Passages], float] = {}
-
-    @classmethod
-    def over(cls, scorer: RelevanceScorer) -> RememberingScorer:
-        """Wrap a scorer; the result scores sets of passages if `scorer` does."""
-        sets = all(callable(getattr(scorer, name, None)) for name in ("score_set", "score_sets"))
-        return RememberingSetScorer(scorer) if sets else cls(scorer)
-
-    @property
-    def fingerprint(self) -> Fingerprint:
-        """The fingerprint of the scorer itself."""
-        return self._scorer.fingerprint
-
-    def supports(self, question: str) -> bool:
-        """Return whether the scorer knows the question's language."""
-        supports = getattr(self._scorer, "supports", None)
-        return True if supports is None else supports(question)
-
-    def remember(
-        self, question: str, passages: Sequence[str], scores: Sequence[float], joint: float
-    ) -> None:
-        """Add values that were measured before."""
-        self._joint[question, tuple(passages)] = joint
-        for passage, score in zip(passages, scores, strict=True):
-            self._scores[question, passage] = score
-
-    def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
-        """Return scores of shape (len(passages),)."""
-        return self.score_pairs([(question, passage) for passage in passages])
-
-    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """Return scores of shape (len(pairs),)."""
-        new = [pair for pair in dict.fromkeys(pairs) if pair not in self._scores]
-        if new:
-            found = self._scorer.score_pairs(new)
-            self._scores.update(zip(new, map(float, found), strict=True))
-        return np.asarray([self._scores[pair] for pair in pairs], dtype=np.float64)
-
-
-class RememberingSetScorer(RememberingScorer):
-    """A caching scorer that also scores several passages together."""
-
-    def score_set(self, question: str, passages: Sequence[str]) -> SetScore:
-        """Return the scores of one or more passages, and their joint score."""
-        [found] = self.score_sets([question], [passages])
-        return found
-
-    def score_sets(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
-    ) -> list[SetScore]:
-        """Return `score_set` of each question with its passages."""
-        sets = [(q, tuple(some)) for q, some in zip(questions, passages, strict=True)]
-        new = [one for one in dict.fromkeys(sets) if one not in self._joint]
-        if new:
-            scorer: Any = self._scorer
-            found = scorer.score_sets([q for q, _ in new], [list(some) for _, some in new])
-            for (question, some), score in zip(new, found, strict=True):
-                self.remember(question, some, score.scores, score.joint)
-        return [
-            SetScore(tuple(self._scores[q, passage] for passage in some), self._joint[q, some])
-            for q, some in sets
-        ]
-
-
-class RememberingEstimator:
-    """A confidence estimator that asks about each question once; failures are not cached.
-
-    Args:
-        estimator: what measures.
-    """
-
-    def __init__(self, estimator: ConfidenceEstimator) -> None:
-        self._estimator = estimator
-        self._found: dict[str, Confidence] = {}
-
-    @property
-    def fingerprint(self) -> Fingerprint:
-        """The fingerprint of the estimator itself."""
-        return self._estimator.fingerprint
-
-    def remember(self, question: str, confidence: Confidence) -> None:
-        """Add values that were measured before."""
-        self._found[question] = confidence
-
-    def estimate(self, question: str) -> Confidence:
-        """Return the confidence in the closed-book answer to `question`."""
-        if question not in self._found:
-            self._found[question] = self._estimator.estimate(question)
-        return self._found[question]
-
-    async def aestimate(self, question: str) -> Confidence:
-        """Do as `estimate`, without blocking the event loop."""
-        if question not in self._found:
-            self._found[question] = await self._estimator.aestimate(question)
-        return self._found[question]
-
-    def estimate_many(
-        self, questions: Sequence[str], *, on_error: Literal["raise", "return"] = "raise"
-    ) -> list[Confidence | KnowgateError]:
-        """Return one confidence per question; with "return" errors take the place of values."""
-        new = [question for question in dict.fromkeys(questions) if question not in self._found]
-        failed = self._ask(new, on_error) if new else {}
-        return [failed.get(question) or self._found[question] for question in questions]
-
-    def _ask(
-        self, questions: list[str], on_error: Literal["raise", "return"]
-    ) -> dict[str, KnowgateError]:
-        many: Any = getattr(self._estimator, "estimate_many", None)
-        failed: dict[str, KnowgateError] = {}
-        if many is not None:
-            answers = many(questions, on_error=on_error)
-            for question, answer in zip(questions, answers, strict=True):
-                if isinstance(answer, KnowgateError):
-                    failed[question] = answer
-                else:
-                    self._found[question] = answer
-            return failed
-        for question in questions:
-            try:
-                self.estimate(question)
-            except KnowgateError as error:
-                if on_error == "raise":
-                    raise
-                failed[question] = error
-        return failed
 
 
 class SignalMeter:
@@ -206,10 +65,11 @@ class SignalMeter:
         aggregator: str,
         naive: Method,
     ) -> None:
-        self.scorer = RememberingScorer.over(scorer)
-        self.estimator = RememberingEstimator(estimator)
+        self.scorer, self.estimator = scorer, estimator
         self.aggregator = aggregator
         self._naive = naive
+        self._signals: dict[str, UniKnowSignal] = {}
+        self._confidences: dict[QuestionKey, Confidence] = {}
         # No deadline: how busy the machine is must not decide which cases count as failed.
         # Only raw values are kept; a scorer of one's own may give others than probabilities.
         policy = Policy(
@@ -222,51 +82,73 @@ class SignalMeter:
         )
         self._guard = Guard(
             policy,
-            scorer=self.scorer,
+            scorer=scorer,
             options=GuardOptions(mode="shadow", deadlines={"relevance": None}),
             metrics=False,
         )
 
-    def remember(self, signals: Iterable[tuple[UniKnowSignal, Case]]) -> None:
+    def remember(self, signals: Iterable[UniKnowSignal]) -> None:
         """Add what was measured before, so that it is not measured again."""
-        for signal, case in signals:
-            question, passages = case.question.question, case.context.passages
-            scores = [score for score in signal.scores if score is not None]
-            if signal.raw_relevance is not None and len(scores) == len(passages):
-                self.scorer.remember(question, passages, tuple(scores), signal.raw_relevance)
+        for signal in signals:
+            self._signals[signal.case_id] = signal
             if signal.raw_confidence is not None and signal.closed_book is not None:
                 found = Confidence(signal.raw_confidence, signal.closed_book)
-                self.estimator.remember(question, found)
+                self._confidences[signal.question_key] = found
 
-    def measure(self, cases: Sequence[Case], part: Part) -> list[UniKnowSignal]:
+    def signals(self, cases: Sequence[Case]) -> list[UniKnowSignal]:
+        """Return the signals of some cases, in order; what failed before is measured again."""
+        failed = [case for case in cases if not _complete(self._signals.get(case.case_id))]
+        if failed:
+            self.measure(failed)
+        return [self._signals[case.case_id] for case in cases]
+
+    def measure(self, cases: Sequence[Case]) -> list[UniKnowSignal]:
         """Return the signals of some cases, in order; failures are noted, never raised."""
-        asked = [case.question.question for case in cases]
-        decisions = self._guard.decide_batch(asked, [case.context.passages for case in cases])
-        confidences = self._confidences(asked)
+        decisions = self._guard.decide_batch(
+            [case.question for case in cases], [case.passages for case in cases]
+        )
+        confidences = self._estimated(cases)
         replies = self._naive.answer(cases)
-        return [
-            _signal(case, part, decision, found, reply)
-            for case, decision, found, reply in zip(
+        found = [
+            _signal(case, decision, confidence, reply)
+            for case, decision, confidence, reply in zip(
                 cases, decisions, confidences, replies, strict=True
             )
         ]
+        self.remember(found)
+        return found
 
-    def _confidences(self, questions: Sequence[str]) -> list[Confidence | KnowgateError]:
-        different = list(dict.fromkeys(questions))
+    def _estimated(self, cases: Sequence[Case]) -> list[Confidence | KnowgateError]:
+        """Return the confidence of each case; each question is asked once."""
+        new = {
+            case.question_key: case.question
+            for case in cases
+            if case.question_key not in self._confidences
+        }
+        many: Any = getattr(self.estimator, "estimate_many", None)
 
-        def call(some: Sequence[str]) -> Sequence[Confidence | KnowgateError]:
-            return self.estimator.estimate_many(some, on_error="return")
+        def call(questions: Sequence[str]) -> Sequence[Confidence | KnowgateError]:
+            if many is None:
+                return [self.estimator.estimate(question) for question in questions]
+            found: Sequence[Confidence | KnowgateError] = many(questions, on_error="return")
+            return found
 
-        found = dict(zip(different, each_or_error(call, different), strict=True))
-        return [_checked(found[question]) for question in questions]
+        measured = map(_checked, each_or_error(call, list(new.values())))
+        found = {**self._confidences, **dict(zip(new, measured, strict=True))}
+        return [found[case.question_key] for case in cases]
+
+
+def _complete(signal: UniKnowSignal | None) -> bool:
+    """Whether both signals of a case were measured."""
+    return (
+        signal is not None
+        and signal.raw_relevance is not None
+        and signal.raw_confidence is not None
+    )
 
 
 def _signal(
-    case: Case,
-    part: Part,
-    decision: Decision,
-    found: Confidence | KnowgateError,
-    reply: Reply,
+    case: Case, decision: Decision, found: Confidence | KnowgateError, reply: Reply
 ) -> UniKnowSignal:
     errors = []
     if decision.raw_relevance is None:
@@ -276,15 +158,13 @@ def _signal(
         errors.append(str(RowError.of(found)))
     if reply.error:
         errors.append(reply.error)
-    known = None if confidence is None else is_right(confidence.answer, case.question.answers)
+    known = None if confidence is None else is_right(confidence.answer, case.answers)
     return UniKnowSignal(
         case_id=case.case_id,
-        dataset=case.question.dataset,
-        question_id=case.question.id,
-        group=case.question.group,
-        part=part,
-        kind=case.context.kind,
-        holds_answer=bool(case.context.answers),
+        **case.about,
+        part=case.part,
+        kind=case.context_kind,
+        holds_answer=bool(case.context_answers),
         raw_relevance=decision.raw_relevance,
         raw_confidence=None if confidence is None else confidence.value,
         context_right=None if reply.error else is_right(reply.text, case.expected),
@@ -302,83 +182,63 @@ def _checked(found: Confidence | KnowgateError) -> Confidence | KnowgateError:
     return SignalValueError("confidence", "the value is not in [0, 1]")
 
 
-def policy_guard(policy: Policy, scorer: RelevanceScorer, estimator: ConfidenceEstimator) -> Guard:
-    """Make the guard of a policy, without deadlines.
-
-    How busy the machine is must not decide which cases count as failed.
-
-    Raises:
-        FingerprintMismatchError: scorer or estimator is not the calibrated one.
-    """
-    return Guard(
-        policy,
-        scorer=scorer,
-        estimator=estimator,
-        options=GuardOptions(deadlines={"relevance": None, "confidence": None}),
-        metrics=False,
-    )
-
-
 class GuardMethod:
     """Put a guard in front of another method.
 
-    Routed to the context, the other method answers from the passages kept. Routed to
-    memory, the reply is the closed-book answer that the confidence belongs to. Otherwise
-    it abstains.
+    It decides by the signals that were measured, as a guard that serves does. Routed to the
+    context, the other method answers. Routed to memory, the reply is the closed-book answer that
+    the confidence belongs to. Otherwise it abstains.
 
     Args:
         name: of the method.
         base: answers from the context.
-        guard: decides; `policy_guard` for a policy of the suite.
+        policy: of the guard.
+        meter: measured the signals.
     """
 
-    def __init__(self, name: str, base: Method, guard: Guard) -> None:
-        self.name, self._base, self._guard = name, base, guard
+    def __init__(self, name: str, base: Method, policy: Policy, meter: SignalMeter) -> None:
+        self.name, self._base, self._policy, self._meter = name, base, policy, meter
 
     def answer(self, cases: Sequence[Case]) -> list[Reply]:
         """Return one reply per case, in order, with route, relevance and confidence."""
-        decisions = self._guard.decide_batch(
-            [case.question.question for case in cases], [case.context.passages for case in cases]
-        )
+        signals = self._meter.signals(cases)
+        decided = [decide_signals(self._policy, signal) for signal in signals]
         followed = [
-            _kept(case, decision)
-            for case, decision in zip(cases, decisions, strict=True)
-            if decision.route is Route.FOLLOW_CONTEXT
+            case
+            for case, (_, route) in zip(cases, decided, strict=True)
+            if route is Route.FOLLOW_CONTEXT
         ]
         replies = iter(self._base.answer(followed) if followed else [])
-        return [
-            _reply(decision, next(replies) if decision.route is Route.FOLLOW_CONTEXT else None)
-            for decision in decisions
-        ]
+        found = []
+        for signal, (measured, route) in zip(signals, decided, strict=True):
+            chosen = Reply("", abstained=True)
+            if route is Route.FOLLOW_CONTEXT:
+                chosen = next(replies)
+            elif route is Route.ANSWER:
+                chosen = Reply((signal.closed_book or "").strip(), abstained=False)
+            if measured.failed:
+                # The guard abstains then, but nothing was measured: the reply does not count.
+                names = ", ".join(sorted(measured.failed))
+                chosen = replace(chosen, error=f"SignalError: {names} could not be measured")
+            relevance, confidence = measured.relevance, measured.confidence
+            found.append(
+                replace(chosen, route=route.value, relevance=relevance, confidence=confidence)
+            )
+        return found
 
 
-def _kept(case: Case, decision: Decision) -> Case:
-    """Return the case with the passages that the guard kept."""
-    passages = tuple(case.context.passages[index] for index in decision.kept)
-    if passages == case.context.passages:
-        return case
-    return replace(case, context=replace(case.context, passages=passages))
+def decide_signals(policy: Policy, signal: UniKnowSignal) -> tuple[Signals, Route]:
+    """Return what a policy's guard takes from measured signals, and its route."""
+    measured = Signals.replay(policy, *calibrated(policy, signal))
+    return measured, decide_route(policy, measured).route
 
 
-def _reply(decision: Decision, followed: Reply | None) -> Reply:
-    chosen = choose_reply(
-        decision,
-        with_context=followed,
-        closed_book=Reply((decision.closed_book_answer or "").strip(), abstained=False),
-        abstention=Reply("", abstained=True),
-    )
-    assert chosen is not None
-    error = chosen.error
-    if decision.failed_signals:
-        # The guard abstains then, but nothing was measured: the reply does not count.
-        error = f"SignalError: {', '.join(decision.failed_signals)} could not be measured"
-    return Reply(
-        chosen.text,
-        abstained=chosen.abstained,
-        route=decision.route.value,
-        relevance=decision.relevance,
-        confidence=decision.confidence,
-        error=error,
+def calibrated(policy: Policy, signal: UniKnowSignal) -> tuple[float | None, float | None]:
+    """Return relevance and confidence as the policy's guard sees them; None where one failed."""
+    relevance, confidence = signal.raw_relevance, signal.raw_confidence
+    return (
+        None if relevance is None else policy.relevance_calibrator.apply(relevance),
+        None if confidence is None else policy.confidence_calibrator.apply(confidence),
     )
 
 
@@ -487,13 +347,13 @@ def _parts(
 
     The testing part must be a sample of all questions that the guarantee is about.
     """
-    keys = sorted({(signal.dataset, signal.question_id) for signal in signals})
+    keys = sorted({signal.question_key for signal in signals})
     seed = CalibrationRecord.seed_of(map("/".join, keys))
     Random(f"uniknow/guard/{seed}").shuffle(keys)  # noqa: S311 - a draw, no secret
     first = set(keys[: round(_LEARNING_SHARE * len(keys))])
     parts: tuple[list[UniKnowSignal], list[UniKnowSignal]] = ([], [])
     for signal in signals:
-        parts[0 if (signal.dataset, signal.question_id) in first else 1].append(signal)
+        parts[0 if signal.question_key in first else 1].append(signal)
     return parts
 
 
@@ -528,13 +388,11 @@ def _record(
 
 def _one_per_question(signals: Sequence[UniKnowSignal]) -> list[UniKnowSignal]:
     """One case of each question that neither side answers, picked by a hash of its id."""
-    chosen: dict[tuple[str, str], UniKnowSignal] = {}
+    chosen: dict[QuestionKey, UniKnowSignal] = {}
     for signal in signals:
-        if signal.holds_answer or signal.closed_book_right:
-            continue
-        key = (signal.dataset, signal.question_id)
-        if key not in chosen or _hash(signal.case_id) < _hash(chosen[key].case_id):
-            chosen[key] = signal
+        if not signal.holds_answer and not signal.closed_book_right:
+            other = chosen.setdefault(signal.question_key, signal)
+            chosen[signal.question_key] = min(other, signal, key=lambda one: _hash(one.case_id))
     return list(chosen.values())
 
 

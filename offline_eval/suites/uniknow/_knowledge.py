@@ -161,15 +161,9 @@ class KnowledgeStore:
             if entry in self._found:
                 continue
             self._found[entry] = estimate
-            row = EstimateRow(
-                key=key,
-                question=entry[1],
-                question_id=question.id,
-                knowledge=estimate.knowledge,
-                right=estimate.right,
-                drawn=estimate.drawn,
-            )
-            rows.append(row)
+            found = asdict(estimate)
+            del found["error"]  # only estimates without one are stored
+            rows.append(EstimateRow(key=key, question=entry[1], question_id=question.id, **found))
         self._log.append(rows)
 
 
@@ -219,10 +213,10 @@ def estimate_knowledge(
     if store is not None:
         known = {question.id: store.get(key, question) for question in questions}
         found = {name: estimate for name, estimate in known.items() if estimate is not None}
-    asked = [_Asked(q, prompts) for q in questions if q.id not in found]
+    asked = [_Asked.of(q, prompts) for q in questions if q.id not in found]
     while open_ones := [one for one in asked if one.question.id not in found]:
         for wave, drawn, part in _calls(sampling, open_ones):
-            for turn, n, first in _turns(part[0].wordings, wave, drawn):
+            for turn, n, first in _turns(len(part[0].prompts), wave, drawn):
                 rows = generate_each(
                     lm,
                     [one.prompts[turn] for one in part],
@@ -232,44 +226,51 @@ def estimate_knowledge(
                 )
                 for one, row in zip(part, rows, strict=True):
                     one.take(row)
-            settled = _settled(sampling, part)
-            found.update((question.id, estimate) for question, estimate in settled)
+            settled = {
+                one.question.id: (one.question, estimate)
+                for one in part
+                if (estimate := one.estimate(sampling)) is not None
+            }
+            found |= {name: estimate for name, (_, estimate) in settled.items()}
             if store is not None:
-                store.add(key, [pair for pair in settled if pair[1].error is None])
+                store.add(key, [pair for pair in settled.values() if pair[1].error is None])
             if on_progress is not None:
                 on_progress(Progress("asking what the model knows", len(found), len(questions)))
     return {question.id: found[question.id] for question in questions}
 
 
+@dataclass(slots=True)
 class _Asked:
-    """One question, and its samples so far."""
+    """One question, the prompts that take turns, and what was drawn so far."""
 
-    def __init__(self, question: Question, prompts: PromptSet) -> None:
-        self.question = question
+    question: Question
+    prompts: list[str]
+    right: int = 0
+    drawn: int = 0
+    error: str | None = None
+
+    @classmethod
+    def of(cls, question: Question, prompts: PromptSet) -> _Asked:
+        """Begin with a question."""
         wordings = question.selecting or (question.question,)
-        self.prompts = [prompts.closed_book.format(question=wording) for wording in wordings]
-        self.right = self.drawn = 0
-        self._error: str | None = None
-
-    @property
-    def wordings(self) -> int:
-        """The number of wordings that take turns."""
-        return len(self.prompts)
+        return cls(question, [prompts.closed_book.format(question=text) for text in wordings])
 
     def take(self, row: list[Generation] | KnowgateError) -> None:
         """Count the generations of a wave, or note the error."""
         if isinstance(row, KnowgateError):
-            self._error = str(RowError.of(row))
+            self.error = str(RowError.of(row))
             return
         self.drawn += len(row)
         self.right += sum(is_right(one.text, self.question.answers) for one in row)
 
     def estimate(self, sampling: Sampling) -> KnowledgeEstimate | None:
         """Return the estimate once it is settled, or once the model failed."""
-        if self._error is not None:
-            return KnowledgeEstimate(Knowledge.UNDEFINED, self.right, self.drawn, self._error)
         verdict = sampling.verdict(self.right, self.drawn)
-        return None if verdict is None else KnowledgeEstimate(verdict, self.right, self.drawn)
+        if self.error is not None:
+            verdict = Knowledge.UNDEFINED
+        if verdict is None:
+            return None
+        return KnowledgeEstimate(verdict, self.right, self.drawn, self.error)
 
 
 def _turns(wordings: int, wave: int, drawn: int) -> Iterator[tuple[int, int, int]]:
@@ -286,23 +287,11 @@ def _turns(wordings: int, wave: int, drawn: int) -> Iterator[tuple[int, int, int
             yield turn, number, before
 
 
-def _settled(
-    sampling: Sampling, asked: Sequence[_Asked]
-) -> list[tuple[Question, KnowledgeEstimate]]:
-    """Return the questions that need no other answer."""
-    settled = []
-    for one in asked:
-        estimate = one.estimate(sampling)
-        if estimate is not None:
-            settled.append((one.question, estimate))
-    return settled
-
-
 def _calls(sampling: Sampling, asked: Sequence[_Asked]) -> list[tuple[int, int, list[_Asked]]]:
     """Return wave, samples drawn before it, and the questions that need it, per model call."""
     alike: dict[tuple[int, int, int], list[_Asked]] = defaultdict(list)
     for one in asked:
-        alike[sampling.next_wave(one.right, one.drawn), one.drawn, one.wordings].append(one)
+        alike[sampling.next_wave(one.right, one.drawn), one.drawn, len(one.prompts)].append(one)
     return [
         (wave, drawn, some[start : start + _PROMPTS_PER_CALL])
         for (wave, drawn, _), some in alike.items()

@@ -184,6 +184,7 @@ SCORED_SCENARIOS = (
     Scenario.UNKNOWN,
 )
 ALL = "all"
+_ALL_KINDS = "including_agreement"
 
 # A share as estimated, and per bootstrap draw; NaN without cases.
 Sampled = tuple[float, Floats]
@@ -206,6 +207,12 @@ class Rates:
     shares: Mapping[str, Interval]
     questions: int
     cases: int
+
+    @classmethod
+    def of(cls, counts: Counts, shares: Mapping[str, Sampled]) -> Rates:
+        """Return shares of counted cases with their intervals."""
+        found = {name: counts.interval(share) for name, share in shares.items()}
+        return cls(found, counts.questions, counts.cases)
 
     def __getitem__(self, name: str) -> Interval:
         """The share of that name."""
@@ -289,52 +296,68 @@ def headline_shares(
         Acc, Truth, Ans and Rely by name, EM by scenario and over `all` as
         `em_<scenario>`: each as estimated and per draw, and the number of questions.
     """
-    usual = [row for row in measured(rows) if row.context_kind in PAPER_KINDS]
-    scored = [row for row in usual if row.scenario != Scenario.AGREEMENT]
-    overall = _counts(scored, resamples)
-    found = {name: (share, overall.questions) for name, share in _sampled(overall).items()}
-    single: list[Sampled] = []
-    for scenario in SCORED_SCENARIOS:
-        own = _counts([row for row in scored if row.scenario == scenario], resamples)
-        single.append(_exact_match(own, scenario))
-        found[f"em_{scenario.value}"] = (single[-1], own.questions)
-    found[f"em_{ALL}"] = (_mean(single), overall.questions)
+    counts = _counts(rows, resamples)
+    found = {name: (share, counts[ALL].questions) for name, share in _sampled(counts[ALL]).items()}
+    for scenario, em in _exact_matches(counts).items():
+        if scenario != Scenario.AGREEMENT:
+            found[f"em_{scenario}"] = (em, counts[scenario].questions)
     return found
 
 
 def _method_metrics(
     rows: Sequence[UniKnowRow], resamples: QuestionResamples, contexts: Mapping[str, str]
 ) -> MethodMetrics:
-    usual = [row for row in measured(rows) if row.context_kind in PAPER_KINDS]
-    scored = [row for row in usual if row.scenario != Scenario.AGREEMENT]
-    overall = _shares(_counts(scored, resamples))
+    counts = _counts(rows, resamples)
+    exact = _exact_matches(counts)
+    scenarios = {
+        name: Rates.of(counts[name], {"em": em, **_sampled(counts[name])})
+        for name, em in exact.items()
+    }
+    # Of the four, the one with the fewest questions bounds what their mean rests on.
+    fewest = min(counts[scenario].questions for scenario in SCORED_SCENARIOS)
+    mean = QuestionResamples.share_interval(*exact[ALL], fewest)
+    if fewest:
+        mean = replace(mean, n=counts[ALL].questions)
+    overall = Rates.of(counts[ALL], _sampled(counts[ALL]))
+    scenarios[ALL] = replace(overall, shares={"em": mean, **overall.shares})
     return MethodMetrics(
         overall=overall,
-        including_agreement=_shares(_counts(usual, resamples)),
-        scenarios=_scenarios(usual, resamples, overall),
-        outcomes=_outcomes(scored, resamples, contexts),
+        including_agreement=Rates.of(counts[_ALL_KINDS], _sampled(counts[_ALL_KINDS])),
+        scenarios=scenarios,
+        outcomes=_outcomes(_scored(rows), resamples, contexts),
         failed=len(rows) - len(measured(rows)),
     )
 
 
-def _scenarios(
-    rows: Sequence[UniKnowRow], resamples: QuestionResamples, overall: Rates
-) -> dict[str, Rates]:
-    found: dict[str, Rates] = {}
-    single: list[Sampled] = []
-    for scenario in (*SCORED_SCENARIOS, Scenario.AGREEMENT):
-        counts = _counts([row for row in rows if row.scenario == scenario], resamples)
-        em = _exact_match(counts, scenario)
-        if scenario in SCORED_SCENARIOS:
-            single.append(em)
-        found[scenario.value] = _with_em(_shares(counts), counts.interval(em))
-    # Of the four, the one with the fewest questions bounds what their mean rests on.
-    fewest = min(found[scenario.value].questions for scenario in SCORED_SCENARIOS)
-    mean = QuestionResamples.share_interval(*_mean(single), fewest)
-    if fewest:
-        mean = Interval(mean.value, mean.low, mean.high, overall.questions)
-    found[ALL] = _with_em(overall, mean)
-    return found
+def _scored(rows: Sequence[UniKnowRow]) -> list[UniKnowRow]:
+    """Return the rows that the overall metrics count."""
+    return [row for row in _usual(rows) if row.scenario != Scenario.AGREEMENT]
+
+
+def _usual(rows: Sequence[UniKnowRow]) -> list[UniKnowRow]:
+    return [row for row in measured(rows) if row.context_kind in PAPER_KINDS]
+
+
+def _counts(rows: Sequence[UniKnowRow], resamples: QuestionResamples) -> dict[str, Counts]:
+    """Return right, wrong and abstained cases by scenario, over all scored ones, and over all."""
+    parts = {
+        scenario.value: [row for row in _usual(rows) if row.scenario == scenario]
+        for scenario in (*SCORED_SCENARIOS, Scenario.AGREEMENT)
+    }
+    parts |= {ALL: _scored(rows), _ALL_KINDS: _usual(rows)}
+    return {name: count_rows(some, resamples, _column, 3) for name, some in parts.items()}
+
+
+def _exact_matches(counts: Mapping[str, Counts]) -> dict[str, Sampled]:
+    """Return EM by scenario; over all the mean of the four, NaN if one has no cases."""
+    found = {
+        scenario.value: counts[scenario].share(
+            _ABSTAINED if scenario is Scenario.UNKNOWN else _RIGHT
+        )
+        for scenario in (*SCORED_SCENARIOS, Scenario.AGREEMENT)
+    }
+    values, draws = zip(*(found[scenario] for scenario in SCORED_SCENARIOS), strict=True)
+    return {**found, ALL: (float(np.mean(values)), np.mean(draws, axis=0))}
 
 
 def _outcomes(
@@ -347,10 +370,6 @@ def _outcomes(
         len(_OUTCOMES),
     )
     return {kind: counts.interval(counts.share(column)) for column, kind in enumerate(_OUTCOMES)}
-
-
-def _counts(rows: Sequence[UniKnowRow], resamples: QuestionResamples) -> Counts:
-    return count_rows(rows, resamples, _column, 3)
 
 
 def _column(row: UniKnowRow) -> int:
@@ -368,28 +387,6 @@ def _sampled(counts: Counts) -> dict[str, Sampled]:
 
 def _rely(acc: Any, truth: Any, ans: Any) -> Any:
     return ans * truth + (1 - ans) * acc
-
-
-def _exact_match(counts: Counts, scenario: Scenario) -> Sampled:
-    return counts.share(_ABSTAINED if scenario is Scenario.UNKNOWN else _RIGHT)
-
-
-def _mean(shares: Sequence[Sampled]) -> Sampled:
-    """Return the mean; NaN if a share is NaN, as in a scenario without cases."""
-    values = float(np.mean([value for value, _ in shares]))
-    return values, np.mean([draws for _, draws in shares], axis=0)
-
-
-def _shares(counts: Counts) -> Rates:
-    return Rates(
-        {name: counts.interval(share) for name, share in _sampled(counts).items()},
-        counts.questions,
-        counts.cases,
-    )
-
-
-def _with_em(rates: Rates, em: Interval) -> Rates:
-    return replace(rates, shares={"em": em, **rates.shares})
 
 
 _CORRECT, _DECLINED, _MISLED, _NEITHER = range(4)
@@ -422,12 +419,11 @@ def beyond_rates(
 
 def _rates(rows: Sequence[UniKnowRow], resamples: QuestionResamples) -> Rates:
     counts = count_rows(rows, resamples, _beyond_column, 4)
-    sorted_rows = [row for row in rows if row.scenario is not None]
-    wanted = count_rows(sorted_rows, resamples, lambda row: int(_as_wanted(row)), 2)
+    settled = [row for row in rows if row.scenario is not None]
+    wanted = count_rows(settled, resamples, lambda row: int(_as_wanted(row)), 2)
     columns = {"right": _CORRECT, "abstained": _DECLINED, "misled": _MISLED}
-    shares = {name: counts.interval(counts.share(one)) for name, one in columns.items()}
-    shares["wanted"] = wanted.interval(wanted.share(1))
-    return Rates(shares, counts.questions, counts.cases)
+    rates = Rates.of(counts, {name: counts.share(column) for name, column in columns.items()})
+    return replace(rates, shares={**rates.shares, "wanted": wanted.interval(wanted.share(1))})
 
 
 def _beyond_column(row: UniKnowRow) -> int:
@@ -442,38 +438,6 @@ def _as_wanted(row: UniKnowRow) -> bool:
     if row.scenario == Scenario.UNKNOWN:
         return row.abstained
     return row.right
-
-
-PUBLISHED_MODEL = "Llama3-8B"
-_PUBLISHED = ("all", "conflict", "parametric_only", "external_only", "unknown")
-# Exact match averaged over the paper's seven data sets; `all` is the mean of the four scenarios.
-PUBLISHED_EM = {
-    name: dict(zip(_PUBLISHED, values, strict=True))
-    for name, values in {
-        "naive": (0.543, 0.591, 0.852, 0.662, 0.067),
-        "prompting": (0.573, 0.506, 0.730, 0.594, 0.461),
-        "coiecd": (0.560, 0.725, 0.738, 0.708, 0.069),
-        "coiecd_prompt": (0.588, 0.698, 0.605, 0.685, 0.364),
-        "retrobust": (0.506, 0.363, 0.908, 0.613, 0.140),
-        "kaft": (0.657, 0.856, 0.879, 0.766, 0.125),
-        "lm_uniknow": (0.767, 0.878, 0.671, 0.774, 0.746),
-    }.items()
-}
-# Rely on NaturalQuestions, as far as it was published.
-PUBLISHED_RELY = {
-    "naive": 0.444,
-    "prompting": 0.635,
-    "coiecd_prompt": 0.632,
-    "kaft": 0.614,
-    "lm_uniknow": 0.740,
-}
-# Rely on TriviaQA, by the kinds of contexts left out of the training.
-PUBLISHED_ABLATION: dict[tuple[str, ...], float] = {
-    (): 0.842,
-    ("conflicting",): 0.703,
-    ("retrieved",): 0.733,
-    ("conflicting", "retrieved"): 0.708,
-}
 
 
 @dataclass(frozen=True, slots=True)

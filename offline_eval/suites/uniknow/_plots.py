@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ....calibration import Interval
 from ...report.plots import Colour, Plot
 from ._metrics import MethodMetrics, Outcome
-from ._summary import SITUATIONS, Family, plain, shown_method
+from ._summary import CONTENT, SITUATIONS, Family, plain, shown_method
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-_BARS = (
-    (Outcome.RIGHT, "right answer", Colour.BLUE),
-    (Outcome.RIGHT_ABSTENTION, "right abstention", Colour.SKY),
-    (Outcome.FALSE_ABSTENTION, "false abstention", Colour.AMBER),
-    (Outcome.CONTEXTUAL, "context used wrongly", Colour.VERMILION),
-    (Outcome.PARAMETRIC, "memory used wrongly", Colour.PURPLE),
-    (Outcome.OTHER, "other error", Colour.GREY),
-)
 _MARKS = {
     Family.PROMPT: ("o", Colour.GREY),
     Family.DECODING: ("^", Colour.AMBER),
@@ -33,6 +25,10 @@ _MARKS = {
 # Height per method, and of axis and legend, in inches.
 _LINE, _FRAME = 0.34, 1.0
 _MARGIN = 0.03
+
+
+def _plot(name: str, draw: Callable[[Figure], None], size: tuple[float, float]) -> Plot:
+    return Plot(name=name, **CONTENT["plots"][name], draw=draw, size=size)
 
 
 def situation_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
@@ -52,14 +48,7 @@ def situation_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
             panel.grid(visible=False, axis="y")
         _method_axis(panels[0], labels)
 
-    return Plot(
-        name="situations",
-        title="How often each method did what was wanted",
-        caption="Share of cases, with 95\N{NO-BREAK SPACE}% intervals: answered as wanted in the "
-        "first three situations, abstained in the last. Further right is better in every panel.",
-        draw=draw,
-        size=(8.4, _FRAME + _LINE * len(labels)),
-    )
+    return _plot("situations", draw, (8.4, _FRAME + _LINE * len(labels)))
 
 
 def outcome_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
@@ -71,14 +60,14 @@ def outcome_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
     def draw(figure: Figure) -> None:
         axes: Axes = figure.subplots()
         left = [0.0] * len(methods)
-        for outcome, words, colour in _BARS:
-            widths = [found.outcomes[outcome].value or 0.0 for found in methods.values()]
+        for outcome, (_, words, colour) in CONTENT["outcomes"].items():
+            widths = [found.outcomes[Outcome(outcome)].value or 0.0 for found in methods.values()]
             axes.barh(
                 range(len(methods)),
                 widths,
                 left=left,
                 height=0.72,
-                color=colour,
+                color=Colour[colour],
                 edgecolor=Colour.PAPER,
                 linewidth=1.0,
                 label=words,
@@ -90,15 +79,7 @@ def outcome_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
         _method_axis(axes, labels)
         figure.legend(loc="outside upper center", ncols=3)
 
-    return Plot(
-        name="outcomes",
-        title="Outcomes of the cases",
-        caption="Blue is right: an answer as wanted, or an abstention where the context does not "
-        "hold the answer and the model is not known to. The other colours are errors. All scored "
-        "cases, those included where sampling left open whether the model knows the answer.",
-        draw=draw,
-        size=(8.4, 1.35 + _LINE * len(labels)),
-    )
+    return _plot("outcomes", draw, (8.4, 1.35 + _LINE * len(labels)))
 
 
 def rely_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
@@ -142,15 +123,7 @@ def rely_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
         axes.set_ylabel("Rely: reliability")
         figure.legend(loc="outside upper center", ncols=5, handletextpad=0.2, columnspacing=1.2)
 
-    return Plot(
-        name="acc-rely",
-        title="Accuracy against reliability",
-        caption="On the solid line nothing is abstained from, and Rely is Acc. The dotted lines "
-        "stand for methods that abstain from the share of all cases written above them: abstaining "
-        "raises Rely, by a quarter at most. Up and to the right is better.",
-        draw=draw,
-        size=(8.0, 6.2),
-    )
+    return _plot("acc-rely", draw, (8.0, 6.2))
 
 
 def abstention_share_plot(points: Sequence[tuple[float, MethodMetrics]]) -> Plot | None:
@@ -160,43 +133,20 @@ def abstention_share_plot(points: Sequence[tuple[float, MethodMetrics]]) -> Plot
 
     def draw(figure: Figure) -> None:
         axes: Axes = figure.subplots()
+        shares = [share for share, _ in points]
         rely = [found.overall["rely"] for _, found in points]
         unknown = [found.scenarios["unknown"]["em"] for _, found in points]
         memory = [found.scenarios["parametric_only"]["em"] for _, found in points]
-        lines = (
-            ("Rely", rely, Colour.BLUE, "o", "-"),
-            (
-                "abstained, neither knows (U)",
-                unknown,
-                Colour.SKY,
-                "s",
-                "--",
-            ),
-            (
-                "right, only the model knows (P-Only)",
-                memory,
-                Colour.AMBER,
-                "^",
-                ":",
-            ),
-        )
-        for words, intervals, colour, mark, style in lines:
-            _curve(axes, [share for share, _ in points], intervals, (words, colour, mark, style))
+        known = "right, only the model knows (P-Only)"
+        _curve(axes, shares, rely, ("Rely", Colour.BLUE, "o", "-"))
+        _curve(axes, shares, unknown, ("abstained, neither knows (U)", Colour.SKY, "s", "--"))
+        _curve(axes, shares, memory, (known, Colour.AMBER, "^", ":"))
         axes.set_ylim(-_MARGIN, 1 + _MARGIN)
         axes.set_xlabel("share of training examples whose target is “unknown”")
         axes.set_ylabel("share of cases, Rely")
         figure.legend(loc="outside upper center", ncols=3, fontsize=9, columnspacing=1.0)
 
-    return Plot(
-        name="ablation-share",
-        title="How much of the training should abstain",
-        caption="lm_uniknow trained with fewer or more examples of abstention, with "
-        "95\N{NO-BREAK SPACE}% intervals: Rely, and the two shares that trade off "
-        "against each other, abstaining where neither knows and answering what only the model "
-        "knows.",
-        draw=draw,
-        size=(7.4, 4.6),
-    )
+    return _plot("ablation-share", draw, (7.4, 4.6))
 
 
 def context_kind_plot(points: Sequence[tuple[str, Interval]]) -> Plot | None:
@@ -213,14 +163,7 @@ def context_kind_plot(points: Sequence[tuple[str, Interval]]) -> Plot | None:
         _method_axis(axes, [plain(label, line) for line, (label, _) in enumerate(points)])
         axes.margins(x=0.1)
 
-    return Plot(
-        name="ablation-kinds",
-        title="What the training needs",
-        caption="Rely of lm_uniknow trained on everything, and with kinds of contexts left out "
-        "of its training, with 95\N{NO-BREAK SPACE}% intervals.",
-        draw=draw,
-        size=(7.4, _FRAME + _LINE * len(points)),
-    )
+    return _plot("ablation-kinds", draw, (7.4, _FRAME + _LINE * len(points)))
 
 
 def _labels(methods: Mapping[str, MethodMetrics]) -> list[str]:

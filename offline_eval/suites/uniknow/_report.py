@@ -8,26 +8,27 @@ The same run folder gives the same bytes, wherever it is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from ....calibration import Interval
 from ....guard.decision import Scenario
 from ....guard.policy import Policy
-from ....guard.routing import Signals, decide_route
 from ...report.document import Case, CaseLine, Cases, Document, Passages, Prose, Section
-from ...report.tables import Table
+from ...report.prose import explained
+from ...report.tables import Cell, Line, Table
 from ...report.text import counted, decimal, estimate_text, one_line, percent
 from ...report.what_if import WhatIf, WhatIfCase
-from ._cases import PAPER_KINDS, CaseRow, ContextKind, UniKnowRow, UniKnowSignal
+from ._cases import PAPER_KINDS, ContextKind, UniKnowRow, UniKnowSignal
+from ._cases import Case as UniKnowCase
+from ._guard import calibrated, decide_signals
 from ._matching import is_right
 from ._metrics import (
     ERROR_TYPES,
-    PUBLISHED_ABLATION,
-    PUBLISHED_MODEL,
     MethodMetrics,
     Outcome,
     PairedDifference,
+    Rates,
     measured,
     outcome_of,
 )
@@ -38,18 +39,10 @@ from ._plots import (
     rely_plot,
     situation_plot,
 )
-from ._report_tables import (
-    ablation_table,
-    beyond_table,
-    difference_table,
-    error_table,
-    overall_table,
-    published_table,
-    situation_table,
-)
 from ._summary import (
-    KIND_TITLES,
+    CONTENT,
     SITUATIONS,
+    TEXTS,
     Family,
     UniKnowSummary,
     contexts_of,
@@ -60,10 +53,6 @@ from ._summary import (
 from .plan import UniKnowRun
 
 _GUARD, _BASE = "guard_naive", "naive"
-_MEANING = (
-    "An answer is there if the context holds one or the closed-book answer is right. The reply at "
-    "a threshold is that of the naive method, the closed-book answer, or an abstention."
-)
 
 
 def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
@@ -88,34 +77,31 @@ def uniknow_what_if(run: UniKnowRun) -> WhatIf | str | None:
     if policy is None or not decided:
         return None
     cases = [_case(run, policy, signals[row.case_key], replies[row.case_key]) for row in decided]
-    other = sum(_route(policy, case) != row.route for row, case in zip(decided, cases, strict=True))
+    routes = [decide_signals(policy, signals[row.case_key])[1] for row in decided]
+    other = sum(route != row.route for route, row in zip(routes, decided, strict=True))
     if other:
-        return (
-            f"The stored decisions on {counted(other, 'case')} do not follow from the stored "
-            "signals and policy, so it is not known what another threshold would have done."
-        )
+        return TEXTS.text("no_what_if", other)
     block = WhatIf(
         cases=tuple(cases),
         policy=policy,
         which=f"Cases of the four situations, of the method {_GUARD}",
         leave_one_out=False,
         replies=True,
-        notes=(_MEANING,),
+        notes=(TEXTS.text("what_if"),),
     )
     return block if block.sliders else None
 
 
 def _case(run: UniKnowRun, policy: Policy, signal: UniKnowSignal, reply: UniKnowRow) -> WhatIfCase:
-    relevance, confidence = signal.raw_relevance, signal.raw_confidence
-    calibrated = policy.relevance_calibrator, policy.confidence_calibrator
+    relevance, confidence = calibrated(policy, signal)
     case = run.cases[signal.case_id]
     context: Literal["right", "wrong", "abstained"] = "right" if reply.right else "wrong"
-    from_memory = is_right((signal.closed_book or "").strip(), case.case.expected)
+    from_memory = is_right((signal.closed_book or "").strip(), case.expected)
     return WhatIfCase(
         name=signal.case_id,
         question=case.question,
-        relevance=None if relevance is None else calibrated[0].apply(relevance),
-        confidence=None if confidence is None else calibrated[1].apply(confidence),
+        relevance=relevance,
+        confidence=confidence,
         context_right=signal.holds_answer,
         memory_right=bool(signal.closed_book_right),
         context_reply="abstained" if reply.abstained else context,
@@ -123,21 +109,8 @@ def _case(run: UniKnowRun, policy: Policy, signal: UniKnowSignal, reply: UniKnow
     )
 
 
-def _route(policy: Policy, case: WhatIfCase) -> str:
-    signals = Signals.replay(policy, case.relevance, case.confidence)
-    return decide_route(policy, signals).route.value
-
-
 _SHOWN = 10
 _QUESTION_LIMIT, _PASSAGE_LIMIT, _REPLY_LIMIT, _ANSWERS = 300, 700, 120, 4
-_OUTCOMES = {
-    Outcome.RIGHT: "right",
-    Outcome.RIGHT_ABSTENTION: "right abstention",
-    Outcome.FALSE_ABSTENTION: "false abstention",
-    Outcome.CONTEXTUAL: "context used wrongly",
-    Outcome.PARAMETRIC: "memory used wrongly",
-    Outcome.OTHER: "wrong",
-}
 _TITLES = {
     **{situation.name: situation.title for situation in SITUATIONS},
     "agreement": "Both agree",
@@ -158,7 +131,7 @@ def worst_cases(run: UniKnowRun) -> list[Section]:
         wrong = {key: count for key, own in of_kind.items() if (count := _wrong(own))}
         chosen = sorted(wrong, key=lambda key: (-wrong[key], key))[:_SHOWN]
         if chosen:
-            title, meaning = KIND_TITLES[kind]
+            title, meaning = CONTENT["kinds"][kind]
             cases = tuple(_shown(key, run.cases[key], of_kind[key]) for key in chosen)
             title = f"{title}: {len(cases)} of {len(wrong)} that some method got wrong"
             found.append(Section(title, (meaning, Cases(cases)), folded=True))
@@ -169,7 +142,7 @@ def _wrong(rows: Sequence[tuple[UniKnowRow, Outcome]]) -> int:
     return sum(outcome in ERROR_TYPES for _, outcome in rows)
 
 
-def _shown(key: str, case: CaseRow, rows: Sequence[tuple[UniKnowRow, Outcome]]) -> Case:
+def _shown(key: str, case: UniKnowCase, rows: Sequence[tuple[UniKnowRow, Outcome]]) -> Case:
     scenario = rows[0][0].scenario
     grouped: dict[tuple[str, Outcome], list[str]] = {}
     for row, outcome in rows:
@@ -181,7 +154,7 @@ def _shown(key: str, case: CaseRow, rows: Sequence[tuple[UniKnowRow, Outcome]]) 
     replies = (
         CaseLine(
             text or "(no answer)",
-            tag=_OUTCOMES[outcome],
+            tag=CONTENT["outcomes"][outcome][0],
             wrong=outcome in ERROR_TYPES,
             note=", ".join(in_order(methods)),
         )
@@ -198,7 +171,7 @@ def _shown(key: str, case: CaseRow, rows: Sequence[tuple[UniKnowRow, Outcome]]) 
     )
 
 
-def _wanted(case: CaseRow, scenario: str | None) -> str:
+def _wanted(case: UniKnowCase, scenario: str | None) -> str:
     if scenario == Scenario.UNKNOWN:
         return f"to abstain (the answer would be: {_answers(case.answers)})"
     return _answers(case.context_answers or case.answers)
@@ -210,202 +183,209 @@ def _answers(answers: Sequence[str]) -> str:
     return " / ".join(unique[:_ANSWERS]) + rest
 
 
-_SPACE = "\u00a0"
-_FEW = 30
+_Methods = Mapping[str, MethodMetrics]
+
+
+def situation_table(methods: _Methods) -> Table:
+    """Make the table of exact match by situation."""
+    columns = [*_situations(methods, "{0.title} ({0.letter})")]
+    columns.append(("Mean of the four (All)", _em(methods, "all")))
+    columns.append(("Both agree (not scored)", _em(methods, "agreement", better=0)))
+    notes = (*TEXTS.terms("situations"), *explained("intervals", "best"))
+    return Table.from_columns("Method", list(methods), columns, notes=notes)
+
+
+def overall_table(methods: _Methods) -> Table:
+    """Make the table of Rely and its parts."""
+    columns = [
+        ("Rely", _overall(methods, "rely", decimal)),
+        ("Acc", _overall(methods, "acc")),
+        ("Truth", _overall(methods, "truth")),
+        ("Ans", _overall(methods, "ans", better=0)),
+    ]
+    notes = explained("acc", "truth", "ans", "rely")
+    return Table.from_columns("Method", list(methods), columns, notes=notes)
+
+
+def error_table(methods: _Methods) -> Table:
+    """Make the table of errors by type."""
+    columns = [
+        (title, Cell.column([found.errors[name] for found in methods.values()], better=-1))
+        for name, title in CONTENT["errors"].items()
+    ]
+    notes = (
+        *TEXTS.terms("errors"),
+        *explained("context_used_wrongly", "memory_used_wrongly", "needless_abstention"),
+        *TEXTS.terms("other_errors"),
+    )
+    return Table.from_columns("Method", list(methods), columns, notes=notes)
+
+
+def ablation_table(summary: UniKnowSummary) -> Table:
+    """Make the table of the variants of trained methods."""
+    variants = {name: found for name, found in summary.methods.items() if name not in summary.main}
+    bases = {name.partition("@")[0] for name in variants}
+    shown = {name: found for name, found in summary.main.items() if name in bases} | variants
+    columns = [("Rely", _overall(shown, "rely", decimal)), *_situations(shown, "{0.title}")]
+    return Table.from_columns("Method", list(shown), columns)
+
+
+def beyond_table(by_method: Mapping[str, Rates], kind: ContextKind) -> Table:
+    """Make the table of one kind of context beyond the paper."""
+    rates = list(by_method.values())
+    columns = [
+        ("As wanted", Cell.column([one["wanted"] for one in rates], better=1)),
+        ("Right answer", Cell.column([one["right"] for one in rates])),
+        ("Abstained", Cell.column([one["abstained"] for one in rates])),
+    ]
+    if kind is ContextKind.UNTRUE:
+        columns.append(("Misled", Cell.column([one["misled"] for one in rates], better=-1)))
+    return Table.from_columns("Method", list(by_method), columns)
+
+
+def difference_table(differences: Sequence[PairedDifference]) -> Table:
+    """Make the table of guard minus base, on the same cases."""
+    names = ["em_all", *(f"em_{situation.name}" for situation in SITUATIONS)]
+    headings = ("Rely", "Mean of the four", *(situation.title for situation in SITUATIONS))
+
+    def rely(value: float) -> str:
+        return decimal(value, 3, signed=True)
+
+    lines = tuple(
+        Line(
+            f"{found.method} \N{MINUS SIGN} {found.base}",
+            (
+                Cell.difference(found.metrics["rely"], rely),
+                *(Cell.difference(found.metrics[name]) for name in names),
+            ),
+        )
+        for found in differences
+    )
+    notes = (*TEXTS.terms("differences"), *explained("clear"))
+    return Table("Compared", headings, lines, notes=notes)
+
+
+def published_table(methods: _Methods) -> Table:
+    """Make the table of the published numbers, with those of this run beneath."""
+    columns = (*(situation.name for situation in SITUATIONS), "all")
+    headings = (*(situation.title for situation in SITUATIONS), "Mean of the four", "Rely")
+
+    def here(interval: Interval | None, text: Callable[[float], str]) -> str:
+        return "" if interval is None or interval.value is None else f"here {text(interval.value)}"
+
+    lines = []
+    for name, published in CONTENT["published"]["methods"].items():
+        own = methods.get(name)
+        cells = [
+            Cell(
+                percent(published["em"][column]),
+                here(own.scenarios[column]["em"] if own else None, percent),
+            )
+            for column in columns
+        ]
+        rely = Cell(
+            decimal(published.get("rely_nq")), here(own.overall["rely"] if own else None, decimal)
+        )
+        lines.append(Line(name, (*cells, rely)))
+    return Table("Method", headings, tuple(lines))
+
+
+def _situations(methods: _Methods, heading: str) -> list[tuple[str, list[Cell]]]:
+    return [(heading.format(one), _em(methods, one.name)) for one in SITUATIONS]
+
+
+def _em(methods: _Methods, scenario: str, *, better: int = 1) -> list[Cell]:
+    found = [one.scenarios[scenario]["em"] for one in methods.values()]
+    return Cell.column(found, better=better)
+
+
+def _overall(
+    methods: _Methods, name: str, text: Callable[[float], str] = percent, *, better: int = 1
+) -> list[Cell]:
+    return Cell.column([one.overall[name] for one in methods.values()], text, better=better)
+
+
 # Share of a method's replies that may have failed for it still to be compared.
 _MOST_FAILED = 0.05
 
 
 def headline(summary: UniKnowSummary) -> list[str]:
     """Write the opening sentences, the most important one first."""
-    lines = [_best(summary)]
-    for guard, base in (("guard_naive", "naive"), ("guard_coiecd", "coiecd")):
-        lines.append(_guarded(summary, guard, base))
-    lines.append(_against_trained(summary))
+    shut = summary.promise is not None and not summary.promise.certified
+    lines = [_best(summary, shut=shut)]
+    if not shut:
+        lines += [_guarded(summary, f"guard_{base}", base) for base in ("naive", "coiecd")]
+        lines.append(_against_trained(summary))
     return [line for line in lines if line]
 
 
-def _best(summary: UniKnowSummary) -> str:
-    ranked = sorted(
-        (
-            (found.overall["rely"].value, name)
-            for name, found in summary.main.items()
-            if found.overall["rely"].value is not None and not _mostly_silent(summary, name)
-        ),
-        key=lambda item: (-item[0], item[1]),
-    )
-    if not ranked:
-        return "Nothing can be ranked: too many cases of this run ended in an error."
-    best = summary.main[ranked[0][1]].overall["rely"]
-    words = f"Most reliable: {ranked[0][1]}, with a Rely of {estimate_text(best, decimal)}"
+def _best(summary: UniKnowSummary, *, shut: bool) -> str:
+    """Name the method with the highest Rely, guards that always abstain left out."""
+    rely = {
+        name: found.overall["rely"]
+        for name, found in summary.main.items()
+        if found.overall["rely"].value is not None
+        and found.failed <= _MOST_FAILED * (found.failed + found.overall.cases)
+        and not (shut and name.startswith("guard_"))
+    }
+    if not rely:
+        return TEXTS.text("best", None, None, None)
+    best = min(rely, key=lambda name: (-(rely[name].value or 0.0), name))
     naive = summary.main.get("naive")
-    if naive is None or ranked[0][1] == "naive" or naive.overall["rely"].value is None:
-        return f"{words}."
-    return f"{words}; the model as it is (naive) reaches {decimal(naive.overall['rely'].value)}."
-
-
-def _mostly_silent(summary: UniKnowSummary, name: str) -> bool:
-    """Whether rates are not comparable: too many failures, or a guard that always abstains."""
-    found = summary.main[name]
-    failed = found.failed > _MOST_FAILED * (found.failed + found.overall.cases)
-    return failed or (name.startswith("guard_") and _is_shut(summary))
-
-
-def _is_shut(summary: UniKnowSummary) -> bool:
-    return summary.promise is not None and not summary.promise.certified
+    beside = None if naive is None or best == "naive" else naive.overall["rely"].value
+    return TEXTS.text("best", best, estimate_text(rely[best], decimal), beside)
 
 
 def _guarded(summary: UniKnowSummary, guard: str, base: str) -> str:
-    ours, theirs = summary.main.get(guard), summary.main.get(base)
-    if ours is None or theirs is None or _is_shut(summary):
+    """Say what a guard changes, and where it is clearly worse than what it guards."""
+    if guard not in summary.main or base not in summary.main:
         return ""
-    parts = [
-        _against(
-            ours, theirs, "unknown", "abstains from {} of what neither context nor model knows"
-        ),
-        _against(ours, theirs, "parametric_only", "is right in {} where only the model knows"),
-    ]
-    known = [part for part in parts if part]
-    if not known:
-        return ""
-    return f"The guard over {base} " + ", and ".join(known) + "." + _costs(summary, guard, base)
-
-
-def _costs(summary: UniKnowSummary, guard: str, base: str) -> str:
-    """Say where the guard is clearly worse than what it guards; empty if nowhere."""
-    found = next((d for d in summary.differences if (d.method, d.base) == (guard, base)), None)
+    ours, theirs = (
+        {name: rates["em"].value for name, rates in summary.main[method].scenarios.items()}
+        for method in (guard, base)
+    )
+    found = [one.metrics for one in summary.differences if (one.method, one.base) == (guard, base)]
     losses = [
-        f"{-100 * difference.value:.1f} points in “{situation.title}”"
+        (situation.title, -100 * difference.value)
+        for metrics in found
         for situation in SITUATIONS
-        if found is not None
-        for difference in [found.metrics[f"em_{situation.name}"]]
+        for difference in [metrics[f"em_{situation.name}"]]
         if difference.value is not None and difference.high is not None and difference.high < 0
     ]
-    return f" It costs {' and '.join(losses)}." if losses else ""
-
-
-def _against(ours: MethodMetrics, theirs: MethodMetrics, scenario: str, words: str) -> str:
-    own, base = ours.scenarios[scenario]["em"], theirs.scenarios[scenario]["em"]
-    if own.value is None or base.value is None:
-        return ""
-    return f"{words.format(percent(own.value))} ({percent(base.value)} without it)"
+    return TEXTS.text("guarded", base, ours, theirs, losses)
 
 
 def _against_trained(summary: UniKnowSummary) -> str:
-    if _is_shut(summary):
-        return ""
-    compared: list[tuple[float, PairedDifference, Interval]] = []
-    for found in summary.differences:
-        rely = found.metrics["rely"]
-        trained = shown_method(found.base)[0] is Family.TRAINED
-        if found.method == "guard_naive" and trained and rely.value is not None:
-            compared.append((rely.value, found, rely))
+    compared = [
+        (rely.value, found.base, rely)
+        for found in summary.differences
+        if found.method == _GUARD and shown_method(found.base)[0] is Family.TRAINED
+        for rely in [found.metrics["rely"]]
+        if rely.value is not None
+    ]
     if not compared:
         return ""
     # The smallest difference belongs to the best of the trained methods.
-    value, found, rely = min(compared, key=lambda item: (item[0], item[1].base))
-    where = "above" if value >= 0 else "below"
-    ends = f"{decimal(rely.low)} to {decimal(rely.high)}"
-    difference = f"95{_SPACE}% interval of guard_naive minus {found.base}: {ends}"
-    return (
-        f"The Rely of guard_naive lies {decimal(abs(value))} {where} that of {found.base}, the "
-        f"best of the fine-tuned methods ({difference})."
-    )
+    _, base, rely = min(compared, key=lambda item: item[:2])
+    return TEXTS.text("against_trained", base, rely)
 
 
 def warnings(summary: UniKnowSummary) -> list[str]:
     """Write what a reader must know before trusting the numbers; often nothing."""
-    lines = [*_of_the_run(summary), *_of_the_cases(summary)]
-    if summary.groups < summary.questions:
-        lines.append(
-            f"{counted(summary.questions, 'question')} come from "
-            f"{counted(summary.groups, 'document or subject', 'documents or subjects')}. Questions "
-            "on one of them tend to have the same outcome, and the intervals take each for "
-            "independent, so they are somewhat too narrow."
-        )
-    if summary.problems:
-        kinds = ", ".join(f"{name}: {count}" for name, count in sorted(summary.problems.items()))
-        lines.append(f"Some contexts could not be built, and their cases are missing ({kinds}).")
-    return lines
-
-
-def _of_the_run(summary: UniKnowSummary) -> Iterator[str]:
-    rows, planned = len(summary.run.rows), summary.run.plan.rows
-    if rows < planned:
-        yield (
-            f"The run is incomplete: {rows} of {planned} replies are there. Start the same "
-            "'knowgate eval uniknow' again to complete it."
-        )
-    if failed := sum(sum(types.values()) for types in summary.failures.values()):
-        yield (
-            f"{counted(failed, 'reply', 'replies')} of {rows} ended in an error and "
-            "count in no rate, because a failed call is no answer. They are listed below."
-        )
-    if summary.promise is not None and not summary.promise.certified:
-        yield (
-            "The guards abstain from everything, as nothing was certified. "
-            f"{summary.promise.statement}"
-        )
-
-
-def _of_the_cases(summary: UniKnowSummary) -> Iterator[str]:
     asked = Counter(row.method for row in summary.run.rows)
-    counts = {asked[name] for name in summary.main}
-    if len(counts) > 1:
-        yield (
-            f"The methods were asked different numbers of cases ({min(counts)} to "
-            f"{max(counts)}): compare them by the differences, which rest on common cases alone."
-        )
     found = {
         one.title: [method.scenarios[one.name] for method in summary.main.values()]
         for one in SITUATIONS
     }
-    empty = [title for title, rates in found.items() if all(not rate.cases for rate in rates)]
-    if empty:
-        names = ", ".join(f"“{title}”" for title in empty)
-        yield (
-            f"No case of this run falls under {names}: that column is empty, and with it the mean "
-            "of the four."
-        )
     sizes = [rate.questions for rates in found.values() for rate in rates if rate.questions]
-    if sizes and min(sizes) < _FEW:
-        yield (
-            f"One of the situations rests on {counted(min(sizes), 'question')} only: consider the "
-            "width of the intervals before comparing two methods."
-        )
-
-
-_TESTED = (
-    "A language model can answer from two sources: what it learned in training (its memory), and "
-    "the text before the question (the context). Each can hold the answer, or not. Every question "
-    "was asked with several contexts: one that states the answer, one in which the answer was "
-    "replaced by another, and two that do not hold it. Together with what the model knows, that "
-    "makes four situations:"
-)
-_KNOWN = (
-    "What the model knows was measured by asking it each question several times without any "
-    "context: it knows a question if most of the sampled answers are right, and does not know it "
-    "if none is."
-)
-_RIGHT = (
-    "An answer counts as right if it is the wanted one word for word, capitals, punctuation and "
-    "articles aside."
-)
-_TRAINING = (
-    "“abstention=” is the share of training examples whose target is to abstain, “without=” names "
-    "kinds of contexts left out of the training."
-)
-_BEYOND = (
-    "These contexts go beyond the four situations and enter no number above. “As wanted” leaves "
-    "out questions where sampling did not settle what the model knows; “misled” is an answer that "
-    "only an untrue passage gives."
-)
-_PUBLISHED = (
-    f"Published, other model, for orientation: {PUBLISHED_MODEL}, exact match averaged over seven "
-    "public data sets; Rely on NaturalQuestions alone, where it is available. Beneath each is what "
-    "this run found with its own model and data. The two are not comparable number by number; what "
-    "can be compared is which method gains where."
-)
+    return TEXTS.paragraphs(
+        "warnings",
+        summary,
+        failed=sum(sum(types.values()) for types in summary.failures.values()),
+        asked={asked[name] for name in summary.main},
+        empty=[title for title, rates in found.items() if all(not rate.cases for rate in rates)],
+        smallest=min(sizes, default=None),
+    )
 
 
 def uniknow_document(summary: UniKnowSummary) -> Document:
@@ -447,16 +427,16 @@ def _sections(summary: UniKnowSummary) -> list[Section | None]:
         _beyond(summary),
         Section(
             "Cases worth reading",
-            (
-                "For each kind of context the cases that most methods got wrong; equal replies "
-                "are shown once.",
-                *worst,
-            )
-            if worst
-            else ("No method got any case wrong.",),
+            (*TEXTS.paragraphs("worst"), *worst) if worst else ("No method got any case wrong.",),
         ),
         _failures(summary),
-        Section("What the paper published", (_PUBLISHED, published_table(summary.main))),
+        Section(
+            "What the paper published",
+            (
+                *TEXTS.paragraphs("published", CONTENT["published"]["model"]),
+                published_table(summary.main),
+            ),
+        ),
         Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),
     ]
 
@@ -479,15 +459,9 @@ def _tested(summary: UniKnowSummary) -> Section:
             for one in SITUATIONS
         ],
     )
-    known, unknown, undefined = (
-        summary.knowledge[name] for name in ("known", "unknown", "undefined")
-    )
-    knows = (
-        f"By that measure the model knows {known} of {counted(summary.questions, 'question')}, "
-        f"does not know {unknown}, and for {undefined} sampling did not settle it: these are in no "
-        "situation, and count in Rely and its parts alone."
-    )
-    return Section("What was tested", (_TESTED, situations, f"{_KNOWN} {knows}", _RIGHT))
+    knows = TEXTS.text("tested", **summary.knowledge, questions=summary.questions)
+    blocks = (TEXTS.text("sources"), situations, knows, TEXTS.text("right"))
+    return Section("What was tested", blocks)
 
 
 def _methods(methods: Mapping[str, MethodMetrics]) -> Section | None:
@@ -498,20 +472,13 @@ def _methods(methods: Mapping[str, MethodMetrics]) -> Section | None:
 def _ablations(summary: UniKnowSummary) -> Section | None:
     if len(summary.main) == len(summary.methods):
         return None
-    parts = (
-        f"{'without ' + ' and '.join(kinds) if kinds else 'full training'} {decimal(rely)}"
-        for kinds, rely in PUBLISHED_ABLATION.items()
-    )
-    published = (
-        f"Published for {PUBLISHED_MODEL} on TriviaQA, for orientation: Rely {', '.join(parts)}."
-    )
     return Section(
         "What the training needs",
         (
             abstention_share_plot(summary.ablations[0]),
             context_kind_plot(summary.ablations[1]),
             ablation_table(summary),
-            Prose((_TRAINING, published), small=True),
+            Prose(TEXTS.terms("ablations", CONTENT["published"]), small=True),
         ),
     )
 
@@ -521,10 +488,10 @@ def _beyond(summary: UniKnowSummary) -> Section | None:
         return None
     parts = []
     for kind, by_method in summary.beyond.items():
-        title, meaning = KIND_TITLES[kind]
+        title, meaning = CONTENT["kinds"][kind]
         shown = {name: found for name, found in by_method.items() if variant_of(name) is None}
         parts.append(Section(title, (Prose((meaning,), small=True), beyond_table(shown, kind))))
-    return Section("More than one passage, and untrue ones", (_BEYOND, *parts))
+    return Section("More than one passage, and untrue ones", (*TEXTS.paragraphs("beyond"), *parts))
 
 
 def _failures(summary: UniKnowSummary) -> Section:

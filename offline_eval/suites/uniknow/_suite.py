@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Self, cast
+from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from ....adapters.huggingface import HuggingFaceLM, LoadOptions
 from ....calibration.training.scenarios.settings import ScenarioTrainingSettings
-from ....guard import Guard
-from ....guard.contracts import (
-    LanguageModel,
-    RelevanceScorer,
-    TextEmbedder,
-)
+from ....guard.contracts import LanguageModel, RelevanceScorer, TextEmbedder
+from ....guard.errors import InputError
 from ....guard.fingerprint import default_aggregator
 from ....guard.policy import Policy
 from ....guard.prompts import Prompt
 from ....guard.signals.confidence import load_estimator
 from ....guard.signals.relevance import load_scorer
 from ...report.document import Document
-from ...run import Run
-from ...run.calls import OnProgress, Progress
 from ...run.manifest import InputFile
 from ...run.table import TableSpec
 from ...systems.factory import local_model
@@ -45,8 +39,7 @@ from ._cases import (
     PAPER_KINDS,
     Case,
     ContextKind,
-    Dataset,
-    PromptSet,
+    Knowledge,
     Question,
     Reply,
     UniKnowRow,
@@ -56,20 +49,19 @@ from ._cases import (
 from ._choosing import (
     ALL_METHODS,
     GUARDED,
-    Chosen,
     Methods,
     check_methods,
     choose_methods,
+    is_trained,
     wanted_methods,
-    with_training,
 )
 from ._contexts import build_contexts, fitting_size
-from ._guard import GuardMethod, SignalMeter, calibrate_guard, require_share
+from ._guard import SignalMeter, calibrate_guard, require_share
 from ._knowledge import KnowledgeStore, Sampling, estimate_knowledge
 from ._questions import completes, dataset_of, prompts_of, question_file, read_dataset
 from ._report import uniknow_document
 from ._summary import UniKnowSummary, summarise_uniknow
-from .methods import Method, Trainer, reply_from
+from .methods import Trainer, reply_from
 from .plan import POLICY, ROWS, SIGNALS, Plan, UniKnowManifest, checked_run, make_plan
 
 # Needs no training, and is the best of the bundled scorers on contexts of about 100 words that
@@ -102,15 +94,13 @@ class UniKnowSettings(SuiteSettings):
         description="File that stores what models know, shared by runs; by default in the run "
         "folder.",
     )
-    limit: Annotated[int | None, Field(ge=1, description="Use at most that many questions.")] = None
-    questions_per_side: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            description="Evaluate at most that many known and as many unknown questions, evenly "
-            "spaced over the data set.",
-        ),
-    ] = None
+    limit: int | None = Field(None, ge=1, description="Use at most that many questions.")
+    questions_per_side: int | None = Field(
+        None,
+        ge=1,
+        description="Evaluate at most that many known and as many unknown questions, evenly "
+        "spaced over the data set.",
+    )
     defined_only: bool = Field(
         False,
         description="Leave out questions that the model answers rightly at times; they count in "
@@ -131,27 +121,23 @@ class UniKnowSettings(SuiteSettings):
     beyond: bool = Field(
         False, description="Also use contexts of several passages, and untrue ones."
     )
-    passages_per_context: Annotated[
-        int, Field(ge=2, description="Passages of the contexts with several.")
-    ] = 4
+    passages_per_context: int = Field(4, ge=2, description="Passages of the contexts with several.")
     scorer: str = Field(
         _GUARD_SCORER, description="Scorer of the guards, by name, folder or judge:MODEL."
     )
-    answer_tokens: Annotated[
-        int, Field(ge=1, description="The most tokens an answer of a local model may have.")
-    ] = 24
-    rank: Annotated[
-        int | None, Field(ge=1, description="Rank of trained adapters; by default what suits.")
-    ] = None
-    epochs: Annotated[
-        int | None, Field(ge=1, description="Epochs of training; by default what suits.")
-    ] = None
-    training_steps: Annotated[
-        int | None, Field(ge=1, description="Steps after which each training ends; by default all.")
-    ] = None
-    learning_rate: Annotated[
-        float | None, Field(gt=0, description="Peak rate of training; by default what suits.")
-    ] = None
+    answer_tokens: int = Field(
+        24, ge=1, description="The most tokens an answer of a local model may have."
+    )
+    rank: int | None = Field(
+        None, ge=1, description="Rank of trained adapters; by default what suits."
+    )
+    epochs: int | None = Field(None, ge=1, description="Epochs of training; by default what suits.")
+    training_steps: int | None = Field(
+        None, ge=1, description="Steps after which each training ends; by default all."
+    )
+    learning_rate: float | None = Field(
+        None, gt=0, description="Peak rate of training; by default what suits."
+    )
     dtype: str = Field(
         "auto", description="Precision of a local model: auto, or a torch name, e.g. bfloat16."
     )
@@ -202,40 +188,29 @@ class Parts:
     encoder: TextEmbedder | None = None
     training: ScenarioTrainingSettings | None = None
 
-    def training_of(self, lm: LanguageModel, settings: UniKnowSettings) -> ScenarioTrainingSettings:
-        """Return the settings of supervised training."""
-        if self.training is not None:
-            return self.training
-        return _training_of(lm, settings, ScenarioTrainingSettings.for_embedded)
-
-    def preference_training_of(
-        self, lm: LanguageModel, settings: UniKnowSettings
+    def training_of(
+        self, lm: LanguageModel, settings: UniKnowSettings, *, preferences: bool = False
     ) -> ScenarioTrainingSettings:
-        """Return the settings of preference training."""
-        return _training_of(lm, settings, ScenarioTrainingSettings.for_embedded_preferences)
-
-
-def _training_of(
-    lm: LanguageModel,
-    settings: UniKnowSettings,
-    for_embedded: Callable[[], ScenarioTrainingSettings],
-) -> ScenarioTrainingSettings:
-    """Return what suits the model, with what the run's settings say."""
-    given = {
-        "rank": settings.rank,
-        "epochs": settings.epochs,
-        "most_steps": settings.training_steps,
-        "learning_rate": settings.learning_rate,
-    }
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if not isinstance(lm, HuggingFaceLM):
-        return replace(ScenarioTrainingSettings(), **changes)
-    if Path(lm.name) == microworld_model_path():
-        return replace(for_embedded(), **changes)
-    if settings.dtype != "auto":
-        changes["dtype"] = settings.dtype
-    # Trained as it is asked.
-    return replace(ScenarioTrainingSettings(), chat_template=lm.uses_chat_template, **changes)
+        """Return the settings of supervised training, or of preference training."""
+        if self.training is not None and not preferences:
+            return self.training
+        given = {
+            "rank": settings.rank,
+            "epochs": settings.epochs,
+            "most_steps": settings.training_steps,
+            "learning_rate": settings.learning_rate,
+        }
+        changes: dict[str, Any] = {k: value for k, value in given.items() if value is not None}
+        usual = ScenarioTrainingSettings
+        if not isinstance(lm, HuggingFaceLM):
+            return replace(usual(), **changes)
+        if Path(lm.name) == microworld_model_path():
+            base = usual.for_embedded_preferences() if preferences else usual.for_embedded()
+            return replace(base, **changes)
+        if settings.dtype != "auto":
+            changes["dtype"] = settings.dtype
+        # Trained as it is asked.
+        return replace(usual(), chat_template=lm.uses_chat_template, **changes)
 
 
 def signal_meter(methods: Methods, scorer: RelevanceScorer) -> SignalMeter:
@@ -257,52 +232,40 @@ def signal_meter(methods: Methods, scorer: RelevanceScorer) -> SignalMeter:
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """The stages of one run.
+    """What comes before the answers: plan, signals and policy of the guards, adapters.
 
     Attributes:
-        run: open for writing.
-        settings: of the suite.
+        work: the run under way.
         parts: objects that the run is made with.
         methods: of the run.
         at_once: cases per batch.
         whole_batches: whether a batch that a kill cut is asked again as a whole.
-        on_progress: called with the state of each stage; may be None.
     """
 
-    run: Run
-    settings: UniKnowSettings
+    work: Work[UniKnowSettings, Question | Case]
     parts: Parts
     methods: Methods
     at_once: int
     whole_batches: bool
-    on_progress: OnProgress | None = None
 
-    def plan(self, dataset: Dataset, chosen: Chosen) -> Plan:
+    def plan(self) -> Plan:
         """Return the stored plan, or make and store it.
 
         Raises:
             InputError: no question is left to evaluate, or there is nothing to train on.
         """
-        stored = Plan.read(self.run)
+        settings, run, lm = self.work.settings, self.work.run, self.methods.lm
+        stored = Plan.read(run)
         if stored is not None:
             return stored
-        plan = self._new_plan(dataset)
-        chosen = with_training(chosen, plan.training, for_all=self.settings.asks_for_all)
-        rows = len(plan.evaluation) * len(chosen.names)
-        file = plan.file.model_copy(update={"rows": rows, "left_out": chosen.left_out})
-        plan = replace(plan, file=file)
-        plan.write(self.run)
-        return plan
-
-    def _new_plan(self, dataset: Dataset) -> Plan:
-        settings, lm = self.settings, self.methods.lm
+        dataset = dataset_of(settings.data, _questions(self.work.cases))
         estimates = estimate_knowledge(
             lm,
             dataset.questions,
             dataset.prompts,
             sampling=settings.sampling,
-            store=KnowledgeStore(settings.knowledge or self.run.folder / "knowledge.jsonl"),
-            on_progress=self.on_progress,
+            store=KnowledgeStore(settings.knowledge or run.folder / "knowledge.jsonl"),
+            on_progress=self.work.options.on_progress,
         )
         size = fitting_size(
             lm,
@@ -317,9 +280,9 @@ class Stages:
             kinds=settings.kinds,
             size=size,
             seed=settings.seed,
-            on_progress=self.on_progress,
+            on_progress=self.work.options.on_progress,
         )
-        return make_plan(
+        plan = make_plan(
             dataset,
             contexts,
             estimates,
@@ -327,13 +290,38 @@ class Stages:
             defined_only=settings.defined_only,
             seed=settings.seed,
         )
+        untrained = self._untrainable(plan)
+        rows = len(plan.evaluation) * (len(self.work.systems) - len(untrained))
+        left_out = {**self.methods.left_out, **untrained}
+        file = plan.file.model_copy(update={"rows": rows, "left_out": left_out})
+        plan = replace(plan, file=file)
+        plan.write(run)
+        return plan
+
+    def _untrainable(self, plan: Plan) -> dict[str, str]:
+        """Return the trained methods if there is nothing to train them on, with the reason.
+
+        Raises:
+            InputError: they were asked for by name.
+        """
+        if {case.knowledge for case in plan.training} >= {Knowledge.KNOWN, Knowledge.UNKNOWN}:
+            return {}
+        reason = "training needs questions that the model knows and ones that it does not"
+        names = [system.name for system in self.work.systems if is_trained(system.name)]
+        if names and not self.work.settings.asks_for_all:
+            raise InputError(
+                reason,
+                where=names[0],
+                hint="give more questions, or leave the trained methods out by --methods",
+            )
+        return dict.fromkeys(names, reason)
 
     def calibrate(self, plan: Plan, meter: SignalMeter) -> Policy:
         """Measure the missing signals, fit the policy on the training questions and store it."""
         signals = self._signals(plan, meter)
         self.methods.remembering("naive").remember(
-            (signal.case_id, reply_from(signal.context_reply, row.case))
-            for signal, row in zip(signals, plan.rows, strict=True)
+            (signal.case_id, reply_from(signal.context_reply, case))
+            for signal, case in zip(signals, plan.cases, strict=True)
             if signal.context_reply is not None
         )
         policy = calibrate_guard(
@@ -341,48 +329,44 @@ class Stages:
             scorer=meter.scorer.fingerprint,
             estimator=meter.estimator.fingerprint,
             aggregator=meter.aggregator,
-            risk=self.settings.risk,
-            delta=self.settings.delta,
+            risk=self.work.settings.risk,
+            delta=self.work.settings.delta,
         )
-        policy.save(self.run.folder / POLICY)
+        policy.save(self.work.run.folder / POLICY)
         return policy
 
     def _signals(self, plan: Plan, meter: SignalMeter) -> list[UniKnowSignal]:
-        table, rows = self.run[SIGNALS], plan.rows
-        table.require_order([row.case_id for row in rows])
+        table, cases = self.work.run[SIGNALS], plan.cases
+        table.require_order([case.case_id for case in cases])
         done = len(table.done)
         start = done // self.at_once * self.at_once if self.whole_batches else done
-        start = done if done == len(rows) else start
-        meter.remember(
-            (signal, row.case) for signal, row in zip(table.rows()[:start], rows, strict=False)
-        )
-        for first in range(start, len(rows), self.at_once):
-            batch = rows[first : first + self.at_once]
-            for part in dict.fromkeys(row.part for row in batch):
-                cases = [row.case for row in batch if row.part == part]
-                table.extend(meter.measure(cases, part))
-            if self.on_progress is not None:
-                done = first + len(batch)
-                self.on_progress(Progress("measuring relevance and confidence", done, len(rows)))
+        start = done if done == len(cases) else start
+        meter.remember(table.rows()[:start])
+        advance = self.work.progress("measuring relevance and confidence")
+        for first in range(start, len(cases), self.at_once):
+            batch = cases[first : first + self.at_once]
+            for part in dict.fromkeys(case.part for case in batch):
+                table.extend(meter.measure([case for case in batch if case.part == part]))
+            advance(first + len(batch), len(cases))
         return table.rows()
 
-    def trainer(self, cases: Sequence[Case], prompts: PromptSet) -> Trainer:
+    def trainer(self, cases: Sequence[Case]) -> Trainer:
         """Return what trains the methods of the run."""
-        lm = self.methods.lm
+        lm, settings = self.methods.lm, self.work.settings
         assert isinstance(lm, HuggingFaceLM)
         return Trainer(
             lm,
             cases,
-            prompts,
-            self.run.folder / "adapters",
-            self.parts.training_of(lm, self.settings),
-            self.parts.preference_training_of(lm, self.settings),
-            self.settings.seed,
+            self.methods.prompts,
+            self.work.run.folder / "adapters",
+            self.parts.training_of(lm, settings),
+            self.parts.training_of(lm, settings, preferences=True),
+            settings.seed,
         )
 
     def reuse_replies(self, name: str, cases: Sequence[Case]) -> None:
         """Let a guard over a method reuse the replies of that method's rows."""
-        stored = {row.case_id: row for row in self.run[ROWS].rows() if row.method == name}
+        stored = {row.case_id: row for row in self.work.run[ROWS].rows() if row.method == name}
         for first in range(0, len(cases), self.at_once):
             batch = cases[first : first + self.at_once]
             rows = {case.case_id: stored.get(row_id(name, case)) for case in batch}
@@ -405,34 +389,6 @@ _STORED_OTHERWISE = {
 _Case = Question | Case
 
 
-class _MethodSystem(System):
-    """A method as a system under test.
-
-    Args:
-        name: of the method.
-        methods: of the run; None to count cases only.
-        given: a guard in front of the model, for a method that is no own one of the suite.
-    """
-
-    def __init__(self, name: str, methods: Methods | None, given: System | None = None) -> None:
-        guard, sha256 = (None, "") if given is None else (given.guard, given.sha256)
-        super().__init__(name, None if methods is None else methods.lm, guard, sha256)
-        self._methods = methods
-
-    @property
-    def methods(self) -> Methods:
-        """The methods of the run."""
-        assert self._methods is not None
-        return self._methods
-
-    @property
-    def method(self) -> Method:
-        """The method that answers."""
-        if isinstance(self.guard, Guard):
-            return GuardMethod(self.name, self.methods.remembering("naive"), self.guard)
-        return self.methods.make(self.name)
-
-
 class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
     """Knowledge scenarios: context against memory, only one of them, or neither.
 
@@ -448,6 +404,13 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
 
     def __init__(self, parts: Parts | None = None) -> None:
         self._parts = parts or Parts()
+        self._made: Methods | None = None
+
+    @property
+    def _methods(self) -> Methods:
+        """The methods of the run, made by `systems`."""
+        assert self._made is not None
+        return self._made
 
     @property
     def rows(self) -> TableSpec[UniKnowRow]:
@@ -483,7 +446,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
     def systems(
         self, settings: UniKnowSettings, cases: Sequence[_Case], given: Sequence[System]
     ) -> Sequence[System]:
-        """Return a system for each method, then one for each guard that was given.
+        """Return a system for each method.
 
         Raises:
             InputError: a method asked for by name cannot be run on the model, or the scorer of
@@ -491,21 +454,18 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         """
         if not given:
             names = wanted_methods(settings.methods, ablations=settings.ablations)
-            return [_MethodSystem(name, None) for name in names]
+            return [System(name) for name in names]
         lm: LanguageModel = given[0].model
-        methods = Methods(lm, prompts_of(settings.data))
         chosen = choose_methods(settings.methods, lm, ablations=settings.ablations)
+        methods = Methods(lm, prompts_of(settings.data), chosen.left_out)
         if any(name in GUARDED for name in chosen.names):
             scorer = self._parts.scorer or load_scorer(settings.scorer)
             # Its guards are calibrated on some of these questions, and judged on the others.
             asked = {one.id: one.question for one in _questions(cases)}
             require_not_tuned_on(scorer, asked, str(settings.scorer))
             methods.meter = signal_meter(methods, scorer)
-        guards = [system for system in given if system.guard is not None]
-        return [
-            *(_MethodSystem(name, methods) for name in chosen.names),
-            *(_MethodSystem(system.name, methods, system) for system in guards),
-        ]
+        self._made = methods
+        return [System(name, lm) for name in chosen.names]
 
     def row_id(self, case: _Case, system: str) -> str:
         """Return the id of a method's row for a case."""
@@ -524,23 +484,21 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         return [] if path is None else [path]
 
     def manifest(
-        self,
-        settings: UniKnowSettings,
-        cases: Sequence[_Case],
-        systems: Sequence[System],
+        self, settings: UniKnowSettings, cases: Sequence[_Case], systems: Sequence[System]
     ) -> UniKnowManifest:
         """Name the model, the settings that count, the prompts and what measures the signals."""
-        methods = cast(_MethodSystem, systems[0]).methods
-        chosen = self._chosen(settings, systems)
+        methods, names = self._methods, tuple(system.name for system in systems)
         lm, meter, parts = methods.lm, methods.meter, self._parts
         kept = settings.model_dump(mode="json", exclude=_STORED_OTHERWISE)
         stored: dict[str, Any] = {"dataset": _questions(cases)[0].dataset}
         stored |= {"model": lm.fingerprint, **kept}
         # Settings that no row depends on must not prevent a run from being resumed.
-        if chosen.trained:
+        if any(map(is_trained, names)):
             stored["training"] = asdict(parts.training_of(lm, settings))
-        if "dpo" in chosen.names:
-            stored["preference_training"] = asdict(parts.preference_training_of(lm, settings))
+        if "dpo" in names:
+            stored["preference_training"] = asdict(
+                parts.training_of(lm, settings, preferences=True)
+            )
         stored["seed"] = settings.seed
         stored["prompts_sha256"] = {
             name: Prompt(name, text).sha256
@@ -550,35 +508,23 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         stored["scorer"] = None if meter is None else meter.scorer.fingerprint.model_dump()
         stored["estimator"] = None if meter is None else meter.estimator.fingerprint.model_dump()
         stored["aggregator"] = None if meter is None else meter.aggregator
-        guards = {system.name: system.sha256 for system in systems if system.guard is not None}
         return UniKnowManifest.new(
             suite=self.name,
-            settings={**stored, "guards": guards} if guards else stored,
+            settings=stored,
             inputs=tuple(InputFile.of(path) for path in self.inputs(settings)),
-            methods=chosen.names,
-            left_out=chosen.left_out,
+            methods=names,
+            left_out=methods.left_out,
         )
 
     def prepare(self, work: Work[UniKnowSettings, _Case]) -> None:
         """Plan the cases, calibrate the guards and train the adapters that are missing."""
-        first = cast(_MethodSystem, work.systems[0])
-        methods = first.methods
-        whole = self.asks_whole_batches(first)
-        stages = Stages(
-            run=work.run,
-            settings=work.settings,
-            parts=self._parts,
-            methods=methods,
-            at_once=_LOCAL_BATCH if whole else _REMOTE_BATCH,
-            whole_batches=whole,
-            on_progress=work.options.on_progress,
-        )
-        chosen = self._chosen(work.settings, work.systems)
-        plan = stages.plan(dataset_of(work.settings.data, _questions(work.cases)), chosen)
-        cases = plan.evaluation
-        work.cases = cases
+        methods, whole = self._methods, self.asks_whole_batches(work.systems[0])
+        at_once = _LOCAL_BATCH if whole else _REMOTE_BATCH
+        stages = Stages(work, self._parts, methods, at_once, whole)
+        plan = stages.plan()
+        cases = work.cases = plan.evaluation
         work.systems = [one for one in work.systems if one.name not in plan.file.left_out]
-        for name, reason in {**chosen.left_out, **plan.file.left_out}.items():
+        for name, reason in plan.file.left_out.items():
             work.note(f"left out: {name} ({reason})")
         if methods.meter is not None:
             methods.policy = stages.calibrate(plan, methods.meter)
@@ -587,7 +533,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         if any(system.name == "guard_coiecd" for system in work.systems):
             stages.reuse_replies("coiecd", cases)
         if isinstance(methods.lm, HuggingFaceLM):
-            methods.trainer = stages.trainer(plan.training, methods.prompts)
+            methods.trainer = stages.trainer(plan.training)
         done = work.run[self.rows].done
         for system in work.systems:
             if any(self.row_id(case, system.name) not in done for case in cases):
@@ -596,7 +542,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
     def answer(self, cases: Sequence[_Case], system: System) -> list[UniKnowRow]:
         """Answer a batch with one method; a failure costs one case."""
         asked = [case for case in cases if isinstance(case, Case)]
-        replies = cast(_MethodSystem, system).method.answer(asked)
+        replies = self._methods.make(system.name).answer(asked)
         return [
             UniKnowRow.of(system.name, case, reply)
             for case, reply in zip(asked, replies, strict=True)
@@ -609,10 +555,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         return UniKnowRow.of(system.name, case, Reply("", abstained=False, error=note))
 
     def dry_run(
-        self,
-        settings: UniKnowSettings,
-        cases: Sequence[_Case],
-        systems: Sequence[System],
+        self, settings: UniKnowSettings, cases: Sequence[_Case], systems: Sequence[System]
     ) -> DryRun:
         """Count the cases of each method, as if all contexts could be built."""
         most = len(cases) * len(settings.kinds)
@@ -635,11 +578,6 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
     def report(self, summary: UniKnowSummary) -> Document:
         """Show which method uses which knowledge when."""
         return uniknow_document(summary)
-
-    def _chosen(self, settings: UniKnowSettings, systems: Sequence[System]) -> Chosen:
-        lm = cast(_MethodSystem, systems[0]).methods.lm
-        chosen = choose_methods(settings.methods, lm, ablations=settings.ablations)
-        return Chosen(tuple(system.name for system in systems), chosen.left_out)
 
 
 def _questions(cases: Sequence[_Case]) -> list[Question]:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 from ...._version import __version__
 from ....calibration import Interval
 from ....guard.artefacts import Guarantee
 from ...report.document import Document
+from ...report.prose import Templates
 from ._cases import ContextKind, Knowledge
 from ._metrics import (
-    PUBLISHED_ABLATION,
-    PUBLISHED_EM,
-    PUBLISHED_MODEL,
-    PUBLISHED_RELY,
     MethodMetrics,
     PairedDifference,
     Rates,
@@ -58,111 +57,18 @@ class Situation:
     wanted: str
 
 
-SITUATIONS = (
-    Situation(
-        "conflict",
-        "Context against memory",
-        "C",
-        "The model knows an answer, and the context states another.",
-        "Answer from the context.",
-    ),
-    Situation(
-        "external_only",
-        "Only the context knows",
-        "E-Only",
-        "The model does not know the answer; the context states one.",
-        "Answer from the context.",
-    ),
-    Situation(
-        "parametric_only",
-        "Only the model knows",
-        "P-Only",
-        "The model knows the answer; the context is about something else.",
-        "Ignore the context, answer from memory.",
-    ),
-    Situation(
-        "unknown",
-        "Neither knows",
-        "U",
-        "The model does not know the answer, and the context does not hold it either.",
-        "Abstain.",
-    ),
-)
+CONTENT = tomllib.loads((Path(__file__).parent / "report.toml").read_text(encoding="utf-8"))
+TEXTS = Templates(Path(__file__).parent / "report.txt")
+SITUATIONS = tuple(Situation(**fields) for fields in CONTENT["situations"])
+_METHODS: Mapping[str, tuple[str, str]] = CONTENT["methods"]
+_ORDER = {name: position for position, name in enumerate(_METHODS)}
 
-# By name, in the order in which they are shown: what a method changes, and what it does.
-METHODS = {
-    "naive": (Family.PROMPT, "The context in the prompt, the reply as it comes."),
-    "prompting": (
-        Family.PROMPT,
-        "The prompt allows “unknown” when neither the context nor the model knows.",
-    ),
-    "cad": (
-        Family.DECODING,
-        "Context-aware decoding: words that the context makes likelier are favoured.",
-    ),
-    "coiecd": (Family.DECODING, "As cad, word by word as far as the context surprises the model."),
-    "coiecd_prompt": (Family.DECODING, "coiecd with the prompts that allow “unknown”."),
-    "retrobust": (Family.TRAINED, "Fine-tuned on right and on irrelevant contexts."),
-    "kaft": (Family.TRAINED, "Fine-tuned on right, conflicting and irrelevant contexts."),
-    "lm_uniknow": (
-        Family.TRAINED,
-        "Fine-tuned on all four situations; replies “unknown” where neither knows.",
-    ),
-    "dpo": (
-        Family.TRAINED,
-        "Fine-tuned to prefer the wanted reply of each situation over the others.",
-    ),
-    "guard_naive": (
-        Family.GUARD,
-        "The guard of knowgate chooses context, memory or abstention; replies as naive.",
-    ),
-    "guard_coiecd": (Family.GUARD, "The same guard; replies from the context as coiecd."),
+_PUBLISHED = {
+    **CONTENT["published"],
+    "methods": {
+        name: {"rely_nq": None, **found} for name, found in CONTENT["published"]["methods"].items()
+    },
 }
-_ORDER = {name: position for position, name in enumerate(METHODS)}
-
-KIND_TITLES = {
-    ContextKind.ORIGINAL: ("Right context", "The context states the gold answer."),
-    ContextKind.CONFLICTING: (
-        "Conflicting context",
-        "The gold answer in the context was replaced by another of its kind.",
-    ),
-    ContextKind.RANDOM: (
-        "Random context",
-        "A context of another question, without the answer.",
-    ),
-    ContextKind.RETRIEVED: (
-        "Wrongly retrieved context",
-        "The most similar passage that does not hold the answer.",
-    ),
-    ContextKind.ONE_OF_K: (
-        "One right passage among distractors",
-        "Wanted: the answer of the one passage that has it.",
-    ),
-    ContextKind.TWO_IN_CONFLICT: (
-        "Two passages that contradict each other",
-        "One states the gold answer, one another; either counts as right.",
-    ),
-    ContextKind.NONE_OF_K: (
-        "Distractors only",
-        "Wanted: the answer from memory where the model knows it, otherwise abstain.",
-    ),
-    ContextKind.UNTRUE: (
-        "An untrue passage",
-        "It states something false. Wanted: not to believe it.",
-    ),
-}
-
-# Guard and base first: what the report is mainly about.
-PAIRS = (
-    ("guard_naive", "naive"),
-    ("guard_naive", "prompting"),
-    ("guard_coiecd", "coiecd"),
-    ("guard_naive", "retrobust"),
-    ("guard_naive", "kaft"),
-    ("guard_naive", "lm_uniknow"),
-    ("guard_naive", "dpo"),
-)
-
 _PLAIN = re.compile(r"[A-Za-z0-9_@=.,+-][A-Za-z0-9_@=.,+ -]{0,47}")
 
 
@@ -180,10 +86,10 @@ def variant_of(method: str) -> tuple[str, str] | None:
 def shown_method(name: str) -> tuple[Family, str]:
     """Return the family of a method, `other` if it is not known, and what it does."""
     base, variant = variant_of(name) or (name, "")
-    if base not in METHODS:
+    if base not in _METHODS:
         return Family.OTHER, ""
-    family, meaning = METHODS[base]
-    return family, f"{base}, {variant}." if variant else meaning
+    family, meaning = _METHODS[base]
+    return Family(family), f"{base}, {variant}." if variant else meaning
 
 
 def in_order(names: Iterable[str]) -> list[str]:
@@ -203,8 +109,9 @@ def plain(name: str, position: int) -> str:
     return name if _PLAIN.fullmatch(name) else f"method {position + 1}"
 
 
-_BASE = "lm_uniknow"
-_SHARE, _WITHOUT = "abstention", "without"
+_ABLATED = "lm_uniknow"
+_ABLATED_SHARE = re.compile(rf"{_ABLATED}@abstention=(0(?:\.\d+)?|1(?:\.0+)?)")
+_ABLATED_KINDS = re.compile(rf"{_ABLATED}@without=(.+)")
 # Four situations in equal parts; abstaining is wanted in one of them.
 _USUAL_SHARE = 0.25
 
@@ -222,28 +129,16 @@ def find_ablations(methods: Mapping[str, MethodMetrics]) -> Ablations:
     shares: dict[float, MethodMetrics] = {}
     left_out: list[tuple[str, Interval]] = []
     for name, found in methods.items():
-        base, variant = variant_of(name) or ("", "")
-        what, _, value = variant.partition("=")
-        if base != _BASE:
-            continue
-        if what == _SHARE and (share := _share(value)) is not None:
-            shares[share] = found
-        if what == _WITHOUT and value:
-            left_out.append((f"without {value}", found.overall["rely"]))
-    usual = methods.get(_BASE)
+        if share := _ABLATED_SHARE.fullmatch(name):
+            shares[float(share.group(1))] = found
+        elif without := _ABLATED_KINDS.fullmatch(name):
+            left_out.append((f"without {without.group(1)}", found.overall["rely"]))
+    usual = methods.get(_ABLATED)
     if usual is not None and shares:
         shares.setdefault(_USUAL_SHARE, usual)
     if usual is not None and left_out:
         left_out.insert(0, ("full training", usual.overall["rely"]))
     return tuple(sorted(shares.items(), key=lambda pair: pair[0])), tuple(left_out)
-
-
-def _share(text: str) -> float | None:
-    try:
-        share = float(text)
-    except ValueError:
-        return None
-    return share if 0.0 <= share <= 1.0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +203,7 @@ class UniKnowSummary:
                 kind.value: {name: rates.to_dict() for name, rates in by_method.items()}
                 for kind, by_method in self.beyond.items()
             },
-            "published": _published(),
+            "published": _PUBLISHED,
             "settings": dict(self.run.manifest.settings),
             "inputs": [file.model_dump() for file in self.run.manifest.inputs],
         }
@@ -330,7 +225,7 @@ def summarise_uniknow(run: UniKnowRun) -> UniKnowSummary:
         methods=methods,
         differences=tuple(
             difference
-            for method, base in PAIRS
+            for method, base in CONTENT["pairs"]
             if method in methods and base in methods
             for difference in (paired_difference(rows, method, base),)
             if difference.cases
@@ -347,7 +242,7 @@ def summarise_uniknow(run: UniKnowRun) -> UniKnowSummary:
 
 def contexts_of(run: UniKnowRun) -> dict[str, str]:
     """Return the text of each case's context."""
-    return {key: "\n\n".join(case.passages) for key, case in run.cases.items()}
+    return {key: case.context for key, case in run.cases.items()}
 
 
 def _failures(run: UniKnowRun) -> dict[str, dict[str, int]]:
@@ -360,18 +255,4 @@ def _failures(run: UniKnowRun) -> dict[str, dict[str, int]]:
     return {
         name: dict(sorted(types[name].items(), key=lambda item: (-item[1], item[0])))
         for name in in_order(types)
-    }
-
-
-def _published() -> dict[str, Any]:
-    return {
-        "note": "published, other model and data, for orientation",
-        "model": PUBLISHED_MODEL,
-        "methods": {
-            name: {"em": em, "rely_nq": PUBLISHED_RELY.get(name)}
-            for name, em in PUBLISHED_EM.items()
-        },
-        "ablation_rely_triviaqa": [
-            {"without": list(kinds), "rely": rely} for kinds, rely in PUBLISHED_ABLATION.items()
-        ],
     }

@@ -17,12 +17,12 @@ Each method is trained and asked with one and the same prompt, see `prompt_for`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from random import Random
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from ....adapters.huggingface import HuggingFaceLM, LoadOptions
 from ....calibration.training.scenarios.settings import (
@@ -91,7 +91,7 @@ def reply_from(found: str | KnowgateError, case: Case) -> Reply:
     if isinstance(found, KnowgateError):
         return Reply("", abstained=False, error=str(RowError.of(found)))
     text = found.strip()
-    an_answer = is_right(text, case.expected) or is_right(text, case.question.answers)
+    an_answer = is_right(text, case.expected) or is_right(text, case.answers)
     return Reply(text, abstained=not an_answer and _RULE.detect(text).abstained)
 
 
@@ -330,23 +330,23 @@ def preference_examples(
         seed: of draws and order.
     """
     invented = {
-        case.question.id: case.context.answers[0]
+        case.question_id: case.context_answers[0]
         for case in cases
-        if case.context.kind is ContextKind.CONFLICTING and case.context.answers
+        if case.context_kind is ContextKind.CONFLICTING and case.context_answers
     }
     usable = [
         case
         for case in cases
-        if case.scenario is not Scenario.UNKNOWN or case.question.id in invented
+        if case.scenario is not Scenario.UNKNOWN or case.question_id in invented
     ]
     template = prompt_for(variant.method, prompts)
     examples = []
     for case in _picked(variant, usable, per_side, seed):
         rejected = _UNKNOWN_REPLY
         if case.scenario is Scenario.CONFLICT:
-            rejected = case.question.answers[0]
+            rejected = case.answers[0]
         elif case.scenario is Scenario.UNKNOWN:
-            rejected = invented[case.question.id]
+            rejected = invented[case.question_id]
         wanted = wanted_reply(variant.method, case)
         examples.append(PreferenceExample(case.fill(template), wanted, rejected))
     return examples
@@ -355,7 +355,7 @@ def preference_examples(
 def wanted_reply(method: TrainedMethod, case: Case) -> str:
     """Return the reply that a method learns for a case."""
     if method is TrainedMethod.RETROBUST:
-        return case.question.answers[0]
+        return case.answers[0]
     if method.abstains and case.scenario is Scenario.UNKNOWN:
         return _UNKNOWN_REPLY
     return case.expected[0]
@@ -403,23 +403,23 @@ def _of_questions(cases: Sequence[Case], per_side: int, seed: int) -> list[Case]
     usable = [
         case
         for case in cases
-        if case.knowledge is not Knowledge.UNDEFINED and case.context.kind in PAPER_KINDS
+        if case.knowledge is not Knowledge.UNDEFINED and case.context_kind in PAPER_KINDS
     ]
     kept: set[tuple[str, str]] = set()
     for side in (Knowledge.KNOWN, Knowledge.UNKNOWN):
-        ids = sorted({case.question.key for case in usable if case.knowledge is side})
+        ids = sorted({case.question_key for case in usable if case.knowledge is side})
         # The same questions for every method.
         Random(f"uniknow/training-questions/{side.value}/{seed}").shuffle(ids)  # noqa: S311
         kept.update(ids[:per_side])
-    return [case for case in usable if case.question.key in kept]
+    return [case for case in usable if case.question_key in kept]
 
 
 def _parts(method: TrainedMethod, cases: Sequence[Case]) -> dict[str, _Part]:
     """Return the cases by part and kind; parts have equal shares."""
     parts: dict[str, _Part] = defaultdict(lambda: defaultdict(list))
     for case in cases:
-        kind = case.context.kind
-        relevant = bool(case.context.answers)
+        kind = case.context_kind
+        relevant = bool(case.context_answers)
         if method is TrainedMethod.RETROBUST:
             if kind is ContextKind.CONFLICTING:
                 continue
@@ -513,31 +513,19 @@ class Trainer:
             if on_progress is not None:
                 on_progress(Progress(f"training {variant.name}", done, total))
 
-        if variant.method is TrainedMethod.DPO:
-            folder = self.folder / variant.name
-            train_scenarios(
-                self.lm.name,
-                preference_examples(variant, self.cases, self.prompts, seed=self.seed),
-                folder,
-                settings=self.preference_settings,
-                seed=self.seed,
-                on_progress=advance,
-            )
-            return folder
-        examples = training_examples(variant, self.cases, self.prompts, seed=self.seed)
         usual = TrainedVariant(variant.method)
+        make: Callable[..., Any] = training_examples
+        settings = self.settings
+        if variant.method is TrainedMethod.DPO:
+            make, settings = preference_examples, self.preference_settings
+        examples = make(variant, self.cases, self.prompts, seed=self.seed)
         # An ablation at the usual share is the usual training, and is done once.
-        same = variant != usual and examples == training_examples(
+        same = variant != usual and examples == make(
             usual, self.cases, self.prompts, seed=self.seed
         )
         folder = self.folder / (usual if same else variant).name
         train_scenarios(
-            self.lm.name,
-            examples,
-            folder,
-            settings=self.settings,
-            seed=self.seed,
-            on_progress=advance,
+            self.lm.name, examples, folder, settings=settings, seed=self.seed, on_progress=advance
         )
         return folder
 

@@ -30,7 +30,6 @@ from ._cases import (
     PAPER_KINDS,
     START_AGAIN,
     Case,
-    CaseRow,
     ContextKind,
     Dataset,
     Knowledge,
@@ -44,7 +43,7 @@ from ._knowledge import KnowledgeStore, Sampling, estimate_knowledge
 from ._questions import read_dataset
 from .methods import TrainedMethod, TrainedVariant, preference_examples, training_examples
 
-CASES = TableSpec("cases", CaseRow, key="case_id", hint=START_AGAIN, clean=True)
+CASES = TableSpec("cases", Case, key="case_id", hint=START_AGAIN, clean=True)
 _PLAN = "plan.json"
 _SIDES = (Knowledge.KNOWN, Knowledge.UNKNOWN)
 # Questions of each side kept for evaluation; of small data sets only a share.
@@ -80,28 +79,28 @@ class Plan:
     """What a run asks.
 
     Attributes:
-        rows: the cases, training first.
+        cases: training first.
         file: numbers and problems.
     """
 
-    rows: tuple[CaseRow, ...]
+    cases: tuple[Case, ...]
     file: PlanFile
 
     @property
     def training(self) -> list[Case]:
         """The cases that methods are trained and guards calibrated on."""
-        return [row.case for row in self.rows if row.part == "training"]
+        return [case for case in self.cases if case.part == "training"]
 
     @property
     def evaluation(self) -> list[Case]:
         """The cases that all methods answer."""
-        return [row.case for row in self.rows if row.part == "evaluation"]
+        return [case for case in self.cases if case.part == "evaluation"]
 
     def write(self, run: Run) -> None:
         """Store the cases, then `plan.json`, which marks them as complete."""
         table = run[CASES]
         table.drop(lambda _row: True)  # of an attempt that was killed
-        table.extend(self.rows)
+        table.extend(self.cases)
         value = {"schema_version": Manifest.SCHEMA_VERSION, **self.file.model_dump(mode="json")}
         write_json(run.folder / _PLAN, value)
 
@@ -170,17 +169,13 @@ def make_plan(
     ]
     evaluated = _limited(possible, knowledge, questions_per_side)
     trained = {question.id for question in split.training}
-    cases = build_cases(dataset, contexts, knowledge)
+    cases = build_cases(dataset, contexts, estimates)
     training = [
-        CaseRow.of("training", case, estimates[case.question.id])
+        case.model_copy(update={"part": "training"})
         for case in cases
-        if case.question.id in trained and case.context.kind in PAPER_KINDS
+        if case.question_id in trained and case.context_kind in PAPER_KINDS
     ]
-    evaluation = [
-        CaseRow.of("evaluation", case, estimates[case.question.id])
-        for case in cases
-        if case.question.id in evaluated
-    ]
+    evaluation = [case for case in cases if case.question_id in evaluated]
     if not evaluation:
         raise InputError(
             "no question is left to evaluate", where=dataset.name, hint="give more questions"
@@ -223,19 +218,19 @@ def _spread(names: Sequence[str], most: int) -> list[str]:
 
 
 def build_cases(
-    dataset: Dataset, contexts: ContextSet, knowledge: Mapping[str, Knowledge]
+    dataset: Dataset, contexts: ContextSet, estimates: Mapping[str, KnowledgeEstimate]
 ) -> list[Case]:
     """Return one case per question and context, in the order of the questions, then the kinds.
 
     Args:
         dataset: whose questions are asked.
         contexts: as `build_contexts` returns them.
-        knowledge: by question id; other questions are left out.
+        estimates: by question id; other questions are left out.
     """
     return [
-        Case(question, contexts.contexts[question.id][kind], knowledge[question.id])
+        Case.of(question, contexts.contexts[question.id][kind], estimates[question.id])
         for question in dataset.questions
-        if question.id in knowledge and question.id in contexts.contexts
+        if question.id in estimates and question.id in contexts.contexts
         for kind in ContextKind
         if kind in contexts.contexts[question.id]
     ]
@@ -328,15 +323,12 @@ def _training_groups(
 def _balanced(
     groups: Sequence[Sequence[Question]], knowledge: Mapping[str, Knowledge], most: int
 ) -> set[str]:
-    by_side = {
-        side: [
-            question.id for group in groups for question in group if knowledge[question.id] is side
-        ]
+    sides = [
+        [question.id for group in groups for question in group if knowledge[question.id] is side]
         for side in _SIDES
-    }
-    there = [len(ids) for ids in by_side.values() if ids]
-    each = min([most, *there])
-    return {name for ids in by_side.values() for name in ids[:each]}
+    ]
+    each = min([most, *(len(ids) for ids in sides if ids)])
+    return {name for ids in sides for name in ids[:each]}
 
 
 _RUN_AGAIN = "run `knowgate eval uniknow` again into another folder"
@@ -377,7 +369,7 @@ class UniKnowRun:
 
     manifest: UniKnowManifest
     plan: PlanFile
-    cases: Mapping[str, CaseRow]
+    cases: Mapping[str, Case]
     rows: tuple[UniKnowRow, ...]
     finished: bool
     policy: Policy | None = None
@@ -513,6 +505,6 @@ def tuning_examples(
         )
     training = replace(dataset, questions=chosen)
     contexts = build_contexts(training, seed=seed, on_progress=on_progress)
-    cases = build_cases(training, contexts, known)
+    cases = build_cases(training, contexts, estimates)
     make = preference_examples if variant.method is TrainedMethod.DPO else training_examples
     return make(variant, cases, dataset.prompts, per_side=per_side, seed=seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -37,38 +36,6 @@ def test_a_dry_run_counts_and_asks_nothing(knowgate: Knowgate, shared_data: Path
     said = knowgate("eval", "conflict", "--data", data, "--dry-run").out
     assert re.search(r"questions +2473", said)
     assert "two answers are the same" in said
-
-
-def test_logged_replies_are_run(knowgate: Knowgate, questions: Path, tmp_path: Path) -> None:
-    lines = [
-        {
-            "key": f"set/{number}",
-            "task": "CK",
-            "evidence": kind,
-            "response": f"It is {name} {number}.",
-        }
-        for number in range(4)
-        for kind, name in (("NC", "Ann"), ("HPC", "Ann"))
-    ]
-    log, run = write_lines(tmp_path / "log.jsonl", lines), tmp_path / "run"
-    arguments = ["--data", questions, "--model", "replay", "--replies", log, "--tasks", "CK"]
-    found = knowgate("eval", "conflict", *arguments, "--evidence", "NC,HPC", "--out", run)
-    assert found.code == 0, found.err
-    assert "4 questions, 4 with a belief" in found.out
-    told = read_conflict_run(run)
-    assert [row.correct for row in told.rows if row.evidence == "NC"] == [True] * 4
-    assert [row.correct for row in told.rows if row.evidence == "HPC"] == [False] * 4
-    assert json.loads((run / "manifest.json").read_text())["settings"]["beliefs"] == "given"
-
-
-@pytest.mark.slow
-def test_the_embedded_model_is_asked_by_default(knowgate: Knowgate, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    found = knowgate("eval", "conflict", "--limit", "2", "--tasks", "CK,PK", "--out", run)
-    assert found.code == 0, found.err
-    rows = read_conflict_run(run).rows
-    assert len(rows) == 2 * (4 + 4 + 2)
-    assert all(row.likelihoods is not None for row in rows if row.system == "model")
 
 
 def test_a_judges_bias_is_measured(knowgate: Knowgate, questions: Path, tmp_path: Path) -> None:
@@ -155,17 +122,3 @@ def test_an_editor_writes_and_two_judges_check(
     assert by_kind["LPC"].plausibility == 0.125
     assert by_kind["HPC"].plausibility == 0.75
     assert by_kind["HPCE"].passage == "Bo runs it.\nIt is so."
-
-
-def test_a_policy_guards_the_model(
-    knowgate: Knowgate, finished_run: Path, questions: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "run"
-    arguments = ["--data", questions, "--tasks", "PK", "--evidence", "NC,HPC", "--out", out]
-    found = knowgate(
-        "eval", "conflict", *arguments, "--guard", finished_run / "policy.json", "--limit", "2"
-    )
-    assert found.code == 0, found.err
-    rows = [row for row in read_conflict_run(out).rows if row.system == "policy"]
-    assert len(rows) == 4
-    assert all(row.route is not None and row.error is None for row in rows)

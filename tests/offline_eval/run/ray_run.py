@@ -2,9 +2,6 @@
 
     python -m tests.offline_eval.run.ray_run FOLDER many
         a run with a killed worker beside pools, on one cluster
-    python -m tests.offline_eval.run.ray_run FOLDER forever
-        prints `stored`, and goes on until a signal comes; then `connected` and whether a
-        cluster is left
 
 A program of its own: Ray needs sockets and starts processes. What workers run is defined
 here or beside, where they find it, too.
@@ -13,7 +10,6 @@ here or beside, where they find it, too.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import os
 import signal
@@ -72,20 +68,8 @@ def _factory(folder: Path) -> Callable[[int], Awaitable[dict[str, Any]]]:
     return call
 
 
-def _forever() -> Callable[[int], Awaitable[dict[str, Any]]]:
-    async def call(item: int) -> dict[str, Any]:
-        await asyncio.sleep(3600 if item >= 20 else 0)
-        return {"id": str(item)}
-
-    return call
-
-
 def _failed(item: int, error: Exception) -> dict[str, Any]:
     return {"id": str(item), "error": type(error).__name__, "said": str(error)}
-
-
-def _ray() -> Any:
-    return importlib.import_module("ray")  # has no types
 
 
 async def _killed_run(folder: Path) -> dict[str, Any]:
@@ -135,18 +119,5 @@ def _many(folder: Path) -> None:
     print(json.dumps(said))
 
 
-def _until_a_signal_comes(folder: Path) -> None:
-    def progress(state: Progress) -> None:
-        if state.done == 20:
-            print("stored", flush=True)
-
-    try:
-        with any_table(folder / "rows") as store:
-            calls = Calls[int](str, _failed, on_progress=progress)
-            RayPool().run_sync(calls, range(100), _forever, store)
-    finally:
-        print("connected", _ray().is_initialized(), flush=True)
-
-
 if __name__ == "__main__":
-    {"many": _many, "forever": _until_a_signal_comes}[sys.argv[2]](Path(sys.argv[1]))
+    _many(Path(sys.argv[1]))

@@ -48,16 +48,6 @@ async def _rows(tmp_path: Path, items: Any, call: Any, **options: Any) -> dict[s
     return {row["id"]: row for row in any_rows(tmp_path / "rows")}
 
 
-async def test_every_item_gets_its_row(tmp_path: Path) -> None:
-    found = await _rows(tmp_path, ["a", "b", "c"], _echo)
-
-    assert found == {
-        "a": {"id": "a", "text": "A"},
-        "b": {"id": "b", "text": "B"},
-        "c": {"id": "c", "text": "C"},
-    }
-
-
 async def test_what_is_stored_is_not_asked_again(tmp_path: Path) -> None:
     asked: list[str] = []
 
@@ -121,19 +111,6 @@ async def test_a_failure_that_will_not_pass_is_a_row_after_one_attempt(tmp_path:
     assert len(found) == 3
     assert attempts["b"] == 1
     assert (totals.stored, totals.failed) == (3, 1)
-
-
-async def test_more_kinds_of_failure_can_be_tried_again(tmp_path: Path) -> None:
-    attempts = 0
-
-    async def call(item: str) -> dict[str, Any]:
-        nonlocal attempts
-        attempts += 1
-        raise KeyError(item)
-
-    await _rows(tmp_path, ["a"], call, max_attempts=4, retry_on=(LookupError,))
-
-    assert attempts == 4
 
 
 async def test_a_failure_that_every_call_would_meet_ends_the_run(tmp_path: Path) -> None:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-import signal
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from knowgate.guard import InputError
-from knowgate.offline_eval.run import CallLimits
 from tests.support.any_rows import any_rows
-from tests.support.paths import ROOT
-from tests.support.ray_outcomes import PROGRAM, RayOutcomes, ray_outcomes
+from tests.support.ray_outcomes import RayOutcomes, ray_outcomes
 
 _needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="needs the package ray"
@@ -96,27 +91,6 @@ def test_a_cluster_that_is_started_here_stays_on_loopback(killed_run: RayOutcome
     assert killed_run.said["addresses"] == ["127.0.0.1"]
 
 
-@_needs_ray
-@pytest.mark.slow
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143)])
-def test_a_signal_ends_the_workers_and_the_cluster_and_leaves_whole_rows(
-    tmp_path: Path, number: signal.Signals, code: int
-) -> None:
-    command = [*PROGRAM, str(tmp_path), "forever"]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as program:
-        assert program.stdout is not None
-        assert "stored\n" in iter(program.stdout.readline, "")
-        program.send_signal(number)
-        # The calls that are left would take an hour.
-        left, said = program.communicate(timeout=120)
-
-    assert program.returncode == code, said
-    assert left.endswith("connected False\n")
-    assert sorted(int(row["id"]) for row in any_rows(tmp_path / "rows")) == list(range(20))
-
-
 @pytest.mark.slow
 def test_without_ray_the_error_says_what_to_install(tmp_path: Path) -> None:
     program = (
@@ -137,21 +111,3 @@ def test_without_ray_the_error_says_what_to_install(tmp_path: Path) -> None:
 
     assert "MissingDependencyError: ray cannot be imported: needs `pip install" in done.stderr
     assert any_rows(tmp_path / "rows") == []
-
-
-@pytest.mark.parametrize(
-    ("options", "where"),
-    [
-        ({"rate": -1.0}, "rate"),
-        ({"timeout": 0.0}, "timeout"),
-        ({"max_attempts": 0}, "max_attempts"),
-    ],
-)
-async def test_a_number_out_of_range_is_refused_before_a_cluster_is_started(
-    tmp_path: Path, options: dict[str, Any], where: str
-) -> None:
-    def factory() -> Any:
-        raise AssertionError
-
-    with pytest.raises(InputError, match=f"^{where}: "):
-        CallLimits(**options)

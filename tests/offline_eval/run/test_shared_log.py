@@ -39,17 +39,6 @@ def test_reading_leaves_a_torn_line_on_disk_and_appending_cuts_it_off(tmp_path: 
     assert path.read_bytes().startswith(b'{"a": 1}\n{"a": 3')
 
 
-def test_a_line_torn_by_another_writer_meanwhile_is_cut_off_too(tmp_path: Path) -> None:
-    log = _log(tmp_path / "log.jsonl")
-    log.append([_Row(a=1)])
-    with log.path.open("ab") as stream:
-        stream.write(b'{"a": ')
-
-    log.append([_Row(a=2)])
-
-    assert _numbers(log.path) == [1, 2]
-
-
 def test_a_whole_last_line_without_an_end_is_a_row_and_stays(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_bytes(b'{"a": 1}\n{"a": 2}')

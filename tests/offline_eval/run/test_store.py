@@ -40,15 +40,6 @@ def test_rows_come_back_as_they_were_in_order_and_with_their_place(tmp_path: Pat
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_store_goes_on_where_it_ended(tmp_path: Path) -> None:
-    for name in "abc":
-        with any_table(tmp_path / "rows") as store:
-            store.append({"id": name})
-            assert name in store.done
-
-    assert [row["id"] for row in any_rows(tmp_path / "rows")] == ["a", "b", "c"]
-
-
 def test_no_key_is_stored_twice(tmp_path: Path) -> None:
     with any_table(tmp_path / "rows") as store:
         store.append({"id": "a", "x": 1})
@@ -87,14 +78,6 @@ def test_what_json_cannot_hold_is_refused_before_anything_is_written(
         store.append({"id": "b"})
 
     assert any_rows(tmp_path / "rows") == [{"id": "a"}, {"id": "b"}]
-
-
-def test_a_closed_store_takes_nothing(tmp_path: Path) -> None:
-    with any_table(tmp_path / "rows") as store:
-        pass
-
-    with pytest.raises(ValueError, match="closed"):
-        store.append({"id": "a"})
 
 
 def test_rows_of_many_threads_are_all_there_once(tmp_path: Path) -> None:

@@ -55,11 +55,6 @@ def test_any_reply_has_a_verdict_or_none(reply: str) -> None:
     assert YesNo.parse(reply) in (True, False, None)
 
 
-@given(st.sampled_from(["yes", "no"]), st.text("*_ \n.!\"'()", max_size=8))
-def test_decoration_changes_no_verdict(word: str, around: str) -> None:
-    assert YesNo.parse(f"{around.lstrip('.!')}{word}{around}") is (word == "yes")
-
-
 def votes(*accepted: tuple[bool | None, ...]) -> list[Vote]:
     return [
         Vote(variant=str(variant), answer=answer, accepted=value)

@@ -103,11 +103,6 @@ def test_one_answer_in_two_spellings_is_no_conflict(tmp_path: Path, answers: obj
         ConflictItem.read(write(tmp_path / "qa.jsonl", line))
 
 
-def test_signs_are_answers_too(tmp_path: Path) -> None:
-    line = {"question": "Which sign?", "answers": ["?", "!"]}
-    assert len(ConflictItem.read(write(tmp_path / "qa.jsonl", line)).items) == 1
-
-
 @pytest.mark.parametrize(
     "line",
     [

@@ -134,15 +134,3 @@ def test_a_run_of_tasks_without_a_comparison_opens_with_their_shares(tmp_path: P
 
     assert "PCK, give both views: right in " in page
     assert "Nothing could be measured" not in page
-
-
-def test_a_run_without_beliefs_has_a_report(tmp_path: Path) -> None:
-    out = run_conflict(
-        ScriptedLanguageModel(default="no"),
-        small_set(3),
-        tmp_path / "run",
-        settings=ConflictSettings(beliefs="asked"),
-    )
-    report = conflict_report(out)
-    assert "Nothing could be measured" in _page_text(out)
-    assert report.values["beliefs"] == {"none": 3}

@@ -17,7 +17,6 @@ from knowgate.offline_eval.suites.conflict._rows import CLOSED_BOOK, REMOVES
 from knowgate.offline_eval.suites.conflict._scoring import (
     ConflictRun,
     accuracy_cells,
-    guard_routes,
     suppressions,
 )
 from knowgate.offline_eval.suites.conflict._suite import (
@@ -26,9 +25,8 @@ from knowgate.offline_eval.suites.conflict._suite import (
 )
 from knowgate.offline_eval.suites.conflict.beliefs import conflict_prompts
 from knowgate.offline_eval.suites.conflict.evidence import PassageJudge
-from knowgate.offline_eval.suites.conflict.items import EvidenceKind, Task, microworld_items
+from knowgate.offline_eval.suites.conflict.items import EvidenceKind, Task
 from knowgate.offline_eval.suites.parts import MODEL_SYSTEM
-from knowgate.offline_eval.systems.factory import EMBEDDED, load_language_model
 from tests.support.bound_rows import bind
 
 from .questions import TOWNS, ScoringModel, read_conflict_run, run_conflict, small_set
@@ -43,21 +41,13 @@ def accuracy(run: ConflictRun) -> dict[tuple[Task, EvidenceKind], float | None]:
 
 def test_a_model_that_follows_its_context_is_found_out(tmp_path: Path) -> None:
     run = read_conflict_run(run_conflict(ScoringModel(), ITEMS, tmp_path / "run"))
-    assert len(run.rows) == run.planned_rows == 8 * (5 * 4 + 2)
+    assert len(run.rows) == len(run.planned_ids) == 8 * (5 * 4 + 2)
     found = accuracy(run)
     assert found[Task.CK, HPC] == found[Task.CK, NC] == found[Task.PK, NC] == 1.0
     assert found[Task.PK, HPC] == 0.0
     told, removed = suppressions(run)[:2]
     assert (told.score.value, removed.score.value) == (0.0, 1.0)
     assert {row.system for row in run.rows} == {MODEL_SYSTEM, CLOSED_BOOK, REMOVES}
-
-
-def test_always_the_same_letter_is_right_one_time_in_four(tmp_path: Path) -> None:
-    lm = ScriptedLanguageModel(default="Perhaps.\nAnswer: (A)")
-    run = read_conflict_run(run_conflict(lm, ITEMS, tmp_path / "run"))
-    found = accuracy(run)
-    assert {found[task, kind] for task in (Task.CK, Task.PK) for kind in EvidenceKind} == {0.25}
-    assert found[Task.PCK, HPC] == 0.0
 
 
 def test_prompts_hold_what_their_task_promises(tmp_path: Path) -> None:
@@ -108,13 +98,6 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert len(lm.prompts) == asked
 
 
-def test_failures_are_rows(tmp_path: Path) -> None:
-    lm = ScriptedLanguageModel(error=LanguageModelError("down"))
-    run = read_conflict_run(run_conflict(lm, ITEMS[:2], tmp_path / "run"))
-    assert all(row.error is not None and row.correct is None for row in run.rows)
-    assert all(value is None for value in accuracy(run).values())
-
-
 def test_failures_are_asked_again_on_demand(tmp_path: Path) -> None:
     out, broken = tmp_path / "run", ScriptedLanguageModel(error=LanguageModelError("down"))
     settings = ConflictSettings(tasks=(Task.CK,), beliefs="asked")
@@ -154,27 +137,12 @@ def test_a_guard_removes_the_passage_where_it_decides_so(tmp_path: Path) -> None
     alone = ScoringModel()
     run_conflict(alone, ITEMS, tmp_path / "alone")
     assert len(lm.prompts) == len(alone.prompts)  # no call for the guard
-    assert len(run.rows) == run.planned_rows
+    assert len(run.rows) == len(run.planned_ids)
     found = {(one.system, one.evidence): one for one in suppressions(run)}
     assert found["remover", HPC].accuracy.value == 1.0
     assert found["remover", HPC].accuracy.n == 7  # one failed
     assert found["remover", LPC].accuracy.value == 0.0
     assert found[MODEL_SYSTEM, HPC].accuracy.value == 0.0
-
-
-def test_what_guards_decided_is_counted(tmp_path: Path) -> None:
-    guards = {"remover": Remover()}
-    settings = ConflictSettings(tasks=(Task.PK,))
-    run = read_conflict_run(
-        run_conflict(ScoringModel(), ITEMS, tmp_path / "run", guards=guards, settings=settings)
-    )
-    kept, removed, abstained = Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN
-    assert guard_routes(run)["remover"] == {
-        NC: {kept: 0, removed: 7, abstained: 0},  # "Boats" stand in every passage
-        HPC: {kept: 0, removed: 7, abstained: 0},
-        EvidenceKind.HPCE: {kept: 0, removed: 7, abstained: 0},
-        LPC: {kept: 0, removed: 0, abstained: 7},
-    }
 
 
 @pytest.mark.parametrize(
@@ -249,29 +217,3 @@ def test_free_replies_are_read_by_a_judge_where_there_is_one(tmp_path: Path) -> 
     )
     errors = {row.error.type for row in run.rows if row.task is Task.PCK and row.error}
     assert errors == {"NoVerdictError"}
-
-
-def test_likelihoods_need_a_model_that_has_them(tmp_path: Path) -> None:
-    settings = ConflictSettings(answers="likelihood")
-    with pytest.raises(InputError, match="does not score"):
-        run_conflict(ScriptedLanguageModel(), ITEMS, tmp_path / "run", settings=settings)
-
-
-@pytest.mark.slow
-def test_the_embedded_model_cannot_ignore_a_context_and_removing_it_helps(tmp_path: Path) -> None:
-    lm = load_language_model(EMBEDDED)
-    settings = ConflictSettings(
-        beliefs="closed_book", tasks=(Task.CK, Task.PK), kinds=(NC, HPC, LPC), limit=12
-    )
-    run = read_conflict_run(
-        run_conflict(lm, microworld_items(), tmp_path / "run", settings=settings)
-    )
-    found = accuracy(run)
-    nc, hpc, lpc = (found[Task.CK, kind] or 0.0 for kind in (NC, HPC, LPC))
-    assert nc > hpc + 0.1
-    assert nc > lpc + 0.1
-    by_system = {one.system: one for one in suppressions(run) if one.evidence is HPC}
-    assert abs(by_system[REMOVES].difference.value or 0.0) <= 0.02
-    told = by_system[MODEL_SYSTEM].difference
-    assert told.high is not None
-    assert told.high < -0.02

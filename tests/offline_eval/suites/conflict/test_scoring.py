@@ -104,12 +104,6 @@ def test_suppression_is_what_stays_right_of_what_was_known() -> None:
     assert (removed.system, removed.score.value, removed.difference.value) == (REMOVES, 1.0, 0.0)
 
 
-def test_without_anything_known_there_is_no_score() -> None:
-    found = suppressions(run(*pk("1", "B", "B")))[0]
-    assert found.score.value is None
-    assert found.accuracy.value == 0.0
-
-
 def test_errors_are_left_out_and_counted() -> None:
     error = {"type": "LanguageModelError", "detail": "down"}
     rows = [

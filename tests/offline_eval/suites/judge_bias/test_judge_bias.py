@@ -136,7 +136,7 @@ def test_the_numbers_are_those_counted_by_hand() -> None:
     assert found.kappa.value == pytest.approx((12 / 16 - 0.5) / 0.5)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.2, 0.6, 1.0])
+@pytest.mark.parametrize("share", [0.2, 1.0])
 def test_a_judge_that_goes_by_its_belief_so_often_is_found_to(share: float) -> None:
     # Whole questions go one way: verdicts on one question are no independent ones.
     rng, inside = np.random.default_rng(7), {"follows": 0, "effect": 0, "kappa": 0}
@@ -165,13 +165,6 @@ def test_one_verdict_for_all_is_no_belief_and_no_agreement(always: bool) -> None
     assert (found.kappa.value, found.belief_effect.value) == (0.0, 0.0)
     assert (found.follows_belief.value, found.control_errors.value) == (0.5, 0.5)
     assert "poorly" in (found.warning or "")
-
-
-def test_few_measured_questions_are_said_however_many_were_asked() -> None:
-    told = [
-        verdict(case, case.label if number < 80 else None) for number, case in enumerate(cases(50))
-    ]
-    assert "20 questions only" in (measure_bias(told, judge="j").warning or "")
 
 
 def test_a_run_keeps_what_is_known_of_its_judges(tmp_path: Path) -> None:
@@ -297,14 +290,3 @@ def test_a_judge_without_beliefs_cannot_be_measured(tmp_path: Path) -> None:
     judge = BiasJudge("none", ScriptedLanguageModel(default="no"))
     with pytest.raises(InputError, match="no belief"):
         measured(judge, items(2), tmp_path / "bias.json")
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["{", "[]", '{"schema_version": 1}', '{"schema_version": 2, "kind": "judge_bias"}',
-     '{"schema_version": 1, "kind": "judge_bias", "judge": "j"}'],
-)  # fmt: skip
-def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "bias.json").write_text(text)
-    with pytest.raises(InputError, match=r"bias\.json"):
-        JudgeBias.read(tmp_path / "bias.json")

@@ -67,12 +67,6 @@ def test_without_any_known_fact_there_is_no_krr() -> None:
     assert refusal_metrics(REPLIES, {"ua1": False}).krr.value is None
 
 
-def test_no_replies_give_no_numbers() -> None:
-    found = refusal_metrics([])
-    assert found.r_ua.value is None
-    assert found.r_delta.value is None
-
-
 def test_a_question_passes_when_all_its_facts_are_known() -> None:
     right = {"a": True, "b": True, "c": False}
     links = {"one": ["a", "b"], "two": ["a", "c"], "three": ["a", "not asked"], "four": []}

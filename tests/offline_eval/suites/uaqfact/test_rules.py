@@ -80,6 +80,25 @@ def test_the_published_rules_are_reproduced_on_five_thousand_replies(shared_data
         *["Neither option is correct.", "None of the above", "I am unable to answer."],
         *["It doesn’t exist.", "There is no suitable answer.", "无人", "两者都不对，均不正确"],
         *["They have no intersection, so there is no answer.", "Nothing"],
+        *["Both are wrong.", "There isn't one.", "There are none.", "So my answer is: None"],
+        *["X did not hold any position in 1987.", "He held no position between 1960 and 1965."],
+        *["The company had not been founded yet.", "He had already died by then.", "no", "Nil"],
+        *["There was no head coach at that time.", "No record of this exists.", "As said, no one."],
+        *["No head of government of the United States was the father of Tolui.", "∅"],
+        *["The premise of the question is incorrect.", "The intersection is empty.", "Impossible."],
+        *["Not Paris and not Rome.", "It is neither a novel nor a film.", "Does not exist."],
+        *["The answer is nobody.", "The answer is that no such person exists.", "**None**"],
+        *["There doesn't appear to be such a person.", "It references neither.", "A: ##None##"],
+        *["没有这个人", "沒有這樣的人", "没有符合条件的人", "交集为空", "查无此人", "答案是：无"],
+        *["他在1950年没有担任任何职务", "他当时还没有出生", "当时该公司尚未成立", "无解"],
+        *[
+            "既不是A也不是B",
+            "既非小说也非电影",
+            "前提错误",
+            "这个问题的前提有误",
+            "＃＃Ｎｏｎｅ＃＃",
+        ],
+        *["没有人与之相符", "两个选项都没有被引用", "没有哪位行政首脑是拖雷的父亲。"],
     ],
 )
 def test_what_says_that_there_is_no_answer_declines(reply: str) -> None:
@@ -92,6 +111,27 @@ def test_what_says_that_there_is_no_answer_declines(reply: str) -> None:
         *["Joe Biden", "北京", "Not Joe Biden, but Ann Li.", "不是甲，而是乙", "无锡市", "1999"],
         *["No One Knows, by Queens", "Nothing Compares 2 U", "None other than Ann Li"],
         *["There was no war in 1999, and Ann Li was mayor.", "没有人不知道爱因斯坦"],
+        *["None Shall Escape", "None But the Lonely Heart", "Nothing in Common", "No Such Agency"],
+        *["Neither Here nor There", "The Empty Set (film)", "Nowhere in Africa", "No Man's Land"],
+        *["False Dilemma Records", "No Common Ground", "Nonesuch Press", "Nobody Speaks"],
+        *["Not Guilty", "Dr. No", "No. 1 Squadron RAF", "There Is No Evil", "No Time to Die"],
+        *["Washington, D.C.", "3,500,000", "1. Ann Li\n2. Bo Ek", "Ann Li, who had no children."],
+        *["It was not Joe Biden but Donald Trump.", "Inter Milan. He had no other club."],
+        "Inter Milan. He did not play for any other team in that time.",
+        "First, Bo did not hold any office. Second, Ann did. Answer: Ann Li",
+        "No child of Bo's is on the list. So the answer is **Ann Li**, the only one left.",
+        *[
+            "无锡",
+            "無錫",
+            "无间道",
+            "无人区玫瑰",
+            "无人生还",
+            "《无人驾驶》",
+            "不存在的女儿",
+            "没人要的孩子",
+        ],
+        *["没有人是一座孤岛", "不丹", "否定", "是李四，不是张三", "除了李四，没有人符合条件。"],
+        *["答案是李四，因为张三没有担任任何职务。", "张三没有担任任何职务，所以答案是李四。"],
     ],
 )
 def test_what_names_an_answer_does_not_decline(reply: str) -> None:
@@ -134,64 +174,6 @@ def test_an_option_within_the_other_is_not_named_by_it() -> None:
 @pytest.mark.parametrize(("reply", "right"), [("是北京。", True), ("不是北京", False)])
 def test_chinese_answers_need_no_spaces_around(reply: str, right: bool) -> None:
     assert strict_hit(item("1", AB, answer="北京"), reply) is right
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        *["Both are wrong.", "There isn't one.", "There are none.", "So my answer is: None"],
-        *["X did not hold any position in 1987.", "He held no position between 1960 and 1965."],
-        *["The company had not been founded yet.", "He had already died by then.", "no", "Nil"],
-        *["There was no head coach at that time.", "No record of this exists.", "As said, no one."],
-        *["No head of government of the United States was the father of Tolui.", "∅"],
-        *["The premise of the question is incorrect.", "The intersection is empty.", "Impossible."],
-        *["Not Paris and not Rome.", "It is neither a novel nor a film.", "Does not exist."],
-        *["The answer is nobody.", "The answer is that no such person exists.", "**None**"],
-        *["There doesn't appear to be such a person.", "It references neither.", "A: ##None##"],
-        *["没有这个人", "沒有這樣的人", "没有符合条件的人", "交集为空", "查无此人", "答案是：无"],
-        *["他在1950年没有担任任何职务", "他当时还没有出生", "当时该公司尚未成立", "无解"],
-        *[
-            "既不是A也不是B",
-            "既非小说也非电影",
-            "前提错误",
-            "这个问题的前提有误",
-            "＃＃Ｎｏｎｅ＃＃",
-        ],
-        *["没有人与之相符", "两个选项都没有被引用", "没有哪位行政首脑是拖雷的父亲。"],
-    ],
-)
-def test_further_words_for_absence_decline(reply: str) -> None:
-    assert strict_refusals([reply]) == [True]
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        *["None Shall Escape", "None But the Lonely Heart", "Nothing in Common", "No Such Agency"],
-        *["Neither Here nor There", "The Empty Set (film)", "Nowhere in Africa", "No Man's Land"],
-        *["False Dilemma Records", "No Common Ground", "Nonesuch Press", "Nobody Speaks"],
-        *["Not Guilty", "Dr. No", "No. 1 Squadron RAF", "There Is No Evil", "No Time to Die"],
-        *["Washington, D.C.", "3,500,000", "1. Ann Li\n2. Bo Ek", "Ann Li, who had no children."],
-        *["It was not Joe Biden but Donald Trump.", "Inter Milan. He had no other club."],
-        "Inter Milan. He did not play for any other team in that time.",
-        "First, Bo did not hold any office. Second, Ann did. Answer: Ann Li",
-        "No child of Bo's is on the list. So the answer is **Ann Li**, the only one left.",
-        *[
-            "无锡",
-            "無錫",
-            "无间道",
-            "无人区玫瑰",
-            "无人生还",
-            "《无人驾驶》",
-            "不存在的女儿",
-            "没人要的孩子",
-        ],
-        *["没有人是一座孤岛", "不丹", "否定", "是李四，不是张三", "除了李四，没有人符合条件。"],
-        *["答案是李四，因为张三没有担任任何职务。", "张三没有担任任何职务，所以答案是李四。"],
-    ],
-)
-def test_names_and_reasons_that_sound_like_absence_do_not_decline(reply: str) -> None:
-    assert strict_refusals([reply]) == [False]
 
 
 @pytest.mark.parametrize(

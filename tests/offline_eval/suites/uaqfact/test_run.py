@@ -209,13 +209,6 @@ def test_an_answer_from_memory_is_what_was_said_without_facts(folder: Path, tmp_
     assert said["sure", "facts"] == "from memory"
 
 
-def test_task_two_alone_tells_the_share_of_known_facts(folder: Path, tmp_path: Path) -> None:
-    run = run_uaqfact(ScoringModel(), folder, tmp_path / "run", tasks=(2,))
-    assert score_run(read_uaqfact_run(run)) == []
-    whole = score_choices(read_uaqfact_run(run))[0]
-    assert (whole.kpr.value, whole.kpr.n) == (1.0, 3)
-
-
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -244,14 +237,6 @@ def test_facts_are_found_in_batches_as_one_by_one(shared_data: Path) -> None:
         bool(set(facts) & set(clue_facts(item))) for item, facts in zip(some, together, strict=True)
     )
     assert found > 0.8 * len(some)
-
-
-def test_a_run_within_the_data_folder_goes_on(folder: Path) -> None:
-    lm, out = ScriptedLanguageModel(default="A"), folder / "run"
-    run_uaqfact(lm, folder, out, tasks=(1,))
-    run_uaqfact(lm, folder, out, tasks=(1,))
-    names = [file.name for file in read_uaqfact_run(out).manifest.inputs]
-    assert len(names) == 9  # six of questions, three of examples
 
 
 def test_thinking_aloud_is_no_part_of_a_reply(folder: Path, tmp_path: Path) -> None:

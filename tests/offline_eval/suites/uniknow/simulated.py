@@ -13,7 +13,6 @@ from knowgate.guard import Scenario
 from knowgate.offline_eval.suites.uniknow._cases import (
     PAPER_KINDS,
     Case,
-    CaseRow,
     Context,
     ContextKind,
     Knowledge,
@@ -62,7 +61,8 @@ def simulated_cases(
             group=f"person {number}",
         )
         knowledge = Knowledge.UNDEFINED if number % 5 == 4 else _KNOWLEDGE[number % 4]
-        cases += [Case(question, _context(kind, number, text), knowledge) for kind in kinds]
+        estimate = KnowledgeEstimate(knowledge, 0, 10)
+        cases += [Case.of(question, _context(kind, number, text), estimate) for kind in kinds]
     return cases
 
 
@@ -114,10 +114,8 @@ def _row(
     row: Row = {
         "case_id": f"{method}|{case.case_id}",
         "method": method,
-        "dataset": case.question.dataset,
-        "question_id": case.question.id,
-        "group": case.question.group,
-        "context_kind": case.context.kind.value,
+        **case.about,
+        "context_kind": case.context_kind.value,
         "scenario": None if scenario is None else scenario.value,
         "knowledge": case.knowledge.value,
         "answer": "",
@@ -140,13 +138,13 @@ def _row(
 
 
 def _wrong(case: Case, rng: random.Random) -> Row:
-    if case.context.untrue_answers and rng.random() < 0.6:
-        return {"answer": case.context.untrue_answers[0], "misled": True}
-    gold = case.question.answers[0]
+    if case.untrue_answers and rng.random() < 0.6:
+        return {"answer": case.untrue_answers[0], "misled": True}
+    gold = case.answers[0]
     if gold not in case.expected and rng.random() < 0.7:
         return {"answer": gold, "parametric": True}
-    if "Hamlet" in case.context.text and rng.random() < 0.6:
-        return {"answer": f"Hamlet {case.question.id.removeprefix('q')}"}
+    if "Hamlet" in case.context and rng.random() < 0.6:
+        return {"answer": f"Hamlet {case.question_id.removeprefix('q')}"}
     return {"answer": "Somewhere Else"}
 
 
@@ -170,13 +168,9 @@ def write_run(
         **manifest,
     }
     (folder / "manifest.json").write_text(json.dumps(top), encoding="utf-8")
-    estimates = [KnowledgeEstimate(case.knowledge, 0, 10) for case in cases]
-    stored_cases = [
-        CaseRow.of("evaluation", case, estimate).model_dump_json() + "\n"
-        for case, estimate in zip(cases, estimates, strict=True)
-    ]
+    stored_cases = [case.model_dump_json() + "\n" for case in cases]
     (folder / "cases.jsonl").write_text("".join(stored_cases), encoding="utf-8")
-    sides = Counter({(case.question.key): case.knowledge.value for case in cases}.values())
+    sides = Counter({case.question_key: case.knowledge.value for case in cases}.values())
     plan = PlanFile(
         training_cases=0,
         evaluation_cases=len(cases),

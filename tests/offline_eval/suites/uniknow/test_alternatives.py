@@ -105,15 +105,6 @@ def test_a_list_gives_way_to_a_list_only() -> None:
     assert (pair, single) == ([], [])
 
 
-def test_a_number_needs_no_other_question_to_change() -> None:
-    [[first, *_], [year, *_]] = _texts(
-        ("How many came?", "1,200", "In all 1,200 came."),
-        ("When was it built?", "1843", "It was built in 1843."),
-    )
-
-    assert (first, year) == ("800", "1839")
-
-
 def test_numbers_near_another_keep_its_form() -> None:
     assert nearby_numbers("5.2", 5.2)[:2] == ["3.6", "6.8"]
     assert nearby_numbers("37 million", 37e6)[0] == "26 million"

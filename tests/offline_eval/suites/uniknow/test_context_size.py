@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from knowgate.guard import Generation
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites.uniknow._cases import Dataset, PromptSet, Question
 from knowgate.offline_eval.suites.uniknow._contexts import ContextSize, fitting_size
@@ -38,13 +37,6 @@ def _fit(window: int | None, *, several: bool = False) -> ContextSize:
 def test_a_wide_window_takes_passages_of_the_usual_length() -> None:
     assert _fit(100_000) == ContextSize(100, 4)
     assert _fit(None) == ContextSize(100, 4)
-
-
-def test_a_model_that_states_no_window_gets_passages_of_the_usual_length() -> None:
-    lm = ScriptedLanguageModel({})
-    assert isinstance(lm.generate(["?"])[0][0], Generation)
-    found = fitting_size(lm, DATASET, answer_tokens=8, passages=4, several=True)
-    assert found == ContextSize(100, 4)
 
 
 def test_a_narrow_window_shortens_passages_and_then_their_number() -> None:

@@ -108,32 +108,6 @@ def test_no_answer_is_drawn_that_no_outcome_needs() -> None:
         assert found[pattern].right == pattern[: found[pattern].drawn].count("1")
 
 
-def test_waves_go_on_with_the_seeds_where_the_one_before_ended() -> None:
-    lm = _PatternLM({"0000000000": "0000000000", "1111111111": "1111111111"})
-
-    estimate_knowledge(lm, _questions(list(lm.drawn)), PROMPTS)
-
-    assert lm.drawn["0000000000"] == list(range(10))
-    assert lm.drawn["1111111111"] == list(range(7))
-
-
-@pytest.mark.parametrize(
-    ("right", "drawn", "verdict"),
-    [
-        (7, 7, Knowledge.KNOWN),
-        (6, 9, None),
-        (1, 4, None),
-        (1, 5, Knowledge.UNDEFINED),
-        (0, 9, None),
-        (0, 10, Knowledge.UNKNOWN),
-    ],
-)
-def test_the_verdict_falls_as_soon_as_it_is_settled(
-    right: int, drawn: int, verdict: Knowledge | None
-) -> None:
-    assert Sampling().verdict(right, drawn) is verdict
-
-
 def test_a_question_that_cannot_be_asked_is_undefined_and_the_others_go_on() -> None:
     fails = {"odd": LanguageModelError("too long")}
     lm = _PatternLM({"odd": "1" * 10, "known": "1" * 10, "unknown": "0" * 10}, fails)

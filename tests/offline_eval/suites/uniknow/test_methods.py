@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 import pytest
 
-from knowgate.guard import Generation, InputError, LanguageModelError
+from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites.uniknow._cases import (
     Case,
     Context,
     ContextKind,
     Knowledge,
+    KnowledgeEstimate,
     PromptSet,
     Question,
     Reply,
     UniKnowRow,
 )
 from knowgate.offline_eval.suites.uniknow._choosing import METHOD_NAMES, choose_methods
-from knowgate.offline_eval.suites.uniknow._suite import UniKnowSettings
 from knowgate.offline_eval.suites.uniknow.methods import ContrastiveMethod, Method, prompted_method
 
 PROMPTS = PromptSet(
@@ -39,7 +39,8 @@ def _case(
     untrue: tuple[str, ...] = (),
 ) -> Case:
     question = Question(name, f"Where {name}?", ("Paris",), "toy", name)
-    return Case(question, Context(kind, (f"text {name}",), answers, untrue), knowledge)
+    context = Context(kind, (f"text {name}",), answers, untrue)
+    return Case.of(question, context, KnowledgeEstimate(knowledge, 0, 10))
 
 
 class _Contrasting(ScriptedLanguageModel):
@@ -117,31 +118,6 @@ def test_an_expected_answer_that_holds_such_a_word_is_an_answer() -> None:
     assert UniKnowRow.of("naive", _case(answers=("Unknown Soldier",)), reply).right
 
 
-def test_a_batch_that_fails_is_asked_one_by_one() -> None:
-    class _Picky(ScriptedLanguageModel):
-        def generate(
-            self,
-            prompts: Sequence[str],
-            *,
-            n: int = 1,
-            temperature: float = 0.0,
-            seed: int | None = None,
-        ) -> list[list[Generation]]:
-            if any("odd" in prompt for prompt in prompts):
-                raise LanguageModelError("the prompt is odd")
-            return super().generate(prompts, n=n, temperature=temperature, seed=seed)
-
-    cases = [_case(name="first"), _case(name="odd"), _case(name="last")]
-
-    replies = prompted_method("naive", _Picky(default="Rome"), PROMPTS).answer(cases)
-
-    assert [reply.error for reply in replies] == [
-        None,
-        "LanguageModelError: the prompt is odd",
-        None,
-    ]
-
-
 @pytest.mark.parametrize(
     ("case", "text", "marks"),
     [
@@ -174,9 +150,3 @@ def test_a_method_that_was_named_and_cannot_be_is_refused() -> None:
         choose_methods(["naive", "coiecd"], ScriptedLanguageModel())
 
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("methods", [(), ("naive", "magic")])
-def test_unknown_methods_are_refused(methods: tuple[str, ...]) -> None:
-    with pytest.raises(InputError, match="method"):
-        UniKnowSettings(methods=methods)

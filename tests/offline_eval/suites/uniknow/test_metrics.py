@@ -123,22 +123,6 @@ def test_what_has_no_cases_is_undefined_and_never_zero() -> None:
     assert "NaN" not in json.dumps(found.to_dict())
 
 
-def test_a_method_whose_every_call_failed_has_undefined_metrics() -> None:
-    found = measured([row(0, error="LanguageModelError: gone")])
-
-    assert found.overall["rely"].value is None
-    assert all(share.value is None for share in found.outcomes.values())
-
-
-def test_kinds_beyond_the_paper_enter_no_metric_but_their_own() -> None:
-    rows = [row(0), row(1, context_kind="untrue"), row(2, context_kind="two_in_conflict")]
-
-    found = measured(rows)
-
-    assert found.overall.cases == 1
-    assert found.including_agreement.cases == 1
-
-
 replies = st.lists(
     st.tuples(
         st.integers(0, 5),
@@ -183,18 +167,6 @@ def test_every_number_is_a_share_and_its_interval_holds_it(
     check(measured(rows_of(drawn)).to_dict())
 
 
-@given(replies)
-@settings(max_examples=25, deadline=None)
-def test_rely_is_acc_lifted_by_the_share_declined_times_its_rest(
-    drawn: list[tuple[int, int, str]],
-) -> None:
-    found = measured(rows_of(drawn)).overall
-
-    if found.cases:
-        acc, declined = known(found["acc"])[0], 1 - known(found["ans"])[0]
-        assert found["rely"].value == pytest.approx(acc + declined * (1 - declined))
-
-
 @given(replies, st.randoms(use_true_random=False))
 @settings(max_examples=20, deadline=None)
 def test_the_order_of_the_rows_does_not_matter(
@@ -221,31 +193,13 @@ def test_intervals_of_single_cases_are_close_to_wilsons() -> None:
     assert found.high == pytest.approx(reference.high, abs=0.006)
 
 
-def test_asking_the_same_question_many_times_makes_no_interval_narrower() -> None:
-    once = [
-        row(0, case_id=f"naive|cities/q{n}/c", question_id=f"q{n}", right=n % 2 == 0)
-        for n in range(100)
-    ]
-    often = [
-        one.model_copy(update={"case_id": f"{one.case_id}{copy}"})
-        for one in once
-        for copy in range(8)
-    ]
-
-    first = uniknow_metrics(once)["naive"].overall
-    again = uniknow_metrics(often)["naive"].overall
-
-    assert again["acc"] == first["acc"]
-    assert (first.cases, again.cases) == (100, 800)
-
-
 @pytest.mark.slow
 def test_rely_lies_in_its_interval_as_often_as_promised() -> None:
     rng = np.random.default_rng(7)
     acc, declined = 0.5, 0.2
     truth = acc + declined * (1 - declined)
     hits = 0
-    for _ in range(100):
+    for _ in range(60):
         drawn = rng.choice(["right", "declined", "wrong"], p=[acc, declined, 0.3], size=120)
         rows = rows_of([(0, 0, str(what)) for what in drawn])
         rows = [one.model_copy(update={"question_id": f"q{n}"}) for n, one in enumerate(rows)]
@@ -253,7 +207,7 @@ def test_rely_lies_in_its_interval_as_often_as_promised() -> None:
         _, low, high = known(found)
         hits += low <= truth <= high
 
-    assert hits >= 89  # 95 are promised; fewer than 89 would be seen in 1 of 100 such tests
+    assert hits >= 52  # 57 are promised; fewer than 52 would be seen in 1 of 100 such tests
 
 
 def test_a_paired_difference_rests_on_common_cases_and_is_narrower_than_apart() -> None:

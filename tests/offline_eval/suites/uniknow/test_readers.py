@@ -79,17 +79,6 @@ def test_markers_and_tags_are_taken_out_of_contexts() -> None:
     )
 
 
-def test_only_the_documents_that_hold_an_answer_are_sources(tmp_path: Path) -> None:
-    line = {
-        "context": "[PAR] [TLE] Rome [SEP] It is old . [PAR] [TLE] Oslo [SEP] It is cold .",
-        "qas": [{"qid": "q", "question": "Which is cold?", "answers": ["Oslo"]}],
-    }
-
-    (question,) = read_dataset(_lines(tmp_path / "h.jsonl", line)).questions
-
-    assert question.sources == ("Oslo. It is cold.",)
-
-
 def test_one_question_in_several_paragraphs_merges_sources_and_groups(tmp_path: Path) -> None:
     rows = [
         {"question": "Who?", "answers": ["Ada"], "context": "Ada did.", "group": "x"},
@@ -198,24 +187,6 @@ def test_a_limit_draws_the_same_questions_in_their_order(tmp_path: Path) -> None
     assert drawn == sorted(drawn, key=int)
     assert len(drawn) == 7
     assert drawn != [q.id for q in read_dataset(path, limit=7, seed=4).questions]
-
-
-def test_what_no_reply_could_equal_is_no_question(tmp_path: Path) -> None:
-    path = _lines(
-        tmp_path / "x.jsonl",
-        {"question": "Which sign?", "answer": "?!"},
-        {"question": "Which city?", "answers": ["...", "Rome"]},
-    )
-
-    assert [question.id for question in read_dataset(path).questions] == ["q2"]
-
-
-def test_an_answer_that_is_no_number_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_text('{"question": "How many?", "answer": NaN}', encoding="utf-8")
-
-    with pytest.raises(InputError, match=r"x\.jsonl:1.*NaN"):
-        read_dataset(path)
 
 
 def test_an_empty_answer_in_an_mrqa_file_leaves_out_its_question_alone(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def full_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     habits = dict(HABITS)
     for variant in ("abstention=0.0", "abstention=0.5", "without=conflicting"):
         habits[f"lm_uniknow@{variant}"] = HABITS["lm_uniknow"]
-    cases = simulated_cases(60, kinds=tuple(ContextKind))
+    cases = simulated_cases(20, kinds=tuple(ContextKind))
     folder = tmp_path_factory.mktemp("runs") / "run"
     return write_run(folder, cases, simulated_rows(cases, habits, failing=0.01))
 
@@ -67,7 +67,7 @@ def test_the_page_needs_nothing_from_outside_and_no_script(written: Path) -> Non
 
 @pytest.mark.slow
 def test_the_opening_says_what_the_guard_costs(tmp_path: Path) -> None:
-    cases = simulated_cases(60)
+    cases = simulated_cases(30)
     habits = dict.fromkeys(("naive", "guard_naive"), HABITS["naive"])
     rows = simulated_rows(cases, habits)
     spoilt = [
@@ -139,20 +139,6 @@ def test_a_run_in_which_everything_failed_says_so(tmp_path: Path) -> None:
     assert "Nothing can be ranked" in page_of(run).text
     assert "<svg" not in paths.html.read_text()
     assert json.loads(paths.json.read_text())["methods"]["naive"]["rely"]["value"] is None
-
-
-def test_a_lone_surrogate_in_a_reply_stops_no_report(tmp_path: Path) -> None:
-    cases = simulated_cases(4)
-    rows = simulated_rows(cases, {"naive": HABITS["naive"]})
-    said = {"answer": "a\ud800b", "right": False, "abstained": False}
-    run = write_run(tmp_path / "run", cases, rows)
-    lines = [row.model_dump(mode="json") for row in rows]
-    lines[0] |= said
-    (run / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-    paths = write_report(run)
-
-    assert "a\ufffdb" in paths.html.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

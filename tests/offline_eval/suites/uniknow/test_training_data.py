@@ -14,6 +14,7 @@ from knowgate.offline_eval.suites.uniknow._cases import (
     Context,
     ContextKind,
     Knowledge,
+    KnowledgeEstimate,
     PromptSet,
     Question,
 )
@@ -52,7 +53,8 @@ def question(number: int, knowledge: Knowledge) -> list[Case]:
         for kind, says in ANSWERS.items()
     ]
     contexts.append(Context(ContextKind.NONE_OF_K, ("a", "b")))
-    return [Case(asked, context, knowledge) for context in contexts]
+    estimate = KnowledgeEstimate(knowledge, 0, 10)
+    return [Case.of(asked, context, estimate) for context in contexts]
 
 
 CASES = [
@@ -194,8 +196,3 @@ def test_preferences_set_the_wanted_reply_against_the_one_that_tempts() -> None:
 def test_what_cannot_be_made_is_refused(method: str, options: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         training_examples(variant(method, **options), CASES, PROMPTS)
-
-
-def test_a_number_of_questions_out_of_range_is_rejected() -> None:
-    with pytest.raises(InputError, match="out of range"):
-        training_examples(variant("lm_uniknow"), CASES, PROMPTS, per_side=0)

@@ -15,11 +15,6 @@ def test_an_answer_stands_for_itself_only_as_whole_words() -> None:
     assert occurrences("The U.S. is here; the USA too", ["US"]) == []
 
 
-def test_spelling_variants_of_quotes_dashes_and_spaces_match() -> None:
-    assert occurrences("O\u2019Neill won 2\u20131.", ["O'Neill", "2-1"]) == [(0, 7), (12, 15)]
-    assert occurrences("New\n York", ["new york"]) == [(0, 9)]
-
-
 def test_the_longer_of_two_overlapping_answers_counts() -> None:
     assert occurrences("the Denver Broncos", ["Broncos", "Denver Broncos"]) == [(4, 18)]
 
@@ -68,10 +63,6 @@ def test_a_window_begins_and_ends_with_a_sentence_where_that_costs_little() -> N
     assert window.startswith("This")
     assert window.endswith("here.")
     assert 75 <= len(window.split()) <= 100
-
-
-def test_a_short_text_is_its_own_window() -> None:
-    assert window_around("It was Ada.", (7, 10)) == "It was Ada."
 
 
 def test_chinese_windows_hold_about_as_much_as_a_hundred_words() -> None:
