@@ -24,8 +24,7 @@ class Replay:
     Attributes:
         systems: with and without guards.
         items: replies to be taken, in the order of the logs.
-        cases: as the run stores them, without what the guards have seen.
-        questions: of those cases.
+        questions: that they answer.
         passages: of the knowledge bases, and texts that none of them holds.
         judgements: labels of the logs, of replies without a guard.
         warnings: what was left out.
@@ -33,7 +32,6 @@ class Replay:
 
     systems: tuple[SystemUnderTest, ...] = ()
     items: tuple[Replayed, ...] = ()
-    cases: tuple[ReplyCase, ...] = ()
     questions: tuple[Question, ...] = ()
     passages: tuple[StoredPassage, ...] = ()
     judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
@@ -77,7 +75,6 @@ def read_replay(
     return Replay(
         systems=tuple(tested),
         items=tuple(items),
-        cases=tuple(cases.values()),
         questions=tuple(
             asked[name] for name in dict.fromkeys(c.question_id for c in cases.values())
         ),
