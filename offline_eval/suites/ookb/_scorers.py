@@ -13,14 +13,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....guard.contracts import RelevanceScorer
 from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError
 from ....guard.signals.relevance import load_scorer
 from ...report.document import Document, Facts, Prose, Section
-from ...report.plots import Colour, Plot
+from ...report.plots import Colour, Drawn, Plot
 from ...report.prose import explained
 from ...report.tables import Cell, Line, Table
 from ...report.text import decimal, percent
@@ -35,9 +35,6 @@ from ._measure import MeasureSuite
 from ._settings import MeasureSettings
 from .instruments import Instruments, ServedInstruments, over_documents
 from .scorer_comparison import SCORERS_WORDS, MeasuredScorer, ScorerComparison, ScorerNumbers
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _SLUG_LENGTH = 60
 _COLOURS = (
@@ -269,31 +266,29 @@ def _signed(value: float) -> str:
 
 
 def _plot(found: ScorerComparison) -> Plot:
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        for place, (name, points) in enumerate(found.curves.items()):
-            axes.plot(
-                [0.0, *(point.coverage for point in points)],
-                [0.0, *(point.risk for point in points)],
-                color=_COLOURS[place % len(_COLOURS)],
-                linestyle=_STYLES[place % len(_STYLES)],
-                clip_on=False,
-                label=name.replace("$", r"\$"),
-            )
-        axes.axhline(
-            found.risk, color=Colour.GREY, linestyle=":", linewidth=1.5, label="leak asked for"
-        )
-        axes.set_xlim(0, 1)
-        axes.set_ylim(0, 1)
-        axes.set_xlabel("coverage: answer retrieved, share that passes")
-        axes.set_ylabel("leak: answer left out, share that passes")
-        axes.legend(loc="upper left")
-
-    return Plot(
-        name="coverage-leak",
-        title="Coverage against leak",
-        caption="Moving the threshold of a scorer moves along its curve; the lower right corner "
-        "is the ideal.",
-        draw=draw,
+    drawn: list[Drawn] = []
+    for place, (name, points) in enumerate(found.curves.items()):
+        coverages, risks = [one.coverage for one in points], [one.risk for one in points]
+        style = {
+            "color": _COLOURS[place % len(_COLOURS)],
+            "linestyle": _STYLES[place % len(_STYLES)],
+            "clip_on": False,
+            "label": name.replace("$", r"\$"),
+        }
+        drawn.append(("plot", ([0.0, *coverages], [0.0, *risks]), style))
+    style = {"color": Colour.GREY, "linestyle": ":", "linewidth": 1.5, "label": "leak asked for"}
+    caption = (
+        "Moving the threshold of a scorer moves along its curve; the lower right corner is the "
+        "ideal."
+    )
+    return Plot.of_shares(
+        ("coverage-leak", "Coverage against leak", caption),
+        [*drawn, ("axhline", (found.risk,), style)],
+        (
+            "coverage: answer retrieved, share that passes",
+            "leak: answer left out, share that passes",
+        ),
+        legend="upper left",
         size=(6.4, 5.0),
+        half=False,
     )

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from ...._version import __version__
@@ -18,7 +19,7 @@ from ....guard.policy import Policy
 from ....guard.routing import Signals, decide_route
 from ...data.diversity.uniqueness import words_of
 from ...data.questions import QuestionRecord
-from ...report.document import Document
+from ...report.document import Document, as_json
 from ...run import Question
 from ...run.measured_run import MeasuredRun, Review
 from ...run.questions import CaseKind, MeasuredRow
@@ -431,54 +432,47 @@ class SignalsSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
+        measured = partial(self._rate, by_policy=False)
         in_kb = self._kind(self.in_kb)
         in_kb["false_abstention_rate"] = in_kb.pop("abstention_rate")
+        in_kb["retrieval_misses"] = self.retrieval_misses
+        in_kb["retrieval_miss_rate"] = measured(self.retrieval_miss_rate)
+        counts = ("questions", "passages", "cases", "cases_planned", "errors", "errors_by_type")
         value = {
             "schema_version": Document.SCHEMA_VERSION,
             "suite": "ookb",
             "created_by": f"knowgate {__version__}",
             "run_created_by": self.run.manifest.created_by,
-            "questions": self.questions,
-            "passages": self.passages,
-            "cases": self.cases,
-            "cases_planned": self.cases_planned,
-            "errors": self.errors,
-            "errors_by_type": dict(self.errors_by_type),
+            **{name: getattr(self, name) for name in counts},
             "leave_out": self.leave_out,
             "unmatched": self.unmatched,
             "duplicates": self.duplicates,
             "duplicates_apart": self.duplicates_apart,
-            "auroc": self._rate(self.auroc, by_policy=False),
-            "auroc_found_only": self._rate(self.auroc_found_only, by_policy=False),
+            "auroc": measured(self.auroc),
+            "auroc_found_only": measured(self.auroc_found_only),
             "left_out": self._kind(self.left_out),
-            "in_kb": {
-                **in_kb,
-                "retrieval_misses": self.retrieval_misses,
-                "retrieval_miss_rate": self._rate(self.retrieval_miss_rate, by_policy=False),
-            },
-            "policy": None if self.policy is None else asdict(self.policy),
+            "in_kb": in_kb,
+            "policy": self.policy,
             "settings": dict(self.run.settings),
-            "inputs": [file.model_dump(mode="json") for file in self.run.manifest.inputs],
+            "inputs": self.run.manifest.inputs,
         }
-        return value | {name: found for name, found in self._further() if found is not None}
-
-    def _further(self) -> Iterator[tuple[str, Any]]:
-        """Yield what only some runs have."""
-        yield "served", None if self.served is None else asdict(self.served)
+        # What only some runs have.
+        further: dict[str, Any] = {"served": self.served}
         if self.echo is not None:
-            passed = {"passed": self.echo.passed, "pass_rate": self._rate(self.echo.pass_rate)}
-            counts = ("cases", "errors", "tested")
-            yield "echo", {name: getattr(self.echo, name) for name in counts} | passed
+            echo = {name: getattr(self.echo, name) for name in ("cases", "errors", "tested")}
+            rate = self._rate(self.echo.pass_rate)
+            further["echo"] = {**echo, "passed": self.echo.passed, "pass_rate": rate}
         if self.unanswerable is not None and self.auroc_unanswerable is not None:
-            yield "unanswerable", self._kind(self.unanswerable)
-            yield "auroc_unanswerable", self._rate(self.auroc_unanswerable, by_policy=False)
-        yield "shared_words", self.shared_words
-        yield "made_by", dict(self.made_by) or None
-        yield "reviews", self.reviews or None
-        refusal = self.run.refusal
-        if refusal is not None:
-            told = {"problems": list(refusal.problems), "advice": list(refusal.advice)}
-            yield "refusal", told
+            further["unanswerable"] = self._kind(self.unanswerable)
+            further["auroc_unanswerable"] = measured(self.auroc_unanswerable)
+        further["shared_words"] = self.shared_words
+        further["made_by"] = dict(self.made_by) or None
+        further["reviews"] = self.reviews or None
+        if (refusal := self.run.refusal) is not None:
+            further["refusal"] = {"problems": refusal.problems, "advice": refusal.advice}
+        kept = {name: found for name, found in further.items() if found is not None}
+        found: dict[str, Any] = as_json(value | kept)
+        return found
 
 
 def read_signals(run_dir: str | os.PathLike[str]) -> SignalsSummary:
