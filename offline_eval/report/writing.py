@@ -17,8 +17,7 @@ from ...guard.errors import InputError
 from ...guard.files import read_json, write_json, write_text
 from ...guard.text import clean_text
 from ._gates import GateResult, check_gates, check_system_gates, measures_frame, parse_gate
-from ._html import render_html
-from ._markdown import render_markdown
+from ._rendering import render_html, render_markdown
 from .document import Check, Document
 from .text import one_line
 
