@@ -27,35 +27,17 @@ _JUDGED = ("right", "correct", "abstained", "misled", "parametric", "believed")
 _SHOWN = frozenset({"question", "response", "answer", "context", "retrieved", "scores", "error"})
 
 
-@dataclass(frozen=True, slots=True)
-class Signal:
-    """One measured value of a case, with the threshold that it is compared with.
-
-    Attributes:
-        name: as shown.
-        value: as measured.
-        threshold: the value passes from it on; None where there is none or it is not known.
-    """
-
-    name: str
-    value: float
-    threshold: float | None = None
+def _signal(name: str, value: float, threshold: float | None = None) -> dict[str, Any]:
+    """A measured value with the threshold from which on it passes, None where not known."""
+    return {"name": name, "value": value, "threshold": threshold}
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a judge, a person or the suite says of a reply.
-
-    Attributes:
-        label: for the filter, e.g. `abstention: yes (detector)`.
-        detail: reasoning or error, if there is any.
-    """
-
-    label: str
-    detail: str = ""
+def _verdict(label: str, detail: str = "") -> dict[str, str]:
+    """What a judge, a person or the suite says, e.g. `abstention: yes (detector)`, and why."""
+    return {"label": label, "detail": detail}
 
 
-@dataclass(slots=True)
+@dataclass
 class Record:
     """One row of a run.
 
@@ -64,6 +46,8 @@ class Record:
         pair: identifies the case for every system and run, so that two can be compared.
         passages: ids and raw scores of what was retrieved, best first.
         context: what the model was given: `passages`, `none`, `all_but` these, or `unknown`.
+        signals: what was measured, with thresholds.
+        verdicts: labels and reasons.
         fields: whatever else the row holds.
     """
 
@@ -80,23 +64,9 @@ class Record:
     error: str = ""
     passages: list[tuple[str, float | None]] = field(default_factory=list)
     context: str = ""
-    signals: list[Signal] = field(default_factory=list)
-    verdicts: list[Verdict] = field(default_factory=list)
+    signals: list[dict[str, Any]] = field(default_factory=list)
+    verdicts: list[dict[str, str]] = field(default_factory=list)
     fields: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def stored(cls, row: Any, detail: Mapping[str, Any]) -> Record:
-        """Make a record again from a row of the index and its further values."""
-        names = ("key", "pair", "system", "kind", "route", "reason", "score")
-        texts = ("question", "expected", "reply", "error")
-        return cls(
-            **{name: row[name] for name in (*names, *texts)},
-            passages=[(name, score) for name, score in detail["passages"]],
-            context=detail["context"],
-            signals=[Signal(*one) for one in detail["signals"]],
-            verdicts=[Verdict(*one) for one in detail["verdicts"]],
-            fields=detail["fields"],
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,18 +180,18 @@ def _replies(
     return RunRecords(folder, suite, _count(manifest, "replies"), texts, records())
 
 
-def _verdicts(folder: Path) -> dict[str, list[Verdict]]:
+def _verdicts(folder: Path) -> dict[str, list[dict[str, str]]]:
     """Verdicts of judges and of people, by reply."""
-    found: dict[str, list[Verdict]] = {}
+    found: dict[str, list[dict[str, str]]] = {}
     for one in RepliesRun.JUDGEMENTS.read(folder):
         said = one.outcome if one.error is None else "failed"
         label = f"{one.criterion}: {said} ({one.judge})"
-        found.setdefault(one.reply_id, []).append(Verdict(label, _why(one)))
+        found.setdefault(one.reply_id, []).append(_verdict(label, _why(one)))
     labels = Labels.read(folder)
     for criterion in labels.criteria if labels.annotators else ():
         for reply, votes in labels.votes(criterion.name).items():
             found.setdefault(reply, []).extend(
-                Verdict(f"{criterion.name}: {outcome} ({person})")
+                _verdict(f"{criterion.name}: {outcome} ({person})")
                 for person, outcome in votes.items()
             )
     return found
@@ -258,7 +228,7 @@ def _measured(folder: Path) -> RunRecords:
             if policy is not None and row.error is None:
                 _decide(record, policy, own.get(row.question_id), row.question_id in own)
             elif row.raw_relevance is not None:
-                record.signals = [Signal("raw relevance", row.raw_relevance)]
+                record.signals = [_signal("raw relevance", row.raw_relevance)]
             review = run.reviews.get(row.case_id)
             record.verdicts = _outcome(record, missed=row.retrieval_miss, review=review)
             yield record
@@ -279,9 +249,9 @@ def _decide(record: Record, policy: Policy, threshold: float | None, others: boo
     relevance = 0.0 if raw is None else gate.relevance_calibrator.apply(raw)
     found = decide_route(gate, Signals.replay(gate, relevance, None, nothing_retrieved=raw is None))
     record.route, record.reason, record.score = str(found.route), str(found.reason), relevance
-    record.signals = [Signal("relevance", relevance, gate.relevance_threshold)]
+    record.signals = [_signal("relevance", relevance, gate.relevance_threshold)]
     if raw is not None:
-        record.signals.append(Signal("raw relevance", raw, threshold if others else None))
+        record.signals.append(_signal("raw relevance", raw, threshold if others else None))
     if others and raw is not None:
         passes = threshold is not None and raw >= threshold
         record.route = "follow_context" if passes else "abstain"
@@ -291,7 +261,7 @@ def _decide(record: Record, policy: Policy, threshold: float | None, others: boo
 _WITHOUT_ANSWER = ("left_out", "echo", "synthetic", "unanswerable")
 
 
-def _outcome(record: Record, *, missed: bool, review: Review | None) -> list[Verdict]:
+def _outcome(record: Record, *, missed: bool, review: Review | None) -> list[dict[str, str]]:
     found = []
     elsewhere = review is not None and review.answered
     left_out = record.kind in _WITHOUT_ANSWER and not elsewhere
@@ -301,8 +271,8 @@ def _outcome(record: Record, *, missed: bool, review: Review | None) -> list[Ver
         found.append("leak")
     if record.kind == "in_kb" and record.route == "abstain" and not missed:
         found.append("false abstention")
-    said = [] if review is None else [Verdict(f"review: {review.verdict}", review.note)]
-    return [*(Verdict(label) for label in found), *said]
+    said = [] if review is None else [_verdict(f"review: {review.verdict}", review.note)]
+    return [*(_verdict(label) for label in found), *said]
 
 
 def _suite_rows(folder: Path, suite: str) -> RunRecords:
@@ -320,7 +290,7 @@ def _suite_rows(folder: Path, suite: str) -> RunRecords:
             record.reply = row.response if row.response is not None else row.answer or ""
             record.signals = _signals(row, None)
             record.verdicts = [
-                Verdict(f"{name}: {'yes' if value else 'no'}")
+                _verdict(f"{name}: {'yes' if value else 'no'}")
                 for name in _JUDGED
                 if isinstance(value := _extra(row, name), bool)
             ]
@@ -352,13 +322,13 @@ def _record(row: _Row, asked: _Row) -> Record:
     )
 
 
-def _signals(row: _Row, policy: Policy | None) -> list[Signal]:
+def _signals(row: _Row, policy: Policy | None) -> list[dict[str, Any]]:
     limits = {
         "relevance": None if policy is None else policy.relevance_threshold,
         "confidence": None if policy is None else policy.confidence_threshold,
     }
     return [
-        Signal(name, value, limit)
+        _signal(name, value, limit)
         for name, limit in limits.items()
         if (value := getattr(row, name)) is not None
     ]

@@ -88,14 +88,14 @@ def test_a_case_has_its_passages_signals_thresholds_and_verdicts(index: RunIndex
     case = index.case("run", "guarded/q2/left_out")
 
     assert case is not None
-    assert case.record.question == "When does pool 2 open?"
-    assert [(one.name, one.text) for one in case.passages] == [
+    assert case["question"] == "When does pool 2 open?"
+    assert [(one["name"], one["text"]) for one in case["passages"]] == [
         ("p2", "The pool 2 opens at 2. Zebra2."),
         ("gone", None),
     ]
-    (signal,) = case.record.signals
-    assert (signal.name, signal.value, signal.threshold) == ("relevance", 0.25, 0.25)
-    assert case.record.verdicts[0].detail == "because"
+    (signal,) = case["signals"]
+    assert signal == {"name": "relevance", "value": 0.25, "threshold": 0.25}
+    assert case["verdicts"][0]["detail"] == "because"
     assert [row["key"] for row in index.others(case)] == ["plain/q2/left_out"]
     assert index.case("run", "nothing") is None
 
@@ -165,8 +165,8 @@ def test_runs_of_other_suites_are_read_with_their_questions(
         case = index.case("run", row["key"])
 
     assert case is not None
-    assert case.record.question == "Where?"
-    assert [one.text for one in case.passages] == [text]
+    assert case["question"] == "Where?"
+    assert [one["text"] for one in case["passages"]] == [text]
 
 
 def test_a_folder_of_runs_is_searched_and_what_is_broken_in_it_left_out(
