@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from .text import Estimated
 
@@ -96,7 +96,7 @@ class Plot:
         drawn: Sequence[Drawn],
         labels: tuple[str, str],
         *,
-        legend: str,
+        legend: Literal["lower right", "upper left"],
         size: tuple[float, float] = (5.0, 5.0),
         half: bool = True,
     ) -> Plot:

@@ -287,13 +287,18 @@ def _count(given: Sequence[JudgedReply]) -> ReplyCounts:
     # Without any tier, nothing is known of answers: only abstentions would be left.
     known = [reply for reply in replies if reply.wrong is not None and (tiered or not open_ones)]
     tiers = Counter(reply.tier for reply in tiered)
+    tier_1, tier_2, tier_3 = (
+        tiers[name] if tiered or not open_ones else None for name in Judgement.TIERS
+    )
     return ReplyCounts(
-        len(replies),
-        len({reply.case.question_id for reply in replies}),
-        len(given) - len(replies),
-        abstained if judged or not replies else None,
-        len(judged) - abstained if judged or not replies else None,
-        *(tiers[name] if tiered or not open_ones else None for name in Judgement.TIERS),
+        n=len(replies),
+        questions=len({reply.case.question_id for reply in replies}),
+        errors=len(given) - len(replies),
+        abstained=abstained if judged or not replies else None,
+        answered=len(judged) - abstained if judged or not replies else None,
+        tier_1=tier_1,
+        tier_2=tier_2,
+        tier_3=tier_3,
         unjudged={
             Judgement.ABSTENTION: len(replies) - len(judged),
             Judgement.FACTUALITY: len(open_ones) - len(tiered),

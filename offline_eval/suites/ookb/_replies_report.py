@@ -15,14 +15,13 @@ from typing import Any
 from ...report.document import Case, CaseLine, Cases, Check, Document, Prose, Section
 from ...report.prose import explained
 from ...report.tables import Table
-from ...report.text import counted, decimal, one_line, percent
+from ...report.text import counted, decimal, one_line
 from ...run.questions import CaseKind
 from ...run.replies import Judgement
 from ._replies import (
     MAIN,
     OFF,
     ReplyCounts,
-    ReplyShape,
     error_types,
     grouped,
     shared_factors,
@@ -49,23 +48,9 @@ from ._replies_what_if import replies_what_if
 _GROUP = "knowgate.ookb"
 _SHOWN_ELSEWHERE = 10
 _MAX_TOPICS = 25
-_MAX_NAMED = 3
 _MAX_BASES = 4
 # Parts of the report of a single system that are not folded.
 _OPEN = frozenset({"What was tested", "Results by system"})
-_KINDS = {
-    CaseKind.LEFT_OUT: (
-        "Answer left out",
-        "The passage that holds the answer was left out of the knowledge base.",
-        "Abstain.",
-    ),
-    CaseKind.SYNTHETIC: (
-        "Never in it",
-        "A question on the topics of the knowledge base that it never answered.",
-        "Abstain.",
-    ),
-    CaseKind.IN_KB: ("Answer in it", "The whole knowledge base was there.", "Answer."),
-}
 
 
 def replies_document(summary: RepliesSummary) -> Document:
@@ -73,7 +58,7 @@ def replies_document(summary: RepliesSummary) -> Document:
     lines, opening = headline(summary), lead(summary)
     return Document(
         name="ookb",
-        title=_title(summary),
+        title=WORDS.text("title", [name for name in summary.knowledge_bases if name]),
         subtitle=WORDS.text("subtitle", summary.evidence.run),
         headline=[opening] if opening else lines,
         warnings=WORDS.paragraphs("warnings", summary, _facts(summary)),
@@ -83,15 +68,6 @@ def replies_document(summary: RepliesSummary) -> Document:
         rows=lambda: reply_rows(summary.evidence),
         checks=lambda: system_checks(summary),
     )
-
-
-def _title(summary: RepliesSummary) -> str:
-    title = "Out-of-knowledge-base report"
-    named = [one_line(name, 60) for name in summary.knowledge_bases if name]
-    if not named:
-        return title
-    more = len(named) - _MAX_NAMED
-    return f"{title}: {', '.join(named[:_MAX_NAMED])}" + (f" and {more} more" if more > 0 else "")
 
 
 # -- The sentences that open the report -------------------------------------------------
@@ -203,9 +179,7 @@ def _facts(summary: RepliesSummary) -> dict[str, Any]:
         "estimated": estimated,
         "stood_in": [
             (criterion, first, count, judge)
-            for (criterion, first, judge), count in sorted(
-                stood_in.items(), key=lambda item: (item[0][0], item[0][2])
-            )
+            for (criterion, judge, first), count in sorted(stood_in.items())
         ],
         "elsewhere": len({one.question_id for one in summary.left_out_check or ()}),
         "with_passage": len(with_passage),
@@ -225,7 +199,7 @@ def system_checks(summary: RepliesSummary) -> list[Check]:
                     group=f"{_GROUP}.{base}" if base else _GROUP,
                     name=one.system.system_id,
                     failure=f"{failed} of {total} replies ended in an error" if failed else "",
-                    text=_measured(shape),
+                    text=WORDS.text("measured", shape),
                 )
             )
     if summary.missing:
@@ -233,20 +207,6 @@ def system_checks(summary: RepliesSummary) -> list[Check]:
         why = f"{summary.missing} of {planned} replies are missing"
         found.append(Check(_GROUP, "the run is finished", why, ""))
     return found
-
-
-def _measured(shape: ReplyShape) -> str:
-    out, in_kb = shape.out_of_kb, shape.in_kb
-    parts = (
-        ("abstained, answer not in the knowledge base", out.abstained, out.n),
-        ("wrong answers, answer not in the knowledge base", out.tier_3, out.n),
-        ("false abstentions", in_kb.abstained, in_kb.n),
-    )
-    return "; ".join(
-        f"{text}: {count} of {n} ({percent(count / n)})"
-        for text, count, n in parts
-        if count is not None and n
-    )
 
 
 # -- Sections ---------------------------------------------------------------------------
@@ -292,10 +252,11 @@ def _glance(summary: RepliesSummary) -> Section:
 
 def _tested(summary: RepliesSummary) -> Section:
     run = summary.evidence.run
-    counts = Counter(case.kind for case in run.cases.values())
+    counts = Counter(case.kind.value for case in run.cases.values())
+    lines = [line.split(" :: ") for line in WORDS.paragraphs("kinds")]
     kinds = Table.of_text(
         ("Kind of case", "What is the case", "What is wanted", "Cases"),
-        [(*text, counts[kind]) for kind, text in _KINDS.items() if counts[kind]],
+        [(*text, counts[kind]) for kind, *text in lines if counts[kind]],
     )
     systems = tuple(run.systems.values())
     shared = shared_factors(systems) if len(systems) > 1 else []

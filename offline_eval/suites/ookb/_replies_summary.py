@@ -66,14 +66,9 @@ class Cost:
         }
         seconds = known.pop("seconds")
         p50, p95 = map(float, np.quantile(seconds, [0.5, 0.95])) if seconds else (None, None)
-        return cls(
-            len(rows),
-            len(known["calls"]),
-            *(sum(values) if values else None for values in known.values()),
-            seconds_p50=p50,
-            seconds_p95=p95,
-            errors=error_types(rows),
-        )
+        calls, read, written = (sum(values) if values else None for values in known.values())
+        errors, metered = error_types(rows), len(known["calls"])
+        return cls(len(rows), metered, calls, read, written, p50, p95, errors)
 
     @property
     def known(self) -> bool:

@@ -22,8 +22,8 @@ from ....guard.signals.relevance import load_scorer
 from ...report.document import Document, Facts, Prose, Section
 from ...report.plots import Colour, Drawn, Plot
 from ...report.prose import explained
-from ...report.tables import Cell, Line, Table
-from ...report.text import decimal, percent
+from ...report.tables import Cell, Table
+from ...report.text import UNKNOWN, decimal, percent
 from ...report.writing import ReportWriter
 from ...run.measured_run import MeasuredRun
 from ...run.questions import MeasuredRow
@@ -34,7 +34,7 @@ from ._cases import MeasuredCase
 from ._measure import MeasureSuite
 from ._settings import MeasureSettings
 from .instruments import Instruments, ServedInstruments, over_documents
-from .scorer_comparison import SCORERS_WORDS, MeasuredScorer, ScorerComparison, ScorerNumbers
+from .scorer_comparison import SCORERS_WORDS, MeasuredScorer, ScorerComparison
 
 _SLUG_LENGTH = 60
 _COLOURS = (
@@ -211,58 +211,47 @@ def scorers_document(found: ScorerComparison) -> Document:
     )
 
 
-def scorer_cells(one: ScorerNumbers) -> tuple[str, str, str]:
-    """Return failures, milliseconds and calls of a scorer, written out."""
-    failed = f"{one.failed} of {one.cases}" if one.failed else "0"
-    return (
-        failed,
-        "–" if one.milliseconds is None else f"{one.milliseconds:.3g}",
-        f"{one.calls:.3g}",
-    )
-
-
 def _table(found: ScorerComparison) -> Table:
-    columns = (
-        "AUROC",
-        f"false abstention at {percent(found.risk, exact=True)} leak",
-        "failed cases",
-        "ms per question",
-        "calls per question",
-    )
-    aurocs = Cell.column([one.auroc for one in found.scorers], decimal, better=1)
-    lost = Cell.column([one.false_abstention for one in found.scorers], percent, better=-1)
-    lines = tuple(
-        Line(
-            one.name,
-            (auroc, abstained, *map(Cell, scorer_cells(one))),
-            "chosen" if one.name == found.choice.take else "",
+    scorers = found.scorers
+    costs = [
+        (
+            f"{one.failed} of {one.cases}" if one.failed else "0",
+            UNKNOWN if one.milliseconds is None else f"{one.milliseconds:.3g}",
+            f"{one.calls_per_question:.3g}",
         )
-        for one, auroc, abstained in zip(found.scorers, aurocs, lost, strict=True)
+        for one in scorers
+    ]
+    lost = f"false abstention at {percent(found.risk, exact=True)} leak"
+    columns = [
+        ("AUROC", Cell.column([one.auroc for one in scorers], decimal, better=1)),
+        (lost, Cell.column([one.false_abstention for one in scorers], percent, better=-1)),
+        *(
+            (heading, [Cell(one[place]) for one in costs])
+            for place, heading in enumerate(
+                ("failed cases", "ms per question", "calls per question")
+            )
+        ),
+    ]
+    table = Table.from_columns("scorer", [one.name for one in scorers], columns)
+    marked = (
+        replace(line, mark="chosen") if line.name == found.choice.take else line
+        for line in table.lines
     )
-    return Table("scorer", columns, lines)
+    return replace(table, lines=tuple(marked))
 
 
 def _differences(found: ScorerComparison) -> Table | None:
     if not found.differences:
         return None
-    lines = tuple(
-        Line(
-            f"{one.first} − {one.second}",
-            (Cell.difference(one.auroc, _signed), Cell.difference(one.false_abstention)),
-        )
-        for one in found.differences
-    )
-    return Table(
+    auroc = [Cell.difference(one.auroc, "{:+.3f}".format) for one in found.differences]
+    lost = [Cell.difference(one.false_abstention) for one in found.differences]
+    return Table.from_columns(
         "difference",
-        ("AUROC", "false abstention"),
-        lines,
+        [f"{one.first} − {one.second}" for one in found.differences],
+        [("AUROC", auroc), ("false abstention", lost)],
         caption="Differences on the same questions",
         notes=(SCORERS_WORDS.text("notes", found.passages),),
     )
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.3f}"
 
 
 def _plot(found: ScorerComparison) -> Plot:

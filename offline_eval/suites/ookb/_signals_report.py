@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ....calibration import Interval
 from ....calibration.selective_metrics import OperatingPoint
 from ....guard.policy import Policy
+from ...data.questions import QuestionRecord
 from ...report.cascade import cascade_without_what_if
 from ...report.document import (
     Case,
@@ -74,7 +75,7 @@ def _sections(found: SignalsSummary) -> list[Section | None]:
         Section(
             "How to read this",
             (
-                *_WORDS.paragraphs("how_to_read", found.leave_out),
+                *_WORDS.paragraphs("how_to_read", manifest.settings.leave_out),
                 Prose(explained("intervals", "abstention", "leak", "retrieval_miss"), small=True),
             ),
         ),
@@ -107,7 +108,7 @@ def _figures(found: SignalsSummary, which: str) -> Figures:
     }
     by_policy = {"left_out", "in_kb", "unanswerable", "echo"}
     lines = []
-    for line in _WORDS.paragraphs("figures", found, which):
+    for line in _WORDS.paragraphs("figures", found, which, QuestionRecord.SHARED_BY_PEOPLE):
         key, name, meaning = line.split(" :: ", 2)
         rate = rates[key] or Interval()
         note = found.note(rate, by_policy=key in by_policy)

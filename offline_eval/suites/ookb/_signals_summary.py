@@ -351,24 +351,9 @@ class SignalsSummary:
         return len(self.run.rows)
 
     @property
-    def cases_planned(self) -> int:
-        """As the manifest has it; more than `cases` in an unfinished run."""
-        return self.run.manifest.cases
-
-    @property
     def errors(self) -> int:
         """Number of cases that could not be measured."""
         return sum(self.errors_by_type.values())
-
-    @property
-    def leave_out(self) -> str:
-        """What the left-out cases lack."""
-        return self.run.manifest.settings.leave_out
-
-    @property
-    def unmatched(self) -> int:
-        """Number of questions that name a source which no document has."""
-        return len(self.run.unmatched)
 
     @property
     def live(self) -> bool:
@@ -379,29 +364,12 @@ class SignalsSummary:
     def known_questions(self) -> int:
         """Number of questions of which it is known where their answers are."""
         found = {} if self.served is None else self.served.sources_found_by
-        return self.questions - found.get("unknown", 0) - self.unmatched
+        return self.questions - found.get("unknown", 0) - len(self.run.unmatched)
 
     @property
     def note_on_makers(self) -> str:
         """What to know of questions that programs made; empty without any."""
         return QuestionRecord.note_on_makers(dict(self.made_by), self.questions) or ""
-
-    @property
-    def shared_by_people(self) -> float:
-        """What people's questions have for `shared_words`."""
-        return QuestionRecord.SHARED_BY_PEOPLE
-
-    @property
-    def unreviewed(self) -> int:
-        """Number of left-out cases that nobody reviewed."""
-        return sum(case.left_out and case.review is None for case in self.scored)
-
-    @property
-    def unreviewed_leaks(self) -> int:
-        """Among them those that pass."""
-        return sum(
-            case.left_out and case.review is None and case.passes is True for case in self.scored
-        )
 
     @property
     def reviews(self) -> dict[str, int]:
@@ -437,15 +405,20 @@ class SignalsSummary:
         in_kb["false_abstention_rate"] = in_kb.pop("abstention_rate")
         in_kb["retrieval_misses"] = self.retrieval_misses
         in_kb["retrieval_miss_rate"] = measured(self.retrieval_miss_rate)
-        counts = ("questions", "passages", "cases", "cases_planned", "errors", "errors_by_type")
+        run, manifest = self.run, self.run.manifest
         value = {
             "schema_version": Document.SCHEMA_VERSION,
             "suite": "ookb",
             "created_by": f"knowgate {__version__}",
-            "run_created_by": self.run.manifest.created_by,
-            **{name: getattr(self, name) for name in counts},
-            "leave_out": self.leave_out,
-            "unmatched": self.unmatched,
+            "run_created_by": manifest.created_by,
+            "questions": self.questions,
+            "passages": self.passages,
+            "cases": self.cases,
+            "cases_planned": manifest.cases,
+            "errors": self.errors,
+            "errors_by_type": self.errors_by_type,
+            "leave_out": manifest.settings.leave_out,
+            "unmatched": len(run.unmatched),
             "duplicates": self.duplicates,
             "duplicates_apart": self.duplicates_apart,
             "auroc": measured(self.auroc),
@@ -453,8 +426,8 @@ class SignalsSummary:
             "left_out": self._kind(self.left_out),
             "in_kb": in_kb,
             "policy": self.policy,
-            "settings": dict(self.run.settings),
-            "inputs": self.run.manifest.inputs,
+            "settings": dict(run.settings),
+            "inputs": manifest.inputs,
         }
         # What only some runs have.
         further: dict[str, Any] = {"served": self.served}
@@ -468,7 +441,7 @@ class SignalsSummary:
         further["shared_words"] = self.shared_words
         further["made_by"] = dict(self.made_by) or None
         further["reviews"] = self.reviews or None
-        if (refusal := self.run.refusal) is not None:
+        if (refusal := run.refusal) is not None:
             further["refusal"] = {"problems": refusal.problems, "advice": refusal.advice}
         kept = {name: found for name, found in further.items() if found is not None}
         found: dict[str, Any] = as_json(value | kept)

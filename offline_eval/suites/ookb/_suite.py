@@ -19,7 +19,7 @@ from ...report.document import Document
 from ...report.text import counted
 from ...run import Question, RepliesRun
 from ...run.questions import CaseKind
-from ...run.replies import Judgement, RepliesManifest, ReplyRow
+from ...run.replies import RepliesManifest, ReplyRow
 from ...run.table import TableSpec
 from ...systems.comparison import SystemRun
 from ...systems.factory import load_judges
@@ -28,7 +28,7 @@ from ...systems.replying import Replier
 from ..base import Suite, SuiteRun
 from ..parts import DryRun, RunOptions, System, Work
 from ._left_out_check import note_left_out_check
-from ._logs import given_judgements
+from ._logs import GUARDS_OWN, OF_GUARD, given_judgements
 from ._preparing import Prepared, cost_table, prepare
 from ._replies_report import replies_document
 from ._replies_summary import RepliesSummary, summarise_replies
@@ -274,10 +274,6 @@ def _made_up(folder: Path, prepared: Prepared, run: SystemRun) -> dict[str, list
     return found
 
 
-_OF_GUARD = {Judgement.ABSTENTION: "yes", Judgement.FACTUALITY: Judgement.NOT_APPLICABLE}
-_REASONING = "the guard's own reply"
-
-
 def judge_replies(
     folder: Path,
     judges: Sequence[Judge],
@@ -324,7 +320,7 @@ class _KnowsGuards:
     def wants(self, criterion: str, material: JudgedReply, known: Mapping[str, str]) -> bool:
         """Return what is known of a guard's reply; of others, what the judge wants."""
         if material.reply_id in self._by_guard:
-            return criterion in _OF_GUARD
+            return criterion in OF_GUARD
         return self._judge.wants(criterion, material, known)
 
     async def judge(
@@ -332,5 +328,5 @@ class _KnowsGuards:
     ) -> Verdict:
         """Return the verdict, or what is known without asking."""
         if material.reply_id in self._by_guard:
-            return Verdict(_OF_GUARD[criterion], reasoning=_REASONING)
+            return Verdict(OF_GUARD[criterion], reasoning=GUARDS_OWN)
         return await self._judge.judge(criterion, material, known)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -32,7 +32,7 @@ from ...systems.plan import Case
 from ...systems.retrieval import PassageIndex
 from ...systems.served import ServedChain
 from ..parts import System
-from ._cases import MeasuredCase
+from ._cases import MeasuredCase, question_case
 from ._settings import MeasureSettings
 from ._signals_summary import SERVED
 from .leaving_out import WIDE, WIDEST, Source, SourceSearch, chunk_id
@@ -252,7 +252,12 @@ class ServedInstruments(Instruments):
         unknown = {
             name for name, one in self.search.sources.items() if one.found_by is FoundBy.UNKNOWN
         }
-        asked = [_live(one) if one.case.question_id in unknown else one for one in cases]
+        asked = [
+            replace(one, case=question_case(one.record, CaseKind.LIVE))
+            if one.case.question_id in unknown
+            else one
+            for one in cases
+        ]
         unit = self.search.unit
         return [
             replace(one, unit=unit.get(one.case.question_id, ""))
@@ -289,16 +294,16 @@ class ServedInstruments(Instruments):
         self, source: Source, question: str, served: list[Document], wide: list[Document]
     ) -> list[Document]:
         """Return as many documents as are served, none of them of the source."""
-        kept = _others(source, served)
-        if len(kept) == len(served):
-            return kept
-        kept, asked = _others(source, wide), len(wide)
-        while len(kept) < len(served) and asked < WIDEST:
-            more = self.chain.documents(question, 2 * max(1, asked))
-            if len(more) <= asked:
-                break
-            kept, asked = _others(source, more), len(more)
-        return kept[: len(served)]
+        if not any(map(source.leaves_out, served)):
+            return served
+        while True:
+            kept = [one for one in wide if not source.leaves_out(one)][: len(served)]
+            if len(kept) == len(served) or len(wide) >= WIDEST:
+                return kept
+            more = self.chain.documents(question, 2 * max(1, len(wide)))
+            if len(more) <= len(wide):
+                return kept
+            wide = more
 
     def _store(self, chosen: Sequence[Document]) -> None:
         """Keep the texts that were judged with the run."""
@@ -312,17 +317,6 @@ class ServedInstruments(Instruments):
             )
             for name, one in {chunk_id(one, key): one for one in chosen}.items()
         )
-
-
-def _live(asked: MeasuredCase) -> MeasuredCase:
-    """The case as one of a question of which nothing is known."""
-    name = asked.case.question_id
-    case = replace(asked.case, case_id=f"{name}/{CaseKind.LIVE}", kind=CaseKind.LIVE)
-    return replace(asked, case=case)
-
-
-def _others(source: Source, documents: Iterable[Document]) -> list[Document]:
-    return [one for one in documents if not source.leaves_out(one)]
 
 
 def over_documents(
