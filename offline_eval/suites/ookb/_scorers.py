@@ -13,7 +13,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ....guard.contracts import RelevanceScorer
 from ....guard.engine import BiEncoderScorer
@@ -33,7 +32,7 @@ from ..parts import RunOptions, System, require_not_tuned_on
 from ._cases import MeasuredCase
 from ._measure import MeasureSuite
 from ._settings import MeasureSettings
-from .instruments import Instruments, ServedInstruments, over_documents
+from .instruments import DocumentChain, Instruments, ServedInstruments
 from .scorer_comparison import SCORERS_WORDS, MeasuredScorer, ScorerComparison
 
 _SLUG_LENGTH = 60
@@ -159,16 +158,12 @@ def _instruments(
     if not settings.served:
         encoder = BiEncoderScorer()
         return {name: Instruments(scorer, encoder) for name, scorer in scorers.items()}
-    details: dict[str, Any] = {}
-    labels: tuple[str, ...] = ()
-    if settings.chain is not None:
-        chain = ServedChain.load(settings.chain)
-    else:
-        chain, details, labels = over_documents(settings, BiEncoderScorer())
-    return {
-        name: ServedInstruments(scorer, chain, details=details, labels=labels)
-        for name, scorer in scorers.items()
-    }
+    chain = (
+        DocumentChain(settings, BiEncoderScorer())
+        if settings.chain is None
+        else ServedChain.load(settings.chain)
+    )
+    return {name: ServedInstruments(scorer, chain) for name, scorer in scorers.items()}
 
 
 def _staged(options: RunOptions, stage: str) -> RunOptions:

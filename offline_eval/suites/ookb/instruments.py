@@ -166,19 +166,13 @@ class Instruments(System):
         Raises:
             InputError: chain, documents or scorer cannot be loaded.
         """
-        details: dict[str, Any] = {}
-        labels: tuple[str, ...] = ()
         if chain is None and settings.chain is not None:
             chain = ServedChain.load(settings.chain)
-        guard = None if chain is None else chain.guard
-        own = None if guard is None or settings.scorer is not None else guard.scorer
-        scorer = own or load_scorer(settings.scorer or DEFAULT_SCORER)
-        aggregator = guard.policy.aggregator if guard is not None and own is not None else ""
-        if chain is None:
-            chain, details, labels = over_documents(settings, scorer)
-        return ServedInstruments(
-            scorer, chain, aggregator=aggregator, details=details, labels=labels
-        )
+        guard = None if chain is None or settings.scorer is not None else chain.guard
+        scorer = load_scorer(settings.scorer or DEFAULT_SCORER) if guard is None else guard.scorer
+        aggregator = "" if guard is None else guard.policy.aggregator
+        served = chain or DocumentChain(settings, scorer)
+        return ServedInstruments(scorer, served, aggregator=aggregator)
 
 
 class ServedInstruments(Instruments):
@@ -188,8 +182,6 @@ class ServedInstruments(Instruments):
         scorer: called through the guard itself.
         chain: finds the documents.
         aggregator: of the chain's own guard; empty for the scorer's.
-        details: what the manifest says besides, e.g. how documents were cut into chunks.
-        labels: the sources of all documents, where they are known.
 
     Attributes:
         chain: as given.
@@ -197,17 +189,10 @@ class ServedInstruments(Instruments):
     """
 
     def __init__(
-        self,
-        scorer: RelevanceScorer,
-        chain: ServedChain,
-        *,
-        aggregator: str = "",
-        details: dict[str, Any] | None = None,
-        labels: Sequence[str] = (),
+        self, scorer: RelevanceScorer, chain: ServedChain, *, aggregator: str = ""
     ) -> None:
         super().__init__(scorer, encoder=None)  # type: ignore[arg-type] # the chain has its own
-        self.chain, self._aggregator, self._details = chain, aggregator, details or {}
-        self._labels = labels
+        self.chain, self._aggregator = chain, aggregator
         self.search: SourceSearch | None = None
 
     def aggregator(self, settings: MeasureSettings) -> str:
@@ -225,7 +210,7 @@ class ServedInstruments(Instruments):
             "chain": self.chain.description,
             "source_key": settings.source_key,
             "leave_out": settings.leave_out,
-            **self._details,
+            **getattr(self.chain, "details", {}),
         }
 
     def locate(
@@ -239,9 +224,8 @@ class ServedInstruments(Instruments):
         Raises:
             InputError: see `SourceSearch.find`.
         """
-        self.search = SourceSearch(
-            self.chain, settings.source_key, settings.leave_out, self._labels
-        )
+        labels: Sequence[str] = getattr(self.chain, "labels", ())
+        self.search = SourceSearch(self.chain, settings.source_key, settings.leave_out, labels)
         self.search.find(
             {
                 one.record.question_id: one.record
@@ -319,32 +303,34 @@ class ServedInstruments(Instruments):
         )
 
 
-def over_documents(
-    settings: MeasureSettings, scorer: RelevanceScorer
-) -> tuple[ServedChain, dict[str, Any], tuple[str, ...]]:
-    """Make a chain over the chunks of a folder, searched by embeddings in memory.
+class DocumentChain(ServedChain):
+    """A chain over the chunks of a folder, searched by embeddings in memory.
 
-    Returns:
-        The chain, what the manifest says about it, and the sources of its documents.
+    Args:
+        settings: of the run; they name the folder.
+        scorer: embeds where it can, else the bundled bi-encoder does.
+
+    Attributes:
+        details: what the manifest says about it.
+        labels: the sources of all documents.
     """
-    assert settings.documents is not None
-    size, shared = settings.chunk_size, settings.chunk_overlap
-    chunks = load_chunks(settings.documents, chunk_size=size, chunk_overlap=shared)
-    texts = {f"{number}": one.page_content for number, one in enumerate(chunks)}
-    encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()
-    index = PassageIndex(KnowledgeBase(texts, {}), encoder)
 
-    def search(question: str, k: int = settings.top_k) -> list[Document]:
-        """Find the nearest chunks."""
-        found = index.nearest(encoder.embed([question])[0], k)
-        return [chunks[int(name)] for name in found]
+    def __init__(self, settings: MeasureSettings, scorer: RelevanceScorer) -> None:
+        assert settings.documents is not None
+        size, shared = settings.chunk_size, settings.chunk_overlap
+        chunks = load_chunks(settings.documents, chunk_size=size, chunk_overlap=shared)
+        texts = {f"{number}": one.page_content for number, one in enumerate(chunks)}
+        encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()
+        index = PassageIndex(KnowledgeBase(texts, {}), encoder)
 
-    digest = hashlib.sha256("\0".join(texts.values()).encode("utf-8", "replace")).hexdigest()
-    details = {
-        "retriever": encoder.fingerprint,
-        "chunks": {
-            "count": len(chunks), "sha256": digest, "chunk_size": size, "chunk_overlap": shared,
-        },
-    }  # fmt: skip
-    labels = (str(one.metadata.get(settings.source_key, "")) for one in chunks)
-    return ServedChain(search, name="documents"), details, tuple(dict.fromkeys(labels))
+        def search(question: str, k: int = settings.top_k) -> list[Document]:
+            """Find the nearest chunks."""
+            found = index.nearest(encoder.embed([question])[0], k)
+            return [chunks[int(name)] for name in found]
+
+        super().__init__(search, name="documents")
+        digest = hashlib.sha256("\0".join(texts.values()).encode("utf-8", "replace")).hexdigest()
+        cut = {"count": len(chunks), "sha256": digest, "chunk_size": size, "chunk_overlap": shared}
+        self.details = {"retriever": encoder.fingerprint, "chunks": cut}
+        labels = (str(one.metadata.get(settings.source_key, "")) for one in chunks)
+        self.labels = tuple(dict.fromkeys(labels))
