@@ -123,8 +123,9 @@ class ReportWriter:
             else:
                 write_text(path, texts[name])
             written.append(path)
-        named = (paths[name] for name in ("html", "md", "json", "csv", "junit"))
-        return ReportPaths(*named, written=tuple(written), gates=gates)
+        html, markdown, json = paths["html"], paths["md"], paths["json"]
+        others = paths["csv"], paths["junit"]
+        return ReportPaths(html, markdown, json, *others, written=tuple(written), gates=gates)
 
     def _paths(self) -> dict[str, Path]:
         root = Path(self.folder)

@@ -169,8 +169,9 @@ class Instruments(System):
         if chain is None and settings.chain is not None:
             chain = ServedChain.load(settings.chain)
         guard = None if chain is None or settings.scorer is not None else chain.guard
-        scorer = load_scorer(settings.scorer or DEFAULT_SCORER) if guard is None else guard.scorer
-        aggregator = "" if guard is None else guard.policy.aggregator
+        own = None if guard is None else guard.scorer
+        scorer = own or load_scorer(settings.scorer or DEFAULT_SCORER)
+        aggregator = "" if guard is None or own is None else guard.policy.aggregator
         served = chain or DocumentChain(settings, scorer)
         return ServedInstruments(scorer, served, aggregator=aggregator)
 

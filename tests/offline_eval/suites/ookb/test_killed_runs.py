@@ -150,7 +150,7 @@ def test_a_run_killed_between_two_rows_is_read_as_unfinished_when_asked_to(
 
     assert found.rows == whole.rows[:rows]
     summary = read_signals(toy / "run")
-    assert (summary.cases, summary.cases_planned) == (rows, 120)
+    assert (summary.cases, summary.run.manifest.cases) == (rows, 120)
 
 
 def test_without_its_questions_a_run_says_how_to_get_them_back(toy: Path) -> None:
