@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ...guard.errors import InputError
 from ...guard.files import read_json, write_json, write_text
 from ...guard.text import clean_text
-from ._gates import GateResult, check_gates, check_system_gates, measures_frame, parse_gate
+from ._gates import GateResult, check_gates, measures_frame, parse_gate
 from ._rendering import render_html, render_markdown
 from .document import Check, Document
 from .prose import template_environment
@@ -104,10 +104,7 @@ class ReportWriter:
             InputError: the document has no such format, a gate names no number of it, or a
                 file cannot be written.
         """
-        if self.systems:
-            gates = check_system_gates(document.systems, self.systems, self.gates)
-        else:
-            gates = check_gates(document.values, self.gates)
+        gates = check_gates(document.values, self.gates, document.systems, self.systems)
         texts = {
             name: _text(document, name, gates)
             for name in _FILES

@@ -18,7 +18,7 @@ from ..judging.labelling import Labels
 from ..run import Question, RepliesRun, RowError, Stored
 from ..run.manifest import Manifest
 from ..run.measured_run import MeasuredRun, Review
-from ..run.replies import Judgement, StoredPassage
+from ..run.replies import StoredPassage
 from ..run.table import TableSpec
 
 _HINT = "make the run again into another folder, or name another run"
@@ -176,17 +176,23 @@ def _replies(
                 record.passages = [(name, None) for name in names]
             yield record
 
-    texts = _passages(folder, whole=True)
-    return RunRecords(folder, suite, _count(manifest, "replies"), texts, records())
+    planned = manifest.get("replies")
+    stored = TableSpec("passages", StoredPassage, "passage_id", hint=_HINT, whole=True)
+    known = stored.read(folder) if stored.path(folder).exists() else ()
+    texts = {one.passage_id: (one.text, one.source or "") for one in known}
+    count = planned if isinstance(planned, int) else None
+    return RunRecords(folder, suite, count, texts, records())
 
 
 def _verdicts(folder: Path) -> dict[str, list[dict[str, str]]]:
     """Verdicts of judges and of people, by reply."""
     found: dict[str, list[dict[str, str]]] = {}
     for one in RepliesRun.JUDGEMENTS.read(folder):
-        said = one.outcome if one.error is None else "failed"
+        said, why = one.outcome, one.reasoning
+        if one.error is not None:
+            said, why = "failed", str(one.error)
         label = f"{one.criterion}: {said} ({one.judge})"
-        found.setdefault(one.reply_id, []).append(_verdict(label, _why(one)))
+        found.setdefault(one.reply_id, []).append(_verdict(label, why))
     labels = Labels.read(folder)
     for criterion in labels.criteria if labels.annotators else ():
         for reply, votes in labels.votes(criterion.name).items():
@@ -195,10 +201,6 @@ def _verdicts(folder: Path) -> dict[str, list[dict[str, str]]]:
                 for person, outcome in votes.items()
             )
     return found
-
-
-def _why(one: Judgement) -> str:
-    return one.reasoning if one.error is None else str(one.error)
 
 
 def _measured(folder: Path) -> RunRecords:
@@ -262,17 +264,18 @@ _WITHOUT_ANSWER = ("left_out", "echo", "synthetic", "unanswerable")
 
 
 def _outcome(record: Record, *, missed: bool, review: Review | None) -> list[dict[str, str]]:
-    found = []
     elsewhere = review is not None and review.answered
     left_out = record.kind in _WITHOUT_ANSWER and not elsewhere
-    if missed:
-        found.append("retrieval miss")
-    if left_out and record.route == "follow_context":
-        found.append("leak")
-    if record.kind == "in_kb" and record.route == "abstain" and not missed:
-        found.append("false abstention")
-    said = [] if review is None else [_verdict(f"review: {review.verdict}", review.note)]
-    return [*(_verdict(label) for label in found), *said]
+    abstained = record.kind == "in_kb" and record.route == "abstain"
+    said = {
+        "retrieval miss": missed,
+        "leak": left_out and record.route == "follow_context",
+        "false abstention": abstained and not missed,
+    }
+    found = [_verdict(label) for label, holds in said.items() if holds]
+    if review is not None:
+        found.append(_verdict(f"review: {review.verdict}", review.note))
+    return found
 
 
 def _suite_rows(folder: Path, suite: str) -> RunRecords:
@@ -400,19 +403,7 @@ def _by_id(folder: Path, spec: TableSpec[_Row]) -> dict[str, _Row]:
     return {getattr(row, spec.key) or "": row for row in spec.read(folder)}
 
 
-def _passages(folder: Path, *, whole: bool) -> dict[str, tuple[str, str]]:
-    spec = TableSpec("passages", StoredPassage, "passage_id", hint=_HINT, whole=whole)
-    if not spec.path(folder).exists():
-        return {}
-    return {one.passage_id: (one.text, one.source or "") for one in spec.read(folder)}
-
-
 def _list(value: Any, path: Path, name: str) -> list[Any]:
     if not isinstance(value, list | None):
         raise InputError(f"field '{name}' must be a list", where=str(path), hint=_HINT)
     return value or []
-
-
-def _count(manifest: Mapping[str, Any], name: str) -> int | None:
-    value = manifest.get(name)
-    return value if isinstance(value, int) else None

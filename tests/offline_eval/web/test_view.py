@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from html import unescape
-from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -14,8 +12,7 @@ from starlette.testclient import TestClient
 
 from knowgate.offline_eval.web import view_app
 from knowgate.offline_eval.web._index import open_index
-from knowgate.offline_eval.web._pages import Matches, WordMatcher
-from tests.offline_eval.web.runs import replies_run, suite_run
+from tests.offline_eval.web.runs import replies_run
 from tests.support.report_page import Page
 
 
@@ -84,26 +81,3 @@ def test_the_words_that_match_are_found_where_they_stand(client: TestClient) -> 
     assert words["pool"] == "pool"
     assert words["opens"] == "open"
     assert found["passages"][1] == []
-
-
-def test_the_words_that_match_are_counted_in_what_the_page_shows(tmp_path: Path) -> None:
-    question, passage = "\u202eWhen\r\ndoes it open?", "\u202e\r\nIt\r\nopens."
-    row = {"row_id": "k", "question": question, "key": "k"}
-    tables: dict[str, Any] = {
-        "rows": [row],
-        "instances": [{"key": "k", "passages": [passage]}],
-    }
-
-    class Asked(WordMatcher):
-        def match(self, question: str, passages: Sequence[str]) -> Matches:
-            asked.append((question, *passages))
-            return Matches((), [() for _ in passages])
-
-    asked: list[tuple[str, ...]] = []
-    with open_index([suite_run(tmp_path / "run", "own", **tables)]) as index:
-        client = TestClient(view_app(index, Asked()), base_url="http://127.0.0.1")
-        assert client.get("/matches?run=run&key=k").status_code == 200
-        shown = client.get("/case?run=run&key=k").text
-
-    assert asked == [("When\ndoes it open?", "\nIt\nopens.")]
-    assert all(text in unescape(shown) for text in asked[0])

@@ -88,28 +88,6 @@ def test_calibrating_twice_gives_the_same_bytes_and_another_share_is_another_att
     assert attempts == [1, 1, 2, 1]
 
 
-@pytest.mark.parametrize("threshold", [0.7, 1, 1e-9])
-def test_answers_from_memory_are_allowed_from_the_declared_confidence_on(
-    toy: Path, threshold: float
-) -> None:
-    plain = calibrate_run(toy / "run", toy / "plain.json", Leak(0.1), delta=0.1)
-
-    found = calibrate_run(
-        toy / "run", toy / "policy.json", Leak(0.1), delta=0.1, confidence_threshold=threshold
-    )
-
-    policy = Policy.load(toy / "policy.json")
-    assert policy == found.policy
-    assert set(policy.allowed_routes) == set(Route)
-    assert policy.needs_estimator
-    assert policy.route(0.0, threshold) is Route.ANSWER
-    assert policy.route(0.0, threshold * 0.999) is Route.ABSTAIN
-    assert policy.route(1.0, 1.0) is Route.FOLLOW_CONTEXT
-    # What is certified and measured is relevance, which stays as it was.
-    assert policy.relevance_threshold == plain.policy.relevance_threshold
-    assert found.leak_rates == plain.leak_rates
-
-
 @pytest.mark.parametrize("name", [*_RUN_FILES, "calibration.json"])
 def test_the_policy_never_takes_the_place_of_a_file_of_the_run(toy: Path, name: str) -> None:
     before = {n: (toy / "run" / n).read_bytes() for n in _RUN_FILES}

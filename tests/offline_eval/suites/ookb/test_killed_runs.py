@@ -14,7 +14,6 @@ from knowgate.calibration.risk import Leak
 from knowgate.guard import InputError
 from knowgate.offline_eval.policies import calibrate_run
 from knowgate.offline_eval.run.measured_run import MeasuredRun
-from knowgate.offline_eval.suites.ookb._signals_summary import read_signals
 from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
 from tests.support.commands import Program
 
@@ -135,22 +134,6 @@ def test_an_unfinished_run_is_not_reported_on_and_says_how_to_go_on(toy: Path, c
         calibrate_run(toy / "run", toy / "policy.json", Leak(0.1), delta=0.1)
 
     assert not (toy / "policy.json").exists()
-
-
-@pytest.mark.parametrize("rows", [1, 2, 77])
-def test_a_run_killed_between_two_rows_is_read_as_unfinished_when_asked_to(
-    toy: Path, rows: int
-) -> None:
-    path = toy / "run" / "rows.jsonl"
-    whole = MeasuredRun.read(toy / "run")
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:rows]))
-
-    found = MeasuredRun.read(toy / "run", unfinished=True)
-
-    assert found.rows == whole.rows[:rows]
-    summary = read_signals(toy / "run")
-    assert (summary.cases, summary.run.manifest.cases) == (rows, 120)
 
 
 def test_without_its_questions_a_run_says_how_to_get_them_back(toy: Path) -> None:

@@ -14,7 +14,6 @@ from knowgate.offline_eval.data.questions import PassageKind
 from knowgate.offline_eval.run import (
     RepliesRun,
 )
-from knowgate.offline_eval.suites.ookb._logs import given_judgements, read_replay
 from knowgate.offline_eval.suites.ookb._settings import OokbSettings
 from knowgate.offline_eval.systems.comparison import Comparison
 from tests.offline_eval.systems.asked import (
@@ -213,25 +212,3 @@ def test_logged_counts_come_out_as_published(shared_data: Path, tmp_path: Path) 
         labels = labels_of(found, system)
         right = labels.get("factuality tier_1", 0) + labels.get("factuality tier_2", 0)
         assert (labels.get("abstention yes", 0), right) == PUBLISHED[path.stem]
-
-
-def test_what_a_guard_says_of_two_views_has_not_the_labels_of_the_logged_reply(
-    tmp_path: Path,
-) -> None:
-    row = {
-        "id": "a",
-        "question": "Which?",
-        "response": "One.",
-        "context_ids": [],
-        "abstained": "no",
-    }
-    log = write_log(tmp_path / "log.jsonl", [row])
-    replay = read_replay(
-        [log], (), Comparison(guards=[write_lexical_policy(tmp_path / "p.json")]).systems(5)
-    )
-    (item,) = replay.items
-    followed = item.row(item.logged).model_copy(update={"route": Route.FOLLOW_CONTEXT})
-    both = followed.model_copy(update={"response": "Two views."})
-
-    assert len(given_judgements(replay, {item.reply_id: followed})) == 1
-    assert given_judgements(replay, {item.reply_id: both}) == []
