@@ -67,12 +67,13 @@ def _lines(found: ScorerComparison) -> list[str]:
             _share(one.false_abstention),
             f"{one.failed} of {one.cases}" if one.failed else "0",
             "–" if one.milliseconds is None else f"{one.milliseconds:.1f}",
-            f"{one.calls:.2g}",
+            f"{one.calls_per_question:.2g}",
         )
         for one in found.scorers
     ]
-    missed = f", {found.missed} retrieval misses left out" if found.missed else ""
-    lines = [f"{found.questions} questions on {found.passages} passages{missed}", ""]
+    missed = found.retrieval_misses
+    told = f", {missed} retrieval misses left out" if missed else ""
+    lines = [f"{found.questions} questions on {found.passages} passages{told}", ""]
     lines += aligned(columns, scorers)
     if found.differences:
         pairs = [

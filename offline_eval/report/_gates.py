@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...guard.errors import InputError, optional_import
-from .tables import Cell, Line, Table
+from .tables import Cell, Table
 
 if TYPE_CHECKING:
     import pandas
@@ -228,7 +228,12 @@ class GateResult:
 _MAX_FAILED = parse_gate("failed>5%")
 
 
-def check_gates(report: Mapping[str, Any], expressions: Sequence[str]) -> tuple[GateResult, ...]:
+def check_gates(
+    report: Mapping[str, Any],
+    expressions: Sequence[str],
+    systems: Mapping[str, Mapping[str, Any]] | None = None,
+    chosen: Sequence[str] = (),
+) -> tuple[GateResult, ...]:
     """Check each gate, in the order given.
 
     If more than 5 % of the rows failed, that is a failed gate, too, unless a gate of the user's
@@ -237,47 +242,29 @@ def check_gates(report: Mapping[str, Any], expressions: Sequence[str]) -> tuple[
     Args:
         report: what `report.json` holds, of any suite.
         expressions: see the package.
-
-    Raises:
-        InputError: an expression cannot be read, or names no number of the report.
-    """
-    return _checked([("", report)], expressions)
-
-
-def check_system_gates(
-    systems: Mapping[str, Mapping[str, Any]], chosen: Sequence[str], expressions: Sequence[str]
-) -> tuple[GateResult, ...]:
-    """Check each gate against the numbers of each chosen system; as `check_gates`.
-
-    Args:
         systems: numbers by the name of the system.
-        chosen: names of systems.
-        expressions: see the package.
+        chosen: names of systems whose numbers are checked, in the place of the report's.
 
     Raises:
-        InputError: there is no such system, or as `check_gates`.
+        InputError: there is no such system, or an expression cannot be read, or names no number
+            of the report.
     """
-    if not expressions:
+    if chosen and not expressions:
         raise InputError("is for gates", where="--system", hint="add --fail-if, or leave it out")
+    known = systems or {}
     for name in chosen:
-        if name not in systems:
-            near = difflib.get_close_matches(name, systems, n=3, cutoff=0.3)
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=3, cutoff=0.3)
             raise InputError(
                 f"the run has no system {name[:80]!r}",
                 where="--system",
-                hint=f"name one of: {', '.join(near or list(systems)[:_SHOWN])}"
-                if systems
+                hint=f"name one of: {', '.join(near or list(known)[:_SHOWN])}"
+                if known
                 else "runs of this suite have one system",
             )
-    return _checked([(name, systems[name]) for name in chosen], expressions)
-
-
-def _checked(
-    scopes: Sequence[tuple[str, Mapping[str, Any]]], expressions: Sequence[str]
-) -> tuple[GateResult, ...]:
     gates = [parse_gate(text) for text in expressions]
     found = []
-    for system, numbers in scopes:
+    for system, numbers in [(name, known[name]) for name in chosen] or [("", report)]:
         for gate in gates:
             value = look_up(numbers, gate)
             found.append(GateResult(gate, value, value is None or gate.fails(value), system))
@@ -290,21 +277,14 @@ def _checked(
 
 def gate_table(results: Sequence[GateResult]) -> Table:
     """Make a table of the results."""
-    return Table(
+    verdicts = ["failed" if result.failed else "passed" for result in results]
+    return Table.from_columns(
         "Fails if",
-        ("Result", "Found"),
-        tuple(
-            Line(
-                result.gate.text,
-                (
-                    Cell("failed", mark="failed")
-                    if result.failed
-                    else Cell("passed", mark="passed"),
-                    Cell(result.text, mark="text"),
-                ),
-            )
-            for result in results
-        ),
+        [result.gate.text for result in results],
+        [
+            ("Result", [Cell(verdict, mark=verdict) for verdict in verdicts]),
+            ("Found", [Cell(result.text, mark="text") for result in results]),
+        ],
     )
 
 

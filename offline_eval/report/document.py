@@ -14,8 +14,10 @@ never escapes, and a text from a knowledge base can stand anywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from pydantic import BaseModel
 
 from ..._version import __version__
 from ._gates import measures_frame
@@ -279,3 +281,22 @@ class Document:
             MissingDependencyError: pandas is not installed.
         """
         return measures_frame(self.values)
+
+
+def as_json(value: Any) -> Any:
+    """Return the numbers of a report as JSON.
+
+    Dataclasses become objects with their fields, unless they say otherwise by `to_dict`; models
+    become objects, and tuples lists.
+    """
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if is_dataclass(value):
+        return {one.name: as_json(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: as_json(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(item) for item in value]
+    return value

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from .text import Estimated
 
@@ -65,6 +65,9 @@ _STYLE: dict[str, Any] = {
     "ytick.color": Colour.INK.value,
 }
 
+# A method of the axes, its arguments and its style.
+Drawn = tuple[str, tuple[Any, ...], dict[str, Any]]
+
 
 @dataclass(frozen=True, slots=True)
 class Plot:
@@ -85,6 +88,42 @@ class Plot:
     draw: Callable[[Figure], None]
     size: tuple[float, float]
     half: bool = False
+
+    @classmethod
+    def of_shares(
+        cls,
+        words: tuple[str, str, str],
+        drawn: Sequence[Drawn],
+        labels: tuple[str, str],
+        *,
+        legend: Literal["lower right", "upper left"],
+        size: tuple[float, float] = (5.0, 5.0),
+        half: bool = True,
+    ) -> Plot:
+        """Plot shares against shares.
+
+        Args:
+            words: name, title and caption.
+            drawn: in their order: a method of the axes, its arguments and its style.
+            labels: of the horizontal and of the vertical axis.
+            legend: where it stands.
+            size: see the class.
+            half: see the class; then both axes are equally long.
+        """
+
+        def draw(figure: Figure) -> None:
+            axes = figure.subplots()
+            axes.set_xlim(0, 1)
+            axes.set_ylim(0, 1)
+            if half:
+                axes.set_aspect("equal")
+            for method, given, style in drawn:
+                getattr(axes, method)(*given, **style)
+            axes.set_xlabel(labels[0])
+            axes.set_ylabel(labels[1])
+            axes.legend(loc=legend)
+
+        return cls(*words, draw=draw, size=size, half=half)
 
     def svg(self) -> str:
         """Draw it as an element for a page, without outside references."""

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .tables import Text
 from .text import (
@@ -32,8 +33,37 @@ from .text import (
     signed_points,
 )
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
 _BREAK = re.compile(r"\n\s*\n")
 _OWN = Path(__file__).parent / "templates"
+
+
+def template_environment(*folders: Path, clean: Callable[[str], str] = printable) -> Environment:
+    """Return what renders the templates of some folders: texts are cleaned and escaped.
+
+    Args:
+        folders: in which templates are looked for.
+        clean: what becomes of an inserted text.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def cleaned(value: Any) -> Any:
+        # Markup is what a macro wrote, its paragraphs included.
+        is_text = isinstance(value, str) and not isinstance(value, Markup)
+        return clean(value) if is_text else value
+
+    return Environment(
+        loader=FileSystemLoader(folders),
+        autoescape=True,
+        finalize=cleaned,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
 
 
 class Templates:
@@ -68,23 +98,8 @@ class Templates:
 
     @cached_property
     def _macros(self) -> Any:
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined
-        from markupsafe import Markup
-
-        def clean(value: Any) -> Any:
-            # Markup is what another macro wrote, its paragraphs included.
-            is_text = isinstance(value, str) and not isinstance(value, Markup)
-            return printable(value) if is_text else value
-
-        environment = Environment(
-            loader=FileSystemLoader([self._path.parent, _OWN]),
-            # Tells what macros wrote from inserted text; taken back in `paragraphs`.
-            autoescape=True,
-            finalize=clean,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
+        # Escaping tells what macros wrote from inserted text; it is taken back in `paragraphs`.
+        environment = template_environment(self._path.parent, _OWN)
         environment.filters |= {
             "counted": counted,
             "decimal": decimal,

@@ -10,6 +10,7 @@ the same order.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -238,30 +239,28 @@ class WhatIf:
         policy = self.policy.model_copy(
             update={"relevance_threshold": relevance, "confidence_threshold": confidence}
         )
-        sums = dict.fromkeys(("every", "passed", "wrong"), 0.0)
-        # Of the cases with a right reply (True) and of those without one.
-        sides = {side: dict.fromkeys(_COUNTED, 0.0) for side in (True, False)}
+        # Weights by what happens; of some also by whether there is a right reply.
+        sums: dict[Any, float] = defaultdict(float)
         for case in self.cases:
             route = case.route(policy)
-            passes, weight = route is not Route.ABSTAIN, case.weight
+            passes, weight, side = route is not Route.ABSTAIN, case.weight, case.answerable
             sums["every"] += weight
             sums["passed"] += weight * passes
             if case.missed:
                 continue
-            reply, side = case.replied(route, stored=self.replies), sides[case.answerable]
+            reply = case.replied(route, stored=self.replies)
             sums["wrong"] += weight * (reply == "wrong")
-            side["all"] += weight
-            side["passed"] += weight * passes
-            side["abstained"] += weight * (reply == "abstained")
-            side["wrong"] += weight * (reply == "wrong")
-        there, missing = sides[True], sides[False]
+            sums[side, "all"] += weight
+            sums[side, "passed"] += weight * passes
+            sums[side, "abstained"] += weight * (reply == "abstained")
+            sums[side, "wrong"] += weight * (reply == "wrong")
         return Outcomes(
-            leak=Share(missing["passed"], missing["all"]),
-            false_abstention=Share(there["abstained"], there["all"]),
+            leak=Share(sums[False, "passed"], sums[False, "all"]),
+            false_abstention=Share(sums[True, "abstained"], sums[True, "all"]),
             coverage=Share(sums["passed"], sums["every"]),
             wrong=Share(sums["wrong"], sums["passed"]),
-            wrong_missing=Share(missing["wrong"], missing["all"]),
-            wrong_there=Share(there["wrong"], there["all"]),
+            wrong_missing=Share(sums[False, "wrong"], sums[False, "all"]),
+            wrong_there=Share(sums[True, "wrong"], sums[True, "all"]),
         )
 
     def _cost(self, outcomes: Outcomes) -> float | None:
@@ -347,9 +346,6 @@ class WhatIf:
     def intro(self) -> tuple[str, ...]:
         """What a reader must know before moving anything."""
         return (*_WORDS.paragraphs("intro", self), *self.notes)
-
-
-_COUNTED = ("all", "passed", "abstained", "wrong")
 
 
 def threshold_text(value: float | None) -> str:

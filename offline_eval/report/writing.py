@@ -11,15 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ...guard.errors import InputError
 from ...guard.files import read_json, write_json, write_text
 from ...guard.text import clean_text
-from ._gates import GateResult, check_gates, check_system_gates, measures_frame, parse_gate
-from ._html import render_html
-from ._markdown import render_markdown
+from ._gates import GateResult, check_gates, measures_frame, parse_gate
+from ._rendering import render_html, render_markdown
 from .document import Check, Document
+from .prose import template_environment
 from .text import one_line
 
 if TYPE_CHECKING:
@@ -105,10 +104,7 @@ class ReportWriter:
             InputError: the document has no such format, a gate names no number of it, or a
                 file cannot be written.
         """
-        if self.systems:
-            gates = check_system_gates(document.systems, self.systems, self.gates)
-        else:
-            gates = check_gates(document.values, self.gates)
+        gates = check_gates(document.values, self.gates, document.systems, self.systems)
         texts = {
             name: _text(document, name, gates)
             for name in _FILES
@@ -124,15 +120,9 @@ class ReportWriter:
             else:
                 write_text(path, texts[name])
             written.append(path)
-        return ReportPaths(
-            html=paths["html"],
-            markdown=paths["md"],
-            json=paths["json"],
-            csv=paths["csv"],
-            junit=paths["junit"],
-            written=tuple(written),
-            gates=gates,
-        )
+        html, markdown, json = paths["html"], paths["md"], paths["json"]
+        others = paths["csv"], paths["junit"]
+        return ReportPaths(html, markdown, json, *others, written=tuple(written), gates=gates)
 
     def _paths(self) -> dict[str, Path]:
         root = Path(self.folder)
@@ -211,15 +201,10 @@ def render_junit(document: Document, gates: Sequence[GateResult] = ()) -> str | 
         checks = document.checks()
     else:
         return None
-    failures = str(sum(bool(check.failure) for check in checks))
-    counts = {"tests": str(len(checks)), "failures": failures, "errors": "0"}
-    root = Element("testsuites", {"name": _clean(suite), **counts})
-    holder = SubElement(root, "testsuite", {"name": _clean(suite), **counts, "skipped": "0"})
-    for check in checks:
-        _add_case(holder, check)
-    indent(root)
-    body = tostring(root, encoding="unicode")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
+    templates = template_environment(
+        Path(__file__).parent / "templates", clean=lambda text: _NOT_XML.sub("", one_line(text))
+    )
+    return templates.get_template("junit.txt").render(suite=suite, checks=checks)
 
 
 def _gate_check(suite: str, result: GateResult) -> Check:
@@ -229,19 +214,3 @@ def _gate_check(suite: str, result: GateResult) -> Check:
         failure=f"{result.text} (fail if {result.gate.text})" if result.failed else "",
         text=result.text,
     )
-
-
-def _add_case(holder: Element, check: Check) -> None:
-    attributes = {"classname": _clean(check.group), "name": _clean(check.name)}
-    if check.seconds is not None:
-        attributes["time"] = f"{check.seconds:.3f}"
-    case = SubElement(holder, "testcase", attributes)
-    if check.failure:
-        failure = SubElement(case, "failure", {"message": _clean(check.failure), "type": "gate"})
-        failure.text = _clean(check.failure)
-    if check.text:
-        SubElement(case, "system-out").text = _clean(check.text)
-
-
-def _clean(text: str) -> str:
-    return _NOT_XML.sub("", one_line(text))

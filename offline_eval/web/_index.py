@@ -25,6 +25,10 @@ PAGE = 100
 _FACETS = ("system", "kind", "route", "reason")
 _MOST_DEPTH = 4
 
+_TEXTS = ("question", "expected", "reply", "error")
+_DETAILS = ("passages", "context", "signals", "verdicts", "fields")
+_COLUMNS = ("id", "run", "key", "pair", *_FACETS, "score", "labels", *_TEXTS, "detail")
+
 _SCHEMA = """
 CREATE TABLE rows (
     id INTEGER PRIMARY KEY, run TEXT, key TEXT, pair TEXT, system TEXT, kind TEXT, route TEXT,
@@ -71,23 +75,8 @@ class IndexedRun:
     scores: tuple[float, float] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A passage of a case; `text` is None where the run does not hold it."""
-
-    name: str
-    text: str | None
-    source: str
-    score: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One row with everything that is known of it."""
-
-    id: int
-    record: Record
-    passages: Sequence[Passage]
+Case = Mapping[str, Any]
+"""One row with everything that is known of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +112,28 @@ class RunIndex:
         return Found(rows, total)
 
     def case(self, run: str, key: str) -> Case | None:
-        """Return one row by its key; None where there is none."""
+        """Return everything that is known of a row by its key; None where there is none.
+
+        Of its passages these are name, text (None where the run does not hold it), source and
+        score.
+        """
         with self._open() as base:
             row = base.execute("SELECT * FROM rows WHERE run = ? AND key = ?", (run, key))
             found = row.fetchone()
-            return None if found is None else _case(base, found)
+            if found is None:
+                return None
+            case = {**found, **json.loads(found["detail"])}
+            marks = ", ".join("?" * len(case["passages"]))
+            texts = base.execute(
+                f"SELECT name, text, source FROM passages WHERE run = ? AND name IN ({marks})",
+                [run, *(name for name, _ in case["passages"])],
+            )
+            known = {one["name"]: dict(one) for one in texts}
+        case["passages"] = [
+            {"name": name, "text": None, "source": "", **known.get(name, {}), "score": score}
+            for name, score in case["passages"]
+        ]
+        return case
 
     def neighbours(self, query: CaseQuery, case: Case) -> tuple[str | None, str | None]:
         """Return the keys of the rows before and after a case in the order of a query."""
@@ -135,7 +141,7 @@ class RunIndex:
         keys: list[str | None] = []
         with self._open() as base:
             for later in (False, True):
-                side, side_values, order = query.beyond(case.id, case.record.score, later=later)
+                side, side_values, order = query.beyond(case["id"], case["score"], later=later)
                 row = base.execute(
                     f"SELECT key FROM rows WHERE {where} AND {side} ORDER BY {order} LIMIT 1",
                     [*values, *side_values],
@@ -171,7 +177,7 @@ class RunIndex:
         with self._open() as base:
             return base.execute(
                 "SELECT * FROM rows WHERE pair = ? AND id != ? AND question = ? LIMIT 50",
-                (case.record.pair, case.id, case.record.question),
+                (case["pair"], case["id"], case["question"]),
             ).fetchall()
 
     @contextmanager
@@ -320,14 +326,13 @@ def _add_rows(
 ) -> tuple[int, dict[str, dict[str, int]], tuple[float, float] | None]:
     start = base.execute("SELECT coalesce(max(id), 0) FROM rows").fetchone()[0]
     facets: dict[str, dict[str, int]] = {name: {} for name in (*_FACETS, "label")}
-    rows: list[tuple[Any, ...]] = []
-    words: list[tuple[Any, ...]] = []
+    rows: list[dict[str, Any]] = []
     labels: list[tuple[str, int]] = []
     shown: list[tuple[int, int]] = []
     low, high = float("inf"), float("-inf")
     identifier = start
     for identifier, record in enumerate(records, start=start + 1):
-        own = [one.label for one in record.verdicts] + (["error"] if record.error else [])
+        own = [one["label"] for one in record.verdicts] + (["error"] if record.error else [])
         for name in _FACETS:
             value = getattr(record, name)
             facets[name][value] = facets[name].get(value, 0) + 1
@@ -337,11 +342,17 @@ def _add_rows(
         shown += [(numbers[p], identifier) for p, _ in record.passages if p in numbers]
         if record.score is not None:
             low, high = min(low, record.score), max(high, record.score)
-        rows.append(_row(identifier, run, record, own))
-        words.append((identifier, *_texts(record)))
-    base.executemany(f"INSERT INTO rows VALUES ({', '.join('?' * 15)})", rows)
+        # Halves of characters SQLite cannot take.
+        texts = {name: clean_text(getattr(record, name)) for name in _TEXTS}
+        detail = json.dumps({name: getattr(record, name) for name in _DETAILS})
+        known = {"id": identifier, "run": run, "labels": "\n".join(sorted(own)), "detail": detail}
+        rows.append({**vars(record), **texts, **known})
+    places = ", ".join(f":{name}" for name in _COLUMNS)
+    base.executemany(f"INSERT INTO rows VALUES ({places})", rows)
     base.executemany(
-        "INSERT INTO words (rowid, question, expected, reply) VALUES (?, ?, ?, ?)", words
+        "INSERT INTO words (rowid, question, expected, reply) "
+        "VALUES (:id, :question, :expected, :reply)",
+        rows,
     )
     base.executemany("INSERT INTO labels VALUES (?, ?)", labels)
     base.executemany("INSERT INTO shown VALUES (?, ?)", shown)
@@ -350,46 +361,3 @@ def _add_rows(
         # A facet that no row has is not offered.
         facets[name] = {} if values.keys() <= {""} else dict(sorted(values.items()))
     return identifier - start, facets, scores
-
-
-def _row(identifier: int, run: str, record: Record, labels: Sequence[str]) -> tuple[Any, ...]:
-    detail = {
-        "passages": record.passages,
-        "context": record.context,
-        "signals": [(one.name, one.value, one.threshold) for one in record.signals],
-        "verdicts": [(one.label, one.detail) for one in record.verdicts],
-        "fields": record.fields,
-    }
-    values = (identifier, run, record.key, record.pair, record.system, record.kind)
-    marks = (record.route, record.reason, record.score, "\n".join(sorted(labels)))
-    return (*values, *marks, *_texts(record), clean_text(record.error), json.dumps(detail))
-
-
-def _texts(record: Record) -> tuple[str, str, str]:
-    """What is searched, without halves of characters, which SQLite cannot take."""
-    texts = record.question, record.expected, record.reply
-    return clean_text(texts[0]), clean_text(texts[1]), clean_text(texts[2])
-
-
-def _case(base: sqlite3.Connection, row: sqlite3.Row) -> Case:
-    detail = json.loads(row["detail"])
-    record = Record.stored(row, detail)
-    names = [name for name, _ in record.passages]
-    marks = ", ".join("?" * len(names))
-    texts = {
-        found["name"]: found
-        for found in base.execute(
-            f"SELECT name, text, source FROM passages WHERE run = ? AND name IN ({marks})",
-            [row["run"], *names],
-        )
-    }
-    passages = [
-        Passage(
-            name,
-            texts[name]["text"] if name in texts else None,
-            texts[name]["source"] if name in texts else "",
-            score,
-        )
-        for name, score in record.passages
-    ]
-    return Case(row["id"], record, passages)

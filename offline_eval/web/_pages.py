@@ -14,8 +14,7 @@ import numpy as np
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from jinja2 import Environment
 from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 
@@ -26,6 +25,7 @@ from ...guard.signals.relevance import load_scorer
 from ...guard.signals.relevance.late_interaction import token_weights, word_piece_idf
 from ...guard.signals.relevance.registry import DEFAULT_SCORER
 from ..judging.labelling.session import plain
+from ..report.prose import template_environment
 from ._server import RejectedError
 
 _HERE = Path(__file__).parent
@@ -90,19 +90,7 @@ def _static(name: str) -> bytes:
 
 @cache
 def _environment() -> Environment:
-    def clean(value: Any) -> Any:
-        # Markup is what the templates' own macros made.
-        is_text = isinstance(value, str) and not isinstance(value, Markup)
-        return plain(value) if is_text else value
-
-    environment = Environment(
-        loader=FileSystemLoader(_HERE / "templates"),
-        autoescape=True,
-        finalize=clean,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = template_environment(_HERE / "templates", clean=plain)
     environment.filters["number"] = lambda value: f"{value:,}"
     environment.filters["score"] = score_text
     environment.filters["cut"] = lambda text, most: (

@@ -18,7 +18,7 @@ from ..judging.labelling import Labels
 from ..run import Question, RepliesRun, RowError, Stored
 from ..run.manifest import Manifest
 from ..run.measured_run import MeasuredRun, Review
-from ..run.replies import Judgement, StoredPassage
+from ..run.replies import StoredPassage
 from ..run.table import TableSpec
 
 _HINT = "make the run again into another folder, or name another run"
@@ -27,35 +27,17 @@ _JUDGED = ("right", "correct", "abstained", "misled", "parametric", "believed")
 _SHOWN = frozenset({"question", "response", "answer", "context", "retrieved", "scores", "error"})
 
 
-@dataclass(frozen=True, slots=True)
-class Signal:
-    """One measured value of a case, with the threshold that it is compared with.
-
-    Attributes:
-        name: as shown.
-        value: as measured.
-        threshold: the value passes from it on; None where there is none or it is not known.
-    """
-
-    name: str
-    value: float
-    threshold: float | None = None
+def _signal(name: str, value: float, threshold: float | None = None) -> dict[str, Any]:
+    """A measured value with the threshold from which on it passes, None where not known."""
+    return {"name": name, "value": value, "threshold": threshold}
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a judge, a person or the suite says of a reply.
-
-    Attributes:
-        label: for the filter, e.g. `abstention: yes (detector)`.
-        detail: reasoning or error, if there is any.
-    """
-
-    label: str
-    detail: str = ""
+def _verdict(label: str, detail: str = "") -> dict[str, str]:
+    """What a judge, a person or the suite says, e.g. `abstention: yes (detector)`, and why."""
+    return {"label": label, "detail": detail}
 
 
-@dataclass(slots=True)
+@dataclass
 class Record:
     """One row of a run.
 
@@ -64,6 +46,8 @@ class Record:
         pair: identifies the case for every system and run, so that two can be compared.
         passages: ids and raw scores of what was retrieved, best first.
         context: what the model was given: `passages`, `none`, `all_but` these, or `unknown`.
+        signals: what was measured, with thresholds.
+        verdicts: labels and reasons.
         fields: whatever else the row holds.
     """
 
@@ -80,23 +64,9 @@ class Record:
     error: str = ""
     passages: list[tuple[str, float | None]] = field(default_factory=list)
     context: str = ""
-    signals: list[Signal] = field(default_factory=list)
-    verdicts: list[Verdict] = field(default_factory=list)
+    signals: list[dict[str, Any]] = field(default_factory=list)
+    verdicts: list[dict[str, str]] = field(default_factory=list)
     fields: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def stored(cls, row: Any, detail: Mapping[str, Any]) -> Record:
-        """Make a record again from a row of the index and its further values."""
-        names = ("key", "pair", "system", "kind", "route", "reason", "score")
-        texts = ("question", "expected", "reply", "error")
-        return cls(
-            **{name: row[name] for name in (*names, *texts)},
-            passages=[(name, score) for name, score in detail["passages"]],
-            context=detail["context"],
-            signals=[Signal(*one) for one in detail["signals"]],
-            verdicts=[Verdict(*one) for one in detail["verdicts"]],
-            fields=detail["fields"],
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,29 +176,31 @@ def _replies(
                 record.passages = [(name, None) for name in names]
             yield record
 
-    texts = _passages(folder, whole=True)
-    return RunRecords(folder, suite, _count(manifest, "replies"), texts, records())
+    planned = manifest.get("replies")
+    stored = TableSpec("passages", StoredPassage, "passage_id", hint=_HINT, whole=True)
+    known = stored.read(folder) if stored.path(folder).exists() else ()
+    texts = {one.passage_id: (one.text, one.source or "") for one in known}
+    count = planned if isinstance(planned, int) else None
+    return RunRecords(folder, suite, count, texts, records())
 
 
-def _verdicts(folder: Path) -> dict[str, list[Verdict]]:
+def _verdicts(folder: Path) -> dict[str, list[dict[str, str]]]:
     """Verdicts of judges and of people, by reply."""
-    found: dict[str, list[Verdict]] = {}
+    found: dict[str, list[dict[str, str]]] = {}
     for one in RepliesRun.JUDGEMENTS.read(folder):
-        said = one.outcome if one.error is None else "failed"
+        said, why = one.outcome, one.reasoning
+        if one.error is not None:
+            said, why = "failed", str(one.error)
         label = f"{one.criterion}: {said} ({one.judge})"
-        found.setdefault(one.reply_id, []).append(Verdict(label, _why(one)))
+        found.setdefault(one.reply_id, []).append(_verdict(label, why))
     labels = Labels.read(folder)
     for criterion in labels.criteria if labels.annotators else ():
         for reply, votes in labels.votes(criterion.name).items():
             found.setdefault(reply, []).extend(
-                Verdict(f"{criterion.name}: {outcome} ({person})")
+                _verdict(f"{criterion.name}: {outcome} ({person})")
                 for person, outcome in votes.items()
             )
     return found
-
-
-def _why(one: Judgement) -> str:
-    return one.reasoning if one.error is None else str(one.error)
 
 
 def _measured(folder: Path) -> RunRecords:
@@ -258,7 +230,7 @@ def _measured(folder: Path) -> RunRecords:
             if policy is not None and row.error is None:
                 _decide(record, policy, own.get(row.question_id), row.question_id in own)
             elif row.raw_relevance is not None:
-                record.signals = [Signal("raw relevance", row.raw_relevance)]
+                record.signals = [_signal("raw relevance", row.raw_relevance)]
             review = run.reviews.get(row.case_id)
             record.verdicts = _outcome(record, missed=row.retrieval_miss, review=review)
             yield record
@@ -279,9 +251,9 @@ def _decide(record: Record, policy: Policy, threshold: float | None, others: boo
     relevance = 0.0 if raw is None else gate.relevance_calibrator.apply(raw)
     found = decide_route(gate, Signals.replay(gate, relevance, None, nothing_retrieved=raw is None))
     record.route, record.reason, record.score = str(found.route), str(found.reason), relevance
-    record.signals = [Signal("relevance", relevance, gate.relevance_threshold)]
+    record.signals = [_signal("relevance", relevance, gate.relevance_threshold)]
     if raw is not None:
-        record.signals.append(Signal("raw relevance", raw, threshold if others else None))
+        record.signals.append(_signal("raw relevance", raw, threshold if others else None))
     if others and raw is not None:
         passes = threshold is not None and raw >= threshold
         record.route = "follow_context" if passes else "abstain"
@@ -291,18 +263,19 @@ def _decide(record: Record, policy: Policy, threshold: float | None, others: boo
 _WITHOUT_ANSWER = ("left_out", "echo", "synthetic", "unanswerable")
 
 
-def _outcome(record: Record, *, missed: bool, review: Review | None) -> list[Verdict]:
-    found = []
+def _outcome(record: Record, *, missed: bool, review: Review | None) -> list[dict[str, str]]:
     elsewhere = review is not None and review.answered
     left_out = record.kind in _WITHOUT_ANSWER and not elsewhere
-    if missed:
-        found.append("retrieval miss")
-    if left_out and record.route == "follow_context":
-        found.append("leak")
-    if record.kind == "in_kb" and record.route == "abstain" and not missed:
-        found.append("false abstention")
-    said = [] if review is None else [Verdict(f"review: {review.verdict}", review.note)]
-    return [*(Verdict(label) for label in found), *said]
+    abstained = record.kind == "in_kb" and record.route == "abstain"
+    said = {
+        "retrieval miss": missed,
+        "leak": left_out and record.route == "follow_context",
+        "false abstention": abstained and not missed,
+    }
+    found = [_verdict(label) for label, holds in said.items() if holds]
+    if review is not None:
+        found.append(_verdict(f"review: {review.verdict}", review.note))
+    return found
 
 
 def _suite_rows(folder: Path, suite: str) -> RunRecords:
@@ -320,7 +293,7 @@ def _suite_rows(folder: Path, suite: str) -> RunRecords:
             record.reply = row.response if row.response is not None else row.answer or ""
             record.signals = _signals(row, None)
             record.verdicts = [
-                Verdict(f"{name}: {'yes' if value else 'no'}")
+                _verdict(f"{name}: {'yes' if value else 'no'}")
                 for name in _JUDGED
                 if isinstance(value := _extra(row, name), bool)
             ]
@@ -352,13 +325,13 @@ def _record(row: _Row, asked: _Row) -> Record:
     )
 
 
-def _signals(row: _Row, policy: Policy | None) -> list[Signal]:
+def _signals(row: _Row, policy: Policy | None) -> list[dict[str, Any]]:
     limits = {
         "relevance": None if policy is None else policy.relevance_threshold,
         "confidence": None if policy is None else policy.confidence_threshold,
     }
     return [
-        Signal(name, value, limit)
+        _signal(name, value, limit)
         for name, limit in limits.items()
         if (value := getattr(row, name)) is not None
     ]
@@ -430,19 +403,7 @@ def _by_id(folder: Path, spec: TableSpec[_Row]) -> dict[str, _Row]:
     return {getattr(row, spec.key) or "": row for row in spec.read(folder)}
 
 
-def _passages(folder: Path, *, whole: bool) -> dict[str, tuple[str, str]]:
-    spec = TableSpec("passages", StoredPassage, "passage_id", hint=_HINT, whole=whole)
-    if not spec.path(folder).exists():
-        return {}
-    return {one.passage_id: (one.text, one.source or "") for one in spec.read(folder)}
-
-
 def _list(value: Any, path: Path, name: str) -> list[Any]:
     if not isinstance(value, list | None):
         raise InputError(f"field '{name}' must be a list", where=str(path), hint=_HINT)
     return value or []
-
-
-def _count(manifest: Mapping[str, Any], name: str) -> int | None:
-    value = manifest.get(name)
-    return value if isinstance(value, int) else None

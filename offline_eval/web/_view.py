@@ -56,7 +56,7 @@ def view_app(index: RunIndex, matcher: WordMatcher | None = None) -> FastAPI:
             index=index,
             query=query,
             case=found,
-            record=found.record,
+            record=found,
             before=before,
             after=after,
             others=index.others(found),
@@ -68,8 +68,8 @@ def view_app(index: RunIndex, matcher: WordMatcher | None = None) -> FastAPI:
         query = _query(index, request)
         found = _case(index, query, request)
         # Places are counted in what the page shows.
-        texts = [plain(one.text or "") for one in found.passages]
-        return JSONResponse(match_values(matcher, plain(found.record.question), texts))
+        texts = [plain(one["text"] or "") for one in found["passages"]]
+        return JSONResponse(match_values(matcher, plain(found["question"]), texts))
 
     @app.get("/compare")
     def compare(request: Request) -> Response:

@@ -30,7 +30,7 @@ def replayed_run(
         judges=(),
     )
     suite = OokbSuite(encoder=_no_encoder)
-    for warning in suite.cases(settings).prepared.replay.warnings:
+    for warning in suite.cases(settings).replay.warnings:
         if on_warning is not None:
             on_warning(warning)
     return run_suite(suite, settings, out).folder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, FiniteFloat
@@ -80,19 +80,31 @@ def left_out_check(
     if not 0.0 < same_fact <= 1.0:
         raise InputError(f"must be above 0 and at most 1, not {same_fact:g}", where="same_fact")
     near = index.neighbours(neighbours)
-    holders = _Holders(knowledge_base.passages)
+    texts = knowledge_base.passages
+    words = {name: words_of(text) for name, text in texts.items()}
+    numbers = {name: numbers_of(text) for name, text in texts.items()}
+    plain = {name: f" {' '.join(found)} " for name, found in words.items()}
+    holders: dict[str, list[str]] = defaultdict(list)
+    for name, of_passage in words.items():
+        for word in dict.fromkeys(of_passage):
+            holders[word].append(name)
     found: list[AnswerElsewhere] = []
     for record in questions:
-        own = knowledge_base.passage_of[record.question_id]
-        holding = holders.of(record.answer, own)
-        if holding and len(words_of(record.answer)) < _SHORT_WORDS:
-            holding = _about(record.question, holding, index)
-        numbers = numbers_of(record.answer)
+        own, answer = knowledge_base.passage_of[record.question_id], words_of(record.answer)
+        # Passages in which the whole answer stands have its rarest word.
+        rarest = min((holders.get(word, []) for word in answer), key=len, default=[])
+        wanted = f" {' '.join(answer)} "
+        holding = [name for name in rarest if name != own and wanted in plain[name]]
+        if holding and len(answer) < _SHORT_WORDS:
+            vector = index.encoder.embed([record.question])[0]
+            holding = [one for one in holding if float(vector @ index.vector(one)) >= _ABOUT]
         said = [("contains_answer", index.cosine(own, name), name) for name in holding]
         said += [
             ("same_fact", cosine, name)
             for name, cosine in near[own]
-            if cosine >= same_fact and name not in holding and numbers <= holders.numbers[name]
+            if cosine >= same_fact
+            and name not in holding
+            and numbers_of(record.answer) <= numbers[name]
         ]
         found += [
             AnswerElsewhere(
@@ -101,37 +113,6 @@ def left_out_check(
             for how, cosine, name in sorted(said, key=lambda one: (one[0], -one[1]))
         ]
     return found
-
-
-def _about(question: str, names: Sequence[str], index: PassageIndex) -> list[str]:
-    vector = index.encoder.embed([question])[0]
-    return [name for name in names if float(vector @ index.vector(name)) >= _ABOUT]
-
-
-class _Holders:
-    """Which passages contain an answer, found by the answer's rarest word."""
-
-    def __init__(self, passages: Mapping[str, str]) -> None:
-        words = {name: words_of(text) for name, text in passages.items()}
-        self.numbers = {name: numbers_of(text) for name, text in passages.items()}
-        self._plain = {name: f" {' '.join(found)} " for name, found in words.items()}
-        self._with: dict[str, list[str]] = defaultdict(list)
-        for name, found in words.items():
-            for word in dict.fromkeys(found):
-                self._with[word].append(name)
-
-    def of(self, answer: str, own: str) -> list[str]:
-        """Passages other than `own` in which the whole answer stands."""
-        words = words_of(answer)
-        if not words:
-            return []
-        rarest = min(words, key=lambda word: len(self._with.get(word, ())))
-        wanted = f" {' '.join(words)} "
-        return [
-            name
-            for name in self._with.get(rarest, ())
-            if name != own and wanted in self._plain[name]
-        ]
 
 
 def note_left_out_check(

@@ -13,7 +13,11 @@ from ...run.replies import Judgement, ReplyCase, ReplyContext, ReplyRow, ReplySy
 from ...systems.comparison import Systems
 from ...systems.plan import Case, Replayed, SystemUnderTest
 from ._cases import AskedBase
+from ._replies import grouped
 
+# What is known of a reply that a guard gave in the model's place, and why.
+OF_GUARD = {Judgement.ABSTENTION: "yes", Judgement.FACTUALITY: Judgement.NOT_APPLICABLE}
+GUARDS_OWN = "the guard's own reply"
 _NONE = ReplyContext(kind="none")
 
 
@@ -24,8 +28,7 @@ class Replay:
     Attributes:
         systems: with and without guards.
         items: replies to be taken, in the order of the logs.
-        cases: as the run stores them, without what the guards have seen.
-        questions: of those cases.
+        questions: that they answer.
         passages: of the knowledge bases, and texts that none of them holds.
         judgements: labels of the logs, of replies without a guard.
         warnings: what was left out.
@@ -33,7 +36,6 @@ class Replay:
 
     systems: tuple[SystemUnderTest, ...] = ()
     items: tuple[Replayed, ...] = ()
-    cases: tuple[ReplyCase, ...] = ()
     questions: tuple[Question, ...] = ()
     passages: tuple[StoredPassage, ...] = ()
     judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
@@ -71,18 +73,14 @@ def read_replay(
     rows = [row for row in found.replies.values() if row.case_id in cases]
     logged = {system.system_id: system for system in found.systems}
     tested, items = _guarded(logged, rows, cases, asked, systems)
-    judgements: dict[str, list[Judgement]] = {}
-    for one in found.judgements:
-        judgements.setdefault(one.reply_id, []).append(one)
     return Replay(
         systems=tuple(tested),
         items=tuple(items),
-        cases=tuple(cases.values()),
         questions=tuple(
             asked[name] for name in dict.fromkeys(c.question_id for c in cases.values())
         ),
         passages=tuple(passage for base in found.bases for passage in base.passages.values()),
-        judgements=judgements,
+        judgements=grouped(found.judgements, lambda one: one.reply_id),
         warnings=tuple(found.warnings),
     )
 
@@ -109,8 +107,15 @@ def given_judgements(replay: Replay, rows: Mapping[str, ReplyRow]) -> list[Judge
             found += _copied(replay.judgements.get(item.closed_book.reply_id, ()), row)
         elif row.route is Route.ABSTAIN:
             found += [
-                _of_guard(row, Judgement.ABSTENTION, "yes"),
-                _of_guard(row, Judgement.FACTUALITY, "NA"),
+                Judgement(
+                    judgement_id=f"{row.reply_id}/{criterion}/{Judgement.GIVEN}",
+                    reply_id=row.reply_id,
+                    judge=Judgement.GIVEN,
+                    criterion=criterion,
+                    outcome=outcome,
+                    reasoning=GUARDS_OWN,
+                )
+                for criterion, outcome in OF_GUARD.items()
             ]
     return found
 
@@ -190,14 +195,3 @@ def _copied(judgements: Sequence[Judgement], row: ReplyRow) -> list[Judgement]:
         )
         for one in judgements
     ]
-
-
-def _of_guard(row: ReplyRow, criterion: str, outcome: str) -> Judgement:
-    return Judgement(
-        judgement_id=f"{row.reply_id}/{criterion}/{Judgement.GIVEN}",
-        reply_id=row.reply_id,
-        judge=Judgement.GIVEN,
-        criterion=criterion,
-        outcome=outcome,
-        reasoning="the guard's own reply",
-    )

@@ -133,6 +133,9 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         assert isinstance(instruments, Instruments)
         fingerprint = instruments.scorer.fingerprint
         probed = fingerprint.probed(instruments.scorer)
+        # They may not calibrate it.
+        asked = {one.record.question_id: one.record.question for one in cases}
+        tuned_on = questions_tuned_on(instruments.scorer, asked)
         return MeasuredManifest.new(
             # The suite whose questions are measured.
             suite="ookb",
@@ -149,7 +152,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
             questions=len({case.case.question_id for case in cases}),
             cases=len(cases),
             **({} if probed == fingerprint else {"probed_scorer": probed}),
-            **_tuned_on(instruments, cases),
+            **({"tuned_on": tuned_on} if tuned_on else {}),
         )
 
     def prepare(self, work: Work[MeasureSettings, MeasuredCase]) -> None:
@@ -217,18 +220,19 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
         unmatched, (duplicates, _) = len(run.unmatched), count_duplicates(run)
         totals = result.totals
         each = totals.seconds / totals.stored if totals.stored else 0.0
-        lines = (
-            *((f"cases, {kind}", str(number)) for kind, number in kinds.items()),
-            ("retrieval misses", str(misses)),
-            ("unmatched sources", str(unmatched)),
-            ("duplicate questions", str(duplicates)),
-            ("failed", str(failed)),
-            ("time", f"{totals.seconds:.1f} s"),
-            ("time per case", f"{each:.3f} s"),
-        )
-        notes = (
+        told = {
+            **{f"cases, {kind}": number for kind, number in kinds.items()},
+            "retrieval misses": misses,
+            "unmatched sources": unmatched,
+            "duplicate questions": duplicates,
+            "failed": failed,
+            "time": f"{totals.seconds:.1f} s",
+            "time per case": f"{each:.3f} s",
+        }
+        lines = tuple((what, str(number)) for what, number in told.items())
+        note = (
             f"{unmatched} of the questions name a source that no document has: they count in no "
-            "rate; see `error` in rows.jsonl",
+            "rate; see `error` in rows.jsonl"
         )
         values = {
             "cases": kinds,
@@ -237,7 +241,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
             "duplicates": duplicates,
             "seconds_per_case": each,
         }
-        return Ending(failed, ("what", "number"), lines, notes if unmatched else (), values)
+        return Ending(failed, ("what", "number"), lines, (note,) if unmatched else (), values)
 
     def check(self, run: SuiteRun[MeasuredRow]) -> None:
         """Leave the checks to `score`, which reads the run with its questions."""
@@ -302,13 +306,6 @@ def _loaded(settings: MeasureSettings) -> Instruments:
     return Instruments(scorer, encoder)
 
 
-def _tuned_on(instruments: Instruments, cases: Sequence[MeasuredCase]) -> dict[str, Any]:
-    """Name the questions that the scorer was tuned on, which may not calibrate it."""
-    asked = {one.record.question_id: one.record.question for one in cases}
-    found = questions_tuned_on(instruments.scorer, asked)
-    return {"tuned_on": found} if found else {}
-
-
 def _served_kinds(record: QuestionRecord, settings: MeasureSettings) -> Sequence[CaseKind]:
     """Return the kinds of cases of a question that a served chain is asked.
 
@@ -339,27 +336,21 @@ def _require_same_scores(folder: Path, instruments: Instruments) -> None:
 
 def _question_rows(work: Work[MeasureSettings, MeasuredCase]) -> Iterator[dict[str, Any]]:
     """Yield the questions, each once, with the passage that answers it."""
-    served = any(one.knowledge_base is None for one in work.cases)
-    sources = (
-        {one.question_id: one.source for one in work.run[MeasuredRun.SOURCES].rows()}
-        if served
-        else {}
-    )
+    sources: dict[str, str] = {}
+    if any(one.knowledge_base is None for one in work.cases):
+        sources = {one.question_id: one.source for one in work.run[MeasuredRun.SOURCES].rows()}
     for one in {case.case.question_id: case for case in work.cases}.values():
-        base, own = one.knowledge_base, one.case.passage_id
+        base, own, text = one.knowledge_base, one.case.passage_id, one.record.passage or ""
         if one.case.kind is CaseKind.UNANSWERABLE:
-            passage = {"passage": "", "passage_id": ""}
+            own, text = "", ""
         elif base is None:
-            passage = {
-                "passage": one.record.passage or "",
-                "passage_id": sources.get(one.case.question_id, ""),
-            }
+            own = sources.get(one.case.question_id, "")
         else:
-            passage = {"passage": base.passages[own], "passage_id": own}
-        row = {**asdict(one.record), **passage}
+            text = base.passages[own]
+        row = {**asdict(one.record), "passage": text, "passage_id": own}
         if not one.record.made_by:
             del row["made_by"]  # as in runs of before
-        if one.unit not in ("", row["passage_id"]):
+        if one.unit not in ("", own):
             row["unit"] = one.unit
         yield row
 
@@ -382,14 +373,6 @@ def _measured(asked: MeasuredCase, system: Instruments) -> MeasuredRow:
 
 
 def _row(case: Case, **measured: Any) -> MeasuredRow:
-    fields: dict[str, Any] = {
-        "case_id": case.case_id,
-        "question_id": case.question_id,
-        "kind": case.kind,
-        "retrieved": (),
-        "scores": (),
-        "raw_relevance": None,
-        "retrieval_miss": False,
-        "error": None,
-    }
-    return MeasuredRow(**{**fields, **measured})
+    known: dict[str, Any] = {"retrieved": (), "scores": (), "raw_relevance": None, "error": None}
+    named = {name: getattr(case, name) for name in ("case_id", "question_id", "kind")}
+    return MeasuredRow(**named, **{"retrieval_miss": False, **known, **measured})

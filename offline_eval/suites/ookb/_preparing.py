@@ -2,52 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain_core.runnables import Runnable
 
 from ....guard.errors import InputError
 from ...data.questions import PassageKind
+from ...judging.contract import Judge
 from ...run import Question
 from ...run.manifest import InputFile
 from ...run.questions import CaseKind
-from ...run.replies import RepliesAsked, ReplyCase, StoredPassage
-from ...systems.comparison import Comparison, Systems
-from ...systems.plan import Asked, Case, SystemUnderTest
+from ...run.replies import Judgement, RepliesAsked, ReplyCase
+from ...systems.comparison import Comparison, SystemRun, Systems
+from ...systems.plan import Asked, Case, Replayed, SystemUnderTest
 from ..parts import DryRun
 from ._cases import AskedBase, cases_of, read_bases
 from ._logs import Replay, read_replay
 from ._settings import OokbSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A run before its first call.
+@dataclass(frozen=True)
+class Prepared(Sequence[Asked]):
+    """A run before its first call, as the sequence of all that is asked.
+
+    Those of the systems that are asked now come first, case by case, so that a run that is
+    interrupted has asked all systems about the same cases; then those of the logs.
 
     Attributes:
-        comparison: as given.
         settings: as given.
         bases: knowledge bases with questions.
         systems: that are asked now, with their models and guards.
         replay: logged replies.
         synthetic: made-up questions by knowledge base.
+        run: the systems with their models; None before `OokbSuite.begin`.
+        judges: likewise.
     """
 
-    comparison: Comparison
     settings: OokbSettings
     bases: tuple[AskedBase, ...]
     systems: Systems
     replay: Replay
     synthetic: Mapping[str, Sequence[Question]] = field(default_factory=dict)
+    run: SystemRun | None = None
+    judges: Sequence[Judge] = ()
 
-    @property
-    def makes_up_questions(self) -> bool:
-        """Whether questions without an answer in the knowledge base are to be written."""
-        return CaseKind.SYNTHETIC in self.settings.cases and bool(self.systems.live)
+    def __len__(self) -> int:
+        return len(self.items)
 
+    def __getitem__(self, at: Any) -> Any:
+        return self.items[at]
+
+    @cached_property
     def cases(self) -> dict[str, list[Case]]:
         """Cases of the systems that are asked now, by knowledge base."""
         if not self.systems.live:
@@ -57,41 +66,15 @@ class Prepared:
             for base in self.bases
         }
 
-    def items(self) -> list[Asked]:
-        """All replies of the run: those to be asked for, then those of the logs."""
-        return [*self.systems.items(self.cases()), *self.replay.items]
+    @cached_property
+    def items(self) -> tuple[Asked, ...]:
+        """All replies of the run."""
+        return (*self.systems.items(self.cases), *self.replay.items)
 
-    def reply_cases(self) -> list[ReplyCase]:
-        """All cases, each once, with whether the guards' policies were fitted on them."""
-        found = {
-            case.case_id: ReplyCase(
-                case_id=case.case_id,
-                question_id=case.question_id,
-                kind=case.kind,
-                knowledge_base=base,
-                held_out=self.systems.held_out(case.question),
-            )
-            for base, cases in self.cases().items()
-            for case in cases
-        }
-        texts = {one.question_id: one.question for one in self.replay.questions}
-        for logged in self.replay.cases:
-            held_out = self.systems.held_out(texts[logged.question_id])
-            found.setdefault(logged.case_id, logged.model_copy(update={"held_out": held_out}))
-        return list(found.values())
-
-    def left_out(self) -> frozenset[str]:
-        """Ids of the questions whose passage is left out in some case."""
-        cases = self.reply_cases()
-        return frozenset(one.question_id for one in cases if one.kind is CaseKind.LEFT_OUT)
-
-    def questions(self) -> list[Question]:
-        """The questions of all cases."""
-        asked = [question for base in self.bases for question in base.questions()]
-        made_up = [question for found in self.synthetic.values() for question in found]
-        everything = {q.question_id: q for q in [*asked, *made_up, *self.replay.questions]}
-        needed = {case.question_id for case in self.reply_cases()}
-        return [q for name, q in everything.items() if name in needed]
+    @property
+    def tested(self) -> tuple[SystemUnderTest, ...]:
+        """All systems, those of the logs last."""
+        return (*self.systems.live, *self.replay.systems)
 
     @property
     def passage_kind(self) -> PassageKind:
@@ -99,32 +82,49 @@ class Prepared:
         known = self.settings.passage or PassageKind.ANSWER
         return self.bases[0].knowledge_base.kind if self.bases else known
 
-    def passages(self) -> list[StoredPassage]:
-        """The passages of all knowledge bases, and of logged contexts."""
-        found = {p.passage_id: p for base in self.bases for p in base.passages()}
-        for passage in self.replay.passages:
-            found.setdefault(passage.passage_id, passage)
-        return list(found.values())
-
+    @property
     def inputs(self) -> list[InputFile]:
         """The files that the run is made from."""
-        logs = [InputFile.of(path) for path in self.comparison.replay]
-        return [*(base.file for base in self.bases), *logs]
+        return [*(base.file for base in self.bases), *map(InputFile.of, self.settings.replay)]
 
+    @cached_property
     def asked(self) -> RepliesAsked:
         """What is asked of whom, for the manifest and the files of the run."""
+        cases = {
+            name: ReplyCase(
+                case_id=name,
+                question_id=item.case.question_id,
+                kind=item.case.kind,
+                knowledge_base=item.base,
+                held_out=self.systems.held_out(item.case.question),
+            )
+            for name, item in _first_of_each(self.items, lambda item: item.case.case_id).items()
+        }
+        asked = [question for base in self.bases for question in base.questions()]
+        made_up = [question for found in self.synthetic.values() for question in found]
+        everything = {q.question_id: q for q in [*asked, *made_up, *self.replay.questions]}
+        needed = {case.question_id for case in cases.values()}
+        held = [passage for base in self.bases for passage in base.passages()]
+        passages = _first_of_each([*held, *self.replay.passages], lambda one: one.passage_id)
+        policies = {name: choice.policy for name, choice in self.systems.guards.items()}
         return RepliesAsked(
-            systems=[one.record for one in (*self.systems.live, *self.replay.systems)],
-            questions=self.questions(),
-            passages=self.passages(),
-            cases=self.reply_cases(),
-            replies=len(self.items()),
-            policies={
-                name: choice.policy
-                for name, choice in self.systems.guards.items()
-                if choice.policy is not None
-            },
+            systems=[one.record for one in self.tested],
+            questions=[q for name, q in everything.items() if name in needed],
+            passages=list(passages.values()),
+            cases=list(cases.values()),
+            replies=len(self.items),
+            policies={name: policy for name, policy in policies.items() if policy is not None},
         )
+
+
+_Row = TypeVar("_Row")
+
+
+def _first_of_each(rows: Iterable[_Row], key: Callable[[_Row], str]) -> dict[str, _Row]:
+    found: dict[str, _Row] = {}
+    for row in rows:
+        found.setdefault(key(row), row)
+    return found
 
 
 def prepare(settings: OokbSettings, models: Mapping[str, Runnable[Any, Any]]) -> Prepared:
@@ -144,26 +144,23 @@ def prepare(settings: OokbSettings, models: Mapping[str, Runnable[Any, Any]]) ->
             where="--model, --replay",
             hint="name one; signals to calibrate on are measured by `knowgate measure`",
         )
-    if not tested:
-        for name in ("prompts", "retrievals"):
-            if name in settings.model_fields_set:
-                raise InputError(
-                    "is what the logs say where replies are replayed",
-                    where=f"--{name[:-1]}",
-                    hint="leave it out, or add --model",
-                )
+    given = settings.model_fields_set & {"prompts", "retrievals"}
+    if given and not tested:
+        raise InputError(
+            "is what the logs say where replies are replayed",
+            where=f"--{min(given)[:-1]}",
+            hint="leave it out, or add --model",
+        )
     if tested and not settings.questions:
         raise InputError("none is named", where="--questions", hint="name a file of questions")
-    comparison = Comparison(
+    systems = Comparison(
         models=tested,
         prompts=settings.prompts,
         retrievals=settings.retrievals,
         guards=settings.guards,
-        replay=settings.replay,
         scorer=settings.scorer,
         writer=settings.writer,
-    )
-    systems = comparison.systems(settings.top_k)
+    ).systems(settings.top_k)
     questions, limit = settings.questions, settings.limit
     bases = read_bases(questions, settings.passage, limit=limit) if questions else ()
     replay = read_replay(settings.replay, bases, systems, limit=limit)
@@ -175,7 +172,7 @@ def prepare(settings: OokbSettings, models: Mapping[str, Runnable[Any, Any]]) ->
             where="--guard with --replay",
             hint="name the files of the questions with --questions",
         )
-    return Prepared(comparison, settings, bases, systems, replay)
+    return Prepared(settings, bases, systems, replay)
 
 
 # Rough, and the same for every model: English text by common tokenizers.
@@ -183,71 +180,53 @@ _CHARS_PER_TOKEN = 4
 # A reply is taken to be as long as the expected answers, and a citation line.
 _CITATION_TOKENS = 6
 _HYDE_ANSWERS, _HYDE_INSTRUCTION = 3, 400
+_COUNTED = ("replies", "calls", "input_tokens", "output_tokens")
 
 
-@dataclass(slots=True)
-class SystemEstimate:
-    """What one system is likely to cost.
+def estimate(prepared: Prepared) -> dict[str, dict[str, int]]:
+    """Estimate replies, calls and tokens per system, without retrieving.
 
-    Attributes:
-        replies: rows that it will have.
-        calls: of its model; at most so many where a guard may abstain.
-        input_tokens: of those calls, by the length of prompts and passages.
-        output_tokens: likewise, by the length of the expected answers.
+    Calls and tokens are the most that there may be where a guard may abstain; tokens come from
+    the length of prompts, passages and expected answers. Further attempts are not counted.
     """
-
-    replies: int
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-
-
-def estimate(prepared: Prepared) -> dict[str, SystemEstimate]:
-    """Estimate calls and tokens per system, without retrieving; further attempts not counted."""
-    found: dict[str, SystemEstimate] = {}
-    cases_of_bases = prepared.cases()
+    found = {one.system_id: dict.fromkeys(_COUNTED, 0) for one in prepared.tested}
+    bases = {base.name: base for base in prepared.bases}
     # Retrieving is paid for once, whatever the systems that share it.
-    paid: set[str] = set()
+    paid_by: dict[str, str] = {}
     for live in prepared.systems.live:
-        writes = live.record.retrieval == "hyde" and live.record.retrieval not in paid
-        paid.add(live.record.retrieval)
-        own = found[live.system_id] = SystemEstimate(sum(map(len, cases_of_bases.values())))
-        for base in prepared.bases:
-            passages = [len(text) for text in base.knowledge_base.passages.values()]
-            answer = fmean(len(record.answer) for record in base.records) / _CHARS_PER_TOKEN
-            hyde = _HYDE_ANSWERS * fmean(passages) / _CHARS_PER_TOKEN if writes else 0
-            for case in cases_of_bases.get(base.name, ()):
-                own.calls += 2 if writes else 1
-                own.input_tokens += _input(live, case, base, passages, prepared, writes=writes)
-                own.output_tokens += round(answer + _CITATION_TOKENS + hyde)
-    for system in prepared.replay.systems:
-        items = sum(item.system.system_id == system.system_id for item in prepared.replay.items)
-        found[system.system_id] = SystemEstimate(items)
+        paid_by.setdefault(live.record.retrieval, live.system_id)
+    for item in prepared:
+        own = found[item.system.system_id]
+        own["replies"] += 1
+        if isinstance(item, Replayed):
+            continue
+        retrieval, base = item.system.record.retrieval, bases[item.base]
+        writes = retrieval == "hyde" and paid_by[retrieval] == item.system.system_id
+        passages = [len(text) for text in base.knowledge_base.passages.values()]
+        written = fmean(len(record.answer) for record in base.records) / _CHARS_PER_TOKEN
+        if writes:
+            written += _HYDE_ANSWERS * fmean(passages) / _CHARS_PER_TOKEN
+        own["calls"] += 2 if writes else 1
+        own["input_tokens"] += _input(item, base, passages, prepared.settings, writes=writes)
+        own["output_tokens"] += round(written + _CITATION_TOKENS)
     return found
 
 
 def _input(
-    live: SystemUnderTest,
-    case: Case,
-    base: AskedBase,
-    passages: list[int],
-    prepared: Prepared,
-    *,
-    writes: bool,
+    item: Asked, base: AskedBase, passages: list[int], settings: OokbSettings, *, writes: bool
 ) -> int:
-    context = 0.0
-    if live.record.retrieval == "long_context":
-        context = sum(passages) - len(base.knowledge_base.passages.get(case.passage_id, ""))
-    elif live.record.retrieval != "direct":
-        context = min(prepared.settings.top_k, len(passages)) * fmean(passages)
-    if prepared.settings.context_chars is not None:
-        context = min(context, prepared.settings.context_chars)
-    characters = len(case.question) + context
-    if live.prompt is not None:
-        form = live.prompt.with_context if context else live.prompt.closed_book
-        characters += len(form.text)
+    context, retrieval = 0.0, item.system.record.retrieval
+    if retrieval == "long_context":
+        context = sum(passages) - len(base.knowledge_base.passages.get(item.case.passage_id, ""))
+    elif retrieval != "direct":
+        context = min(settings.top_k, len(passages)) * fmean(passages)
+    if settings.context_chars is not None:
+        context = min(context, settings.context_chars)
+    characters, prompt = len(item.case.question) + context, item.system.prompt
+    if prompt is not None:
+        characters += len((prompt.with_context if context else prompt.closed_book).text)
     if writes:
-        characters += len(case.question) + _HYDE_INSTRUCTION
+        characters += len(item.case.question) + _HYDE_INSTRUCTION
     return round(characters / _CHARS_PER_TOKEN)
 
 
@@ -257,31 +236,24 @@ def cost_table(prepared: Prepared) -> DryRun:
     # Where a guard stands in front, calls and tokens are the most that there may be.
     guarded = {live.system_id for live in prepared.systems.live if live.guarded}
     lines = []
-    for name, one in found.items():
+    for name, (replies, *numbers) in ((name, one.values()) for name, one in found.items()):
         most = "≤ " if name in guarded else ""
-        numbers = (one.calls, one.input_tokens, one.output_tokens)
-        lines.append((name, str(one.replies), *(f"{most}{number}" for number in numbers)))
-    calls, read, written = (
-        sum(getattr(one, name) for one in found.values())
-        for name in ("calls", "input_tokens", "output_tokens")
-    )
+        lines.append((name, str(replies), *(f"{most}{number}" for number in numbers)))
+    calls, read, written = (sum(one[name] for one in found.values()) for name in _COUNTED[1:])
+    settings = prepared.settings
+    not_counted = {
+        "synthetic questions, whose number is known once they are there": CaseKind.SYNTHETIC
+        in settings.cases,
+        "samples by which a guard measures the model's confidence": prepared.systems.asks_models,
+        "calls of the judges, one per reply and criterion or fewer": any(
+            name.startswith(Judgement.LLM_PREFIX) for name in settings.judges
+        ),
+    }
     notes = (
         f"together {'at most ' if guarded else ''}{calls} calls, about {read} tokens in and "
         f"{written} out (4 characters to a token; replies as long as the expected answers)",
-        *_not_counted(prepared),
+        *(f"not counted: {what}" for what, left_out in not_counted.items() if left_out),
         "nothing was asked or written",
     )
     columns = ("system", "replies", "calls", "tokens in", "tokens out")
-    values = {name: asdict(one) for name, one in found.items()}
-    return DryRun(columns, tuple(lines), notes, {"systems": values})
-
-
-def _not_counted(prepared: Prepared) -> list[str]:
-    lines = []
-    if CaseKind.SYNTHETIC in prepared.settings.cases:
-        lines.append("not counted: synthetic questions, whose number is known once they are there")
-    if prepared.systems.asks_models:
-        lines.append("not counted: samples by which a guard measures the model's confidence")
-    if any(name.startswith("llm:") for name in prepared.settings.judges):
-        lines.append("not counted: calls of the judges, one per reply and criterion or fewer")
-    return lines
+    return DryRun(columns, tuple(lines), notes, {"systems": found})

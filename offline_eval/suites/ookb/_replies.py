@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ...run.questions import CaseKind
 from ...run.replies import Judgement, ReplyCase, ReplyRow, ReplySystem
 
 OFF = "off"
+MAIN = (Judgement.ABSTENTION, Judgement.FACTUALITY)
 _RESAMPLES, _SEED = 1000, 0
 
 
@@ -67,14 +68,14 @@ class Evidence:
     Attributes:
         run: as read.
         judges: per criterion, those who judged; the verdict of the first one counts.
-        verdicts: judgements without error by reply, criterion and judge.
+        verdicts: judgements without error by reply and criterion, then by judge.
         replies: without error, in the order of the manifest's systems and of the cases.
         failed: replies that ended in an error, likewise.
     """
 
     run: RepliesRun
     judges: Mapping[str, tuple[str, ...]]
-    verdicts: Mapping[str, Mapping[str, Mapping[str, Judgement]]]
+    verdicts: Mapping[tuple[str, str], Mapping[str, Judgement]]
     replies: tuple[JudgedReply, ...] = ()
     failed: tuple[JudgedReply, ...] = ()
 
@@ -86,12 +87,11 @@ class Evidence:
             InputError: a file of the run is missing, broken or written by a newer knowgate.
         """
         run = RepliesRun.read(run_dir)
-        verdicts: dict[str, dict[str, dict[str, Judgement]]] = {}
+        verdicts: dict[tuple[str, str], dict[str, Judgement]] = {}
         for made in run.judgements.values():
             if made.error is None and made.outcome is not None:
-                of_reply = verdicts.setdefault(made.reply_id, {})
-                of_reply.setdefault(made.criterion, {})[made.judge] = made
-        criteria = sorted({name for of_reply in verdicts.values() for name in of_reply})
+                verdicts.setdefault((made.reply_id, made.criterion), {})[made.judge] = made
+        criteria = sorted({criterion for _, criterion in verdicts})
         bare = cls(run, {name: run.judges_of(name) for name in criteria}, verdicts)
         # Replies stand in the order in which they finished, which chance decides.
         systems = {name: rank for rank, name in enumerate(run.systems)}
@@ -107,63 +107,47 @@ class Evidence:
             failed=tuple(reply for reply in judged if reply.row.error is not None),
         )
 
-    def where(self, keep: Callable[[JudgedReply], bool]) -> Evidence:
-        """Return some of the replies, the failed ones likewise."""
-        return replace(
-            self,
-            replies=tuple(filter(keep, self.replies)),
-            failed=tuple(filter(keep, self.failed)),
-        )
-
     @property
-    def shape(self) -> ReplyShape:
-        """The outcomes of the replies."""
-        return shape_of(self.replies, self.failed)
-
-    @property
-    def shape_by_base(self) -> dict[str, ReplyShape]:
-        """The same by name of the knowledge base."""
-        names = dict.fromkeys(one.case.knowledge_base for one in (*self.replies, *self.failed))
-        return {
-            name: shape_of(
-                [one for one in self.replies if one.case.knowledge_base == name],
-                [one for one in self.failed if one.case.knowledge_base == name],
-            )
-            for name in names
-        }
+    def every(self) -> tuple[JudgedReply, ...]:
+        """All replies, those that ended in an error last."""
+        return (*self.replies, *self.failed)
 
     def primary(self, criterion: str) -> str | None:
         """Return the judge whose verdict counts."""
         return next(iter(self.judges.get(criterion, ())), None)
+
+    def said(self, reply: JudgedReply, criterion: str) -> Mapping[str, Judgement]:
+        """Return the verdicts on a reply by judge."""
+        return self.verdicts.get((reply.row.reply_id, criterion), {})
 
     def verdict(self, reply_id: str, criterion: str) -> Judgement | None:
         """Return the verdict of the first judge in rank who judged the reply.
 
         Where the first of all gives judgements, an offline estimate does not fill its gaps.
         """
-        found = self.verdicts.get(reply_id, {}).get(criterion, {})
+        found = self.verdicts.get((reply_id, criterion), {})
         for rank, judge in enumerate(self.judges.get(criterion, ())):
             if judge in found and (rank == 0 or not found[judge].estimate):
                 return found[judge]
         return None
 
-    def judged_by(self, judge: str) -> tuple[JudgedReply, ...]:
+    def judged_by(self, judge: str, among: Iterable[JudgedReply]) -> list[JudgedReply]:
         """Return the replies that a judge judged, with the verdicts of this judge.
 
         Whether they abstained is taken from the first judge of that where this one does
         not say.
         """
         own = []
-        for reply in self.replies:
+        for reply in among:
             found = {
-                criterion: by_judge[judge].outcome
-                for criterion, by_judge in self.verdicts.get(reply.row.reply_id, {}).items()
-                if judge in by_judge
+                criterion: verdicts[judge].outcome
+                for criterion in self.judges
+                if judge in (verdicts := self.said(reply, criterion))
             }
-            if Judgement.ABSTENTION in found or Judgement.FACTUALITY in found:
+            if reply.row.error is None and not found.keys().isdisjoint(MAIN):
                 first = self._outcomes(reply.row.reply_id).get(Judgement.ABSTENTION)
                 own.append(self._judged(reply.row, {Judgement.ABSTENTION: first, **found}))
-        return tuple(own)
+        return own
 
     def _outcomes(self, reply_id: str) -> dict[str, str | None]:
         """Return the verdicts that count, by criterion."""
@@ -171,9 +155,8 @@ class Evidence:
         return {name: None if one is None else one.outcome for name, one in found.items()}
 
     def _judged(self, row: ReplyRow, outcomes: Mapping[str, str | None]) -> JudgedReply:
-        said = outcomes.get(Judgement.ABSTENTION)
+        said, tier = outcomes.get(Judgement.ABSTENTION), outcomes.get(Judgement.FACTUALITY)
         abstained = None if said is None else said == "yes"
-        tier = outcomes.get(Judgement.FACTUALITY)
         return JudgedReply(
             row=row,
             case=self.run.case_of(row),
@@ -185,9 +168,21 @@ class Evidence:
         )
 
 
-def error_types(failed: Iterable[JudgedReply]) -> dict[str, int]:
+_Item = TypeVar("_Item")
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
+    """Group items by a key; keys and items stay in their order."""
+    found: dict[_Key, list[_Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
+
+
+def error_types(rows: Iterable[ReplyRow | Judgement]) -> dict[str, int]:
     """Count errors by type, the most frequent first."""
-    types = Counter(reply.row.error.type for reply in failed if reply.row.error is not None)
+    types = Counter(row.error.type for row in rows if row.error is not None)
     return dict(sorted(types.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -269,19 +264,22 @@ class ReplyShape:
         return {**asdict(self.out_of_kb), "in_kb": in_kb}
 
 
-def shape_of(replies: Sequence[JudgedReply], failed: Sequence[JudgedReply] = ()) -> ReplyShape:
-    """Count the replies and the failed ones, by whether the answer is in the KB."""
-    out, in_kb = (
-        _count(
-            [reply for reply in replies if reply.out_of_kb is side],
-            sum(reply.out_of_kb is side for reply in failed),
-        )
-        for side in (True, False)
-    )
-    return ReplyShape(out, in_kb)
+def shape_of(replies: Iterable[JudgedReply]) -> ReplyShape:
+    """Count replies, failed ones included, by whether the answer is in the KB."""
+    sides: dict[bool, list[JudgedReply]] = {True: [], False: []}
+    for reply in replies:
+        sides[reply.out_of_kb].append(reply)
+    return ReplyShape(*map(_count, sides.values()))
 
 
-def _count(replies: Sequence[JudgedReply], errors: int) -> ReplyCounts:
+def shapes_by_base(replies: Iterable[JudgedReply]) -> dict[str, ReplyShape]:
+    """Count replies likewise, by name of the knowledge base."""
+    by_base = grouped(replies, lambda reply: reply.case.knowledge_base)
+    return {name: shape_of(own) for name, own in by_base.items()}
+
+
+def _count(given: Sequence[JudgedReply]) -> ReplyCounts:
+    replies = [reply for reply in given if reply.row.error is None]
     judged = [reply for reply in replies if reply.abstained is not None]
     abstained = sum(reply.abstained is True for reply in judged)
     open_ones = [reply for reply in replies if not reply.abstained]
@@ -295,7 +293,7 @@ def _count(replies: Sequence[JudgedReply], errors: int) -> ReplyCounts:
     return ReplyCounts(
         n=len(replies),
         questions=len({reply.case.question_id for reply in replies}),
-        errors=errors,
+        errors=len(given) - len(replies),
         abstained=abstained if judged or not replies else None,
         answered=len(judged) - abstained if judged or not replies else None,
         tier_1=tier_1,

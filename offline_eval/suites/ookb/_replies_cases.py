@@ -9,7 +9,7 @@ from ...report.document import Case, CaseLine, Cases, Passages, Section
 from ...report.text import one_line
 from ...run.questions import CaseKind
 from ...run.replies import Judgement, ReplyContext
-from ._replies import Evidence, JudgedReply
+from ._replies import Evidence, JudgedReply, grouped
 from ._replies_what_if import REPLIES_WORDS
 
 _SHOWN = 10
@@ -18,53 +18,45 @@ _PASSAGE_LIMIT, _REASON_LIMIT = 200, 300
 _CONTEXTS, _REPLIES, _PASSAGES = 3, 3, 5
 
 
-def wrong_answers(evidence: Evidence, names: Mapping[str, str]) -> Section:
-    """Show wrong answers to questions outside the knowledge base: those of most systems first."""
-    among = [reply for reply in evidence.replies if reply.out_of_kb]
-    title = "Confidently wrong: not in the knowledge base, yet answered"
-    return _section(title, "wrong", evidence, among, lambda reply: reply.wrong, names)
+# Title, words, replies to questions outside the KB or in it, and what is a fault of theirs.
+_FAULTS: tuple[tuple[str, str, bool, Callable[[JudgedReply], bool | None]], ...] = (
+    (
+        "Confidently wrong: not in the knowledge base, yet answered",
+        "wrong",
+        True,
+        lambda reply: reply.wrong,
+    ),
+    (
+        "False abstentions: in the knowledge base, yet not answered",
+        "false_abstentions",
+        False,
+        lambda reply: reply.abstained,
+    ),
+)
 
 
-def false_abstentions(evidence: Evidence, names: Mapping[str, str]) -> Section:
-    """Show abstentions from questions whose answer is in the knowledge base."""
-    among = [reply for reply in evidence.replies if not reply.out_of_kb]
-    title = "False abstentions: in the knowledge base, yet not answered"
-    return _section(
-        title, "false_abstentions", evidence, among, lambda reply: reply.abstained, names
-    )
-
-
-def _section(
-    title: str,
-    words: str,
-    evidence: Evidence,
-    among: Sequence[JudgedReply],
-    fault: Callable[[JudgedReply], bool | None],
-    names: Mapping[str, str],
-) -> Section:
-    by_case: dict[str, list[JudgedReply]] = {}
-    for reply in filter(fault, among):
-        by_case.setdefault(reply.case.case_id, []).append(reply)
+def cases_worth_reading(evidence: Evidence, names: Mapping[str, str]) -> Section:
+    """Show wrong answers and false abstentions, those of most systems first."""
     asked = Counter(reply.case.case_id for reply in evidence.replies)
-
-    def rank(name: str) -> tuple[float, int, str]:
-        own = len(by_case[name])
-        return -own / asked[name], -own, name
-
-    order = sorted(by_case, key=rank)[:_SHOWN]
-    cases = tuple(_shown(evidence, by_case[name], asked[name], names) for name in order)
-    said = REPLIES_WORDS.text(words, among, len(cases), len(by_case))
-    return Section(title, (said, Cases(cases) if cases else None))
+    parts = []
+    for title, words, out_of_kb, fault in _FAULTS:
+        among = [reply for reply in evidence.replies if reply.out_of_kb is out_of_kb]
+        by_case = grouped(filter(fault, among), lambda reply: reply.case.case_id)
+        order = sorted(
+            by_case.items(), key=lambda one: (-len(one[1]) / asked[one[0]], -len(one[1]), one[0])
+        )
+        cases = tuple(_shown(evidence, own, asked[name], names) for name, own in order[:_SHOWN])
+        said = REPLIES_WORDS.text(words, among, len(cases), len(by_case))
+        parts.append(Section(title, (said, Cases(cases) if cases else None)))
+    return Section("Cases worth reading", tuple(parts))
 
 
 def _shown(
     evidence: Evidence, replies: Sequence[JudgedReply], asked: int, names: Mapping[str, str]
 ) -> Case:
     first = replies[0]
-    grouped: dict[ReplyContext, list[JudgedReply]] = {}
-    for reply in replies:
-        grouped.setdefault(reply.row.context or ReplyContext(), []).append(reply)
-    order = sorted(grouped, key=lambda context: (-len(grouped[context]), context.kind))
+    by_context = grouped(replies, lambda reply: reply.row.context or ReplyContext())
+    order = sorted(by_context, key=lambda context: (-len(by_context[context]), context.kind))
     expected = first.question.answer
     if first.case.kind is CaseKind.SYNTHETIC and not expected:
         expected = "(none: the question was made to have no answer in the knowledge base)"
@@ -73,7 +65,7 @@ def _shown(
         CaseLine(one_line(expected, _ANSWER_LIMIT), "Expected", right=True)
     ]
     for context in order[:_CONTEXTS]:
-        parts += _context(evidence, context, grouped[context], names)
+        parts += _context(evidence, context, by_context[context], names)
     more = len(order) - _CONTEXTS
     if more > 0:
         parts.append(CaseLine(f"… and {more} other contexts with a wrong reply."))

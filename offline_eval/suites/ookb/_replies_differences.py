@@ -11,14 +11,14 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any
 
 from ....calibration import Interval
 from ....calibration.statistics import holm_adjusted, mcnemar_p_value
 from ....guard.errors import InputError
 from ...report.text import one_line
 from ...run.replies import ReplySystem
-from ._replies import FACTORS, OFF, Evidence, JudgedReply
+from ._replies import FACTORS, OFF, Evidence, JudgedReply, grouped
 
 # Fixed beforehand and not by what came out: the family that Holm's method pays for.
 MAX_PAIRS = 40
@@ -125,13 +125,14 @@ class Comparison:
 
 def compare_systems(evidence: Evidence) -> tuple[list[Comparison], int]:
     """Compare systems of a run, and count how many more pairs there would have been."""
-    by_system: dict[str, dict[str, JudgedReply]] = {}
-    for reply in evidence.replies:
-        by_system.setdefault(reply.system.system_id, {})[reply.case.case_id] = reply
+    by_system = grouped(evidence.replies, lambda reply: reply.system.system_id)
     wanted = one_factor_pairs(tuple(evidence.run.systems.values()))
     found = []
     for factor, base, other in wanted[:MAX_PAIRS]:
-        below, above = (by_system.get(system.system_id, {}) for system in (base, other))
+        below, above = (
+            {reply.case.case_id: reply for reply in by_system.get(system.system_id, ())}
+            for system in (base, other)
+        )
         pairs = [(below[case], above[case]) for case in below if case in above]
         if pairs:
             found.append(_compare(pairs, base, other, factor))
@@ -203,8 +204,8 @@ def matching_systems(
     found: list[tuple[ReplySystem, ReplySystem]] = []
     for fields in _MATCHED_BY:
         key = attrgetter(*fields)
-        before = _grouped([one for one in base if one not in [pair[0] for pair in found]], key)
-        now = _grouped([one for one in other if one not in [pair[1] for pair in found]], key)
+        before = grouped([one for one in base if one not in [pair[0] for pair in found]], key)
+        now = grouped([one for one in other if one not in [pair[1] for pair in found]], key)
         found += [
             (before[name][0], same[0])
             for name, same in now.items()
@@ -217,7 +218,7 @@ def matching_systems(
 
 def _by_question(replies: Iterable[JudgedReply]) -> dict[Hashable, JudgedReply]:
     """Index by question and state of the KB; a case that occurs twice is left out."""
-    found = _grouped(
+    found = grouped(
         replies,
         lambda reply: (
             "out_of_kb" if reply.out_of_kb else "in_kb",
@@ -226,18 +227,6 @@ def _by_question(replies: Iterable[JudgedReply]) -> dict[Hashable, JudgedReply]:
         ),
     )
     return {key: same[0] for key, same in found.items() if len(same) == 1}
-
-
-_Item = TypeVar("_Item")
-
-
-def _grouped(
-    items: Iterable[_Item], key: Callable[[_Item], Hashable]
-) -> dict[Hashable, list[_Item]]:
-    found: dict[Hashable, list[_Item]] = {}
-    for item in items:
-        found.setdefault(key(item), []).append(item)
-    return found
 
 
 def _compare(

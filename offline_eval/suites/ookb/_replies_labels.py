@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 from ....calibration import Interval
 from ...judging.correction import corrected_rate
 from ...judging.labelling import Agreement, Labels
 from ...judging.validation import JudgeValidation
+from ...report.document import as_json
 from ...run.replies import Judgement
 from ._replies import Evidence, JudgedReply, rate
 
@@ -24,7 +26,7 @@ class CorrectedRate:
 
     Attributes:
         rate: name as in `report.json`.
-        system: id of the system; empty for all together.
+        system: id of the system; None for all together.
         judge: who counted.
         labels: replies among them that people labelled.
         raw: the judge's.
@@ -32,15 +34,11 @@ class CorrectedRate:
     """
 
     rate: str
-    system: str
+    system: str | None
     judge: str
     labels: int
     raw: Interval
     corrected: Interval
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {**asdict(self), "system": self.system or None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +58,25 @@ class LabelsSummary:
     corrected: tuple[CorrectedRate, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """JSON-ready; pairs of names, which JSON cannot key by, become lists."""
+        agreement: dict[str, Any] = {}
+        for one in self.agreements:
+            cohen = [{"annotators": list(pair), **asdict(k)} for pair, k in one.cohen.items()]
+            agreement[one.criterion] = {**asdict(one), "cohen": cohen}
+            del agreement[one.criterion]["criterion"]
+        judges = []
+        for found in self.validations:
+            confusion = [
+                {"people": people, "judge": judge, "replies": count}
+                for (people, judge), count in found.confusion.items()
+            ]
+            judges.append({**asdict(found), "confusion": confusion})
+            del judges[-1]["positive"], judges[-1]["unsettled"]
         return {
             "annotators": dict(self.annotators),
-            "agreement": {found.criterion: _agreement(found) for found in self.agreements},
-            "judges": [_validation(found) for found in self.validations],
-            "corrected": [found.to_dict() for found in self.corrected],
+            "agreement": agreement,
+            "judges": judges,
+            "corrected": as_json(self.corrected),
         }
 
 
@@ -111,89 +122,44 @@ def _drop_zero_width(found: JudgeValidation) -> JudgeValidation:
     return replace(found, **flat)
 
 
-@dataclass(frozen=True, slots=True)
-class _Rate:
-    """A rate of the report: the outcomes that count by a criterion, in the KB or out of it."""
-
-    name: str
-    criterion: str
-    outcomes: Collection[str]
-    out_of_kb: bool
-
-    def counts(self, reply: JudgedReply) -> bool:
-        """Whether a reply has such an outcome."""
-        return _outcome(reply, self.criterion) in self.outcomes
-
-
-_RATES = (
-    _Rate("abstention_rate", Judgement.ABSTENTION, ("yes",), True),
-    _Rate("factuality_rate", Judgement.FACTUALITY, Judgement.TIERS[:2], True),
-    _Rate("false_abstention_rate", Judgement.ABSTENTION, ("yes",), False),
+# Rates of the report: name, criterion, outcomes that count, out of the KB or in it.
+_RATES: tuple[tuple[str, str, Collection[str], bool], ...] = (
+    ("abstention_rate", Judgement.ABSTENTION, ("yes",), True),
+    ("factuality_rate", Judgement.FACTUALITY, Judgement.TIERS[:2], True),
+    ("false_abstention_rate", Judgement.ABSTENTION, ("yes",), False),
 )
 
 
 def _corrected(evidence: Evidence, labels: Labels) -> Iterator[CorrectedRate]:
-    for wanted in _RATES:
-        judge = evidence.primary(wanted.criterion)
-        people = labels.consensus(wanted.criterion)
+    for name, criterion, outcomes, out_of_kb in _RATES:
+        judge, people = evidence.primary(criterion), labels.consensus(criterion)
         if judge is None or not people:
             continue
         judged = [
             reply
             for reply in evidence.replies
-            if reply.out_of_kb is wanted.out_of_kb
-            and _outcome(reply, wanted.criterion) is not None
-            and judge in evidence.verdicts[reply.row.reply_id].get(wanted.criterion, {})
+            if reply.out_of_kb is out_of_kb
+            and _outcome(reply, criterion) is not None
+            and judge in evidence.said(reply, criterion)
         ]
-        for system in ("", *evidence.run.systems):
-            own = [reply for reply in judged if system in ("", reply.system.system_id)]
-            labelled = sum(reply.row.reply_id in people for reply in own)
+        counts = partial(_counts, criterion, outcomes)
+        for system in (None, *evidence.run.systems):
+            own = [reply for reply in judged if system in (None, reply.system.system_id)]
+            among = [reply.row.reply_id for reply in own]
+            labelled = sum(reply_id in people for reply_id in among)
             if labelled < (_FEWEST_PER_SYSTEM if system else 1):
                 continue
             corrected = corrected_rate(
-                evidence.run,
-                judge,
-                wanted.criterion,
-                wanted.outcomes,
-                labels,
-                among=[reply.row.reply_id for reply in own],
+                evidence.run, judge, criterion, outcomes, labels, among=among
             )
-            raw = rate(own, wanted.counts)
-            yield CorrectedRate(wanted.name, system, judge, labelled, raw, corrected)
+            yield CorrectedRate(name, system, judge, labelled, rate(own, counts), corrected)
+
+
+def _counts(criterion: str, outcomes: Collection[str], reply: JudgedReply) -> bool:
+    return _outcome(reply, criterion) in outcomes
 
 
 def _outcome(reply: JudgedReply, criterion: str) -> str | None:
     if criterion == Judgement.FACTUALITY:
         return reply.tier
     return {True: "yes", False: "no", None: None}[reply.abstained]
-
-
-def _agreement(found: Agreement) -> dict[str, Any]:
-    return {
-        "annotators": list(found.annotators),
-        "replies": found.replies,
-        "by_two": found.by_two,
-        "by_all": found.by_all,
-        "disagreements": found.disagreements,
-        "cohen": [
-            {"annotators": list(pair), **kappa.to_dict()} for pair, kappa in found.cohen.items()
-        ],
-        "fleiss": found.fleiss.to_dict(),
-        "alpha": found.alpha.to_dict(),
-        "ordinal_alpha": None if found.ordinal_alpha is None else found.ordinal_alpha.to_dict(),
-    }
-
-
-def _validation(found: JudgeValidation) -> dict[str, Any]:
-    return {
-        "judge": found.judge,
-        "criterion": found.criterion,
-        "n": found.n,
-        "no_verdict": found.no_verdict,
-        **{name: getattr(found, name).to_dict() for name in _ESTIMATES},
-        "confusion": [
-            {"people": people, "judge": judge, "replies": count}
-            for (people, judge), count in found.confusion.items()
-        ],
-        "warnings": list(found.warnings),
-    }

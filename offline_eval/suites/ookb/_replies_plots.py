@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ....calibration import Interval
 from ...report.plots import Colour, Plot
 from ...run.replies import ReplySystem
-from ._replies import ReplyCounts, labels, plain_labels
+from ._replies import ReplyCounts, plain_labels
 from ._replies_summary import RepliesSummary
 from ._replies_what_if import REPLIES_WORDS
 
@@ -35,14 +34,7 @@ _BARS = (
     ("not judged", Colour.GREY),
 )
 _LINE, _FRAME, _MARGIN = 0.34, 1.2, 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class _Point:
-    label: str
-    group: str
-    abstained: Interval
-    right: Interval
+_Ends = tuple[float, float, float]
 
 
 def shown_bases(summary: RepliesSummary) -> list[str | None]:
@@ -71,11 +63,10 @@ def base_plots(
         base: its name; None for all together.
         number: tells the plots of one page apart.
     """
-    systems = summary.evidence.run.systems
-    names = plain_labels(labels(tuple(systems.values())))
+    systems, names = summary.evidence.run.systems, plain_labels(summary.names)
     counts = base_counts(summary, base)
     return (
-        _scatter(f"scatter-{number}", counts, systems, names),
+        _scatter(f"scatter-{number}", counts, _groups(systems), names),
         _bars(f"outcomes-{number}", counts, names),
     )
 
@@ -83,35 +74,30 @@ def base_plots(
 def _scatter(
     name: str,
     counts: Mapping[str, ReplyCounts],
-    systems: Mapping[str, ReplySystem],
+    groups: Mapping[str, str],
     names: Mapping[str, str],
 ) -> Plot | None:
-    groups = _groups(systems)
-    points = [
-        _Point(names[system], groups[system], found.abstention_rate, found.factuality_rate)
+    points = {
+        system: (_ends(found.abstention_rate), _ends(found.factuality_rate))
         for system, found in counts.items()
         if found.abstention_rate.value is not None and found.factuality_rate.value is not None
-    ]
+    }
     if not points:
         return None
     silent = [names[system] for system, found in counts.items() if found.answered == 0 and found.n]
+    across, upward = (_window([point[side] for point in points.values()]) for side in (0, 1))
 
     def draw(figure: Figure) -> None:
         axes: Axes = figure.subplots()
         for (mark, colour), group in zip(_LOOKS, dict.fromkeys(groups.values()), strict=False):
-            own = [point for point in points if point.group == group]
+            own = [point for system, point in points.items() if groups[system] == group]
             if own:
                 _error_bars(axes, own, mark, colour, group)
-        across = _window([point.abstained for point in points])
-        upward = _window([point.right for point in points])
         axes.set_xlim(*across)
         axes.set_ylim(*upward)
         axes.set_xlabel("abstained, of all replies")
         axes.set_ylabel("right or nearly so, of those answered")
-        named = [
-            (point.label, point.abstained.value or 0.0, point.right.value or 0.0)
-            for point in points
-        ]
+        named = [(names[system], one[0][0], one[1][0]) for system, one in points.items()]
         Plot.name_points(axes, named, across, upward)
         if len(set(groups.values())) > 1:
             figure.legend(loc="outside upper center", ncols=4, handletextpad=0.2)
@@ -125,22 +111,33 @@ def _scatter(
     )
 
 
-def _window(intervals: Sequence[Interval]) -> tuple[float, float]:
+def _ends(rate: Interval) -> _Ends:
+    """The value, and the ends of its interval, those of the scale where it has none."""
+    return rate.value or 0.0, rate.low or 0.0, 1.0 if rate.high is None else rate.high
+
+
+def _window(intervals: Sequence[_Ends]) -> tuple[float, float]:
     """Choose the ends of a scale: the intervals with a margin, at least a third."""
-    low = min(one.low or 0.0 for one in intervals) - _MARGIN
-    high = max(1.0 if one.high is None else one.high for one in intervals) + _MARGIN
+    low = min(one[1] for one in intervals) - _MARGIN
+    high = max(one[2] for one in intervals) + _MARGIN
     if high - low < 1 / 3:
         middle = (high + low) / 2
         low, high = middle - 1 / 6, middle + 1 / 6
     return max(-_MARGIN, low), min(1 + _MARGIN, high)
 
 
-def _error_bars(axes: Axes, points: Sequence[_Point], mark: str, colour: str, group: str) -> None:
+def _error_bars(
+    axes: Axes, points: Sequence[tuple[_Ends, _Ends]], mark: str, colour: str, group: str
+) -> None:
+    bars = []
+    for side in (0, 1):
+        ends = [point[side] for point in points]
+        bars.append([[one[0] - one[1] for one in ends], [one[2] - one[0] for one in ends]])
     axes.errorbar(
-        [point.abstained.value or 0.0 for point in points],
-        [point.right.value or 0.0 for point in points],
-        xerr=_errors([point.abstained for point in points]),
-        yerr=_errors([point.right for point in points]),
+        [across[0] for across, _ in points],
+        [upward[0] for _, upward in points],
+        xerr=bars[0],
+        yerr=bars[1],
         fmt=mark,
         color=colour,
         ecolor=colour,
@@ -151,14 +148,6 @@ def _error_bars(axes: Axes, points: Sequence[_Point], mark: str, colour: str, gr
         zorder=5,
         label=group,
     )
-
-
-def _errors(intervals: Sequence[Interval]) -> list[list[float]]:
-    known = [
-        (one.value or 0.0, one.low or 0.0, 1.0 if one.high is None else one.high)
-        for one in intervals
-    ]
-    return [[value - low for value, low, _ in known], [high - value for value, _, high in known]]
 
 
 def _bars(name: str, counts: Mapping[str, ReplyCounts], names: Mapping[str, str]) -> Plot | None:

@@ -8,18 +8,26 @@ Sentences stand in `replies.txt`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from ...report.document import Case, CaseLine, Cases, Check, Document, Prose, Section
 from ...report.prose import explained
 from ...report.tables import Table
-from ...report.text import counted, decimal, one_line, percent
+from ...report.text import counted, decimal, one_line
 from ...run.questions import CaseKind
 from ...run.replies import Judgement
-from ._replies import OFF, ReplyCounts, ReplyShape, error_types, labels, shared_factors, varying
-from ._replies_cases import false_abstentions, wrong_answers
+from ._replies import (
+    MAIN,
+    OFF,
+    ReplyCounts,
+    error_types,
+    grouped,
+    shared_factors,
+    varying,
+)
+from ._replies_cases import cases_worth_reading
 from ._replies_differences import Comparison
 from ._replies_plots import base_plots, shown_bases
 from ._replies_summary import RepliesSummary, reply_rows
@@ -40,38 +48,21 @@ from ._replies_what_if import replies_what_if
 _GROUP = "knowgate.ookb"
 _SHOWN_ELSEWHERE = 10
 _MAX_TOPICS = 25
-_MAX_NAMED = 3
 _MAX_BASES = 4
 # Parts of the report of a single system that are not folded.
 _OPEN = frozenset({"What was tested", "Results by system"})
-_KINDS = {
-    CaseKind.LEFT_OUT: (
-        "Answer left out",
-        "The passage that holds the answer was left out of the knowledge base.",
-        "Abstain.",
-    ),
-    CaseKind.SYNTHETIC: (
-        "Never in it",
-        "A question on the topics of the knowledge base that it never answered.",
-        "Abstain.",
-    ),
-    CaseKind.IN_KB: ("Answer in it", "The whole knowledge base was there.", "Answer."),
-}
 
 
 def replies_document(summary: RepliesSummary) -> Document:
     """Make the report of a summarised run."""
-    run = summary.evidence.run
-    names = labels(tuple(run.systems.values()))
-    lines = headline(summary, names)
-    opening = lead(summary, names)
+    lines, opening = headline(summary), lead(summary)
     return Document(
         name="ookb",
-        title=_title(summary),
-        subtitle=WORDS.text("subtitle", run),
+        title=WORDS.text("title", [name for name in summary.knowledge_bases if name]),
+        subtitle=WORDS.text("subtitle", summary.evidence.run),
         headline=[opening] if opening else lines,
         warnings=WORDS.paragraphs("warnings", summary, _facts(summary)),
-        sections=_sections(summary, names, lines if opening else []),
+        sections=_sections(summary, lines if opening else []),
         values=summary.to_dict(),
         systems={one.system.system_id: one.numbers() for one in summary.systems},
         rows=lambda: reply_rows(summary.evidence),
@@ -79,19 +70,10 @@ def replies_document(summary: RepliesSummary) -> Document:
     )
 
 
-def _title(summary: RepliesSummary) -> str:
-    title = "Out-of-knowledge-base report"
-    named = [one_line(name, 60) for name in summary.knowledge_bases if name]
-    if not named:
-        return title
-    more = len(named) - _MAX_NAMED
-    return f"{title}: {', '.join(named[:_MAX_NAMED])}" + (f" and {more} more" if more > 0 else "")
-
-
 # -- The sentences that open the report -------------------------------------------------
 
 
-def lead(summary: RepliesSummary, names: Mapping[str, str]) -> str:
+def lead(summary: RepliesSummary) -> str:
     """Write the one sentence that opens a report of several systems; empty if nothing fits.
 
     With guards: what the best of them changes. Without: which system answers wrongly least
@@ -99,6 +81,7 @@ def lead(summary: RepliesSummary, names: Mapping[str, str]) -> str:
     """
     if len(summary.systems) < 2 or not summary.evidence.replies:
         return ""
+    names = summary.names
     by_id = {one.system.system_id: one for one in summary.systems}
     found = []
     for one in _guard_comparisons(summary):
@@ -111,38 +94,32 @@ def lead(summary: RepliesSummary, names: Mapping[str, str]) -> str:
         _, name, shape, one = min(found, key=lambda each: each[:2])
         if text := WORDS.text("best_guard", name, shape, one):
             return text
-    return next(reversed(_extremes(summary, None, names)), "")
+    return next(reversed(_extremes(summary, None)), "")
 
 
-def headline(summary: RepliesSummary, names: Mapping[str, str]) -> list[str]:
+def headline(summary: RepliesSummary) -> list[str]:
     """Write the sentences on the results, the most important one first."""
     if not summary.evidence.replies:
         return WORDS.paragraphs("nothing", len(summary.evidence.failed))
-    by_run: dict[str, list[Comparison]] = {}
-    for one in summary.differences:
-        if one.run:
-            by_run.setdefault(one.run, []).append(one)
-    clear = {
-        run: [one for one in found if any(test.shown for test in one.differences.values())]
-        for run, found in by_run.items()
-    }
-    runs = {
-        run: (len(found), found if len(found) == 1 else clear[run]) for run, found in by_run.items()
-    }
-    since = WORDS.paragraphs("since", runs, names)
+    runs = {}
+    for run, found in grouped(summary.differences, lambda one: one.run).items():
+        clear = [one for one in found if any(test.shown for test in one.differences.values())]
+        if run:
+            runs[run] = len(found), found if len(found) == 1 else clear
+    since = WORDS.paragraphs("since", runs, summary.names)
     if len(summary.systems) == 1:
         return [*WORDS.paragraphs("alone", summary.systems[0]), *since]
     lines = WORDS.paragraphs("together", summary)
     bases = list(summary.knowledge_bases)
     for base in bases if 1 < len(bases) <= _MAX_BASES else [None]:
-        lines += _extremes(summary, base, names)
+        lines += _extremes(summary, base)
     # Rates over systems with and without a guard say little: what it changes comes first.
     guards = [
         one
         for one in _guard_comparisons(summary)
         if one.differences.keys() & {"abstention", "wrong_answer", "false_abstention"}
     ]
-    return [*WORDS.paragraphs("guards", guards, names), *lines, *since]
+    return [*WORDS.paragraphs("guards", guards, summary.names), *lines, *since]
 
 
 def _guard_comparisons(summary: RepliesSummary) -> list[Comparison]:
@@ -154,10 +131,10 @@ def _guard_comparisons(summary: RepliesSummary) -> list[Comparison]:
     ]
 
 
-def _extremes(summary: RepliesSummary, base: str | None, names: Mapping[str, str]) -> list[str]:
+def _extremes(summary: RepliesSummary, base: str | None) -> list[str]:
     """Say which systems abstain, and answer wrongly, most and least often."""
     counts = [
-        (names[one.system.system_id], shape.out_of_kb)
+        (one.name, shape.out_of_kb)
         for one in summary.systems
         if (shape := one.fair(base)) is not None
     ]
@@ -171,13 +148,8 @@ def _extremes(summary: RepliesSummary, base: str | None, names: Mapping[str, str
         base,
         ranked("abstention_rate", -1),
         ranked("wrong_answer_rate", 1),
-        _some_seen(summary),
+        summary.some_seen,
     )
-
-
-def _some_seen(summary: RepliesSummary) -> bool:
-    """Whether some questions are known from a guard's calibration."""
-    return any(one.held_out is not None for one in summary.systems)
 
 
 def _facts(summary: RepliesSummary) -> dict[str, Any]:
@@ -185,26 +157,29 @@ def _facts(summary: RepliesSummary) -> dict[str, Any]:
     evidence, run = summary.evidence, summary.evidence.run
     cases = run.cases.values()
     with_passage = {case.question_id for case in cases if case.kind is not CaseKind.SYNTHETIC}
-    stood_in: Counter[tuple[str, str]] = Counter()
-    estimated: dict[str, None] = {}
-    for criterion in (Judgement.ABSTENTION, Judgement.FACTUALITY):
+    stood_in: Counter[tuple[str, str, str]] = Counter()
+    estimated = []
+    for criterion in MAIN:
         first = evidence.primary(criterion)
-        for of_reply in evidence.verdicts.values():
-            found = of_reply.get(criterion, {}).get(first or "")
-            if found is not None and found.estimate:
-                estimated[criterion] = None
+        by_first = (
+            verdicts.get(first or "")
+            for (_, name), verdicts in evidence.verdicts.items()
+            if name == criterion
+        )
+        if any(found is not None and found.estimate for found in by_first):
+            estimated.append(criterion)
         for reply in evidence.replies:
             verdict = evidence.verdict(reply.row.reply_id, criterion)
             if verdict is not None and verdict.judge != first:
-                stood_in[criterion, verdict.judge] += 1
+                stood_in[criterion, verdict.judge, str(first)] += 1
     return {
-        "errors": error_types(evidence.failed),
+        "errors": error_types(reply.row for reply in evidence.failed),
         "asked": len({case.question_id for case in cases}),
         "seen": len({case.question_id for case in cases if case.held_out is False}),
-        "estimated": list(estimated),
+        "estimated": estimated,
         "stood_in": [
-            (criterion, evidence.primary(criterion), count, judge)
-            for (criterion, judge), count in sorted(stood_in.items())
+            (criterion, first, count, judge)
+            for (criterion, judge, first), count in sorted(stood_in.items())
         ],
         "elsewhere": len({one.question_id for one in summary.left_out_check or ()}),
         "with_passage": len(with_passage),
@@ -224,7 +199,7 @@ def system_checks(summary: RepliesSummary) -> list[Check]:
                     group=f"{_GROUP}.{base}" if base else _GROUP,
                     name=one.system.system_id,
                     failure=f"{failed} of {total} replies ended in an error" if failed else "",
-                    text=_measured(shape),
+                    text=WORDS.text("measured", shape),
                 )
             )
     if summary.missing:
@@ -234,49 +209,25 @@ def system_checks(summary: RepliesSummary) -> list[Check]:
     return found
 
 
-def _measured(shape: ReplyShape) -> str:
-    out, in_kb = shape.out_of_kb, shape.in_kb
-    parts = (
-        ("abstained, answer not in the knowledge base", out.abstained, out.n),
-        ("wrong answers, answer not in the knowledge base", out.tier_3, out.n),
-        ("false abstentions", in_kb.abstained, in_kb.n),
-    )
-    return "; ".join(
-        f"{text}: {count} of {n} ({percent(count / n)})"
-        for text, count, n in parts
-        if count is not None and n
-    )
-
-
 # -- Sections ---------------------------------------------------------------------------
 
 
-def _sections(
-    summary: RepliesSummary, names: Mapping[str, str], lines: Sequence[str]
-) -> list[Section]:
-    manifest = summary.evidence.run.manifest
-    sections: Sequence[Section | None] = (
+def _sections(summary: RepliesSummary, lines: Sequence[str]) -> list[Section]:
+    manifest, names = summary.evidence.run.manifest, summary.names
+    small = Prose(explained("intervals", "wilson", "bootstrap"), small=True)
+    sections = (
         _tested(summary),
-        _results(summary, names, lines),
-        Section(
-            "How to read the intervals",
-            (
-                WORDS.text("intervals"),
-                Prose(explained("intervals", "wilson", "bootstrap"), small=True),
-            ),
-        ),
+        _results(summary, lines),
+        Section("How to read the intervals", (WORDS.text("intervals"), small)),
         replies_what_if(summary.evidence, names),
-        _cascades(summary, names),
-        _differences(summary, names),
-        _criteria(summary, names),
+        _cascades(summary),
+        _differences(summary),
+        _criteria(summary),
         _topics(summary),
-        Section(
-            "Cases worth reading",
-            (wrong_answers(summary.evidence, names), false_abstentions(summary.evidence, names)),
-        ),
-        _people(summary, names),
+        cases_worth_reading(summary.evidence, names),
+        _people(summary),
         _elsewhere(summary),
-        _costs(summary, names),
+        _costs(summary),
         Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),
     )
     found = [section for section in sections if section is not None]
@@ -284,7 +235,7 @@ def _sections(
     # The most important part stays open; the rest is there for those who open it.
     if len(summary.systems) < 2 or not summary.evidence.replies:
         return [*(replace(one, folded=one.title not in _OPEN) for one in found), last]
-    return [_glance(summary, names), *(replace(one, folded=True) for one in found), last]
+    return [_glance(summary), *(replace(one, folded=True) for one in found), last]
 
 
 def _heading(summary: RepliesSummary) -> str:
@@ -292,19 +243,20 @@ def _heading(summary: RepliesSummary) -> str:
     return heading_of(varying(systems)) if len(systems) > 1 else "System"
 
 
-def _glance(summary: RepliesSummary, names: Mapping[str, str]) -> Section:
-    systems = {names[one.system.system_id]: one for one in summary.systems}
-    note = Prose((WORDS.text("at_a_glance", _some_seen(summary)),), small=True)
+def _glance(summary: RepliesSummary) -> Section:
+    systems = {one.name: one for one in summary.systems}
+    note = Prose((WORDS.text("at_a_glance", summary.some_seen),), small=True)
     scatter = base_plots(summary, None, 0)[0] if shown_bases(summary) == [None] else None
     return Section("At a glance", (glance_table(_heading(summary), systems), note, scatter))
 
 
 def _tested(summary: RepliesSummary) -> Section:
     run = summary.evidence.run
-    counts = Counter(case.kind for case in run.cases.values())
+    counts = Counter(case.kind.value for case in run.cases.values())
+    lines = [line.split(" :: ") for line in WORDS.paragraphs("kinds")]
     kinds = Table.of_text(
         ("Kind of case", "What is the case", "What is wanted", "Cases"),
-        [(*text, counts[kind]) for kind, text in _KINDS.items() if counts[kind]],
+        [(*text, counts[kind]) for kind, *text in lines if counts[kind]],
     )
     systems = tuple(run.systems.values())
     shared = shared_factors(systems) if len(systems) > 1 else []
@@ -312,11 +264,11 @@ def _tested(summary: RepliesSummary) -> Section:
     return Section("What was tested", (WORDS.text("tested"), kinds, *judged))
 
 
-def _results(summary: RepliesSummary, names: Mapping[str, str], lines: Sequence[str]) -> Section:
+def _results(summary: RepliesSummary, lines: Sequence[str]) -> Section:
     parts = []
     for number, base in enumerate(shown_bases(summary)):
         shapes = {
-            names[one.system.system_id]: one.shape if base is None else one.knowledge_bases[base]
+            one.name: one.shape if base is None else one.knowledge_bases[base]
             for one in summary.systems
             if base is None or base in one.knowledge_bases
         }
@@ -332,7 +284,7 @@ def _results(summary: RepliesSummary, names: Mapping[str, str], lines: Sequence[
             scatter = None  # opens the report
         parts.append(Section(title, (scatter, table if table.columns else None, bars)))
     held_out = {
-        names[one.system.system_id]: one.held_out
+        one.name: one.held_out
         for one in summary.systems
         if one.held_out is not None and one.held_out_bases
     }
@@ -344,22 +296,22 @@ def _results(summary: RepliesSummary, names: Mapping[str, str], lines: Sequence[
     return Section("Results by system", (said, *parts, Prose(terms, small=True)))
 
 
-def _cascades(summary: RepliesSummary, names: Mapping[str, str]) -> Section | None:
+def _cascades(summary: RepliesSummary) -> Section | None:
     policies = summary.evidence.run.policies
     parts = [
-        Section(names[one.system.system_id], one.cascade.blocks(policies.get(one.system.guard)))
+        Section(one.name, one.cascade.blocks(policies.get(one.system.guard)))
         for one in summary.systems
         if one.cascade is not None
     ]
     return Section("Cascade of scorers", tuple(parts)) if parts else None
 
 
-def _differences(summary: RepliesSummary, names: Mapping[str, str]) -> Section | None:
+def _differences(summary: RepliesSummary) -> Section | None:
     compared = [one for one in summary.differences if one.differences]
     if not compared:
         return None
     others = {one.base: one_line(one.base, 60) for one in summary.differences if one.run}
-    tables = comparison_tables(compared, {**others, **names}, summary.evidence.run.systems)
+    tables = comparison_tables(compared, {**others, **summary.names}, summary.evidence.run.systems)
     tests = sum(len(one.differences) for one in summary.differences)
     return Section(
         "Differences",
@@ -371,7 +323,7 @@ def _differences(summary: RepliesSummary, names: Mapping[str, str]) -> Section |
     )
 
 
-def _criteria(summary: RepliesSummary, names: Mapping[str, str]) -> Section | None:
+def _criteria(summary: RepliesSummary) -> Section | None:
     if not summary.criteria:
         return None
     blocks: list[Section | Prose] = []
@@ -380,7 +332,9 @@ def _criteria(summary: RepliesSummary, names: Mapping[str, str]) -> Section | No
         judge = one_line(WORDS.text("judge", found.judge), 60)
         if found.estimate and found.judge != Judgement.ESTIMATE:
             judge += " (an offline estimate)"
-        blocks.append(Section(f"{name}, judged by {judge}", (criterion_table(found, names),)))
+        blocks.append(
+            Section(f"{name}, judged by {judge}", (criterion_table(found, summary.names),))
+        )
     if any(found.criterion == Judgement.FAILURE for found in summary.criteria):
         blocks.append(Prose((WORDS.text("failures"),), small=True))
     return Section("How answers go wrong", tuple(blocks))
@@ -395,12 +349,12 @@ def _topics(summary: RepliesSummary) -> Section | None:
     return Section("By topic", (topic_table(topics[:_MAX_TOPICS]), Prose((note,), small=True)))
 
 
-def _people(summary: RepliesSummary, names: Mapping[str, str]) -> Section:
+def _people(summary: RepliesSummary) -> Section:
     judges: tuple[Section, ...] = ()
     if len(summary.judges) > 1:
         title = "The same replies by each judge alone"
         judges = (Section(title, (judge_table(summary.judges),)),)
-    tables = [] if summary.labels is None else label_tables(summary.labels, names)
+    tables = [] if summary.labels is None else label_tables(summary.labels, summary.names)
     return Section(
         "Judges and people",
         (
@@ -434,13 +388,12 @@ def _elsewhere(summary: RepliesSummary) -> Section:
     return Section("Is the answer really gone?", (said, Cases(tuple(cases)), rest))
 
 
-def _costs(summary: RepliesSummary, names: Mapping[str, str]) -> Section:
-    costs, judges = summary.costs, summary.judge_costs
-    metered = any(cost.known for cost in costs.values()) or summary.evidence.failed
-    first: str | Table = WORDS.text("not_metered")
-    if metered:
-        first = cost_table("System", {names[name]: cost for name, cost in costs.items()})
+def _costs(summary: RepliesSummary) -> Section:
+    costs = summary.costs
+    names = {summary.names[name]: cost for name, cost in costs["systems"].items()}
+    metered = any(cost.known for cost in names.values()) or summary.evidence.failed
+    first = cost_table("System", names) if metered else WORDS.text("not_metered")
     second = None
-    if any(cost.known or cost.errors for cost in judges.values()):
-        second = Section("Of the judges", (cost_table("Judge", judges),))
+    if any(cost.known or cost.errors for cost in costs["judges"].values()):
+        second = Section("Of the judges", (cost_table("Judge", costs["judges"]),))
     return Section("Cost", (first, second))

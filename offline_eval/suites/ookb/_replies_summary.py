@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...._version import __version__
 from ...report.cascade import CascadeStages
-from ...report.document import Document
+from ...report.document import Document, as_json
 from ...run.replies import Judgement, ReplyRow, ReplySystem
 from ..judge_bias.artefact import JudgeBias
 from ._left_out_check import AnswerElsewhere, read_left_out_check
 from ._replies import (
+    MAIN,
     OFF,
     Evidence,
     JudgedReply,
     ReplyShape,
     error_types,
+    grouped,
+    labels,
     shape_of,
+    shapes_by_base,
 )
 from ._replies_differences import Comparison, compare_runs, compare_systems, with_holm
 from ._replies_labels import LabelsSummary, summarise_labels
 from ._replies_topics import Embed, Topics, topics_of
-
-_MAIN = (Judgement.ABSTENTION, Judgement.FACTUALITY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +58,17 @@ class Cost:
     errors: dict[str, int]
 
     @classmethod
-    def of(cls, rows: Sequence[ReplyRow] | Sequence[Judgement], errors: dict[str, int]) -> Cost:
+    def of(cls, rows: Sequence[ReplyRow] | Sequence[Judgement]) -> Cost:
         """Sum the cost of rows."""
-        times = (getattr(row, "seconds", None) for row in rows)
-        seconds = [one for one in times if one is not None]
+        known = {
+            name: [value for row in rows if (value := getattr(row, name, None)) is not None]
+            for name in ("calls", "input_tokens", "output_tokens", "seconds")
+        }
+        seconds = known.pop("seconds")
         p50, p95 = map(float, np.quantile(seconds, [0.5, 0.95])) if seconds else (None, None)
-        calls = [row.calls for row in rows if row.calls is not None]
-        return cls(
-            rows=len(rows),
-            metered=len(calls),
-            calls=_total(calls),
-            input_tokens=_total(row.input_tokens for row in rows),
-            output_tokens=_total(row.output_tokens for row in rows),
-            seconds_p50=p50,
-            seconds_p95=p95,
-            errors=errors,
-        )
+        calls, read, written = (sum(values) if values else None for values in known.values())
+        errors, metered = error_types(rows), len(known["calls"])
+        return cls(len(rows), metered, calls, read, written, p50, p95, errors)
 
     @property
     def known(self) -> bool:
@@ -80,34 +77,13 @@ class Cost:
         return any(one is not None for one in known)
 
 
-def _total(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-def _costs(evidence: Evidence) -> dict[str, Cost]:
-    """Sum the cost per system, in the order of the run."""
-    every = [*evidence.replies, *evidence.failed]
+def _costs(evidence: Evidence) -> dict[str, dict[str, Cost]]:
+    """Sum the cost per system, in the order of the run, and per judge, by name."""
+    by_system = grouped((one.row for one in evidence.every), lambda row: row.system_id)
+    by_judge = grouped(evidence.run.judgements.values(), lambda verdict: verdict.judge)
     return {
-        name: Cost.of(
-            [reply.row for reply in every if reply.row.system_id == name],
-            error_types(reply for reply in evidence.failed if reply.row.system_id == name),
-        )
-        for name in evidence.run.systems
-    }
-
-
-def _judge_costs(evidence: Evidence) -> dict[str, Cost]:
-    """Sum the cost per judge, by name."""
-    rows: dict[str, list[Judgement]] = {}
-    for verdict in evidence.run.judgements.values():
-        rows.setdefault(verdict.judge, []).append(verdict)
-    return {
-        judge: Cost.of(
-            rows[judge],
-            dict(sorted(Counter(row.error.type for row in rows[judge] if row.error).items())),
-        )
-        for judge in sorted(rows)
+        "systems": {name: Cost.of(by_system.get(name, ())) for name in evidence.run.systems},
+        "judges": {name: Cost.of(by_judge[name]) for name in sorted(by_judge)},
     }
 
 
@@ -119,45 +95,36 @@ class CriterionCounts:
         criterion: `failure` or a user's own.
         judge: who judged.
         estimate: whether these are offline estimates.
-        outcomes: all that occur, the most frequent first.
-        systems: per system how often each occurs; out-of-KB replies for `failure`, all
-            replies for other criteria.
+        systems: per system how often each outcome occurs, the most frequent of all systems
+            first; out-of-KB replies for `failure`, all replies for other criteria.
     """
 
     criterion: str
     judge: str
     estimate: bool
-    outcomes: tuple[str, ...]
     systems: Mapping[str, Mapping[str, int]]
 
     @classmethod
     def of(cls, evidence: Evidence, criterion: str, judge: str) -> CriterionCounts:
         """Count."""
-        systems: dict[str, Counter[str]] = {}
-        estimated = False
-        for reply in evidence.replies:
-            verdict = evidence.verdicts.get(reply.row.reply_id, {}).get(criterion, {}).get(judge)
-            if verdict is None or verdict.outcome is None:
-                continue
-            if criterion == Judgement.FAILURE and not (reply.out_of_kb and not reply.abstained):
-                continue
-            systems.setdefault(reply.row.system_id, Counter())[verdict.outcome] += 1
-            estimated = estimated or verdict.estimate
-        total = sum(systems.values(), Counter[str]())
-        outcomes = tuple(sorted(total, key=lambda outcome: (-total[outcome], outcome)))
-        return cls(criterion, judge, estimated, outcomes, systems)
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {
-            "criterion": self.criterion,
-            "judge": self.judge,
-            "estimate": self.estimate,
-            "systems": {
-                name: {outcome: found.get(outcome, 0) for outcome in self.outcomes}
-                for name, found in self.systems.items()
-            },
+        found = [
+            (reply.row.system_id, verdict)
+            for reply in evidence.replies
+            if (verdict := evidence.said(reply, criterion).get(judge)) is not None
+            and (criterion != Judgement.FAILURE or (reply.out_of_kb and not reply.abstained))
+        ]
+        total = Counter(str(verdict.outcome) for _, verdict in found)
+        outcomes = sorted(total, key=lambda outcome: (-total[outcome], outcome))
+        systems = grouped(found, lambda pair: pair[0])
+        counts = {
+            name: Counter(verdict.outcome for _, verdict in own) for name, own in systems.items()
         }
+        return cls(
+            criterion,
+            judge,
+            any(verdict.estimate for _, verdict in found),
+            {name: {one: own[one] for one in outcomes} for name, own in counts.items()},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +132,7 @@ class SystemSummary:
     """Outcomes of the replies of one system.
 
     Attributes:
+        name: in tables and sentences.
         system: who was asked, and how.
         shape: of all its replies.
         knowledge_bases: the same by name of the knowledge base.
@@ -175,6 +143,7 @@ class SystemSummary:
         cascade: which scorer decided how often; None unless the guard's scorer is a cascade.
     """
 
+    name: str
     system: ReplySystem
     shape: ReplyShape
     knowledge_bases: Mapping[str, ReplyShape]
@@ -183,20 +152,20 @@ class SystemSummary:
     cascade: CascadeStages | None
 
     @classmethod
-    def of(cls, evidence: Evidence, system: ReplySystem) -> SystemSummary:
+    def of(cls, evidence: Evidence, system: ReplySystem, name: str) -> SystemSummary:
         """Count the replies of a system."""
-        own = evidence.where(lambda reply: reply.row.system_id == system.system_id)
-        unseen = own.where(lambda reply: reply.case.held_out is not False)
-        guarded = system.guard != OFF and len(unseen.replies) < len(own.replies)
+        own = [reply for reply in evidence.every if reply.system is system]
+        replied = [reply for reply in own if reply.row.error is None]
+        unseen = [reply for reply in own if reply.case.held_out is not False]
+        guarded = system.guard != OFF and any(one.case.held_out is False for one in replied)
         return cls(
+            name=name,
             system=system,
-            shape=own.shape,
-            knowledge_bases=own.shape_by_base,
-            held_out=unseen.shape if guarded else None,
-            held_out_bases=unseen.shape_by_base if guarded else {},
-            cascade=CascadeStages.of(
-                (one.row.relevance_stage, one.row.route) for one in own.replies
-            ),
+            shape=shape_of(own),
+            knowledge_bases=shapes_by_base(own),
+            held_out=shape_of(unseen) if guarded else None,
+            held_out_bases=shapes_by_base(unseen) if guarded else {},
+            cascade=CascadeStages.of((one.row.relevance_stage, one.row.route) for one in replied),
         )
 
     def fair(self, base: str | None) -> ReplyShape | None:
@@ -230,13 +199,14 @@ class SystemSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
+        cascade = {} if self.cascade is None else {"cascade": self.cascade.to_dict()}
         return {
             **self.system.model_dump(mode="json"),
             "failed": self.failed,
             "replies": self.shape.to_dict(),
-            "knowledge_bases": _by_name(self.knowledge_bases),
-            "held_out": None if self.held_out is None else self.held_out.to_dict(),
-            **({} if self.cascade is None else {"cascade": self.cascade.to_dict()}),
+            "knowledge_bases": as_json(self.knowledge_bases),
+            "held_out": as_json(self.held_out),
+            **cascade,
         }
 
 
@@ -246,6 +216,7 @@ class RepliesSummary:
 
     Attributes:
         evidence: what all this was computed from.
+        names: of the systems in tables and sentences, by id.
         pooled: `all` systems are counted together, or `guarded` ones alone where some have a
             guard and some have none.
         shape: of these systems together; likewise knowledge bases, judges and topics.
@@ -256,8 +227,7 @@ class RepliesSummary:
         differences: between systems and runs, p-values adjusted over all of them.
         differences_left_out: pairs of systems that were not compared.
         topics: what the questions are about.
-        costs: per system.
-        judge_costs: per judge.
+        costs: per system, and per judge.
         judge_bias: measurements of judges that are stored with the run.
         judge_warnings: on the judges that gave a verdict.
         labels: people's; None where nobody labelled.
@@ -265,6 +235,7 @@ class RepliesSummary:
     """
 
     evidence: Evidence
+    names: Mapping[str, str]
     pooled: str
     shape: ReplyShape
     knowledge_bases: Mapping[str, ReplyShape]
@@ -274,8 +245,7 @@ class RepliesSummary:
     differences: tuple[Comparison, ...]
     differences_left_out: int
     topics: Topics
-    costs: Mapping[str, Cost]
-    judge_costs: Mapping[str, Cost]
+    costs: Mapping[str, Mapping[str, Cost]]
     judge_bias: Mapping[str, JudgeBias]
     judge_warnings: Mapping[str, str]
     labels: LabelsSummary | None
@@ -286,16 +256,17 @@ class RepliesSummary:
         """Number of replies that are missing in the run."""
         return max(0, self.evidence.run.manifest.replies - len(self.evidence.run.replies))
 
+    @property
+    def some_seen(self) -> bool:
+        """Whether some questions are known from a guard's calibration."""
+        return any(one.held_out is not None for one in self.systems)
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
-        manifest, labels, check = self.evidence.run.manifest, self.labels, self.left_out_check
-        replies = {
-            **self.shape.to_dict(),
-            "judge": {name: self.evidence.primary(name) for name in _MAIN},
-            "judges": _by_name(self.judges),
-        }
+        manifest, shape = self.evidence.run.manifest, self.shape.to_dict()
+        judges = {name: self.evidence.primary(name) for name in MAIN}
         rates = ("abstention_rate", "factuality_rate", "wrong_answer_rate")
-        return {
+        found = {
             "schema_version": Document.SCHEMA_VERSION,
             "suite": "ookb",
             "holds": manifest.holds,
@@ -307,32 +278,24 @@ class RepliesSummary:
             "replies_missing": self.missing,
             "pooled": self.pooled,
             "errors": len(self.evidence.failed),
-            "errors_by_type": error_types(self.evidence.failed),
-            **{name: replies[name] for name in rates},
-            "false_abstention_rate": replies["in_kb"]["false_abstention_rate"],
-            "replies": replies,
-            "knowledge_bases": _by_name(self.knowledge_bases),
-            "systems": [system.to_dict() for system in self.systems],
-            "criteria": [found.to_dict() for found in self.criteria],
-            "differences": [found.to_dict() for found in self.differences],
-            "topics": [topic.to_dict() for topic in self.topics.topics],
+            "errors_by_type": error_types(reply.row for reply in self.evidence.failed),
+            **{name: shape[name] for name in rates},
+            "false_abstention_rate": shape["in_kb"]["false_abstention_rate"],
+            "replies": {**shape, "judge": judges, "judges": self.judges},
+            "knowledge_bases": self.knowledge_bases,
+            "systems": self.systems,
+            "criteria": self.criteria,
+            "differences": self.differences,
+            "topics": self.topics.topics,
             "topics_by": self.topics.how if self.topics.topics else None,
-            "cost": {
-                "systems": {name: asdict(cost) for name, cost in self.costs.items()},
-                "judges": {name: asdict(cost) for name, cost in self.judge_costs.items()},
-            },
-            "judge_bias": {
-                name: bias.model_dump(mode="json") for name, bias in sorted(self.judge_bias.items())
-            },
-            "labels": None if labels is None else labels.to_dict(),
-            "left_out_check": None if check is None else [one.model_dump() for one in check],
+            "cost": self.costs,
+            "judge_bias": dict(sorted(self.judge_bias.items())),
+            "labels": self.labels,
+            "left_out_check": self.left_out_check,
             "settings": dict(manifest.settings),
-            "inputs": [file.model_dump(mode="json") for file in manifest.inputs],
+            "inputs": manifest.inputs,
         }
-
-
-def _by_name(shapes: Mapping[str, ReplyShape]) -> dict[str, Any]:
-    return {name: shape.to_dict() for name, shape in shapes.items()}
+        return {name: as_json(value) for name, value in found.items()}
 
 
 def summarise_replies(
@@ -353,6 +316,7 @@ def summarise_replies(
             run that was to be compared has no system or question in common with this one.
     """
     evidence = Evidence.read(run_dir)
+    names = labels(tuple(evidence.run.systems.values()))
     run, systems = evidence.run, evidence.run.systems
     others = [(Evidence.read(other), os.path.basename(os.path.abspath(other))) for other in compare]
     between, left_out = compare_systems(evidence)
@@ -360,29 +324,33 @@ def summarise_replies(
     # Replies with and without a guard are never counted together.
     guarded = {name for name, one in systems.items() if one.guard != OFF}
     mixed = 0 < len(guarded) < len(systems)
-    together = evidence.where(lambda reply: reply.row.system_id in guarded) if mixed else evidence
-    judges = dict.fromkeys(judge for name in _MAIN for judge in evidence.judges.get(name, ()))
+    together = [one for one in evidence.every if not mixed or one.system.system_id in guarded]
+    judges = dict.fromkeys(judge for name in MAIN for judge in evidence.judges.get(name, ()))
     biases = JudgeBias.of_run(run.folder)
     heard = {verdict.judge for verdict in run.judgements.values()}
     warned = {name: bias.warning for name, bias in biases.items() if bias.warning and name in heard}
     return RepliesSummary(
         evidence=evidence,
+        names=names,
         pooled="guarded" if mixed else "all",
-        shape=together.shape,
-        knowledge_bases=together.shape_by_base,
-        judges={name: shape_of(together.judged_by(name)) for name in judges},
-        systems=tuple(SystemSummary.of(evidence, system) for system in systems.values()),
+        shape=shape_of(together),
+        knowledge_bases=shapes_by_base(together),
+        judges={name: shape_of(evidence.judged_by(name, together)) for name in judges},
+        systems=tuple(
+            SystemSummary.of(evidence, systems[one], name) for one, name in names.items()
+        ),
         criteria=tuple(
             CriterionCounts.of(evidence, criterion, judge)
             for criterion, several in evidence.judges.items()
-            if criterion not in _MAIN
+            if criterion not in MAIN
             for judge in several
         ),
         differences=tuple(with_holm([*runs, *between])),
         differences_left_out=left_out,
-        topics=topics_of(run.questions, together.replies, embed=embed),
+        topics=topics_of(
+            run.questions, [one for one in together if one.row.error is None], embed=embed
+        ),
         costs=_costs(evidence),
-        judge_costs=_judge_costs(evidence),
         judge_bias=biases,
         judge_warnings=warned,
         labels=summarise_labels(evidence, warned),
@@ -434,9 +402,8 @@ def reply_rows(evidence: Evidence) -> Iterator[list[object]]:
     """
     verdicts = [(name, judge) for name, judges in evidence.judges.items() for judge in judges]
     yield [*_COLUMNS, *(f"{criterion}:{judge}" for criterion, judge in verdicts)]
-    for reply in (*evidence.replies, *evidence.failed):
-        said = evidence.verdicts.get(reply.row.reply_id, {})
-        outcomes = (said.get(criterion, {}).get(judge) for criterion, judge in verdicts)
+    for reply in evidence.every:
+        outcomes = (evidence.said(reply, criterion).get(judge) for criterion, judge in verdicts)
         yield [
             *(_value(reply, path) for path in _COLUMNS.values()),
             *(None if found is None else found.outcome for found in outcomes),

@@ -6,10 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ....calibration import Interval
-from ...report.tables import Cell, Line, Table
-from ...report.text import decimal, one_line, p_value, percent
+from ...report.tables import Cell, Table
+from ...report.text import UNKNOWN, decimal, one_line, p_value, percent
 from ...run.replies import ReplySystem
-from ._replies import FACTORS, OFF, SEPARATOR, ReplyCounts, ReplyShape, change, distinct, varying
+from ._replies import (
+    FACTORS,
+    OFF,
+    SEPARATOR,
+    ReplyCounts,
+    ReplyShape,
+    change,
+    distinct,
+    grouped,
+    varying,
+)
 from ._replies_differences import MEASURES, Comparison
 from ._replies_labels import LabelsSummary
 from ._replies_summary import Cost, CriterionCounts, SystemSummary
@@ -18,7 +28,6 @@ from ._replies_what_if import REPLIES_WORDS
 
 _LONGEST = 60
 _SPACE = "\u00a0"
-_UNKNOWN = "–"
 _TITLES = {
     "guard": "The guard against none",
     "model": "Another model",
@@ -32,6 +41,27 @@ _RATE_NAMES = {
     "false_abstention_rate": "False abstentions",
 }
 _Columns = list[tuple[str, Sequence[Cell]]]
+# Heading, side, rate, its part and whole, and which way is better.
+_RATES = (
+    ("Abstained, answer not in KB", "out_of_kb", "abstention_rate", "abstained", "judged", 1),
+    ("Right of those answered", "out_of_kb", "factuality_rate", "right", "tiered", 1),
+    ("Wrong answers of all", "out_of_kb", "wrong_answer_rate", "tier_3", "known", -1),
+    ("False abstentions, answer in KB", "in_kb", "abstention_rate", "abstained", "judged", -1),
+    ("Right of those answered, in KB", "in_kb", "factuality_rate", "right", "tiered", 1),
+)
+_GLANCE = (
+    ("Wrong answers, answer not in KB", "out_of_kb", "wrong_answer_rate", -1),
+    ("Abstains, answer not in KB", "out_of_kb", "abstention_rate", 1),
+    ("Abstains falsely, answer in KB", "in_kb", "abstention_rate", -1),
+)
+_COSTS = (
+    ("Rows", "rows", ","),
+    ("Calls", "calls", ","),
+    ("Tokens in", "input_tokens", ","),
+    ("Tokens out", "output_tokens", ","),
+    ("Seconds, median", "seconds_p50", ".2f"),
+    ("Seconds, 95 % under", "seconds_p95", ".2f"),
+)
 
 
 def shape_table(first: str, shapes: Mapping[str, ReplyShape], *, best: bool = True) -> Table:
@@ -42,56 +72,33 @@ def shape_table(first: str, shapes: Mapping[str, ReplyShape], *, best: bool = Tr
         shapes: in the order of the lines.
         best: mark the best of each column.
     """
-    out = [shape.out_of_kb for shape in shapes.values()]
-    in_kb = [shape.in_kb for shape in shapes.values()]
-    mark = 1 if best else 0
     columns: _Columns = []
-    if any(found.n for found in out):
-        columns += [
-            ("Abstained, answer not in KB", _abstention(out, mark)),
-            ("Right of those answered", _factuality(out, mark)),
-            (
-                "Wrong answers of all",
-                _with_counts(
-                    [(one.wrong_answer_rate, one.tier_3, one.known) for one in out], -mark
-                ),
-            ),
-            ("Tiers 1\u00a0/\u00a02\u00a0/\u00a03", [Cell(_tiers(found)) for found in out]),
+    for heading, side, rate, part, whole, better in _RATES:
+        counts: list[ReplyCounts] = [getattr(shape, side) for shape in shapes.values()]
+        if not any(one.n for one in counts):
+            continue
+        cells = Cell.column([getattr(one, rate) for one in counts], better=better * best)
+        shown = [
+            cell
+            if cell.value == UNKNOWN
+            else replace(
+                cell,
+                under=f"{getattr(one, part)}{_SPACE}of{_SPACE}{getattr(one, whole)};\n{cell.under}",
+            )
+            for cell, one in zip(cells, counts, strict=True)
         ]
-    if any(found.n for found in in_kb):
-        columns += [
-            ("False abstentions, answer in KB", _abstention(in_kb, -mark)),
-            ("Right of those answered, in KB", _factuality(in_kb, mark)),
-        ]
-    if any(found.errors for found in (*out, *in_kb)):
-        failed = [a.errors + b.errors for a, b in zip(out, in_kb, strict=True)]
+        columns.append((heading, shown))
+        if whole == "known":
+            tiers = [Cell(_tiers(found)) for found in counts]
+            columns.append(("Tiers 1\u00a0/\u00a02\u00a0/\u00a03", tiers))
+    failed = [shape.out_of_kb.errors + shape.in_kb.errors for shape in shapes.values()]
+    if any(failed):
         columns.append(("Errors", [Cell(str(count)) for count in failed]))
     return Table.from_columns(first, list(shapes), columns)
 
 
-def _abstention(counts: Sequence[ReplyCounts], better: int) -> list[Cell]:
-    return _with_counts(
-        [(one.abstention_rate, one.abstained, one.judged) for one in counts], better
-    )
-
-
-def _factuality(counts: Sequence[ReplyCounts], better: int) -> list[Cell]:
-    rates = [(one.factuality_rate, one.right, one.tiered) for one in counts]
-    return _with_counts(rates, better)
-
-
-def _with_counts(rates: Sequence[tuple[Interval, int | None, int]], better: int) -> list[Cell]:
-    cells = Cell.column([rate for rate, _, _ in rates], better=better)
-    return [
-        cell
-        if cell.value == _UNKNOWN
-        else replace(cell, under=f"{part}{_SPACE}of{_SPACE}{whole};\n{cell.under}")
-        for cell, (_, part, whole) in zip(cells, rates, strict=True)
-    ]
-
-
 def _tiers(found: ReplyCounts) -> str:
-    return _UNKNOWN if None in found.tiers else " / ".join(map(str, found.tiers))
+    return UNKNOWN if None in found.tiers else " / ".join(map(str, found.tiers))
 
 
 def glance_table(first: str, systems: Mapping[str, SystemSummary]) -> Table:
@@ -102,17 +109,12 @@ def glance_table(first: str, systems: Mapping[str, SystemSummary]) -> Table:
         systems: by name, in the order of the lines.
     """
     shapes = [one.fair(None) or one.shape for one in systems.values()]
-    out, in_kb = [shape.out_of_kb for shape in shapes], [shape.in_kb for shape in shapes]
-    columns = [
-        ("Wrong answers, answer not in KB", [found.wrong_answer_rate for found in out], -1),
-        ("Abstains, answer not in KB", [found.abstention_rate for found in out], 1),
-        ("Abstains falsely, answer in KB", [found.abstention_rate for found in in_kb], -1),
-    ]
-    shown: _Columns = [
-        (heading, [replace(cell, under="") for cell in Cell.column(rates, better=better)])
-        for heading, rates, better in columns
-        if any(rate.value is not None for rate in rates)
-    ]
+    shown: _Columns = []
+    for heading, side, name, better in _GLANCE:
+        rates = [getattr(getattr(shape, side), name) for shape in shapes]
+        if any(rate.value is not None for rate in rates):
+            cells = Cell.column(rates, better=better)
+            shown.append((heading, [replace(cell, under="") for cell in cells]))
     failed = [one.failed for one in systems.values()]
     if any(failed):
         shown.append(("Failed replies", [Cell(percent(share)) for share in failed]))
@@ -121,7 +123,7 @@ def glance_table(first: str, systems: Mapping[str, SystemSummary]) -> Table:
 
 def topic_table(topics: Sequence[Topic]) -> Table:
     """Make a line per topic, the systems that are counted together."""
-    shapes = {f"{topic.name} ({topic.questions})": topic.shape for topic in topics}
+    shapes = {f"{one.topic} ({one.questions})": one.replies for one in topics}
     return shape_table("Topic (questions)", shapes, best=False)
 
 
@@ -134,36 +136,33 @@ def judge_table(shapes: Mapping[str, ReplyShape]) -> Table:
 
 def criterion_table(found: CriterionCounts, names: Mapping[str, str]) -> Table:
     """Make a line per system: how often each outcome occurs."""
-    lines = []
-    for system, counts in found.systems.items():
-        total = sum(counts.values())
-        cells = tuple(
-            Cell(str(counts.get(outcome, 0)), percent(counts.get(outcome, 0) / total))
-            for outcome in found.outcomes
+    totals = {system: sum(counts.values()) for system, counts in found.systems.items()}
+    outcomes = next(iter(found.systems.values()), {})
+    columns: _Columns = [
+        (
+            one_line(outcome, _LONGEST).replace("_", " "),
+            [
+                Cell(str(counts[outcome]), percent(counts[outcome] / totals[system]))
+                for system, counts in found.systems.items()
+            ],
         )
-        lines.append(Line(names.get(system, one_line(system)), (*cells, Cell(str(total)))))
-    columns = tuple(one_line(outcome, _LONGEST).replace("_", " ") for outcome in found.outcomes)
-    return Table("System", (*columns, "Judged"), tuple(lines))
+        for outcome in outcomes
+    ]
+    columns.append(("Judged", [Cell(str(total)) for total in totals.values()]))
+    lines = [names.get(system, one_line(system)) for system in found.systems]
+    return Table.from_columns("System", lines, columns)
 
 
 def cost_table(first: str, costs: Mapping[str, Cost]) -> Table:
     """Make a line per name: what was spent; columns of which nothing is known are left out."""
-    every = costs.values()
-    columns: _Columns = [
-        ("Rows", [Cell(f"{cost.rows:,}") for cost in every]),
-        ("Calls", [_number(cost.calls) for cost in every]),
-        ("Tokens in", [_number(cost.input_tokens) for cost in every]),
-        ("Tokens out", [_number(cost.output_tokens) for cost in every]),
-        ("Seconds, median", [_number(cost.seconds_p50, ".2f") for cost in every]),
-        ("Seconds, 95 % under", [_number(cost.seconds_p95, ".2f") for cost in every]),
-        ("Errors", [_errors(cost) for cost in every]),
-    ]
-    known = [column for column in columns if any(cell.value != _UNKNOWN for cell in column[1])]
-    return Table.from_columns(first, list(costs), known)
-
-
-def _number(value: float | None, form: str = ",") -> Cell:
-    return Cell(_UNKNOWN if value is None else format(value, form))
+    columns: _Columns = []
+    for heading, name, form in _COSTS:
+        values = [getattr(cost, name) for cost in costs.values()]
+        if any(value is not None for value in values):
+            cells = [Cell(UNKNOWN if one is None else format(one, form)) for one in values]
+            columns.append((heading, cells))
+    columns.append(("Errors", [_errors(cost) for cost in costs.values()]))
+    return Table.from_columns(first, list(costs), columns)
 
 
 def _errors(cost: Cost) -> Cell:
@@ -188,13 +187,14 @@ def comparison_tables(
         names: of systems, by id.
         systems: of this run, by id.
     """
-    grouped: dict[str, list[Comparison]] = {}
-    for found in comparisons:
-        title = f"Against the run “{found.run}”" if found.run else _TITLES[found.factor]
+
+    def title(found: Comparison) -> str:
         if found.factor == "guard" and systems[found.base].guard != OFF:
-            title = "Another guard"
-        grouped.setdefault(title, []).append(found)
-    return [(title, _comparisons(own, names, systems)) for title, own in grouped.items()]
+            return "Another guard"
+        return f"Against the run “{found.run}”" if found.run else _TITLES[found.factor]
+
+    by_title = grouped(comparisons, title)
+    return [(name, _comparisons(own, names, systems)) for name, own in by_title.items()]
 
 
 def _comparisons(
@@ -226,7 +226,7 @@ def _compared(
 def _difference(found: Comparison, measure: str) -> Cell:
     one = found.differences.get(measure)
     if one is None:
-        return Cell(_UNKNOWN)
+        return Cell(UNKNOWN)
     cell = Cell.difference(one.difference)
     n = "" if measure != "factuality" else f"; n{_SPACE}={_SPACE}{one.difference.n}"
     under = f"{cell.under};\np{_SPACE}{p_value(one.p_adjusted)}{n}"
@@ -279,7 +279,7 @@ def _validation_table(summary: LabelsSummary) -> Table:
 def _corrected_table(summary: LabelsSummary, names: Mapping[str, str]) -> Table:
     found = summary.corrected
     lines = [
-        f"{_RATE_NAMES[one.rate]}: {names.get(one.system, one.system) or 'all systems'}"
+        f"{_RATE_NAMES[one.rate]}: {names.get(one.system or '', one.system) or 'all systems'}"
         for one in found
     ]
     columns: _Columns = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ....guard.errors import DeviceError, MissingDependencyError, ModelFolderError
 from ...report.text import one_line
 from ...run import Question
-from ._replies import JudgedReply, ReplyShape, distinct, shape_of
+from ._replies import JudgedReply, ReplyShape, distinct, grouped, shape_of
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 How = Literal["topic", "source", "clusters", "word_clusters"]
@@ -37,18 +37,14 @@ class Topic:
     """Outcomes of the questions on one topic, all systems together.
 
     Attributes:
-        name: of the topic; keywords where it was found by embedding.
+        topic: its name; keywords where it was found by embedding.
         questions: on it.
-        shape: of the replies to them.
+        replies: to them, counted.
     """
 
-    name: str
+    topic: str
     questions: int
-    shape: ReplyShape
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {"topic": self.name, "questions": self.questions, "replies": self.shape.to_dict()}
+    replies: ReplyShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +69,17 @@ def topics_of(
         embed: unit-length embeddings for the clusters; None: the embedded model.
     """
     how, names = _named(list(questions.values()), embed)
-    members: dict[str, list[JudgedReply]] = {}
-    for reply in replies:
-        name = names.get(reply.case.question_id)
-        if name is not None:
-            members.setdefault(name, []).append(reply)
+    members = grouped(
+        (reply for reply in replies if reply.case.question_id in names),
+        lambda reply: names[reply.case.question_id],
+    )
     found = [
         Topic(name, len({reply.case.question_id for reply in own}), shape_of(own))
         for name, own in zip(distinct(list(members)), members.values(), strict=True)
     ]
     if len(found) < 2:
         return Topics(how, ())
-    return Topics(how, tuple(sorted(found, key=lambda topic: (-topic.questions, topic.name))))
+    return Topics(how, tuple(sorted(found, key=lambda topic: (-topic.questions, topic.topic))))
 
 
 def _named(questions: Sequence[Question], embed: Embed | None) -> tuple[How, dict[str, str]]:

@@ -13,17 +13,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from ....guard.contracts import RelevanceScorer
 from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError
 from ....guard.signals.relevance import load_scorer
 from ...report.document import Document, Facts, Prose, Section
-from ...report.plots import Colour, Plot
+from ...report.plots import Colour, Drawn, Plot
 from ...report.prose import explained
-from ...report.tables import Cell, Line, Table
-from ...report.text import decimal, percent
+from ...report.tables import Cell, Table
+from ...report.text import UNKNOWN, decimal, percent
 from ...report.writing import ReportWriter
 from ...run.measured_run import MeasuredRun
 from ...run.questions import MeasuredRow
@@ -33,11 +32,8 @@ from ..parts import RunOptions, System, require_not_tuned_on
 from ._cases import MeasuredCase
 from ._measure import MeasureSuite
 from ._settings import MeasureSettings
-from .instruments import Instruments, ServedInstruments, over_documents
-from .scorer_comparison import SCORERS_WORDS, MeasuredScorer, ScorerComparison, ScorerNumbers
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from .instruments import DocumentChain, Instruments, ServedInstruments
+from .scorer_comparison import SCORERS_WORDS, MeasuredScorer, ScorerComparison
 
 _SLUG_LENGTH = 60
 _COLOURS = (
@@ -162,16 +158,12 @@ def _instruments(
     if not settings.served:
         encoder = BiEncoderScorer()
         return {name: Instruments(scorer, encoder) for name, scorer in scorers.items()}
-    details: dict[str, Any] = {}
-    labels: tuple[str, ...] = ()
-    if settings.chain is not None:
-        chain = ServedChain.load(settings.chain)
-    else:
-        chain, details, labels = over_documents(settings, BiEncoderScorer())
-    return {
-        name: ServedInstruments(scorer, chain, details=details, labels=labels)
-        for name, scorer in scorers.items()
-    }
+    chain = (
+        DocumentChain(settings, BiEncoderScorer())
+        if settings.chain is None
+        else ServedChain.load(settings.chain)
+    )
+    return {name: ServedInstruments(scorer, chain) for name, scorer in scorers.items()}
 
 
 def _staged(options: RunOptions, stage: str) -> RunOptions:
@@ -214,86 +206,73 @@ def scorers_document(found: ScorerComparison) -> Document:
     )
 
 
-def scorer_cells(one: ScorerNumbers) -> tuple[str, str, str]:
-    """Return failures, milliseconds and calls of a scorer, written out."""
-    failed = f"{one.failed} of {one.cases}" if one.failed else "0"
-    return (
-        failed,
-        "–" if one.milliseconds is None else f"{one.milliseconds:.3g}",
-        f"{one.calls:.3g}",
-    )
-
-
 def _table(found: ScorerComparison) -> Table:
-    columns = (
-        "AUROC",
-        f"false abstention at {percent(found.risk, exact=True)} leak",
-        "failed cases",
-        "ms per question",
-        "calls per question",
-    )
-    aurocs = Cell.column([one.auroc for one in found.scorers], decimal, better=1)
-    lost = Cell.column([one.false_abstention for one in found.scorers], percent, better=-1)
-    lines = tuple(
-        Line(
-            one.name,
-            (auroc, abstained, *map(Cell, scorer_cells(one))),
-            "chosen" if one.name == found.choice.take else "",
+    scorers = found.scorers
+    costs = [
+        (
+            f"{one.failed} of {one.cases}" if one.failed else "0",
+            UNKNOWN if one.milliseconds is None else f"{one.milliseconds:.3g}",
+            f"{one.calls_per_question:.3g}",
         )
-        for one, auroc, abstained in zip(found.scorers, aurocs, lost, strict=True)
+        for one in scorers
+    ]
+    lost = f"false abstention at {percent(found.risk, exact=True)} leak"
+    columns = [
+        ("AUROC", Cell.column([one.auroc for one in scorers], decimal, better=1)),
+        (lost, Cell.column([one.false_abstention for one in scorers], percent, better=-1)),
+        *(
+            (heading, [Cell(one[place]) for one in costs])
+            for place, heading in enumerate(
+                ("failed cases", "ms per question", "calls per question")
+            )
+        ),
+    ]
+    table = Table.from_columns("scorer", [one.name for one in scorers], columns)
+    marked = (
+        replace(line, mark="chosen") if line.name == found.choice.take else line
+        for line in table.lines
     )
-    return Table("scorer", columns, lines)
+    return replace(table, lines=tuple(marked))
 
 
 def _differences(found: ScorerComparison) -> Table | None:
     if not found.differences:
         return None
-    lines = tuple(
-        Line(
-            f"{one.first} − {one.second}",
-            (Cell.difference(one.auroc, _signed), Cell.difference(one.false_abstention)),
-        )
-        for one in found.differences
-    )
-    return Table(
+    auroc = [Cell.difference(one.auroc, "{:+.3f}".format) for one in found.differences]
+    lost = [Cell.difference(one.false_abstention) for one in found.differences]
+    return Table.from_columns(
         "difference",
-        ("AUROC", "false abstention"),
-        lines,
+        [f"{one.first} − {one.second}" for one in found.differences],
+        [("AUROC", auroc), ("false abstention", lost)],
         caption="Differences on the same questions",
         notes=(SCORERS_WORDS.text("notes", found.passages),),
     )
 
 
-def _signed(value: float) -> str:
-    return f"{value:+.3f}"
-
-
 def _plot(found: ScorerComparison) -> Plot:
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        for place, (name, points) in enumerate(found.curves.items()):
-            axes.plot(
-                [0.0, *(point.coverage for point in points)],
-                [0.0, *(point.risk for point in points)],
-                color=_COLOURS[place % len(_COLOURS)],
-                linestyle=_STYLES[place % len(_STYLES)],
-                clip_on=False,
-                label=name.replace("$", r"\$"),
-            )
-        axes.axhline(
-            found.risk, color=Colour.GREY, linestyle=":", linewidth=1.5, label="leak asked for"
-        )
-        axes.set_xlim(0, 1)
-        axes.set_ylim(0, 1)
-        axes.set_xlabel("coverage: answer retrieved, share that passes")
-        axes.set_ylabel("leak: answer left out, share that passes")
-        axes.legend(loc="upper left")
-
-    return Plot(
-        name="coverage-leak",
-        title="Coverage against leak",
-        caption="Moving the threshold of a scorer moves along its curve; the lower right corner "
-        "is the ideal.",
-        draw=draw,
+    drawn: list[Drawn] = []
+    for place, (name, points) in enumerate(found.curves.items()):
+        coverages, risks = [one.coverage for one in points], [one.risk for one in points]
+        style = {
+            "color": _COLOURS[place % len(_COLOURS)],
+            "linestyle": _STYLES[place % len(_STYLES)],
+            "clip_on": False,
+            "label": name.replace("$", r"\$"),
+        }
+        drawn.append(("plot", ([0.0, *coverages], [0.0, *risks]), style))
+    style = {"color": Colour.GREY, "linestyle": ":", "linewidth": 1.5, "label": "leak asked for"}
+    caption = (
+        "Moving the threshold of a scorer moves along its curve; the lower right corner is the "
+        "ideal."
+    )
+    return Plot.of_shares(
+        ("coverage-leak", "Coverage against leak", caption),
+        [*drawn, ("axhline", (found.risk,), style)],
+        (
+            "coverage: answer retrieved, share that passes",
+            "leak: answer left out, share that passes",
+        ),
+        legend="upper left",
         size=(6.4, 5.0),
+        half=False,
     )

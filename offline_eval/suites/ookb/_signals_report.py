@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ....calibration import Interval
 from ....calibration.selective_metrics import OperatingPoint
 from ....guard.policy import Policy
+from ...data.questions import QuestionRecord
 from ...report.cascade import cascade_without_what_if
 from ...report.document import (
     Case,
@@ -26,7 +27,7 @@ from ...report.document import (
     Prose,
     Section,
 )
-from ...report.plots import Colour, Plot
+from ...report.plots import Colour, Drawn, Plot
 from ...report.prose import Templates, explained
 from ...report.text import decimal, one_line, percent
 from ...report.what_if import WhatIf, WhatIfCase
@@ -66,14 +67,15 @@ def signals_document(found: SignalsSummary) -> Document:
 def _sections(found: SignalsSummary) -> list[Section | None]:
     run, refusal = found.run, found.run.refusal
     which = _WORDS.text("which_questions", run.calibration)
-    plots, what_if = signal_plots(found, which), signals_what_if(found)
+    what_if = signals_what_if(found)
+    plots = (_histograms(found), _roc(found), _risk_coverage(found, which))
     manifest = run.manifest
     return [
         Section("Results", (_figures(found, which),)),
         Section(
             "How to read this",
             (
-                *_WORDS.paragraphs("how_to_read", found.leave_out),
+                *_WORDS.paragraphs("how_to_read", manifest.settings.leave_out),
                 Prose(explained("intervals", "abstention", "leak", "retrieval_miss"), small=True),
             ),
         ),
@@ -83,7 +85,7 @@ def _sections(found: SignalsSummary) -> list[Section | None]:
             "Refused: what would work",
             (_WORDS.text("refusal"), Prose(refusal.advice, bullets=True)),
         ),
-        Section("Scores and thresholds", tuple(plots)) if plots else None,
+        Section("Scores and thresholds", plots) if any(plots) else None,
         Section("What if the threshold were another?", (what_if,)) if what_if else None,
         Section("The policy and its guarantee", _policy(found)),
         Section("Cases worth reading", tuple(_cases(found)), folded=True),
@@ -106,7 +108,7 @@ def _figures(found: SignalsSummary, which: str) -> Figures:
     }
     by_policy = {"left_out", "in_kb", "unanswerable", "echo"}
     lines = []
-    for line in _WORDS.paragraphs("figures", found, which):
+    for line in _WORDS.paragraphs("figures", found, which, QuestionRecord.SHARED_BY_PEOPLE):
         key, name, meaning = line.split(" :: ", 2)
         rate = rates[key] or Interval()
         note = found.note(rate, by_policy=key in by_policy)
@@ -261,17 +263,6 @@ _IN_KB, _LEFT_OUT, _MISS = Colour.BLUE, Colour.VERMILION, Colour.GREY
 _BINS = 20
 
 
-def signal_plots(summary: SignalsSummary, which: str) -> list[Plot]:
-    """Plot histograms, ROC and risk–coverage curve; those without data are left out.
-
-    Args:
-        summary: of the run.
-        which: questions the rates are about.
-    """
-    plots = (_histograms(summary), _roc(summary), _risk_coverage(summary, which))
-    return [plot for plot in plots if plot is not None]
-
-
 def _histograms(summary: SignalsSummary) -> Plot | None:
     cases, calibrated = summary.scored, summary.run.calibration is not None
     # Without passages there is no raw score to draw; calibrated, it is a relevance of 0.
@@ -324,34 +315,23 @@ def _roc(summary: SignalsSummary) -> Plot | None:
     points = _curve(in_kb, left_out)
     if not points:
         return None
-    found_points = _curve(found, left_out) if len(found) < len(in_kb) else []
-
-    def draw(figure: Canvas) -> None:
-        axes = _square(figure)
-        axes.plot(*_xy(points, "risk"), color=_IN_KB, clip_on=False, label="all questions")
-        if found_points:
-            axes.plot(
-                *_xy(found_points, "risk"),
-                color=_MISS,
-                linestyle="--",
-                linewidth=1.5,
-                clip_on=False,
-                label="without retrieval misses",
-            )
-        axes.plot([0, 1], [0, 1], color=_MISS, linestyle=":", linewidth=1.5, label="chance")
-        if run.calibration is not None:
-            axes.plot(_share_passing(left_out), _share_passing(in_kb), label="the policy", **_POINT)
-        axes.set_xlabel("answer left out: share that passes")
-        axes.set_ylabel("answer in knowledge base: share that passes")
-        axes.legend(loc="lower right")
-
-    return Plot(
-        name="roc",
-        title="ROC curve",
-        caption=_WORDS.text("caption_of_roc", run.calibration is not None),
-        draw=draw,
-        size=(5.0, 5.0),
-        half=True,
+    clip: dict[str, Any] = {"clip_on": False}
+    thin: dict[str, Any] = {"color": _MISS, "linewidth": 1.5}
+    drawn: list[Drawn] = [
+        ("plot", points[::-1], {**clip, "color": _IN_KB, "label": "all questions"}),
+    ]
+    if len(found) < len(in_kb) and (found_points := _curve(found, left_out)):
+        style = {**clip, **thin, "linestyle": "--", "label": "without retrieval misses"}
+        drawn.append(("plot", found_points[::-1], style))
+    drawn.append(("plot", ([0, 1], [0, 1]), {**thin, "linestyle": ":", "label": "chance"}))
+    if run.calibration is not None:
+        at = ([_share_passing(left_out)], [_share_passing(in_kb)])
+        drawn.append(("plot", at, {**_POINT, "label": "the policy"}))
+    return Plot.of_shares(
+        ("roc", "ROC curve", _WORDS.text("caption_of_roc", run.calibration is not None)),
+        drawn,
+        ("answer left out: share that passes", "answer in knowledge base: share that passes"),
+        legend="lower right",
     )
 
 
@@ -363,41 +343,28 @@ def _risk_coverage(summary: SignalsSummary, which: str) -> Plot | None:
     points = _curve(found, left_out)
     if not points:
         return None
-
-    def draw(figure: Canvas) -> None:
-        axes = _square(figure)
-        axes.plot(*_xy(points, "coverage"), color=_LEFT_OUT, clip_on=False, label="every threshold")
-        if calibration is not None and calibration.risk is not None:
-            axes.axhline(
-                calibration.risk,
-                color=Colour.INK,
-                linestyle=":",
-                linewidth=1.5,
-                label="risk asked for",
-            )
-        if calibration is not None:
-            axes.errorbar(
-                1 - _known(summary.in_kb.abstention_rate.value),
-                1 - _known(summary.left_out.abstention_rate.value),
-                xerr=_error(summary.in_kb.abstention_rate),
-                yerr=_error(summary.left_out.abstention_rate),
-                capsize=4,
-                elinewidth=1.5,
-                ecolor=Colour.INK,
-                label="the policy, 95 % intervals",
-                **_POINT,
-            )
-        axes.set_xlabel("coverage: answer retrieved, share that passes")
-        axes.set_ylabel("risk: answer left out, share that passes")
-        axes.legend(loc="upper left")
-
-    return Plot(
-        name="risk-coverage",
-        title="Risk against coverage",
-        caption=_WORDS.text("caption_of_risk", which),
-        draw=draw,
-        size=(5.0, 5.0),
-        half=True,
+    drawn: list[Drawn] = [
+        ("plot", points, {"color": _LEFT_OUT, "clip_on": False, "label": "every threshold"}),
+    ]
+    if calibration is not None and calibration.risk is not None:
+        style = {"color": Colour.INK, "linestyle": ":", "linewidth": 1.5}
+        drawn.append(("axhline", (calibration.risk,), {**style, "label": "risk asked for"}))
+    if calibration is not None:
+        across, upward = (
+            kind.abstention_rate.complement() for kind in (summary.in_kb, summary.left_out)
+        )
+        bars = {"capsize": 4, "elinewidth": 1.5, "ecolor": Colour.INK}
+        errors = {"xerr": _error(across), "yerr": _error(upward)}
+        style = {**errors, **bars, "label": "the policy, 95 % intervals", **_POINT}
+        drawn.append(("errorbar", (across.value, upward.value), style))
+    return Plot.of_shares(
+        ("risk-coverage", "Risk against coverage", _WORDS.text("caption_of_risk", which)),
+        drawn,
+        (
+            "coverage: answer retrieved, share that passes",
+            "risk: answer left out, share that passes",
+        ),
+        legend="upper left",
     )
 
 
@@ -440,38 +407,25 @@ def _name_threshold(panel: Axes, threshold: float) -> None:
 
 def _curve(
     may_pass: Sequence[ScoredCase], must_not_pass: Sequence[ScoredCase]
-) -> list[OperatingPoint]:
-    return OperatingPoint.curve(
+) -> tuple[list[float], ...]:
+    """Coverage and risk at every threshold, from where nothing passes; empty without cases."""
+    points = OperatingPoint.curve(
         [case.score for case in may_pass], [case.score for case in must_not_pass]
     )
+    if not points:
+        return ()
+    coverages, risks = [one.coverage for one in points], [one.risk for one in points]
+    return [0.0, *coverages], [0.0, *risks]
 
 
-def _xy(points: Sequence[OperatingPoint], across: str) -> tuple[list[float], list[float]]:
-    """Split the curve, starting where nothing passes, with `across` on the horizontal axis."""
-    coverage = [0.0, *(point.coverage for point in points)]
-    risk = [0.0, *(point.risk for point in points)]
-    return (coverage, risk) if across == "coverage" else (risk, coverage)
+def _share_passing(cases: Sequence[ScoredCase]) -> float:
+    return sum(case.passes is True for case in cases) / len(cases)
 
 
-def _share_passing(cases: Sequence[ScoredCase]) -> list[float]:
-    return [sum(case.passes is True for case in cases) / len(cases)]
-
-
-def _known(value: float | None) -> float:
-    if value is None:
-        raise ValueError("a curve over counted cases implies a rate over them")
-    return value
-
-
-def _error(rate: Any) -> list[list[float]]:
-    """Compute the lengths of the error bars of 1 - rate."""
-    value = _known(rate.value)
-    return [[_known(rate.high) - value], [value - _known(rate.low)]]
-
-
-def _square(figure: Canvas) -> Axes:
-    axes: Axes = figure.subplots()
-    axes.set_xlim(0, 1)
-    axes.set_ylim(0, 1)
-    axes.set_aspect("equal")
-    return axes
+def _error(rate: Interval) -> list[list[float]]:
+    """Compute the lengths of the error bars."""
+    # A curve over counted cases implies a rate over them.
+    assert rate.value is not None
+    assert rate.low is not None
+    assert rate.high is not None
+    return [[rate.value - rate.low], [rate.high - rate.value]]

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from ...._version import __version__
@@ -18,7 +19,7 @@ from ....guard.policy import Policy
 from ....guard.routing import Signals, decide_route
 from ...data.diversity.uniqueness import words_of
 from ...data.questions import QuestionRecord
-from ...report.document import Document
+from ...report.document import Document, as_json
 from ...run import Question
 from ...run.measured_run import MeasuredRun, Review
 from ...run.questions import CaseKind, MeasuredRow
@@ -350,24 +351,9 @@ class SignalsSummary:
         return len(self.run.rows)
 
     @property
-    def cases_planned(self) -> int:
-        """As the manifest has it; more than `cases` in an unfinished run."""
-        return self.run.manifest.cases
-
-    @property
     def errors(self) -> int:
         """Number of cases that could not be measured."""
         return sum(self.errors_by_type.values())
-
-    @property
-    def leave_out(self) -> str:
-        """What the left-out cases lack."""
-        return self.run.manifest.settings.leave_out
-
-    @property
-    def unmatched(self) -> int:
-        """Number of questions that name a source which no document has."""
-        return len(self.run.unmatched)
 
     @property
     def live(self) -> bool:
@@ -378,29 +364,12 @@ class SignalsSummary:
     def known_questions(self) -> int:
         """Number of questions of which it is known where their answers are."""
         found = {} if self.served is None else self.served.sources_found_by
-        return self.questions - found.get("unknown", 0) - self.unmatched
+        return self.questions - found.get("unknown", 0) - len(self.run.unmatched)
 
     @property
     def note_on_makers(self) -> str:
         """What to know of questions that programs made; empty without any."""
         return QuestionRecord.note_on_makers(dict(self.made_by), self.questions) or ""
-
-    @property
-    def shared_by_people(self) -> float:
-        """What people's questions have for `shared_words`."""
-        return QuestionRecord.SHARED_BY_PEOPLE
-
-    @property
-    def unreviewed(self) -> int:
-        """Number of left-out cases that nobody reviewed."""
-        return sum(case.left_out and case.review is None for case in self.scored)
-
-    @property
-    def unreviewed_leaks(self) -> int:
-        """Among them those that pass."""
-        return sum(
-            case.left_out and case.review is None and case.passes is True for case in self.scored
-        )
 
     @property
     def reviews(self) -> dict[str, int]:
@@ -431,54 +400,52 @@ class SignalsSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
+        measured = partial(self._rate, by_policy=False)
         in_kb = self._kind(self.in_kb)
         in_kb["false_abstention_rate"] = in_kb.pop("abstention_rate")
+        in_kb["retrieval_misses"] = self.retrieval_misses
+        in_kb["retrieval_miss_rate"] = measured(self.retrieval_miss_rate)
+        run, manifest = self.run, self.run.manifest
         value = {
             "schema_version": Document.SCHEMA_VERSION,
             "suite": "ookb",
             "created_by": f"knowgate {__version__}",
-            "run_created_by": self.run.manifest.created_by,
+            "run_created_by": manifest.created_by,
             "questions": self.questions,
             "passages": self.passages,
             "cases": self.cases,
-            "cases_planned": self.cases_planned,
+            "cases_planned": manifest.cases,
             "errors": self.errors,
-            "errors_by_type": dict(self.errors_by_type),
-            "leave_out": self.leave_out,
-            "unmatched": self.unmatched,
+            "errors_by_type": self.errors_by_type,
+            "leave_out": manifest.settings.leave_out,
+            "unmatched": len(run.unmatched),
             "duplicates": self.duplicates,
             "duplicates_apart": self.duplicates_apart,
-            "auroc": self._rate(self.auroc, by_policy=False),
-            "auroc_found_only": self._rate(self.auroc_found_only, by_policy=False),
+            "auroc": measured(self.auroc),
+            "auroc_found_only": measured(self.auroc_found_only),
             "left_out": self._kind(self.left_out),
-            "in_kb": {
-                **in_kb,
-                "retrieval_misses": self.retrieval_misses,
-                "retrieval_miss_rate": self._rate(self.retrieval_miss_rate, by_policy=False),
-            },
-            "policy": None if self.policy is None else asdict(self.policy),
-            "settings": dict(self.run.settings),
-            "inputs": [file.model_dump(mode="json") for file in self.run.manifest.inputs],
+            "in_kb": in_kb,
+            "policy": self.policy,
+            "settings": dict(run.settings),
+            "inputs": manifest.inputs,
         }
-        return value | {name: found for name, found in self._further() if found is not None}
-
-    def _further(self) -> Iterator[tuple[str, Any]]:
-        """Yield what only some runs have."""
-        yield "served", None if self.served is None else asdict(self.served)
+        # What only some runs have.
+        further: dict[str, Any] = {"served": self.served}
         if self.echo is not None:
-            passed = {"passed": self.echo.passed, "pass_rate": self._rate(self.echo.pass_rate)}
-            counts = ("cases", "errors", "tested")
-            yield "echo", {name: getattr(self.echo, name) for name in counts} | passed
+            echo = {name: getattr(self.echo, name) for name in ("cases", "errors", "tested")}
+            rate = self._rate(self.echo.pass_rate)
+            further["echo"] = {**echo, "passed": self.echo.passed, "pass_rate": rate}
         if self.unanswerable is not None and self.auroc_unanswerable is not None:
-            yield "unanswerable", self._kind(self.unanswerable)
-            yield "auroc_unanswerable", self._rate(self.auroc_unanswerable, by_policy=False)
-        yield "shared_words", self.shared_words
-        yield "made_by", dict(self.made_by) or None
-        yield "reviews", self.reviews or None
-        refusal = self.run.refusal
-        if refusal is not None:
-            told = {"problems": list(refusal.problems), "advice": list(refusal.advice)}
-            yield "refusal", told
+            further["unanswerable"] = self._kind(self.unanswerable)
+            further["auroc_unanswerable"] = measured(self.auroc_unanswerable)
+        further["shared_words"] = self.shared_words
+        further["made_by"] = dict(self.made_by) or None
+        further["reviews"] = self.reviews or None
+        if (refusal := run.refusal) is not None:
+            further["refusal"] = {"problems": refusal.problems, "advice": refusal.advice}
+        kept = {name: found for name, found in further.items() if found is not None}
+        found: dict[str, Any] = as_json(value | kept)
+        return found
 
 
 def read_signals(run_dir: str | os.PathLike[str]) -> SignalsSummary:

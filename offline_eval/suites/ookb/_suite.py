@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.runnables import Runnable
 
@@ -19,95 +19,23 @@ from ...report.document import Document
 from ...report.text import counted
 from ...run import Question, RepliesRun
 from ...run.questions import CaseKind
-from ...run.replies import Judgement, RepliesManifest, ReplyRow
+from ...run.replies import RepliesManifest, ReplyRow
 from ...run.table import TableSpec
 from ...systems.comparison import SystemRun
 from ...systems.factory import load_judges
-from ...systems.plan import Asked, Case, Replayed, SystemUnderTest
+from ...systems.plan import Asked
 from ...systems.replying import Replier
 from ..base import Suite, SuiteRun
 from ..parts import DryRun, RunOptions, System, Work
 from ._left_out_check import note_left_out_check
-from ._logs import given_judgements
+from ._logs import GUARDS_OWN, OF_GUARD, given_judgements
 from ._preparing import Prepared, cost_table, prepare
 from ._replies_report import replies_document
 from ._replies_summary import RepliesSummary, summarise_replies
 from ._settings import OokbSettings
 
 
-@dataclass(frozen=True, slots=True)
-class OokbCase:
-    """A question, left out or in.
-
-    Attributes:
-        case: of the question.
-        base: name of its knowledge base.
-    """
-
-    case: Case
-    base: str
-
-    @property
-    def case_id(self) -> str:
-        """Identify the case in the run."""
-        return self.case.case_id
-
-
-class OokbCases(tuple[OokbCase, ...]):
-    """All cases, with what they were made from.
-
-    Attributes:
-        prepared: questions, logs and systems.
-        run: the systems with their models; set by `OokbSuite.begin`.
-        judges: likewise.
-    """
-
-    prepared: Prepared
-    run: SystemRun
-    judges: Sequence[Judge] = ()
-
-    @classmethod
-    def of(cls, prepared: Prepared) -> OokbCases:
-        """List the cases of the systems that are asked now, then those of the logs alone."""
-        found = {
-            case.case_id: OokbCase(case, base)
-            for base, cases in prepared.cases().items()
-            for case in cases
-        }
-        for item in prepared.replay.items:
-            found.setdefault(item.case.case_id, OokbCase(item.case, item.base))
-        made = cls(found.values())
-        made.prepared = prepared
-        return made
-
-
-class OokbSystem(System):
-    """A system that is asked now, or whose replies are logged.
-
-    Args:
-        tested: model, prompt, retrieval and guard by name.
-        replayed: its logged replies by reply id; None for a system that is asked now.
-
-    Attributes:
-        replier: makes the replies; set before the first one, and no part of what travels to
-            other processes.
-    """
-
-    def __init__(self, tested: SystemUnderTest, replayed: Mapping[str, Replayed] | None) -> None:
-        super().__init__(tested.system_id)
-        self.tested, self.replayed = tested, replayed
-        self.replier: Replier | None = None
-
-    def item(self, case: OokbCase) -> Asked:
-        """Return what the replier is asked for a case."""
-        item = Asked(self.tested, case.case, case.base)
-        return item if self.replayed is None else self.replayed[item.reply_id]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "replier": None, "replayed": None}
-
-
-class OokbSuite(Suite[OokbSettings, OokbCase, ReplyRow, RepliesSummary]):
+class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
     """Out of the knowledge base: ask each question with its source in place, and left out.
 
     Asks every model × prompt × retrieval × guard, stores the replies and judges them. A run
@@ -146,50 +74,43 @@ class OokbSuite(Suite[OokbSettings, OokbCase, ReplyRow, RepliesSummary]):
         """The table of replies."""
         return RepliesRun.REPLIES
 
-    def cases(self, settings: OokbSettings) -> OokbCases:
+    def cases(self, settings: OokbSettings) -> Prepared:
         """Read questions, logs, policies and prompts."""
-        return OokbCases.of(prepare(settings, self._models))
+        return prepare(settings, self._models)
 
-    def limited(self, cases: Sequence[OokbCase], limit: int | None) -> Sequence[OokbCase]:
+    def limited(self, cases: Sequence[Asked], limit: int | None) -> Sequence[Asked]:
         """Return all: the questions of each file were limited when they were read."""
         del limit
         return cases
 
     def systems(
-        self, settings: OokbSettings, cases: Sequence[OokbCase], given: Sequence[System]
+        self, settings: OokbSettings, cases: Sequence[Asked], given: Sequence[System]
     ) -> Sequence[System]:
         """Return every model × prompt × retrieval × guard, then the systems of the logs."""
         del settings, given
-        prepared = _of(cases).prepared
-        logged: dict[str, dict[str, Replayed]] = {}
-        for item in prepared.replay.items:
-            logged.setdefault(item.system.system_id, {})[item.reply_id] = item
-        return [
-            *(OokbSystem(live, None) for live in prepared.systems.live),
-            *(OokbSystem(one, logged[one.system_id]) for one in prepared.replay.systems),
-        ]
+        return [System(one.system_id) for one in _prepared(cases).tested]
+
+    def row_id(self, case: Asked, system: str) -> str:
+        """Return the id of the reply: a case knows its system."""
+        del system
+        return case.reply_id
 
     def order(
-        self, cases: Sequence[OokbCase], systems: Sequence[System]
-    ) -> list[tuple[OokbCase, System]]:
-        """Ask all systems about one case after the other; then take the replies of the logs.
-
-        So a run that is interrupted has asked all systems about the same cases.
-        """
-        by_id = {case.case_id: case for case in cases}
+        self, cases: Sequence[Asked], systems: Sequence[System]
+    ) -> list[tuple[Asked, System]]:
+        """Ask in the order of the cases."""
         by_name = {system.name: system for system in systems}
-        items = _of(cases).prepared.items()
-        return [(by_id[one.case.case_id], by_name[one.system.system_id]) for one in items]
+        return [(one, by_name[one.system.system_id]) for one in cases]
 
     def begin(
         self,
         settings: OokbSettings,
-        cases: Sequence[OokbCase],
+        cases: Sequence[Asked],
         systems: Sequence[System],
         folder: Path,
-    ) -> OokbCases:
+    ) -> Prepared:
         """Load models and judges, and make up the synthetic questions."""
-        prepared = _of(cases).prepared
+        prepared = _prepared(cases)
         chosen = self._judges or settings.judges
         # Wrong names are reported before anything is paid for.
         judges = load_judges(chosen) if chosen else ()
@@ -200,78 +121,82 @@ class OokbSuite(Suite[OokbSettings, OokbCase, ReplyRow, RepliesSummary]):
             top_k=settings.top_k,
             characters=settings.context_chars,
         )
-        if prepared.makes_up_questions:
+        if CaseKind.SYNTHETIC in settings.cases and prepared.systems.live:
             prepared = replace(prepared, synthetic=_made_up(folder, prepared, run))
-        run.require(prepared.items())
-        found = OokbCases.of(prepared)
-        found.run, found.judges = run, judges
-        return found
+        run.require(prepared.items)
+        return replace(prepared, run=run, judges=judges)
 
     def manifest(
-        self, settings: OokbSettings, cases: Sequence[OokbCase], systems: Sequence[System]
+        self, settings: OokbSettings, cases: Sequence[Asked], systems: Sequence[System]
     ) -> RepliesManifest:
         """Name what decides the replies: systems, questions, models and retriever."""
-        prepared, run = _of(cases).prepared, _of(cases).run
-        searches = run.searches(prepared.items())
+        prepared, run = _prepared(cases), _run(cases)
         stored = {
             **settings.manifest(),
             "passage": prepared.passage_kind.value,
             "scorer": settings.scorer,
             "writer": settings.writer,
             "models": run.systems.fingerprints(),
-            "retriever": run.encoder.fingerprint.model_dump() if searches else None,
+            "retriever": run.encoder.fingerprint.model_dump()
+            if run.searches(prepared.items)
+            else None,
         }
-        return prepared.asked().manifest(stored, prepared.inputs())
+        return prepared.asked.manifest(stored, prepared.inputs)
 
     def files(
-        self, settings: OokbSettings, cases: Sequence[OokbCase]
+        self, settings: OokbSettings, cases: Sequence[Asked]
     ) -> Mapping[str, Callable[[Path], object]]:
         """Store questions, passages and cases."""
         del settings
-        return _of(cases).prepared.asked().files()
+        return _prepared(cases).asked.files()
 
-    def prepare(self, work: Work[OokbSettings, OokbCase]) -> None:
+    def prepare(self, work: Work[OokbSettings, Asked]) -> None:
         """Check that left-out answers are gone, and find the contexts of all cases."""
-        prepared, run = _of(work.cases).prepared, _of(work.cases).run
+        prepared, run = _prepared(work.cases), _run(work.cases)
         folder, options = work.run.folder, work.options
         for warning in prepared.replay.warnings:
             work.note(f"left out: {warning}")
-        note_left_out_check(folder, prepared.bases, prepared.left_out(), run.index)
+        left_out = {one.case.question_id for one in prepared if one.case.kind is CaseKind.LEFT_OUT}
+        note_left_out_check(folder, prepared.bases, left_out, run.index)
         replier = run.retrieve(
             folder,
-            prepared.items(),
-            prepared.passages(),
+            prepared.items,
+            prepared.asked.passages,
             limits=options.limits,
             on_progress=options.on_progress,
             retry_failed=options.retry_failed,
         )
         for system in work.systems:
-            cast(OokbSystem, system).replier = replier
+            system.model = replier
 
-    async def answer(self, cases: Sequence[OokbCase], system: System) -> Iterable[ReplyRow]:
+    async def answer(self, cases: Sequence[Asked], system: System) -> Iterable[ReplyRow]:
         """Ask the system, or take the reply of the log."""
-        return [await _replier(system)(cast(OokbSystem, system).item(case)) for case in cases]
+        return [await system.model(one) for one in cases]
 
-    def failed(self, case: OokbCase, system: System, error: Exception) -> ReplyRow:
+    def failed(self, case: Asked, system: System, error: Exception) -> ReplyRow:
         """Return the row of a case without a reply, with what was spent on it."""
-        return _replier(system).failed(cast(OokbSystem, system).item(case), error)
+        row: ReplyRow = system.model.failed(case, error)
+        return row
 
-    def remote(self, work: Work[OokbSettings, OokbCase]) -> Callable[[], Any]:
+    def remote(self, work: Work[OokbSettings, Asked]) -> Callable[[], Any]:
         """Return what answers in the workers of a Ray cluster."""
-        prepared, run = _of(work.cases).prepared, _of(work.cases).run
-        replayed = {item.reply_id: item for item in prepared.replay.items}
-        return partial(_Remote, run.remote(_replier(work.systems[0])), replayed)
+        return partial(_Remote, _run(work.cases).remote(work.systems[0].model))
 
-    def finish(self, work: Work[OokbSettings, OokbCase]) -> None:
+    def sent(self, case: Asked, system: System) -> tuple[Asked, None]:
+        """Return the case, which knows its system: each worker makes its own replier."""
+        del system
+        return case, None
+
+    def finish(self, work: Work[OokbSettings, Asked]) -> None:
         """Store the labels that came with logs, and judge the replies."""
-        cases, folder = _of(work.cases), work.run.folder
+        prepared, folder = _prepared(work.cases), work.run.folder
         rows = work.run[RepliesRun.REPLIES].rows()
-        if cases.prepared.replay.items:
+        if prepared.replay.items:
             by_id = {row.reply_id: row for row in rows}
             with RepliesRun.JUDGEMENTS.open(folder) as table:
-                table.extend(given_judgements(cases.prepared.replay, by_id))
-        if cases.judges:
-            failed = judge_replies(folder, cases.judges, rows, work.options)
+                table.extend(given_judgements(prepared.replay, by_id))
+        if prepared.judges:
+            failed = judge_replies(folder, prepared.judges, rows, work.options)
             if failed:
                 work.note(
                     f"{counted(failed, 'verdict')} of the judges failed: ask again with "
@@ -279,11 +204,11 @@ class OokbSuite(Suite[OokbSettings, OokbCase, ReplyRow, RepliesSummary]):
                 )
 
     def dry_run(
-        self, settings: OokbSettings, cases: Sequence[OokbCase], systems: Sequence[System]
+        self, settings: OokbSettings, cases: Sequence[Asked], systems: Sequence[System]
     ) -> DryRun:
         """Estimate calls and tokens of every system."""
         del settings, systems
-        return cost_table(_of(cases).prepared)
+        return cost_table(_prepared(cases))
 
     def check(self, run: SuiteRun[ReplyRow]) -> None:
         """Check nothing yet: the tables of a run of replies are checked together by `score`."""
@@ -304,31 +229,26 @@ class OokbSuite(Suite[OokbSettings, OokbCase, ReplyRow, RepliesSummary]):
 
 
 class _Remote:
-    """Answers in a worker process.
+    """Answers in a worker process, with the replier that `make` makes there."""
 
-    Args:
-        make: makes the replier.
-        replayed: logged replies by reply id.
-    """
+    def __init__(self, make: Callable[[], Replier]) -> None:
+        self._replier = make()
 
-    def __init__(self, make: Callable[[], Replier], replayed: Mapping[str, Replayed]) -> None:
-        self._replier, self._replayed = make(), replayed
-
-    async def answer(self, cases: Sequence[OokbCase], system: OokbSystem) -> list[ReplyRow]:
-        """Ask the system, or take the reply of the log."""
-        items = [Asked(system.tested, one.case, one.base) for one in cases]
-        return [await self._replier(self._replayed.get(one.reply_id, one)) for one in items]
+    async def answer(self, cases: Sequence[Asked], system: object) -> list[ReplyRow]:
+        """Ask the systems, or take the replies of the logs."""
+        del system
+        return [await self._replier(one) for one in cases]
 
 
-def _of(cases: Sequence[OokbCase]) -> OokbCases:
-    assert isinstance(cases, OokbCases)
+def _prepared(cases: Sequence[Asked]) -> Prepared:
+    assert isinstance(cases, Prepared)
     return cases
 
 
-def _replier(system: System) -> Replier:
-    replier = cast(OokbSystem, system).replier
-    assert replier is not None
-    return replier
+def _run(cases: Sequence[Asked]) -> SystemRun:
+    run = _prepared(cases).run
+    assert run is not None
+    return run
 
 
 def _made_up(folder: Path, prepared: Prepared, run: SystemRun) -> dict[str, list[Question]]:
@@ -352,10 +272,6 @@ def _made_up(folder: Path, prepared: Prepared, run: SystemRun) -> dict[str, list
             for question in made.questions
         ]
     return found
-
-
-_OF_GUARD = {Judgement.ABSTENTION: "yes", Judgement.FACTUALITY: Judgement.NOT_APPLICABLE}
-_REASONING = "the guard's own reply"
 
 
 def judge_replies(
@@ -404,7 +320,7 @@ class _KnowsGuards:
     def wants(self, criterion: str, material: JudgedReply, known: Mapping[str, str]) -> bool:
         """Return what is known of a guard's reply; of others, what the judge wants."""
         if material.reply_id in self._by_guard:
-            return criterion in _OF_GUARD
+            return criterion in OF_GUARD
         return self._judge.wants(criterion, material, known)
 
     async def judge(
@@ -412,5 +328,5 @@ class _KnowsGuards:
     ) -> Verdict:
         """Return the verdict, or what is known without asking."""
         if material.reply_id in self._by_guard:
-            return Verdict(_OF_GUARD[criterion], reasoning=_REASONING)
+            return Verdict(OF_GUARD[criterion], reasoning=GUARDS_OWN)
         return await self._judge.judge(criterion, material, known)

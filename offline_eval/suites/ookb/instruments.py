@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -32,7 +32,7 @@ from ...systems.plan import Case
 from ...systems.retrieval import PassageIndex
 from ...systems.served import ServedChain
 from ..parts import System
-from ._cases import MeasuredCase
+from ._cases import MeasuredCase, question_case
 from ._settings import MeasureSettings
 from ._signals_summary import SERVED
 from .leaving_out import WIDE, WIDEST, Source, SourceSearch, chunk_id
@@ -166,19 +166,14 @@ class Instruments(System):
         Raises:
             InputError: chain, documents or scorer cannot be loaded.
         """
-        details: dict[str, Any] = {}
-        labels: tuple[str, ...] = ()
         if chain is None and settings.chain is not None:
             chain = ServedChain.load(settings.chain)
-        guard = None if chain is None else chain.guard
-        own = None if guard is None or settings.scorer is not None else guard.scorer
+        guard = None if chain is None or settings.scorer is not None else chain.guard
+        own = None if guard is None else guard.scorer
         scorer = own or load_scorer(settings.scorer or DEFAULT_SCORER)
-        aggregator = guard.policy.aggregator if guard is not None and own is not None else ""
-        if chain is None:
-            chain, details, labels = over_documents(settings, scorer)
-        return ServedInstruments(
-            scorer, chain, aggregator=aggregator, details=details, labels=labels
-        )
+        aggregator = "" if guard is None or own is None else guard.policy.aggregator
+        served = chain or DocumentChain(settings, scorer)
+        return ServedInstruments(scorer, served, aggregator=aggregator)
 
 
 class ServedInstruments(Instruments):
@@ -188,8 +183,6 @@ class ServedInstruments(Instruments):
         scorer: called through the guard itself.
         chain: finds the documents.
         aggregator: of the chain's own guard; empty for the scorer's.
-        details: what the manifest says besides, e.g. how documents were cut into chunks.
-        labels: the sources of all documents, where they are known.
 
     Attributes:
         chain: as given.
@@ -197,17 +190,10 @@ class ServedInstruments(Instruments):
     """
 
     def __init__(
-        self,
-        scorer: RelevanceScorer,
-        chain: ServedChain,
-        *,
-        aggregator: str = "",
-        details: dict[str, Any] | None = None,
-        labels: Sequence[str] = (),
+        self, scorer: RelevanceScorer, chain: ServedChain, *, aggregator: str = ""
     ) -> None:
         super().__init__(scorer, encoder=None)  # type: ignore[arg-type] # the chain has its own
-        self.chain, self._aggregator, self._details = chain, aggregator, details or {}
-        self._labels = labels
+        self.chain, self._aggregator = chain, aggregator
         self.search: SourceSearch | None = None
 
     def aggregator(self, settings: MeasureSettings) -> str:
@@ -225,7 +211,7 @@ class ServedInstruments(Instruments):
             "chain": self.chain.description,
             "source_key": settings.source_key,
             "leave_out": settings.leave_out,
-            **self._details,
+            **getattr(self.chain, "details", {}),
         }
 
     def locate(
@@ -239,9 +225,8 @@ class ServedInstruments(Instruments):
         Raises:
             InputError: see `SourceSearch.find`.
         """
-        self.search = SourceSearch(
-            self.chain, settings.source_key, settings.leave_out, self._labels
-        )
+        labels: Sequence[str] = getattr(self.chain, "labels", ())
+        self.search = SourceSearch(self.chain, settings.source_key, settings.leave_out, labels)
         self.search.find(
             {
                 one.record.question_id: one.record
@@ -252,7 +237,12 @@ class ServedInstruments(Instruments):
         unknown = {
             name for name, one in self.search.sources.items() if one.found_by is FoundBy.UNKNOWN
         }
-        asked = [_live(one) if one.case.question_id in unknown else one for one in cases]
+        asked = [
+            replace(one, case=question_case(one.record, CaseKind.LIVE))
+            if one.case.question_id in unknown
+            else one
+            for one in cases
+        ]
         unit = self.search.unit
         return [
             replace(one, unit=unit.get(one.case.question_id, ""))
@@ -289,16 +279,16 @@ class ServedInstruments(Instruments):
         self, source: Source, question: str, served: list[Document], wide: list[Document]
     ) -> list[Document]:
         """Return as many documents as are served, none of them of the source."""
-        kept = _others(source, served)
-        if len(kept) == len(served):
-            return kept
-        kept, asked = _others(source, wide), len(wide)
-        while len(kept) < len(served) and asked < WIDEST:
-            more = self.chain.documents(question, 2 * max(1, asked))
-            if len(more) <= asked:
-                break
-            kept, asked = _others(source, more), len(more)
-        return kept[: len(served)]
+        if not any(map(source.leaves_out, served)):
+            return served
+        while True:
+            kept = [one for one in wide if not source.leaves_out(one)][: len(served)]
+            if len(kept) == len(served) or len(wide) >= WIDEST:
+                return kept
+            more = self.chain.documents(question, 2 * max(1, len(wide)))
+            if len(more) <= len(wide):
+                return kept
+            wide = more
 
     def _store(self, chosen: Sequence[Document]) -> None:
         """Keep the texts that were judged with the run."""
@@ -314,43 +304,34 @@ class ServedInstruments(Instruments):
         )
 
 
-def _live(asked: MeasuredCase) -> MeasuredCase:
-    """The case as one of a question of which nothing is known."""
-    name = asked.case.question_id
-    case = replace(asked.case, case_id=f"{name}/{CaseKind.LIVE}", kind=CaseKind.LIVE)
-    return replace(asked, case=case)
+class DocumentChain(ServedChain):
+    """A chain over the chunks of a folder, searched by embeddings in memory.
 
+    Args:
+        settings: of the run; they name the folder.
+        scorer: embeds where it can, else the bundled bi-encoder does.
 
-def _others(source: Source, documents: Iterable[Document]) -> list[Document]:
-    return [one for one in documents if not source.leaves_out(one)]
-
-
-def over_documents(
-    settings: MeasureSettings, scorer: RelevanceScorer
-) -> tuple[ServedChain, dict[str, Any], tuple[str, ...]]:
-    """Make a chain over the chunks of a folder, searched by embeddings in memory.
-
-    Returns:
-        The chain, what the manifest says about it, and the sources of its documents.
+    Attributes:
+        details: what the manifest says about it.
+        labels: the sources of all documents.
     """
-    assert settings.documents is not None
-    size, shared = settings.chunk_size, settings.chunk_overlap
-    chunks = load_chunks(settings.documents, chunk_size=size, chunk_overlap=shared)
-    texts = {f"{number}": one.page_content for number, one in enumerate(chunks)}
-    encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()
-    index = PassageIndex(KnowledgeBase(texts, {}), encoder)
 
-    def search(question: str, k: int = settings.top_k) -> list[Document]:
-        """Find the nearest chunks."""
-        found = index.nearest(encoder.embed([question])[0], k)
-        return [chunks[int(name)] for name in found]
+    def __init__(self, settings: MeasureSettings, scorer: RelevanceScorer) -> None:
+        assert settings.documents is not None
+        size, shared = settings.chunk_size, settings.chunk_overlap
+        chunks = load_chunks(settings.documents, chunk_size=size, chunk_overlap=shared)
+        texts = {f"{number}": one.page_content for number, one in enumerate(chunks)}
+        encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()
+        index = PassageIndex(KnowledgeBase(texts, {}), encoder)
 
-    digest = hashlib.sha256("\0".join(texts.values()).encode("utf-8", "replace")).hexdigest()
-    details = {
-        "retriever": encoder.fingerprint,
-        "chunks": {
-            "count": len(chunks), "sha256": digest, "chunk_size": size, "chunk_overlap": shared,
-        },
-    }  # fmt: skip
-    labels = (str(one.metadata.get(settings.source_key, "")) for one in chunks)
-    return ServedChain(search, name="documents"), details, tuple(dict.fromkeys(labels))
+        def search(question: str, k: int = settings.top_k) -> list[Document]:
+            """Find the nearest chunks."""
+            found = index.nearest(encoder.embed([question])[0], k)
+            return [chunks[int(name)] for name in found]
+
+        super().__init__(search, name="documents")
+        digest = hashlib.sha256("\0".join(texts.values()).encode("utf-8", "replace")).hexdigest()
+        cut = {"count": len(chunks), "sha256": digest, "chunk_size": size, "chunk_overlap": shared}
+        self.details = {"retriever": encoder.fingerprint, "chunks": cut}
+        labels = (str(one.metadata.get(settings.source_key, "")) for one in chunks)
+        self.labels = tuple(dict.fromkeys(labels))

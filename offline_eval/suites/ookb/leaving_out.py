@@ -86,14 +86,9 @@ def same_source(label: object, named: str) -> bool:
     return one is not None and other is not None and one.overlaps(other)
 
 
-def label_of(document: Document, key: str) -> Label | None:
-    """Return what the metadata names as the source of a chunk, None where it names nothing."""
-    return Label.of(document.metadata.get(key))
-
-
 def page_of(document: Document, key: str) -> Label:
     """Return the page of a chunk; one without a label is a page of its own."""
-    label = label_of(document, key)
+    label = Label.of(document.metadata.get(key))
     return Label((chunk_id(document, key),)) if label is None else label.whole
 
 
@@ -181,18 +176,12 @@ def _digest(text: str) -> str:
 SAME_TOPIC = 0.7
 
 
-class Topics:
-    """Passages compared by the bundled bi-encoder, which embeds each text once."""
-
-    def __init__(self) -> None:
-        self._encoder = BiEncoderScorer()
-
-    def on_topic(self, own: Sequence[str], texts: Sequence[str]) -> list[bool]:
-        """Return for each text whether it is on the topic of one of `own`."""
-        if not own or not texts:
-            return [False] * len(texts)
-        cosines = embed_all(texts, self._encoder) @ embed_all(own, self._encoder).T
-        return [bool(nearest >= SAME_TOPIC) for nearest in cosines.max(axis=1)]
+def on_topic(own: Sequence[str], texts: Sequence[str], encoder: BiEncoderScorer) -> list[bool]:
+    """Return for each text whether it is on the topic of one of `own`."""
+    if not own or not texts:
+        return [False] * len(texts)
+    cosines = embed_all(texts, encoder) @ embed_all(own, encoder).T
+    return [bool(nearest >= SAME_TOPIC) for nearest in cosines.max(axis=1)]
 
 
 def passages_together(
@@ -242,12 +231,12 @@ def _pages(records: Sequence[QuestionRecord], base: KnowledgeBase) -> dict[str, 
 
 def _on_topic(base: KnowledgeBase, pages: Mapping[str, set[Label]]) -> dict[str, set[Label]]:
     """Return with the pages of each passage those that hold a passage on its topic."""
-    topics, texts = Topics(), list(base.passages.values())
+    encoder, texts = BiEncoderScorer(), list(base.passages.values())
     return {
         name: pages[name].union(
             *(
                 pages[other]
-                for other, near in zip(base.passages, topics.on_topic([text], texts), strict=True)
+                for other, near in zip(base.passages, on_topic([text], texts, encoder), strict=True)
                 if near
             )
         )
@@ -454,7 +443,7 @@ class SourceSearch:
 
     def _add_pages(self) -> None:
         """Let the whole page go with each source, or all pages on its topic."""
-        topics = Topics() if self._leave_out is LeaveOut.TOPIC else None
+        encoder = BiEncoderScorer() if self._leave_out is LeaveOut.TOPIC else None
         for name, one in self.sources.items():
             if not _known(one):
                 continue
@@ -463,17 +452,22 @@ class SourceSearch:
             named = Label.of(one.label)
             if named is not None:
                 pages.add(named.whole)
-            if topics is not None:
-                pages |= self._on_topic(topics, one, wide)
+            if encoder is not None:
+                pages |= self._on_topic(encoder, one, wide)
             self.sources[name] = replace(one, pages=frozenset(pages))
 
-    def _on_topic(self, topics: Topics, one: Source, wide: Sequence[Document]) -> set[Label]:
+    def _on_topic(
+        self, encoder: BiEncoderScorer, one: Source, wide: Sequence[Document]
+    ) -> set[Label]:
         own = [document.page_content for document in wide if one.answers(document)]
         if not (one.passage or one.answer):
             own = own[:1]  # nobody knows which chunk of the source: the nearest to the question
-        near = topics.on_topic(own, [document.page_content for document in wide])
-        on_topic = (document for document, is_near in zip(wide, near, strict=True) if is_near)
-        return {page_of(document, self._key) for document in on_topic}
+        near = on_topic(own, [document.page_content for document in wide], encoder)
+        return {
+            page_of(document, self._key)
+            for document, is_near in zip(wide, near, strict=True)
+            if is_near
+        }
 
     def _parts(self, sources: Mapping[str, Source]) -> dict[str, set[object]]:
         """What is left out for each question: labels, and chunks that were found."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 from ....calibration import Interval
 from ....calibration.selective_metrics import OperatingPoint, PairedScores
 from ....guard.errors import InputError
+from ...report.document import as_json
 from ...report.prose import Templates
 from ...run import Question
 from ...run.measured_run import MeasuredRun
@@ -91,7 +92,7 @@ class ScorerNumbers:
         failed: among them. A failed case counts as one that is abstained from.
         errors: failed cases by type of error, most frequent first.
         milliseconds: median per question, without retrieval; None where all failed.
-        calls: of a language model, mean per question.
+        calls_per_question: of a language model.
     """
 
     name: str
@@ -101,12 +102,12 @@ class ScorerNumbers:
     failed: int
     errors: Mapping[str, int]
     milliseconds: float | None
-    calls: float
+    calls_per_question: float
 
     @property
     def cost(self) -> tuple[float, float]:
         """What a question costs: calls of a language model first, then time."""
-        return self.calls, math.inf if self.milliseconds is None else self.milliseconds
+        return self.calls_per_question, math.inf if self.milliseconds is None else self.milliseconds
 
     def costs_as_little_as(self, least: tuple[float, float]) -> bool:
         """Whether it makes no more calls, and takes not much more time."""
@@ -151,7 +152,8 @@ class ScorerComparison:
     Attributes:
         questions: that were asked.
         passages: that hold their answers, or documents of a chain; the bootstrap draws these.
-        missed: questions whose passage was not retrieved; only their left-out cases count.
+        retrieval_misses: questions whose passage was not retrieved: only their left-out cases
+            count.
         risk: share of the left-out questions that may pass.
         scorers: in the order in which they were named.
         differences: of each pair.
@@ -161,7 +163,7 @@ class ScorerComparison:
 
     questions: int
     passages: int
-    missed: int
+    retrieval_misses: int
     risk: float
     scorers: tuple[ScorerNumbers, ...]
     differences: tuple[ScorerDifference, ...]
@@ -182,8 +184,7 @@ class ScorerComparison:
         cases, missed = _same_cases(measured)
         paired = _paired(measured, cases)
         numbers = tuple(_numbers(one, paired, risk) for one in measured)
-        names = [one.name for one in measured if paired.positives[one.name]]
-        usable = [n.name for n in numbers if n.name in names and n.failed < n.cases]
+        usable = [n.name for n in numbers if paired.positives[n.name] and n.failed < n.cases]
         pairs = list(combinations(usable, 2))
         # Bonferroni: the intervals of all pairs hold together.
         confidence = 1 - _LEVEL / max(1, len(pairs))
@@ -199,7 +200,7 @@ class ScorerComparison:
         return cls(
             questions=len({row.question_id for row in measured[0].run.rows}),
             passages=paired.count,
-            missed=missed,
+            retrieval_misses=missed,
             risk=risk,
             scorers=numbers,
             differences=differences,
@@ -217,22 +218,9 @@ class ScorerComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON; the curves are not in it."""
-        return {
-            "schema_version": 1,
-            "questions": self.questions,
-            "passages": self.passages,
-            "retrieval_misses": self.missed,
-            "risk": self.risk,
-            "scorers": [_as_json(one) for one in self.scorers],
-            "differences": [asdict(one) for one in self.differences],
-            "choice": asdict(self.choice),
-        }
-
-
-def _as_json(one: ScorerNumbers) -> dict[str, Any]:
-    value = asdict(one)
-    calls = value.pop("calls")
-    return {**value, "calls_per_question": calls}
+        names = ("questions", "passages", "retrieval_misses", "risk", "scorers", "differences")
+        found = {name: as_json(getattr(self, name)) for name in (*names, "choice")}
+        return {"schema_version": 1, **found}
 
 
 def choose_scorer(
@@ -257,14 +245,11 @@ def choose_scorer(
         why = SCORERS_WORDS.text("too_few", passages, _FEWEST)
         return ScorerChoice(Outcome.CANNOT_BE_TOLD, None, why)
     # Per scorer and other scorer, the interval of how much better the other one is.
-    against = {
-        one.name: {
-            name: ends
-            for name, ends in _against(one.name, differences).items()
-            if any(other.name == name for other in fit)
-        }
-        for one in fit
-    }
+    against: dict[str, dict[str, tuple[float, float]]] = {one.name: {} for one in fit}
+    for one in differences:
+        if one.first in against and one.second in against:
+            against[one.first][one.second] = one.against(one.first)
+            against[one.second][one.first] = one.against(one.second)
     not_worse = [one for one in fit if all(low <= 0 for low, _ in against[one.name].values())]
     least = min(one.cost for one in not_worse)
     cheapest = [one for one in not_worse if one.costs_as_little_as(least)]
@@ -283,15 +268,6 @@ def choose_scorer(
     unfit = [one for one in scorers if one.unfit]
     reason = SCORERS_WORDS.text(outcome.value, take, maybe_better, best, unfit)
     return ScorerChoice(outcome, take.name, reason)
-
-
-def _against(name: str, differences: Sequence[ScorerDifference]) -> dict[str, tuple[float, float]]:
-    """Per other scorer the interval of how much better it is than `name`."""
-    return {
-        one.first if name == one.second else one.second: one.against(name)
-        for one in differences
-        if name in (one.first, one.second)
-    }
 
 
 def _same_cases(measured: Sequence[MeasuredScorer]) -> tuple[list[MeasuredRow], int]:
@@ -319,15 +295,12 @@ def _same_cases(measured: Sequence[MeasuredScorer]) -> tuple[list[MeasuredRow], 
 
 def _paired(measured: Sequence[MeasuredScorer], cases: Sequence[MeasuredRow]) -> PairedScores:
     questions = measured[0].run.questions
-    sides: list[list[MeasuredRow]] = [[], []]
-    for row in cases:
-        sides[row.kind is not CaseKind.IN_KB].append(row)
     scores = {one.name: {row.case_id: _score(row) for row in one.run.rows} for one in measured}
-    found = [
-        {name: [values[row.case_id] for row in side] for name, values in scores.items()}
-        for side in sides
-    ]
-    owners = [[_owner(questions[row.question_id], row) for row in side] for side in sides]
+    found, owners = [], []
+    for in_kb in (True, False):
+        side = [row for row in cases if (row.kind is CaseKind.IN_KB) is in_kb]
+        found.append({name: [own[row.case_id] for row in side] for name, own in scores.items()})
+        owners.append([_owner(questions[row.question_id], row) for row in side])
     return PairedScores(found[0], found[1], (owners[0], owners[1]))
 
 
@@ -358,5 +331,5 @@ def _numbers(one: MeasuredScorer, paired: PairedScores, risk: float) -> ScorerNu
         failed=failed,
         errors=dict(sorted(errors.items(), key=lambda item: (-item[1], item[0]))),
         milliseconds=median(one.milliseconds) if one.milliseconds else None,
-        calls=(one.calls or 0) / len(rows),
+        calls_per_question=(one.calls or 0) / len(rows),
     )

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from knowgate.guard import InputError
 from knowgate.offline_eval.report._gates import check_gates
 from knowgate.offline_eval.report.document import Document
-from knowgate.offline_eval.report.writing import ReportWriter
 
 VALUES: dict[str, Any] = {
     "suite": "toy",
@@ -49,16 +44,3 @@ def test_the_names_are_those_that_gates_take() -> None:
     for measure, value in zip(frame["measure"], frame["value"], strict=True):
         (result,) = check_gates(VALUES, [f"{measure}>2"])
         assert result.value == value or (result.value is None and value != value)
-
-
-def test_a_written_report_gives_the_same_lines(tmp_path: Path) -> None:
-    written = ReportWriter(tmp_path, ("json",)).write(document())
-
-    assert written.to_pandas().equals(document().to_pandas())
-
-
-def test_a_report_that_was_not_written_as_json_is_an_error(tmp_path: Path) -> None:
-    written = ReportWriter(tmp_path, ("md",)).write(document())
-
-    with pytest.raises(InputError, match=r"report\.json"):
-        written.to_pandas()

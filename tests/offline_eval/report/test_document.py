@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import csv
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 from matplotlib.figure import Figure as Canvas
@@ -128,38 +126,6 @@ def test_text_cannot_become_markup_anywhere(tmp_path: Path) -> None:
     assert "[x](" not in markdown.replace("\\[x\\](", "")
 
 
-@pytest.mark.usefixtures("whole_plots")
-def test_plots_are_drawn_for_the_page_alone(tmp_path: Path) -> None:
-    drawn: list[object] = []
-    plot = Plot("p", "title", "caption", drawn.append, (3, 2))
-    shown = document(sections=[Section("Plots", (plot,))])
-
-    ReportWriter(tmp_path, ["md", "json"]).write(shown)
-    assert not drawn
-    ReportWriter(tmp_path, ["html"]).write(shown)
-    assert len(drawn) == 1
-
-
-def test_gates_are_shown_and_stored(tmp_path: Path) -> None:
-    formats = ["html", "md", "json", "junit"]
-    paths = ReportWriter(tmp_path, formats, ["rate<0.9", "rate.low<0.1"]).write(document())
-
-    assert [gate.failed for gate in paths.gates] == [True, False]
-    assert [gate["failed"] for gate in json.loads(paths.json.read_text())["gates"]] == [True, False]
-    assert "**failed** | rate is 0.75" in paths.markdown.read_text()
-    assert "rate.low is 0.301" in Page(paths.html.read_text()).text
-    cases = ElementTree.parse(paths.junit).findall(".//testcase")
-    assert [case.find("failure") is not None for case in cases] == [True, False]
-
-
-def test_checks_stand_in_for_gates(tmp_path: Path) -> None:
-    paths = ReportWriter(tmp_path, ["junit"]).write(document(EVIL))
-
-    root = ElementTree.parse(paths.junit).getroot()
-    assert root.get("name") == "knowgate.toy"
-    assert root.get("failures") == "1"
-
-
 def test_a_spreadsheet_runs_no_formula(tmp_path: Path) -> None:
     paths = ReportWriter(tmp_path, ["csv"]).write(document())
 
@@ -180,21 +146,6 @@ def test_a_format_that_a_document_lacks_is_named_and_nothing_is_written(
     with pytest.raises(InputError, match=words):
         ReportWriter(tmp_path / "out", ["html", name]).write(document(**changes))
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("formats", "gates", "words"),
-    [
-        ([], [], "no format given"),
-        (["pdf"], [], "no such format: 'pdf'"),
-        (["md"], ["rate is bad"], "cannot be read"),
-    ],
-)
-def test_formats_and_gates_are_checked_before_anything_is_read(
-    formats: list[str], gates: list[str], words: str
-) -> None:
-    with pytest.raises(InputError, match=words):
-        ReportWriter("anywhere", formats, gates)
 
 
 def test_the_best_of_a_column_is_marked_unless_all_are_equal() -> None:

@@ -191,15 +191,6 @@ def test_without_scripts_it_is_a_table_that_marks_the_certified_point(tmp_path: 
     assert "| nothing passes | 0 % | 100 % | 0 % | 50.0 | not certified |" in text
 
 
-def test_long_tables_hold_some_thresholds_and_always_the_certified_one() -> None:
-    rng = random.Random(0)
-    cases = tuple(case(str(i), rng.random(), rng.random() < 0.5) for i in range(300))
-    (table,) = replace(one_sided(), cases=cases, policy=policy(0.123456789)).tables
-
-    assert 10 <= len(table.lines) <= 13
-    assert [line.name for line in table.lines if line.mark == "chosen"] == ["0.1235"]
-
-
 def test_a_policy_without_certificate_is_never_called_certified(tmp_path: Path) -> None:
     rule = policy(0.5)
     assert rule.guarantee is not None
@@ -237,23 +228,6 @@ def test_texts_cannot_end_the_data_or_become_markup(tmp_path: Path) -> None:
     assert not set("<>&\u2028\u202e") & set(found)
     assert "<script>alert(1)</script>" in json.loads(found)["names"][0]
     assert "img" not in Page(html).tags
-
-
-def test_a_thousand_cases_take_little_room(tmp_path: Path) -> None:
-    rng = random.Random(0)
-    cases = tuple(
-        replace(
-            case(f"question-{i:04d}/{kind}", rng.random(), kind == "in_kb"),
-            question=f"{i} {'word ' * 100}",
-            confidence=rng.random(),
-        )
-        for i in range(500)
-        for kind in ("in_kb", "left_out")
-    )
-    block = replace(two_sided(), cases=cases)
-
-    # The plots of a report take the rest of its 500 KB.
-    assert write(block, tmp_path).stat().st_size < 250_000
 
 
 # ---------------------------------------------------------------- in a browser
@@ -344,49 +318,6 @@ def test_moving_the_slider_moves_the_numbers_and_the_cases(browser: Any, tmp_pat
         expect(slider).to_have_attribute("aria-valuetext", "0.5000, certified")
         slider.press("End")
         expect(page.locator("#what-if-coverage-row td").first).to_have_text("0 % (0 of 8)")
-
-
-@pytest.mark.slow
-def test_two_thresholds_have_a_slider_each_and_two_systems_their_own(
-    browser: Any, tmp_path: Path
-) -> None:
-    from playwright.sync_api import expect
-
-    with page_of(browser) as page:
-        page.goto(write(two_sided(), tmp_path, with_replies()).as_uri())
-        expect(page.get_by_role("slider")).to_have_count(3)
-        page.get_by_role("slider").nth(2).press("ArrowLeft")
-        expect(page.locator("#what-if-2-wrong_missing-row td").first).to_have_text("50 % (1 of 2)")
-        expect(page.locator("#what-if-2-changes li")).to_contain_text(
-            "false abstention in the reply"
-        )
-        expect(page.locator("#what-if-wrong-row td").first).to_have_text("33 % (1 of 3)")
-
-        page.get_by_role("slider").nth(1).press("End")
-        expect(page.locator("#what-if-wrong-row td").first).to_have_text("50 % (1 of 2)")
-        expect(page.locator("#what-if-changes")).to_contain_text("What is q1?")
-
-
-@pytest.mark.slow
-def test_hostile_texts_are_shown_as_text(browser: Any, tmp_path: Path) -> None:
-    from playwright.sync_api import expect
-
-    cases = (case(EVIL, 0.9, True), case("b", 0.1, False))
-    with page_of(browser) as page:
-        page.goto(write(replace(one_sided(), cases=cases), tmp_path).as_uri())
-        page.get_by_role("slider").press("End")
-        expect(page.locator("#what-if-changes li")).to_contain_text("<script>alert(1)</script>")
-        expect(page.locator("img")).to_have_count(0)
-
-
-@pytest.mark.slow
-def test_without_scripts_the_table_is_open(browser: Any, tmp_path: Path) -> None:
-    from playwright.sync_api import expect
-
-    with page_of(browser, java_script_enabled=False) as page:
-        page.goto(write(one_sided(), tmp_path).as_uri())
-        expect(page.locator("#what-if")).to_be_hidden()
-        expect(page.locator("#what-if-table table")).to_be_visible()
 
 
 @pytest.mark.slow

@@ -13,9 +13,8 @@ from langchain_core.runnables import RunnableGenerator, RunnableLambda
 from starlette.testclient import TestClient
 
 from knowgate.adapters.langchain import GuardedRAG
-from knowgate.guard import Guard, InputError, Policy
-from knowgate.guard.decision import Route
-from knowgate.guard.testing import FakeEstimator, FakeScorer
+from knowgate.guard import Guard, Policy
+from knowgate.guard.testing import FakeScorer
 from knowgate.offline_eval.data.questions import QuestionRecord
 from knowgate.offline_eval.web import Playground, play_app
 
@@ -160,34 +159,3 @@ def test_what_is_not_understood_is_rejected_without_repeating_it(
     assert set(answer.json()) == {"error"}
     assert "x" * 100 not in answer.text
     assert not (tmp_path / "saved.jsonl").exists()
-
-
-def test_the_page_says_that_nothing_is_guaranteed(client: TestClient) -> None:
-    assert "not calibrated" in client.get("/").text
-
-
-def test_only_files_of_json_lines_can_be_saved_to(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="JSON lines"):
-        Playground(chain_of(), "t", tmp_path / "questions.csv")
-
-
-def test_a_chain_takes_another_guard_or_retriever_and_stays_as_it_is() -> None:
-    chain = chain_of()
-    scorer = FakeScorer({"dogs": 0.9})
-    policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.95)
-    other = chain.with_parts(guard=Guard(policy, scorer=scorer, metrics=False))
-
-    bare = chain.with_parts(retriever=RunnableLambda(lambda _: []))
-    assert other.invoke("When?").decision.route == "abstain"
-    assert bare.invoke("When?").decision.reason == "nothing_retrieved"
-    assert chain.guard.decide("When?", TEXTS).route == "follow_context"
-    assert chain.retriever.invoke("When?")
-    may_answer = Policy(
-        scorer=scorer.fingerprint,
-        relevance_threshold=0.5,
-        confidence_threshold=0.5,
-        allowed_routes=tuple(Route),
-    )
-    guard = Guard(may_answer, scorer=scorer, estimator=FakeEstimator({}), metrics=False)
-    with pytest.raises(InputError, match="closed_book"):
-        chain.with_parts(guard=guard)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from html import unescape
-from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -14,8 +12,7 @@ from starlette.testclient import TestClient
 
 from knowgate.offline_eval.web import view_app
 from knowgate.offline_eval.web._index import open_index
-from knowgate.offline_eval.web._pages import Matches, WordMatcher
-from tests.offline_eval.web.runs import replies_run, suite_run
+from tests.offline_eval.web.runs import replies_run
 from tests.support.report_page import Page
 
 
@@ -54,17 +51,6 @@ def test_a_hundred_rows_at_a_time_are_shown_and_filters_stay_in_all_links(
     assert len(links(last.text, "/case?")) == 40
 
 
-def test_a_link_to_a_case_shows_it_alone(client: TestClient) -> None:
-    (link,) = links(client.get('/cases?run=run&text="pool+7"&route=abstain').text, "/case?")
-    page = client.get(link).text
-
-    for words in ("When does pool 7 open?", "Pool 7 opens at 7.", "I do not know.", "Zebra7",
-                  "insufficient context", "abstention: yes (detector)", "because"):  # fmt: skip
-        assert words in page
-    assert "The run does not hold this text." in page
-    assert links(page, "/case?run=run&key=plain")
-
-
 def test_hostile_texts_stay_texts(client: TestClient) -> None:
     page = client.get("/case?run=run&key=" + quote("plain/q0/in_kb")).text
 
@@ -84,32 +70,6 @@ def test_two_systems_stand_side_by_side(client: TestClient) -> None:
     assert len(links(page, "/case?run=run&key=guarded")) == 60
 
 
-def test_runs_of_one_system_each_are_compared_whatever_its_name(tmp_path: Path) -> None:
-    for run, systems in (("a", ["x"]), ("b", ["y"]), ("c", ["z", "w"]), ("d", [""])):
-        rows = [{"row_id": f"{one}/k".lstrip("/"), "system": one} for one in systems]
-        suite_run(tmp_path / run, "own", rows=rows)
-    with open_index([tmp_path]) as index:
-        client = TestClient(view_app(index), base_url="http://127.0.0.1")
-
-        def pairs(address: str) -> int:
-            return len(links(client.get(address + "&change=all").text, "/case?run=a"))
-
-        assert pairs("/compare?run=a&other_run=b") == 1
-        # The system of the run that was chosen before is not one of this run.
-        assert pairs("/compare?run=a&other_run=b&system=z&other_system=w") == 1
-        assert pairs("/compare?run=a&other_run=d") == 1
-        assert pairs("/compare?run=a&other_run=c&other_system=w") == 1
-        assert pairs("/compare?run=a&other_run=c") == 0
-        assert "choose a system on both sides" in client.get("/compare?run=a&other_run=c").text
-
-
-@pytest.mark.parametrize(
-    "address", ["/cases?run=x", "/case?run=run&key=x", "/compare?run=x", "/matches?run=run&key=x"]
-)
-def test_what_the_runs_do_not_hold_is_not_found(client: TestClient, address: str) -> None:
-    assert client.get(address).status_code == 404
-
-
 def test_the_words_that_match_are_found_where_they_stand(client: TestClient) -> None:
     address = "/matches?run=run&key=" + quote("plain/q7/in_kb")
     found = client.get(address).json()
@@ -121,26 +81,3 @@ def test_the_words_that_match_are_found_where_they_stand(client: TestClient) -> 
     assert words["pool"] == "pool"
     assert words["opens"] == "open"
     assert found["passages"][1] == []
-
-
-def test_the_words_that_match_are_counted_in_what_the_page_shows(tmp_path: Path) -> None:
-    question, passage = "\u202eWhen\r\ndoes it open?", "\u202e\r\nIt\r\nopens."
-    row = {"row_id": "k", "question": question, "key": "k"}
-    tables: dict[str, Any] = {
-        "rows": [row],
-        "instances": [{"key": "k", "passages": [passage]}],
-    }
-
-    class Asked(WordMatcher):
-        def match(self, question: str, passages: Sequence[str]) -> Matches:
-            asked.append((question, *passages))
-            return Matches((), [() for _ in passages])
-
-    asked: list[tuple[str, ...]] = []
-    with open_index([suite_run(tmp_path / "run", "own", **tables)]) as index:
-        client = TestClient(view_app(index, Asked()), base_url="http://127.0.0.1")
-        assert client.get("/matches?run=run&key=k").status_code == 200
-        shown = client.get("/case?run=run&key=k").text
-
-    assert asked == [("When\ndoes it open?", "\nIt\nopens.")]
-    assert all(text in unescape(shown) for text in asked[0])

@@ -45,11 +45,3 @@ def test_an_embedding_that_is_not_finite_is_named(wrong: float) -> None:
 
     with pytest.raises(InputError, match=r"^encoder: the embedding of text 151 is not finite"):
         embed_all([*["good"] * 150, "bad", "good"], _Encoder(embed))
-
-
-@pytest.mark.parametrize("shape", [(1, 3), (2,), (2, 3, 1)])
-def test_an_encoder_that_gives_no_row_for_each_text_is_refused(shape: tuple[int, ...]) -> None:
-    encoder = _Encoder(lambda texts: np.zeros(shape, dtype=np.float32))
-
-    with pytest.raises(InputError, match=r"^encoder: gave embeddings of shape"):
-        embed_all(["a", "b"], encoder)

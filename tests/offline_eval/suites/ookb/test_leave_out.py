@@ -13,14 +13,13 @@ from langchain_core.documents import Document
 from knowgate.guard import InputError
 from knowgate.offline_eval.policies import calibrate_chain
 from knowgate.offline_eval.policies.records import CalibrationSet
-from knowgate.offline_eval.run import RowError
 from knowgate.offline_eval.run.measured_run import MeasuredRun
 from knowgate.offline_eval.run.questions import LeaveOut
 from knowgate.offline_eval.suites import read_suite_run, run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 from knowgate.offline_eval.suites.ookb.instruments import Instruments
-from knowgate.offline_eval.suites.ookb.leaving_out import UnmatchedSourceError, sizes_of_units
+from knowgate.offline_eval.suites.ookb.leaving_out import sizes_of_units
 from knowgate.offline_eval.systems.served import ServedChain
 
 # The page of plans is repeated in that of prices; nothing else is alike.
@@ -93,50 +92,30 @@ def _units(folder: Path) -> set[tuple[str, str]]:
     return {record.unit for record in CalibrationSet.of_run(folder / "run").records}
 
 
-def test_source_leaves_out_the_section_where_the_documents_name_sections(tmp_path: Path) -> None:
-    run = _measured(tmp_path, "source")
-
-    assert "plans.md#team" not in _left(run, "team")
-    assert "prices.md#list" in _left(run, "team")
-    assert len(_units(tmp_path)) == len(QUESTIONS)
-    assert run.manifest.settings.leave_out is LeaveOut.SOURCE
+PLANS, PRICES = {"plans.md#team", "plans.md#trial"}, {"prices.md#list", "prices.md#tax"}
 
 
-def test_source_leaves_out_the_page_where_the_documents_name_no_sections(tmp_path: Path) -> None:
-    run = _measured(tmp_path, "source", sections=False)
-
-    for question in ("team", "trial"):
-        assert not {"plans.md#team", "plans.md#trial"} & _left(run, question)
-    assert len(_units(tmp_path)) == len(QUESTIONS) - 1
-
-
-def test_page_leaves_out_the_whole_page_and_counts_it_once(tmp_path: Path) -> None:
-    run = _measured(tmp_path, "page")
-
-    for question in ("team", "trial"):
-        assert not {"plans.md#team", "plans.md#trial"} & _left(run, question)
-    assert "prices.md#list" in _left(run, "team")
-    assert len(_units(tmp_path)) == len(QUESTIONS) - 1
-
-
-def test_topic_leaves_out_pages_that_repeat_the_answer_and_merges_them(tmp_path: Path) -> None:
-    run = _measured(tmp_path, "topic")
+@pytest.mark.parametrize(
+    ("leave_out", "sections", "gone", "there", "merged"),
+    [
+        ("source", True, {"plans.md#team"}, {"prices.md#list"}, 0),
+        ("source", False, PLANS, set(), 1),
+        ("page", True, PLANS, {"prices.md#list"}, 1),
+        # The page of prices repeats the answer.
+        ("topic", True, PLANS | PRICES, set(), 2),
+    ],
+)
+def test_a_source_its_page_or_its_topic_is_left_out_and_counted_once(
+    tmp_path: Path, leave_out: str, sections: bool, gone: set[str], there: set[str], merged: int
+) -> None:
+    run = _measured(tmp_path, leave_out, sections=sections)
 
     left = _left(run, "team")
-    assert not {name for name in left if name.startswith(("plans.md", "prices.md"))}
     assert len(left) == 3
-    assert len(_units(tmp_path)) == len(QUESTIONS) - 2
-
-
-def test_what_the_source_is_does_not_depend_on_what_is_left_out(tmp_path: Path) -> None:
-    in_kb = []
-    for name in LeaveOut:
-        folder = tmp_path / name
-        folder.mkdir()
-        run = _measured(folder, name)
-        in_kb.append([row for row in run.rows if row.kind == "in_kb"])
-
-    assert in_kb[0] == in_kb[1] == in_kb[2]
+    assert not gone & left
+    assert there <= left
+    assert len(_units(tmp_path)) == len(QUESTIONS) - merged
+    assert run.manifest.settings.leave_out is LeaveOut(leave_out)
 
 
 def test_the_plan_counts_the_units_of_the_certificate(tmp_path: Path) -> None:
@@ -207,10 +186,6 @@ def test_a_source_that_no_document_has_is_an_error_with_the_nearest_labels(tmp_p
     assert any("name a source that no document has" in line for line in document.warnings)
 
 
-def test_the_error_of_an_unmatched_source_goes_by_its_name() -> None:
-    assert UnmatchedSourceError.__name__ == RowError.UNMATCHED_SOURCE
-
-
 def test_a_source_that_is_far_from_its_question_is_a_retrieval_miss(tmp_path: Path) -> None:
     far = [Document(f"Nothing about it, {n}.", metadata={"source": f"p{n}"}) for n in range(300)]
 
@@ -231,22 +206,6 @@ def test_a_source_that_is_far_from_its_question_is_a_retrieval_miss(tmp_path: Pa
     assert not run.unmatched
 
 
-def test_documents_without_labels_are_told_by_the_passage(tmp_path: Path) -> None:
-    def search(question: str, k: int = 2) -> list[Document]:
-        del question
-        return [Document(text) for text in TEXTS.values()][:k]
-
-    questions = [{"question": f"{name}?", "source": name, "passage": TEXTS[name]} for name in TEXTS]
-    settings = MeasureSettings(
-        questions=_file(tmp_path, questions), chain="kb", scorer="lexical", leave_out=LeaveOut.PAGE
-    )
-    chain = Instruments.served(settings, ServedChain(search, name="kb"))
-    run = MeasuredRun.read(run_suite(MEASURE, settings, tmp_path / "run", [chain]).folder)
-
-    assert {one.found_by for one in run.sources.values()} == {"passage"}
-    assert not run.unmatched
-
-
 def test_the_policy_and_the_report_say_what_was_left_out(tmp_path: Path) -> None:
     found = calibrate_chain(
         _search(sections=True),
@@ -264,20 +223,6 @@ def test_the_policy_and_the_report_say_what_was_left_out(tmp_path: Path) -> None
     assert "left out: page" in document.subtitle
     assert document.values["leave_out"] == "page"
     assert document.values["passages"] == 4
-
-
-def test_a_run_made_before_the_choice_left_out_sources_and_is_continued(tmp_path: Path) -> None:
-    _measured(tmp_path, "source")
-    path = tmp_path / "run" / "manifest.json"
-    manifest = json.loads(path.read_text(encoding="utf-8"))
-    del manifest["settings"]["leave_out"]
-    del manifest["chained"]
-    path.write_text(json.dumps(manifest), encoding="utf-8")
-
-    run = _measured(tmp_path, "source")
-
-    assert run.manifest.settings.leave_out is LeaveOut.SOURCE
-    assert "leave_out" not in json.loads(path.read_text(encoding="utf-8"))["settings"]
 
 
 def test_repeated_questions_are_counted_and_told_apart_by_source(tmp_path: Path) -> None:

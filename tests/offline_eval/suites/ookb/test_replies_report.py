@@ -3,7 +3,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -20,7 +19,6 @@ from tests.offline_eval.suites.ookb.replies_run import (
     write_replies_run,
     write_rows,
 )
-from tests.support.bound_rows import bind
 from tests.support.report_page import Page
 
 ALL = ("html", "md", "json", "csv", "junit")
@@ -114,67 +112,6 @@ def test_text_of_others_cannot_become_markup(tmp_path: Path) -> None:
     assert len(rows) == 7
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("whole_plots")
-def test_the_same_run_gives_the_same_bytes_wherever_it_lies(tmp_path: Path) -> None:
-    run = mixed(tmp_path / "run")
-    moved = shutil.copytree(run, tmp_path / "elsewhere" / "run")
-    # Replies finish in any order.
-    lines = (moved / "replies.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    (moved / "replies.jsonl").write_text("".join(reversed(lines)), encoding="utf-8")
-    bind(moved, "replies")
-
-    first = write_report(run, formats=ALL)
-    second = write_report(moved, formats=ALL, out_dir=tmp_path / "out")
-
-    for one, other in zip(first.written, second.written, strict=True):
-        assert one.read_bytes() == other.read_bytes(), one
-    assert second.csv == tmp_path / "out" / "replies.csv"
-
-
-def test_every_reply_is_a_line_of_the_table(tmp_path: Path) -> None:
-    run = mixed(tmp_path / "run")
-
-    paths = write_report(run, formats=("csv",))
-
-    with paths.csv.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    assert len(rows) == 38
-    first = next(row for row in rows if row["reply_id"] == "s/q1/left_out")
-    assert (first["model"], first["guard"], first["kind"]) == ("m", "off", "left_out")
-    assert (first["abstained"], first["factuality"]) == ("no", "tier_3")
-    assert (first["failure"], first["failure:given"]) == ("fabrication", "fabrication")
-    assert first["context_passages"] == "p0"
-    failed = next(row for row in rows if row["error_type"])
-    assert (failed["reply_id"], failed["response"]) == ("s/e/left_out", "")
-
-
-def test_without_gates_each_system_and_knowledge_base_is_a_test_case(tmp_path: Path) -> None:
-    questions = [Toy("a", {"s": "yes", "g": "yes"}, base="A"), Toy("b", {"s": "error"}, base="B")]
-    run = write_replies_run(tmp_path / "run", questions, [SYSTEM, GUARDED], planned=4)
-
-    paths = write_report(run, formats=("junit",))
-
-    root = ElementTree.parse(paths.junit).getroot()
-    cases = {(one.get("classname"), one.get("name")): one for one in root.iter("testcase")}
-    assert list(cases) == [
-        ("knowgate.ookb.A", "s"),
-        ("knowgate.ookb.B", "s"),
-        ("knowgate.ookb.A", "g"),
-        ("knowgate.ookb", "the run is finished"),
-    ]
-    failures = [name for name, one in cases.items() if one.find("failure") is not None]
-    assert failures == [("knowgate.ookb.B", "s"), ("knowgate.ookb", "the run is finished")]
-
-
-def test_a_run_of_errors_says_so_and_draws_nothing(tmp_path: Path) -> None:
-    run = write_replies_run(tmp_path / "run", toys("xx"))
-    paths = write_report(run, formats=ALL)
-
-    assert "Nothing could be measured: all 2 replies of this run ended in an error." in text_of(run)
-    assert "<svg" not in paths.html.read_text(encoding="utf-8")
-
-
 def test_an_estimate_is_named_as_one(tmp_path: Path) -> None:
     run = write_replies_run(tmp_path / "run", toys("y12"), judge="estimate", estimate=True)
     write_report(run)
@@ -205,37 +142,6 @@ def test_shared_passages_and_few_questions_are_named(tmp_path: Path) -> None:
     text = text_of(run)
     assert "4 questions have their answers in 1 passage." in text
     assert "Only 4 questions outside the knowledge base" in text
-
-
-def test_people_and_judges_are_compared_where_there_are_labels(tmp_path: Path) -> None:
-    run = write_replies_run(tmp_path / "run", toys("yyyyyy111133"))
-    (run / "labels").mkdir()
-    for annotator in ("ana", "ben"):
-        write_rows(
-            run / "labels" / f"{annotator}.jsonl",
-            [
-                {
-                    "reply_id": f"s/q{number}/left_out",
-                    "criterion": "abstention",
-                    "outcome": "yes" if number < 7 else "no",
-                    "annotator": annotator,
-                }
-                for number in range(12)
-            ],
-        )
-    paths = write_report(run)
-
-    labels = json.loads(paths.json.read_text("utf-8"))["labels"]
-    assert labels["annotators"] == {"ana": 12, "ben": 12}
-    (judge,) = labels["judges"]
-    assert (judge["judge"], judge["criterion"], judge["n"]) == ("given", "abstention", 12)
-    assert judge["accuracy"]["value"] == pytest.approx(11 / 12)
-    (corrected,) = labels["corrected"]
-    assert corrected["raw"]["value"] == pytest.approx(6 / 12)
-    assert corrected["corrected"]["value"] == pytest.approx(7 / 12)
-    text = text_of(run)
-    assert "Rates corrected for the judges’ errors" in text
-    assert "Labelled by ana (12 labels), ben (12 labels)." in text
 
 
 def test_runs_without_a_common_system_or_question_are_not_compared(tmp_path: Path) -> None:
@@ -269,19 +175,3 @@ def test_a_guard_is_not_praised_for_questions_that_it_was_calibrated_on(tmp_path
     assert "“guard policy” least often, 0 of 4" in text
     assert "questions known from a guard’s calibration do not count for it" in text
     assert "4 cases in both, without 4 known from calibration" in text
-
-
-def test_the_report_ends_in_what_to_do_next(tmp_path: Path) -> None:
-    judged = write_replies_run(
-        tmp_path / "judged", [*toys("yyy12"), *toys("y111", "k", kind=CaseKind.IN_KB)]
-    )
-    for run, steps in (
-        (judged, ["Check the judge", "Read single replies", "Keep what is reached"]),
-        (mixed(tmp_path / "cut", planned=40), ["Complete the run"]),
-    ):
-        write_report(run)
-        markdown = (run / "report.md").read_text(encoding="utf-8")
-        last = markdown.rpartition("\n## ")[2]
-        assert last.startswith("What to do next")
-        for step in steps:
-            assert step in last

@@ -60,7 +60,7 @@ def test_the_topics_of_the_questions_come_first() -> None:
     found = breakdown(questions(9, topic=["a", "b", None], source=["x", "y", "x"]))
 
     assert found.how == "topic"
-    assert [(topic.name, topic.questions) for topic in found.topics] == [
+    assert [(topic.topic, topic.questions) for topic in found.topics] == [
         ("(none given)", 3),
         ("a", 3),
         ("b", 3),
@@ -80,7 +80,7 @@ def test_clusters_are_called_by_the_words_that_set_them_apart() -> None:
     assert found.how == "clusters"
     # Three themes in three clusters: round(sqrt(20 / 2)).
     assert sorted(topic.questions for topic in found.topics) == [6, 7, 7]
-    words = {topic.name for topic in found.topics}
+    words = {topic.topic for topic in found.topics}
     for theme in THEMES:
         assert any(set(theme.split()) & set(name.split(", ")) for name in words)
     assert found == breakdown(questions(20), embed=by_theme)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import Decision, Fingerprint, Policy, Route
+from knowgate.guard import Fingerprint, Policy, Route
 from knowgate.guard.fingerprint import CascadeRule
 from knowgate.offline_eval.report.document import Section
 from knowgate.offline_eval.report.what_if import WhatIf
 from knowgate.offline_eval.run.questions import CaseKind
-from knowgate.offline_eval.run.replies import ReplyRow, ReplySystem
+from knowgate.offline_eval.run.replies import ReplySystem
 from knowgate.offline_eval.suites.ookb._replies import Evidence
 from knowgate.offline_eval.suites.ookb._replies_report import replies_document
 from knowgate.offline_eval.suites.ookb._replies_summary import summarise_replies
@@ -179,16 +179,6 @@ def test_the_report_shows_both_stages_of_a_cascade(tmp_path: Path) -> None:
     assert "cascade" not in summary.systems[0].to_dict()
     titles = [one.title for one in replies_document(summary).sections if one is not None]
     assert "Cascade of scorers" in titles
-
-
-def test_a_row_stores_which_scorer_of_a_cascade_decided() -> None:
-    decision = Decision(route=Route.ABSTAIN, reason="x", relevance=0.2, relevance_stage="costly")
-    names: dict[str, Any] = {"reply_id": "s/c", "case_id": "c", "system_id": "s"}
-
-    row = ReplyRow(**names, **ReplyRow.of_guard(decision))
-    assert ReplyRow.model_validate_json(row.model_dump_json()) == row
-    assert row.relevance_stage == "costly"
-    assert "relevance_stage" not in ReplyRow(**names).model_dump()
 
 
 def test_a_veto_holds_at_every_threshold(tmp_path: Path) -> None:

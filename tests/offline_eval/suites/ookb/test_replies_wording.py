@@ -91,38 +91,6 @@ def test_systems_with_names_that_look_alike_are_all_there(tmp_path: Path) -> Non
     assert "… → m" in markdown
 
 
-def test_topics_with_names_that_look_alike_are_told_apart(tmp_path: Path) -> None:
-    questions = [toy(f"q{number}", topic=f"{'t' * 100}{number % 2}") for number in range(4)]
-    paths = write_report(write_replies_run(tmp_path / "run", questions))
-
-    topics = json.loads(paths.json.read_text("utf-8"))["topics"]
-    assert [one["questions"] for one in topics] == [2, 2]
-    assert len({one["topic"] for one in topics}) == 2
-
-
-def test_systems_that_do_equally_well_are_not_ranked(tmp_path: Path) -> None:
-    questions = [Toy(f"q{number}", {"s": "3", "g": "3"}) for number in range(4)]
-    write_report(write_replies_run(tmp_path / "run", questions, [SYSTEM, GUARDED]))
-
-    text = text_of(tmp_path / "run")
-    assert "All systems abstained equally often, 0 % of the time." in text
-    assert "most often" not in text
-    assert "The fewest wrong answers" not in text
-
-
-def test_a_system_without_a_reply_out_of_the_knowledge_base_is_not_ranked(tmp_path: Path) -> None:
-    other = SYSTEM.model_copy(update={"system_id": "o", "model": "other"})
-    questions = [
-        *(Toy(f"q{number}", {"s": "yes", "g": "3"}) for number in range(4)),
-        Toy("k", {"s": "1", "g": "1", "o": "1"}, kind=CaseKind.IN_KB),
-    ]
-    write_report(write_replies_run(tmp_path / "run", questions, [SYSTEM, GUARDED, other]))
-
-    text = text_of(tmp_path / "run")
-    assert "“m · guard policy” least often, 0 of 4" in text
-    assert "not measured" not in text
-
-
 def test_what_nobody_judged_is_not_called_absent(tmp_path: Path) -> None:
     run = write_replies_run(tmp_path / "run", [toy("a", "?"), toy("b", "?", kind=CaseKind.IN_KB)])
     write_report(run)
@@ -132,13 +100,6 @@ def test_what_nobody_judged_is_not_called_absent(tmp_path: Path) -> None:
     assert "Not known: nobody judged whether replies abstain." in text
     assert "Nobody has judged whether replies abstain, nor whether they are right." in text
     assert "No such case." not in text
-
-
-def test_a_wrong_answer_is_not_tagged_with_the_failure_that_nobody_found(tmp_path: Path) -> None:
-    run = write_replies_run(tmp_path / "run", toys("3"), failures={"s/q0/left_out": "none"})
-    paths = write_report(run)
-
-    assert '<span class="tag wrong">' not in paths.html.read_text(encoding="utf-8")
 
 
 def test_a_new_policy_is_compared_with_the_old_one_of_another_name(tmp_path: Path) -> None:

@@ -116,22 +116,6 @@ def test_failed_cases_are_counted_and_take_part_in_no_rate(write_run: WriteRun) 
     assert summary.retrieval_miss_rate.n == 1
 
 
-def test_a_run_of_errors_has_no_numbers_at_all(write_run: WriteRun) -> None:
-    rows = [failed(0, "in_kb"), failed(0, "left_out")]
-
-    value = read_signals(write_run(rows, test_questions=["q0"])).to_dict()
-
-    for estimate in (
-        value["auroc"],
-        value["auroc_found_only"],
-        value["left_out"]["abstention_rate"],
-        value["in_kb"]["false_abstention_rate"],
-        value["in_kb"]["retrieval_miss_rate"],
-    ):
-        assert (estimate["value"], estimate["n"]) == (None, 0)
-    assert "NaN" not in json.dumps(value)
-
-
 def test_nothing_retrieved_is_declined_and_ranks_lowest(write_run: WriteRun) -> None:
     rows = [case(0, "in_kb", -0.3), case(0, "left_out", None)]
     rows += [case(1, "in_kb", -0.4), case(1, "left_out", -0.35)]
@@ -141,13 +125,6 @@ def test_nothing_retrieved_is_declined_and_ranks_lowest(write_run: WriteRun) -> 
     assert (summary.left_out.abstained, summary.left_out.tested) == (1, 1)
     assert summary.auroc.value == 0.75
     assert summary.errors == 0
-
-
-def test_nothing_retrieved_is_declined_even_at_threshold_zero(write_run: WriteRun) -> None:
-    rows = [case(0, "in_kb", 0.3), case(0, "left_out", None)]
-    run = write_run(rows, test_questions=["q0"], calibration={"policy": policy(0.0)})
-
-    assert read_signals(run).left_out.abstained == 1
 
 
 def test_a_policy_without_threshold_declines_everything(write_run: WriteRun) -> None:
@@ -173,17 +150,6 @@ def test_a_policy_that_checks_conflict_is_judged_by_its_relevance(write_run: Wri
     assert summary.policy is not None
     assert summary.policy.measures_more
     assert summary.policy.memory_threshold is None
-
-
-def test_a_policy_that_answers_from_memory_is_judged_by_its_relevance(write_run: WriteRun) -> None:
-    wide = policy(confidence_threshold=0.7, allowed_routes=("follow_context", "answer", "abstain"))
-    run = write_run(pairs([0.9], [0.1]), test_questions=["q0"], calibration={"policy": wide})
-
-    summary = read_signals(run)
-
-    assert (summary.in_kb.abstained, summary.left_out.abstained) == (0, 1)
-    assert summary.policy is not None
-    assert (summary.policy.memory_threshold, summary.policy.measures_more) == (0.7, True)
 
 
 def test_questions_that_share_a_passage_are_told_of(write_run: WriteRun) -> None:

@@ -1,0 +1,129 @@
+"""Render a document as a page, or as Markdown for pull requests, where plots are left out.
+
+The page needs nothing from outside. It runs no script, except one of knowgate's own where a
+reader can try other thresholds; the page's Content-Security-Policy names its hash, so that no
+other one runs.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ._gates import GateResult, gate_table
+from .document import CaseLine, Cases, Document, Facts, Figures, Passages, Prose, Section
+from .plots import Plot
+from .prose import template_environment
+from .tables import Table
+from .text import one_line, printable
+from .what_if import WhatIf
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from .document import Block
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_KINDS: dict[type, str] = {
+    str: "paragraph",
+    Prose: "prose",
+    Figures: "figures",
+    Table: "table",
+    Plot: "plot",
+    Cases: "cases",
+    Facts: "facts",
+    Section: "section",
+    CaseLine: "line",
+    Passages: "passages",
+    WhatIf: "what_if",
+}
+# An underscore inside a word means nothing and is left readable.
+_SPECIAL = re.compile(r"([\\`*\[\]|~$#!]|(?<![^\W_])_|_(?![^\W_]))")
+_LIST_START = re.compile(r"^(\d*)([-+=.)])(?=[\s\-+=]|$)")
+
+
+def escaped(text: str) -> str:
+    """Escape text so that Markdown shows it as it is.
+
+    HTML, links, images, emphasis, tables and code lose their meaning.
+
+    Example:
+        >>> escaped("<b> a|b [x](http://y)")
+        '&lt;b&gt; a\\\\|b \\\\[x\\\\](http:\\\\//y)'
+    """
+    text = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = _SPECIAL.sub(r"\\\1", text)
+    # What GitHub would turn into a link.
+    text = text.replace("://", ":\\//")
+    text = re.sub(r"(?i)\bwww\.", lambda found: found.group()[:-1] + "\\.", text)
+    return _LIST_START.sub(r"\1\\\2", text)
+
+
+def render_html(document: Document, gates: Sequence[GateResult] = ()) -> str:
+    """Render the page; every text of the document is escaped.
+
+    Args:
+        document: to render.
+        gates: shown in a table of their own.
+    """
+    return _rendered(
+        "document.html", printable, document, gates
+    ).lstrip()  # lines that the macros leave
+
+
+def render_markdown(document: Document, gates: Sequence[GateResult] = ()) -> str:
+    """Render the document as Markdown; every text of it is escaped.
+
+    Args:
+        document: to render.
+        gates: shown in a table of their own.
+    """
+    text = _rendered("document.txt", str, document, gates)
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+
+
+def _rendered(
+    name: str, clean: Callable[[str], str], document: Document, gates: Sequence[GateResult]
+) -> str:
+    kinds = set(_kinds(document.sections))
+    table = gate_table(gates) if gates else None
+    template = _environment(clean).get_template(name)
+    script = _script() if WhatIf in kinds else None
+    return template.render(document=document, gates=table, plots=Plot in kinds, script=script)
+
+
+def _kinds(blocks: Sequence[Block | None]) -> list[type]:
+    found = []
+    for block in blocks:
+        found += [type(block), *(_kinds(block.blocks) if isinstance(block, Section) else ())]
+    return found
+
+
+@cache
+def _script() -> dict[str, Any]:
+    """The script of the page, and its hash as a source of the Content-Security-Policy."""
+    from markupsafe import Markup
+
+    text = (_TEMPLATES / "what_if.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    # A file of this package, and digits.
+    return {"text": Markup(text), "source": Markup(f"'sha256-{digest}'")}  # noqa: S704
+
+
+@cache
+def _environment(clean: Callable[[str], str]) -> Environment:
+    from markupsafe import Markup
+
+    environment = template_environment(_TEMPLATES, clean=clean)
+    environment.filters["kind"] = lambda block: _KINDS[type(block)]
+    environment.filters["escaped"] = lambda text: Markup(escaped(text))  # noqa: S704
+    # Drawn from numbers and fixed words alone, hence safe.
+    environment.filters["svg"] = lambda plot: Markup(plot.svg())  # noqa: S704
+    # JSON in which every sign that could end the element is escaped.
+    environment.filters["script_data"] = Markup
+    return environment
