@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.output_parsers import StrOutputParser
@@ -48,8 +47,8 @@ from ._console import (
     out,
     print_figures,
     print_table,
-    prints_figures,
 )
+from ._options import prints_figures
 
 DELTA = 0.1
 # Calibrated together; the one that abstains least serves.
@@ -96,20 +95,17 @@ class Answer:
 
 @prints_figures
 def demo(
-    out_dir: Annotated[
-        Path, typer.Option("--out", help="Folder for run, policy and report.")
-    ] = Path("knowgate-demo"),
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="A language model that reads the articles, with and without the guard, e.g. "
-            "smollm2 (minutes of CPU time)."
-        ),
-    ] = None,
+    out_dir: Path = Path("knowgate-demo"),
+    model: str | None = None,
 ) -> None:
     """Guard a small RAG chain, calibrate it and report: offline, without a key.
 
     Example: `knowgate demo --out knowgate-demo`
+
+    Args:
+        out_dir: Folder for run, policy and report.
+        model: A language model that reads the articles, with and without the guard, e.g.
+            smollm2 (minutes of CPU time).
     """
     if model is not None:
         load_chat_model(model)  # before anything is measured: it may be missing

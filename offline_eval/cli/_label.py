@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...guard.errors import InputError, require_extra
-from ._console import only_figures, out, print_figures, print_table, prints_figures
-from ._options import NO_BROWSER, PORT
+from ._console import only_figures, out, print_figures, print_table
+from ._options import Port, prints_figures
 from ._view import show
 
 if TYPE_CHECKING:
@@ -21,39 +21,19 @@ if TYPE_CHECKING:
     from ..run import RepliesRun
 
 
-_RUN = typer.Argument(help="A finished run of replies.")
-_ANNOTATOR = typer.Option(help="Label under this name; one page per annotator.")
-_CONSENSUS = typer.Option(
-    metavar="NAME", help="Settle under this name what annotators disagree on."
-)
-_AGREEMENT = typer.Option("--agreement", help="Print how far annotators agree.")
-_EXPORT = typer.Option(help="Write all labels to this file, .csv or .jsonl.")
-_SAMPLE = typer.Option(
-    min=1,
-    help="Replies to label, the same for all annotators; it may grow.  "
-    "[default: 100, or as many as before]",
-)
-_SEED = typer.Option(min=0, help="Of the sample and the orders.  [default: 0]")
-_CRITERION = typer.Option(
-    help="abstention, factuality, or a .toml or .json file; repeatable.  "
-    "[default: what was labelled before, or abstention and factuality]"
-)
-_NAMES = typer.Option("--show-names", help="With --consensus: say who said what.")
-
-
 @prints_figures
 def label(
-    run: Annotated[Path, _RUN],
-    annotator: Annotated[str | None, _ANNOTATOR] = None,
-    consensus: Annotated[str | None, _CONSENSUS] = None,
-    show_agreement: Annotated[bool, _AGREEMENT] = False,
-    export: Annotated[Path | None, _EXPORT] = None,
-    sample: Annotated[int | None, _SAMPLE] = None,
-    seed: Annotated[int | None, _SEED] = None,
-    criterion: Annotated[list[str] | None, _CRITERION] = None,
-    show_names: Annotated[bool, _NAMES] = False,
-    port: Annotated[int, PORT] = 0,
-    no_browser: Annotated[bool, NO_BROWSER] = False,
+    run: Annotated[Path, typer.Argument()],
+    annotator: str | None = None,
+    consensus: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    agreement: bool = False,
+    export: Path | None = None,
+    sample: Annotated[int | None, typer.Option(min=1)] = None,
+    seed: Annotated[int | None, typer.Option(min=0)] = None,
+    criterion: list[str] | None = None,
+    show_names: bool = False,
+    port: Port = 0,
+    no_browser: bool = False,
 ) -> None:
     """Label replies in the browser, settle disagreements, print agreement, export.
 
@@ -62,9 +42,22 @@ def label(
     before the page shows the next reply; the same command continues a session.
 
     Example: `knowgate label run --annotator anna --sample 100`
+
+    Args:
+        run: A finished run of replies.
+        annotator: Label under this name; one page per annotator.
+        consensus: Settle under this name what annotators disagree on.
+        agreement: Print how far annotators agree.
+        export: Write all labels to this file, .csv or .jsonl.
+        sample: Replies to label, the same for all annotators; it may grow.  [default: 100, or
+            as many as before]
+        seed: Of the sample and the orders.  [default: 0]
+        criterion: abstention, factuality, or a .toml or .json file; repeatable.  [default:
+            what was labelled before, or abstention and factuality]
+        show_names: With --consensus: say who said what.
     """
     _require_fitting(
-        {"--annotator": annotator, "--consensus": consensus, "--agreement": show_agreement,
+        {"--annotator": annotator, "--consensus": consensus, "--agreement": agreement,
          "--export": export},
         {"--sample": ("--annotator", sample), "--seed": ("--annotator", seed),
          "--criterion": ("--annotator", criterion), "--show-names": ("--consensus", show_names)},

@@ -9,31 +9,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...guard.errors import InputError, require_extra
-from ._console import only_figures, out, print_figures, prints_figures, progress_bar
-from ._options import NO_BROWSER, PORT
+from ._console import only_figures, out, print_figures, progress_bar
+from ._options import Port, prints_figures
 from ._view import show
 
 if TYPE_CHECKING:
     from ..judging.labelling.review_session import ReviewSession
 
-_RUN = typer.Argument(help="A run of `knowgate measure`.")
-_AGAIN = typer.Option("--again", help="Ask about cases with a verdict, too.")
-_BROWSER = typer.Option("--browser", help="Ask on a page in the browser.")
-_EXPORT = typer.Option(help="Write all left-out cases with their verdicts, .csv or .jsonl.")
-_IMPORT = typer.Option("--import", help="Store the verdicts of such a file, all or none.")
 _KEYS = "a answers it after all · n does not · u unsure · s skip · q quit"
 _VERDICTS = {"a": "answered", "n": "not_answered", "u": "unsure"}
 
 
 @prints_figures
 def review(
-    run: Annotated[Path, _RUN],
-    again: Annotated[bool, _AGAIN] = False,
-    browser: Annotated[bool, _BROWSER] = False,
-    export: Annotated[Path | None, _EXPORT] = None,
-    import_from: Annotated[Path | None, _IMPORT] = None,
-    port: Annotated[int, PORT] = 0,
-    no_browser: Annotated[bool, NO_BROWSER] = False,
+    run: Annotated[Path, typer.Argument()],
+    again: bool = False,
+    browser: bool = False,
+    export: Path | None = None,
+    import_path: Path | None = None,
+    port: Port = 0,
+    no_browser: bool = False,
 ) -> None:
     """Review leaks: is a question answered after all, although its source was left out?
 
@@ -43,16 +38,23 @@ def review(
     goes on where it was left. With --json it asks nothing and counts the verdicts.
 
     Example: `knowgate review run`
+
+    Args:
+        run: A run of `knowgate measure`.
+        again: Ask about cases with a verdict, too.
+        browser: Ask on a page in the browser.
+        export: Write all left-out cases with their verdicts, .csv or .jsonl.
+        import_path: Store the verdicts of such a file, all or none.
     """
-    _require_fitting(again=again, browser=browser, export=export, import_from=import_from)
+    _require_fitting(again=again, browser=browser, export=export, import_from=import_path)
     if browser:
         require_extra("serve")
         _serve(_opened(run), port, no_browser)
     elif export is not None:
         _export(_opened(run), export)
         return
-    elif import_from is not None:
-        _import(run, import_from)
+    elif import_path is not None:
+        _import(run, import_path)
     elif not only_figures():
         _ask(_opened(run), again=again)
     _finish(run)

@@ -15,7 +15,7 @@ from ...guard.errors import InputError, require_extra
 from ...guard.files import read_json
 from ...guard.prompts import Prompt
 from ._console import out
-from ._options import Pairs, parse_pairs
+from ._options import Pairs, documented
 
 if TYPE_CHECKING:
     from ...adapters.serve import ProxyOptions, Upstream
@@ -43,78 +43,25 @@ class LimitOptions(Pairs):
 _ELSEWHERE = {"upstream_seconds", "retriever_seconds", "drain_seconds", "notice_seconds"}
 
 
+@documented
 def serve(
-    policy: Annotated[Path | None, typer.Option(help="The policy that decides.")] = None,
-    guard: Annotated[
-        str | None,
-        typer.Option(help="module:attribute of a Guard of yours, in place of --policy."),
-    ] = None,
-    uncalibrated: Annotated[
-        bool, typer.Option("--uncalibrated", help="Serve the default guard, without a guarantee.")
-    ] = False,
-    scorer: Annotated[
-        str | None,
-        typer.Option(
-            help="The scorer that the policy was calibrated on, where that is no bundled one: a "
-            "folder, hf:MODEL or judge:MODEL."
-        ),
-    ] = None,
-    shadow: Annotated[
-        bool, typer.Option("--shadow", help="Decide and count only; change no reply.")
-    ] = False,
-    log: Annotated[
-        Path | None,
-        typer.Option(help="Folder for a line of JSON per decision, without text of users."),
-    ] = None,
-    monitor: Annotated[
-        bool, typer.Option("--monitor", help="Export drift and risk of the policy as metrics.")
-    ] = False,
-    host: Annotated[
-        str, typer.Option(help=f"Address to listen on; others than this machine's need {_TOKEN}.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")] = 8000,
-    upstream: Annotated[
-        str | None,
-        typer.Option(
-            envvar="KNOWGATE_UPSTREAM",
-            help=f"Base URL of an OpenAI-compatible server to guard; its key is read from {_KEY}.",
-        ),
-    ] = None,
-    upstream_model: Annotated[
-        str | None, typer.Option(help="Model to ask in place of the one in the request.")
-    ] = None,
-    retries: Annotated[
-        int,
-        typer.Option(
-            min=0, max=10, help="Further calls of the upstream after a failure that may pass."
-        ),
-    ] = 2,
-    retriever: Annotated[
-        str | None,
-        typer.Option(
-            help="module:attribute of a retriever, a GuardedRAG, or a function from a question "
-            "to documents; asked where a chat request brings no passages."
-        ),
-    ] = None,
-    prompt: Annotated[
-        Path | None,
-        typer.Option(help="Text with {context} and {question}, in place of the user's message."),
-    ] = None,
-    replies: Annotated[
-        Path | None, typer.Option(help='JSON: reason → reply on abstention, or "default" for all.')
-    ] = None,
-    limits: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="concurrency=1024 (requests worked on at once), queue=1024 (that wait; further "
-            "ones get 429), queue_seconds=10 (then one that still waits gets 429), "
-            "body_bytes=8388608, batch=256 (questions in one), upstream_seconds=60 (deadline of "
-            "a reply; of a stream, of each piece), retriever_seconds=10; after SIGTERM "
-            "drain_seconds=30 (wait so long for requests under way) and notice_seconds=0 (answer "
-            "503 at least so long before the end).",
-        ),
-    ] = None,
+    *,
+    policy: Path | None = None,
+    guard: str | None = None,
+    uncalibrated: bool = False,
+    scorer: str | None = None,
+    shadow: bool = False,
+    log: Path | None = None,
+    monitor: bool = False,
+    host: str = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
+    upstream: Annotated[str | None, typer.Option(envvar="KNOWGATE_UPSTREAM")] = None,
+    upstream_model: str | None = None,
+    retries: Annotated[int, typer.Option(min=0, max=10)] = 2,
+    retriever: str | None = None,
+    prompt: Path | None = None,
+    replies: Path | None = None,
+    limits: LimitOptions,
 ) -> None:
     """Serve the guard over HTTP, and as a proxy in front of an OpenAI-compatible model.
 
@@ -123,22 +70,47 @@ def serve(
     base URL to `http://HOST:PORT/v1`. SIGTERM ends it after the requests under way.
 
     Example: `knowgate serve --policy policy.json --upstream http://127.0.0.1:8001/v1`
+
+    Args:
+        policy: The policy that decides.
+        guard: module:attribute of a Guard of yours, in place of --policy.
+        uncalibrated: Serve the default guard, without a guarantee.
+        scorer: The scorer that the policy was calibrated on, where that is no bundled one: a
+            folder, hf:MODEL or judge:MODEL.
+        shadow: Decide and count only; change no reply.
+        log: Folder for a line of JSON per decision, without text of users.
+        monitor: Export drift and risk of the policy as metrics.
+        host: Address to listen on; others than this machine's need KNOWGATE_TOKEN.
+        port: 0 for any that is free.
+        upstream: Base URL of an OpenAI-compatible server to guard; its key is read from
+            KNOWGATE_UPSTREAM_KEY.
+        upstream_model: Model to ask in place of the one in the request.
+        retries: Further calls of the upstream after a failure that may pass.
+        retriever: module:attribute of a retriever, a GuardedRAG, or a function from a question
+            to documents; asked where a chat request brings no passages.
+        prompt: Text with {context} and {question}, in place of the user's message.
+        replies: JSON: reason → reply on abstention, or "default" for all.
+        limits: concurrency=1024 (requests worked on at once), queue=1024 (that wait; further
+            ones get 429), queue_seconds=10 (then one that still waits gets 429),
+            body_bytes=8388608, batch=256 (questions in one), upstream_seconds=60 (deadline of
+            a reply; of a stream, of each piece), retriever_seconds=10; after SIGTERM
+            drain_seconds=30 (wait so long for requests under way) and notice_seconds=0 (answer
+            503 at least so long before the end).
     """
     require_extra("serve")
     from ...adapters import serve as http
 
     token = served_token()
-    bounds = parse_pairs("--limits", limits, LimitOptions)
     proxied: ProxyOptions | None = None
     if upstream is not None:
         model = http.Upstream(
             upstream,
             key=os.environ.get(_KEY) or None,
             model=upstream_model,
-            seconds=bounds.upstream_seconds,
+            seconds=limits.upstream_seconds,
             retries=retries,
         )
-        proxied = _proxied(model, retriever, bounds.retriever_seconds, prompt)
+        proxied = _proxied(model, retriever, limits.retriever_seconds, prompt)
     elif retriever is not None or prompt is not None:
         raise InputError(
             "--retriever and --prompt belong to the proxy",
@@ -154,7 +126,7 @@ def serve(
             token=token,
             proxy=proxied,
             replies=said,
-            limits=http.ServeLimits(**bounds.model_dump(exclude=_ELSEWHERE)),
+            limits=http.ServeLimits(**limits.model_dump(exclude=_ELSEWHERE)),
         )
         listens = f"[{host}]" if ":" in host else host
         line = f"serving on http://{listens}:{listening.getsockname()[1]}"
@@ -166,8 +138,8 @@ def serve(
         http.serve(
             application,
             listening,
-            drain_seconds=bounds.drain_seconds,
-            notice_seconds=bounds.notice_seconds,
+            drain_seconds=limits.drain_seconds,
+            notice_seconds=limits.notice_seconds,
         )
 
 

@@ -13,7 +13,8 @@ import pytest
 from knowgate.calibration import Interval
 from knowgate.calibration.training.sufficiency.tuning import TuningReport
 from knowgate.guard import Policy
-from knowgate.offline_eval.cli._console import out, print_figures, prints_figures
+from knowgate.offline_eval.cli._console import out, print_figures
+from knowgate.offline_eval.cli._options import prints_figures
 from knowgate.offline_eval.cli._demo import Answer
 from tests.offline_eval.cli.commands import Knowgate, every_command, refused, write_lines
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
