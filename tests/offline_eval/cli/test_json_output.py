@@ -14,8 +14,8 @@ from knowgate.calibration import Interval
 from knowgate.calibration.training.sufficiency.tuning import TuningReport
 from knowgate.guard import Policy
 from knowgate.offline_eval.cli._console import out, print_figures
-from knowgate.offline_eval.cli._options import prints_figures
 from knowgate.offline_eval.cli._demo import Answer
+from knowgate.offline_eval.cli._options import prints_figures
 from tests.offline_eval.cli.commands import Knowgate, every_command, refused, write_lines
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
 from tests.offline_eval.judging.runs import ANSWER, REFUSAL, replies_run
@@ -113,7 +113,7 @@ def _write_inputs(folder: Path, name: str) -> None:
 
 def _replace_what_takes_long(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put reports in the place of models, encoders and training."""
-    answer = Answer("When?", "missing", "abstain", 0.1, None, "No.", "At nine.")
+    answer = Answer("When?", "missing", "abstain", 0.1, "No.", "At nine.")
     measured = SimpleNamespace(
         policy=Policy.load(folder / "policy.json"),
         measured=SimpleNamespace(name="x"),
@@ -125,7 +125,6 @@ def _replace_what_takes_long(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ("_demo", "write_report", SimpleNamespace(html=folder / "report.html")),
         ("_demo", "Guard", SimpleNamespace(load=lambda *_, **__: None)),
         ("_demo", "live_answers", [answer]),
-        ("_demo", "microworld_answers", {"nowhere": [(answer, None)]}),
         ("_index", "index_passages", _made(read=1, encoded=1, reused=0, stored=1, bytes=9)),
         ("_tune", "tune_relevance",
          TuningReport(40, 0.7, 0.9, Interval(0.2, 0.1, 0.3, 40), 7)),
