@@ -62,7 +62,6 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
             check="check",
             measure="suite_command",
             calibrate="calibrate",
-            review="review",
             kb="kb",
             tune="tune",
         ),

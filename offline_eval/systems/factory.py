@@ -80,7 +80,7 @@ def load_chat_model(name: str) -> Runnable[Any, Any]:
 
     Args:
         name: `embedded` (the bundled language model); `smollm2` (SmolLM2-135M-Instruct, once
-            `knowgate models get smollm2` has downloaded it); `gguf:FILE`; a folder with Hugging
+            `knowgate models smollm2` has downloaded it); `gguf:FILE`; a folder with Hugging
             Face weights; `provider:model` as LangChain's `init_chat_model` takes it (needs the
             packages `langchain` and the provider's); or `python:module:attribute`: a chat model, a
             runnable, or a function without arguments that returns one. Modules in the

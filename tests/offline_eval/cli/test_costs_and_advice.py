@@ -127,7 +127,7 @@ def test_a_refusal_names_bounds_that_are_those_of_the_next_attempt(
     assert float(bound) > float(smallest[0] if smallest else risk)
     assert set(re.findall(r"attempt (\d+) on this data\)", said.err)) == {"2"}
     assert any("tells the cases apart better" in line for line in lines)
-    assert any(line.startswith("`knowgate review ") for line in lines)
+    assert any(line.startswith("`knowgate label ") for line in lines)
     assert any("more questions" in line or "more passages" in line for line in lines)
 
     # They hold what they say.

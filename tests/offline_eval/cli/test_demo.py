@@ -49,5 +49,5 @@ def test_a_missing_model_is_told_in_one_line_before_anything_is_measured(
     monkeypatch.setenv("KNOWGATE_CACHE", str(tmp_path))
     out = tmp_path / "out"
     found = knowgate("demo", "--model", "smollm2", "--out", str(out))
-    refused(found, "smollm2", "knowgate models get smollm2")
+    refused(found, "smollm2", "knowgate models smollm2")
     assert not out.exists()

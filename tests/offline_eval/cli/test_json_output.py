@@ -25,7 +25,6 @@ _WITHOUT_FIGURES = {
     "dashboards",
     "import",
     "init",
-    "models get",
     "play",
     "serve",
     "view",
@@ -54,7 +53,6 @@ _ELSEWHERE = {
     "check": "test_project_file.py",
     "measure": "test_compare_scorers.py",
     "kg generate": "test_kg.py",
-    "review": "test_review.py",
     "shadow-report": "test_shadow_report.py",
 }
 _PRINTED: dict[str, dict[str, Any]] = {
