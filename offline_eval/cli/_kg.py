@@ -37,6 +37,7 @@ class PropertyOptions(Pairs):
 class EndpointOptions(Pairs):
     """How an endpoint is asked, as `--endpoint` names it."""
 
+    user_agent: str = EndpointSettings().user_agent
     pause: float = EndpointSettings().pause
     timeout: float = EndpointSettings().timeout
     deadline: float = EndpointSettings().deadline
@@ -65,7 +66,6 @@ def generate(
     exclude: list[str] | None = None,
     properties: PropertyOptions,
     seed: int = 0,
-    user_agent: str = EndpointSettings().user_agent,
     subjects: str = "",
     endpoint: EndpointOptions,
     dry_run: bool = False,
@@ -95,9 +95,9 @@ def generate(
             with one value a subject), local_names=false (name those without a label after
             their IRI).
         seed: The same seed gives the same files.
-        user_agent: Endpoint: who asks; put an address to reach you in it.
         subjects: Endpoint: SPARQL pattern; facts of these ?s only.
-        endpoint: How an endpoint is asked: pause=0.5 (seconds between two requests),
+        endpoint: How an endpoint is asked: user-agent=NAME (who asks; put an address to reach
+            you in it), pause=0.5 (seconds between two requests),
             timeout=65 (for one request), deadline=1800 (for all), page_size=5000 (rows per
             request), most_facts=20000 (of each property).
         dry_run: List the properties and why some are left out.
@@ -106,7 +106,7 @@ def generate(
     settings = GenerationSettings(
         tuple(_parts(lang)), _types(types), per_type, examples, rules, seed=seed
     )
-    how = EndpointSettings(user_agent=user_agent, subjects=subjects, **endpoint.model_dump())
+    how = EndpointSettings(subjects=subjects, **endpoint.model_dump())
     texts = Templates(templates or ())
     for language in settings.languages:
         texts.require(language)

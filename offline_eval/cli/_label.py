@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from shlex import quote
@@ -102,15 +102,12 @@ def label(
             raise InputError(f"goes with --{needed} only", where=f"--{name}", hint="leave it out")
     if mode in ("annotator", "consensus", "browser"):
         require_extra("serve")
-    if replies:
-        _label_replies(
-            run, annotator, consensus, export, sample=sample, seed=seed,
-            criteria=criterion or (), show_names=show_names, page=(port, no_browser),
-        )  # fmt: skip
-    else:
-        _review_leaks(
-            run, export, import_path, again=again, browser=browser, page=(port, no_browser)
-        )
+    page = (port, no_browser)
+    if not replies:
+        _review_leaks(run, export, import_path, again=again, browser=browser, page=page)
+        return
+    how = {"size": sample, "seed": seed, "criteria": criterion or ()}
+    _label_replies(run, annotator, consensus, export, how, show_names=show_names, page=page)
 
 
 def _mode(replies: bool, given: Sequence[str]) -> str | None:
@@ -150,10 +147,8 @@ def _label_replies(
     annotator: str | None,
     consensus: str | None,
     export: Path | None,
+    how: Mapping[str, Any],
     *,
-    sample: int | None,
-    seed: int | None,
-    criteria: Sequence[str],
     show_names: bool,
     page: _Page,
 ) -> None:
@@ -163,7 +158,7 @@ def _label_replies(
 
     found = RepliesRun.read(run)
     if annotator is not None:
-        session = LabelSession.annotate(found, annotator, size=sample, seed=seed, criteria=criteria)
+        session = LabelSession.annotate(found, annotator, **how)
     elif consensus is not None:
         session = LabelSession.consensus(found, consensus, show_names=show_names)
     elif export is not None:

@@ -185,8 +185,6 @@ def test_a_policy_that_cannot_be_used_is_one_line(
     ("option", "value", "words"),
     [
         ("--scorer", "oracle", "unknown scorer"),
-        ("--aggregator", "median", "unknown aggregator"),
-        ("--aggregator", "joint", "has no joint value"),
         ("--abstention", "guess", "uaqfact, uniknow"),
         ("--input", "nowhere.jsonl", "no such file"),
         ("--policy", "nowhere.json", "no such file"),

@@ -140,7 +140,7 @@ def _made(**fields: Any) -> Any:
 def test_labelling_itself_prints_no_figures(knowgate: Knowgate, tmp_path: Path) -> None:
     run = toy_run(tmp_path / "run").folder
 
-    refused(knowgate("label", run, "--annotator", "anna", "--json"), "--json: goes with")
+    refused(knowgate("label", run, "--annotator", "anna", "--json"), "--json: does not go with")
 
 
 def test_a_bad_input_prints_no_json(knowgate: Knowgate, tmp_path: Path) -> None:
