@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ from ...adapters.langchain import ChatLimits, ChatModelLM
 from ...guard.contracts import LanguageModel
 from ...guard.errors import InputError, MissingDependencyError, PromptTooLongError
 from ...guard.prompts import Prompt
+from ...guard.registry import PYTHON, import_object
 from ...guard.signals.confidence import Sampling
 from ...guard.signals.relevance import SufficiencyJudge, register_scorer
 from ..judging.contract import Judge
@@ -26,7 +24,6 @@ from ..run.replies import Judgement
 from ..testbed.check import microworld_model_path
 
 EMBEDDED = "embedded"
-PYTHON = "python:"
 _MODEL_HINT = (
     f"`{EMBEDDED}`, `smollm2`, a folder with Hugging Face weights, `gguf:FILE`, `provider:model` "
     "as LangChain names it, or `python:module:attribute`"
@@ -129,30 +126,6 @@ def _of_provider(name: str) -> BaseChatModel:
             f"the provider's package raised {type(error).__name__}",
             where=name,
             hint=f"check name and key; otherwise {_MODEL_HINT}",
-        ) from None
-    return found
-
-
-def import_object(name: str) -> Any:
-    """Import the object that `python:module:attribute` names, as it is.
-
-    Raises:
-        InputError: there is no such module or attribute.
-    """
-    module_name, _, attribute = name.removeprefix(PYTHON).rpartition(":")
-    if not name.startswith(PYTHON) or not module_name or not attribute:
-        raise InputError("does not name an object", where=name, hint="python:module:attribute")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        found = importlib.import_module(module_name)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise InputError(
-            f"cannot be imported ({type(error).__name__}: {error})",
-            where=name,
-            hint="check module and attribute; modules in the current folder can be imported",
         ) from None
     return found
 

@@ -19,13 +19,14 @@ from ...guard.contracts import (
 from ...guard.errors import InputError
 from ...guard.files import file_sha256
 from ...guard.policy import Policy
+from ...guard.registry import PYTHON
 from ...guard.signals.answerability import PremiseChecker
 from ...guard.signals.confidence import load_estimator
 from ...guard.signals.conflict import AnswerConflict, PassageConflict
 from ...guard.signals.relevance import CascadeScorer, LexicalScorer, load_scorer
 from ..run.manifest import Manifest
 from ..run.measured_run import MeasuredRun
-from .factory import PYTHON, load_object
+from .factory import load_object
 
 OFF = "off"
 PREMISE = "premise"

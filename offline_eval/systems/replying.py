@@ -16,9 +16,9 @@ from ...guard import Guard
 from ...guard.decision import Decision
 from ...guard.errors import InputError, LanguageModelError, MissingDependencyError
 from ...guard.text import clean_text
-from ..run import CallLimits, RowError, Stored
+from ..run import CallLimits, RowError
 from ..run.calls import Calls, OnProgress
-from ..run.replies import ReplyContext, ReplyRow, StoredPassage
+from ..run.replies import ReplyContext, ReplyRow
 from ..run.table import TableSpec
 from .guards import OFF, GuardChoice, Scorers, build_guard
 from .models import (
@@ -32,30 +32,20 @@ from .models import (
     prompted,
 )
 from .plan import Asked, Case, Replayed, split_citation
-from .retrieval import Retriever
+from .retrieval import Retrieved, Retriever, context_texts
 
 _Value = TypeVar("_Value")
 
 
-class FoundContext(Stored):
+class FoundContext(Retrieved):
     """A line of `contexts.jsonl`: what one retrieval found for one case.
 
     Attributes:
         context_id: `<retrieval>/<case id>`.
-        context: by reference; None exactly where `error` is set.
-        passages: texts that the knowledge base does not hold.
-        calls: of language models.
-        input_tokens: of those, None where not metered.
-        output_tokens: likewise.
-        error: why nothing could be retrieved.
+        error: why nothing could be retrieved; set exactly where there is no context.
     """
 
     context_id: str
-    context: ReplyContext | None = None
-    passages: tuple[StoredPassage, ...] = ()
-    calls: int = 0
-    input_tokens: int | None = 0
-    output_tokens: int | None = 0
     error: RowError | None = None
 
 
@@ -104,15 +94,8 @@ def find_contexts(
     retrievers: dict[tuple[str, str], Retriever] = {}
 
     async def retrieve(item: Wanted) -> FoundContext:
-        found = await retrievers[item.retrieval, item.base].aretrieve(item.case)
-        return FoundContext(
-            context_id=item.context_id,
-            context=found.context,
-            passages=found.passages,
-            calls=found.calls,
-            input_tokens=found.input_tokens,
-            output_tokens=found.output_tokens,
-        )
+        found = await retrievers[item.retrieval, item.base](item.case)
+        return FoundContext(context_id=item.context_id, **dict(found))
 
     def failed(item: Wanted, error: Exception) -> FoundContext:
         return FoundContext(context_id=item.context_id, error=RowError.of(error))
@@ -228,15 +211,7 @@ class Material:
         Raises:
             KeyError: a text is not there.
         """
-        held = self.passages.get(base, {})
-        if context.kind == "passages":
-            return {
-                name: held[name] if name in held else self.others[name] for name in context.passages
-            }
-        if context.kind == "all_but":
-            gone = frozenset(context.passages)
-            return {name: text for name, text in held.items() if name not in gone}
-        return {}
+        return context_texts(context, self.passages.get(base, {}), self.others)
 
 
 def picked(shown: Shown, indices: Sequence[int]) -> Shown:

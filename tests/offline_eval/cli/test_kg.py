@@ -88,8 +88,8 @@ def test_an_endpoint_becomes_a_set(knowgate: Knowgate, tmp_path: Path) -> None:
     store.load(default_world().to_ntriples(), pyoxigraph.RdfFormat.N_TRIPLES)
     with serving(Endpoint(store)) as endpoint:
         said = knowgate(
-            "kg", "generate", endpoint.url, "--out", tmp_path / "set", "--endpoint", "pause=0,user-agent=me@example.org",
-            "--per-type", 10,
+            "kg", "generate", endpoint.url, "--out", tmp_path / "set", "--per-type", 10,
+            "--endpoint", "pause=0,user-agent=me@example.org",
         )  # fmt: skip
     assert said.code == 0, said.err
     assert "inter 10 + 10" in said.out
