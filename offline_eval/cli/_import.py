@@ -55,6 +55,6 @@ def import_(
     out.print(f"run → {folder}\nnext: {report} --out report", markup=False)
 
 
-def _warn(warning: object) -> None:
+def _warn(warning: str) -> None:
     """Say on standard error what was left out."""
-    err.print("warning: " + " ".join(str(warning).split()), style="yellow", markup=False)
+    err.print("warning: " + " ".join(warning.split()), style="yellow", markup=False)

@@ -37,7 +37,7 @@ class Replay:
     questions: tuple[Question, ...] = ()
     passages: tuple[StoredPassage, ...] = ()
     judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
-    warnings: tuple[object, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def read_replay(
@@ -61,18 +61,17 @@ def read_replay(
     """
     if not paths:
         return Replay()
-    found = read_logs(paths, [_known(base) for base in bases])
+    found, known = read_logs(paths, [_known(base) for base in bases])
     asked = {
         question.question_id: question
-        for base in found.bases
+        for base in known
         for question in list(base.questions.values())[:limit]
     }
     cases = {name: case for name, case in found.cases.items() if case.question_id in asked}
     rows = [row for row in found.replies.values() if row.case_id in cases]
-    logged = {system.system_id: system for system in found.systems}
-    tested, items = _guarded(logged, rows, cases, asked, systems)
+    tested, items = _guarded(found.systems, rows, cases, asked, systems)
     judgements: dict[str, list[Judgement]] = {}
-    for one in found.judgements:
+    for one in found.judgements.values():
         judgements.setdefault(one.reply_id, []).append(one)
     return Replay(
         systems=tuple(tested),
@@ -81,7 +80,7 @@ def read_replay(
         questions=tuple(
             asked[name] for name in dict.fromkeys(c.question_id for c in cases.values())
         ),
-        passages=tuple(passage for base in found.bases for passage in base.passages.values()),
+        passages=tuple(passage for base in known for passage in base.passages.values()),
         judgements=judgements,
         warnings=tuple(found.warnings),
     )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 
 from knowgate.offline_eval.suites.judge_bias.artefact import JudgeBias
-from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
+from tests.offline_eval.cli.commands import Knowgate, write_lines
 from tests.offline_eval.suites.conflict.questions import read_conflict_run
 
 
@@ -30,13 +29,6 @@ def questions(tmp_path: Path) -> Path:
             for number in range(4)
         ],
     )
-
-
-def test_a_dry_run_counts_and_asks_nothing(knowgate: Knowgate, shared_data: Path) -> None:
-    data = str(shared_data / "conflictqa")
-    said = knowgate("eval", "conflict", "--data", data, "--dry-run").out
-    assert re.search(r"questions +2473", said)
-    assert "two answers are the same" in said
 
 
 def test_logged_replies_are_run(knowgate: Knowgate, questions: Path, tmp_path: Path) -> None:
@@ -61,16 +53,6 @@ def test_logged_replies_are_run(knowgate: Knowgate, questions: Path, tmp_path: P
     assert json.loads((run / "manifest.json").read_text())["settings"]["beliefs"] == "given"
 
 
-@pytest.mark.slow
-def test_the_embedded_model_is_asked_by_default(knowgate: Knowgate, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    found = knowgate("eval", "conflict", "--limit", "2", "--tasks", "CK,PK", "--out", run)
-    assert found.code == 0, found.err
-    rows = read_conflict_run(run).rows
-    assert len(rows) == 2 * (4 + 4 + 2)
-    assert all(row.likelihoods is not None for row in rows if row.system == "model")
-
-
 def test_a_judges_bias_is_measured(knowgate: Knowgate, questions: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "judge_bias.json"
     arguments = ["--judge", "llm:embedded", "--data", questions, "--beliefs", "given"]
@@ -79,29 +61,6 @@ def test_a_judges_bias_is_measured(knowgate: Knowgate, questions: Path, tmp_path
     assert "4 questions, 16 verdicts" in found.out
     assert "warning: The judge llm:embedded" in found.out
     assert JudgeBias.read(out).cases == 16
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--tasks", "XY", "--out", "x"], "--tasks"),
-        (["--evidence", "HPC", "--out", "x"], "NC and a kind"),
-        (["--beliefs", "none", "--out", "x"], "--beliefs"),
-        (["--answers", "poems", "--out", "x"], "--answers"),
-        ([], "--out"),
-        (["--model", "replay", "--out", "x"], "--replies"),
-        (["--replies", "x.jsonl", "--out", "x"], "--model replay"),
-        (["--data", "nowhere.jsonl", "--out", "x"], "nowhere.jsonl"),
-    ],
-)
-def test_bad_input_is_one_line(knowgate: Knowgate, arguments: list[str], message: str) -> None:
-    refused(knowgate("eval", "conflict", *arguments), message)
-
-
-def test_a_judge_needs_questions(knowgate: Knowgate, tmp_path: Path) -> None:
-    arguments = ["--judge", "embedded", "--out", tmp_path / "b.json"]
-    refused(knowgate("eval", "judge-bias", *arguments, "--beliefs", "x"), "--beliefs")
-    refused(knowgate("eval", "judge-bias", *arguments, "--data", tmp_path), "no questions")
 
 
 MODELS = """

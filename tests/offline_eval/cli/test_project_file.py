@@ -16,7 +16,6 @@ from typer.main import get_command
 
 from knowgate.offline_eval.cli import app
 from knowgate.offline_eval.cli._app import COMMANDS
-from knowgate.offline_eval.cli._check import _remove_other
 from knowgate.offline_eval.cli._project_file import ProjectFile
 from knowgate.offline_eval.systems.guards import GuardChoice
 from tests.offline_eval.cli.commands import Knowgate, refused
@@ -317,19 +316,6 @@ def test_a_policy_that_is_there_is_judged_as_it_stands(
     assert guard.held_out("What does it cost?") is None
     assert Path(policy).read_bytes() == before
     assert not (measured / "out" / "policy.json").exists()
-
-
-def test_the_policy_of_an_earlier_check_stays_where_it_is_the_judged_one(tmp_path: Path) -> None:
-    own, link = tmp_path / "policy.json", tmp_path / "link.json"
-    own.write_text("{}", encoding="utf-8")
-    link.symlink_to(own)
-
-    _remove_other(own, link)
-    assert own.exists()
-    link.unlink()
-    link.write_text("{}", encoding="utf-8")
-    _remove_other(own, link)
-    assert not own.exists()
 
 
 def test_a_check_without_questions_writes_nothing(

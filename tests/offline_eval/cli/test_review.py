@@ -54,15 +54,6 @@ def test_the_marked_case_comes_first_with_everything_that_is_needed(
     assert verdicts(run) == []
 
 
-def test_the_rest_come_by_falling_relevance(
-    knowgate: Knowgate, run: Path, answers: Answers
-) -> None:
-    answers("s", "s", "s")
-    shown = knowgate("label", run).out
-    places = [shown.index(name) for name in ("fee/left_out", "tour/left_out", "dogs/left_out")]
-    assert places == sorted(places)
-
-
 def test_answers_are_stored_in_order_and_named_passages_with_them(
     knowgate: Knowgate, run: Path, answers: Answers
 ) -> None:
@@ -101,16 +92,6 @@ def test_decided_cases_are_not_asked_again_unless_that_is_wanted(
     answers("n")
     assert "case 1 of 3" in knowgate("label", run, "--again").out
     assert verdicts(run) == [("fee/left_out", "answered"), ("fee/left_out", "not_answered")]
-
-
-def test_where_all_is_decided_nothing_is_asked(
-    knowgate: Knowgate, run: Path, answers: Answers
-) -> None:
-    answers("a", "a", "a")
-    knowgate("label", run)
-    answers()
-    outcome = knowgate("label", run)
-    assert outcome.out.startswith("3 of 3 left-out questions reviewed")
 
 
 def test_the_end_of_the_input_and_an_interrupt_end_it_like_q(
@@ -152,15 +133,6 @@ def test_verdicts_travel_through_a_file(knowgate: Knowgate, run: Path, tmp_path:
     assert verdicts(run) == [("fee/left_out", "answered")]
 
 
-def test_a_bad_verdict_file_is_one_line_with_its_place(
-    knowgate: Knowgate, run: Path, tmp_path: Path
-) -> None:
-    rows = [{"case_id": "fee/left_out", "verdict": "answered"}, {"case_id": "x", "verdict": "no"}]
-    path = write_lines(tmp_path / "bad.jsonl", rows)
-    refused(knowgate("label", run, "--import", path), f"{path}:2: field 'verdict'")
-    assert not (run / "reviews.jsonl").exists()
-
-
 def test_a_damaged_table_of_reviews_is_one_line_for_every_command(
     knowgate: Knowgate, run: Path, tmp_path: Path
 ) -> None:
@@ -188,10 +160,6 @@ def test_what_cannot_be_done_is_refused(
     knowgate: Knowgate, run: Path, arguments: list[str], words: str
 ) -> None:
     refused(knowgate("label", run, *arguments), words)
-
-
-def test_another_folder_is_refused(knowgate: Knowgate, tmp_path: Path) -> None:
-    refused(knowgate("label", tmp_path), "manifest")
 
 
 def test_control_characters_of_a_passage_do_not_reach_the_terminal(
