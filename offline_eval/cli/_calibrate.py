@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -186,12 +186,8 @@ class _Wanted:
 
 
 def _missing(chosen: MissingAnswers | None) -> Missing | None:
-    names: dict[MissingAnswers, Missing] = {
-        MissingAnswers.UNANSWERABLE: "unanswerable",
-        MissingAnswers.LEFT_OUT: "left_out",
-        MissingAnswers.BOTH: "both",
-    }
-    return None if chosen is None else names[chosen]
+    found: Any = None if chosen is None else chosen.value.replace("-", "_")
+    return cast("Missing | None", found)
 
 
 def _losses(text: str) -> LossTable:

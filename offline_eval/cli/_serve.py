@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import Field
 
+from ...calibration.monitoring import DecisionMonitor
 from ...guard import DecisionLog, Guard, GuardOptions, Policy
 from ...guard.errors import InputError, require_extra
 from ...guard.files import read_json
 from ...guard.prompts import Prompt
+from ...guard.signals.relevance import load_scorer
+from ..systems.guards import own_guard
+from ..systems.served import ServedChain
 from ._console import out
 from ._options import Pairs, documented
 
@@ -119,8 +122,10 @@ def serve(
     said = None if replies is None else _replies(replies)
     listening = http.bound_socket(host, port, has_token=token is not None)
     with listening:
-        watching = _Watching(shadow, log, monitor)
-        served = _guard(policy, guard, scorer, watching, uncalibrated=uncalibrated)
+        served = _guard(
+            policy, guard, scorer, shadow=shadow, log=log, monitor=monitor,
+            uncalibrated=uncalibrated,
+        )  # fmt: skip
         application = http.create_app(
             served,
             token=token,
@@ -143,35 +148,14 @@ def serve(
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Watching:
-    """What is done with decisions beside acting on them."""
-
-    shadow: bool
-    log: Path | None
-    monitor: bool
-
-    @property
-    def options(self) -> GuardOptions:
-        return GuardOptions(mode="shadow" if self.shadow else "enforce")
-
-    def observers(self, policy: Policy | None) -> list[Any]:
-        observers: list[Any] = [] if self.log is None else [DecisionLog(self.log)]
-        if self.monitor:
-            if policy is None:
-                raise InputError("--monitor needs --policy", hint="calibrate a policy first")
-            from ...calibration.monitoring import DecisionMonitor
-
-            observers.append(DecisionMonitor(policy))
-        return observers
-
-
 def _guard(
     path: Path | None,
     name: str | None,
     scorer: str | None,
-    watching: _Watching,
     *,
+    shadow: bool,
+    log: Path | None,
+    monitor: bool,
     uncalibrated: bool,
 ) -> Guard:
     """Load the guard that was asked for."""
@@ -181,24 +165,27 @@ def _guard(
             hint="calibrate a policy with `knowgate calibrate`; --uncalibrated is for a first try",
         )
     if name is not None:
-        if scorer is not None or watching != _Watching(False, None, False):
+        if scorer is not None or shadow or log is not None or monitor:
             raise InputError(
                 "--scorer, --shadow, --log and --monitor do not go with --guard",
                 hint="set them in your Guard",
             )
-        return _own_guard(name)
+        return own_guard(name)
+    options = GuardOptions(mode="shadow" if shadow else "enforce")
+    observers: list[Any] = [] if log is None else [DecisionLog(log)]
     if path is None:
-        observers = watching.observers(None)
-        return Guard.default(options=watching.options, observers=observers)
+        if monitor:
+            raise InputError("--monitor needs --policy", hint="calibrate a policy first")
+        return Guard.default(options=options, observers=observers)
     policy = Policy.load(path)
-    loaded: Any = None
-    if scorer is not None:
-        from ...guard.signals.relevance import load_scorer
-
-        loaded = load_scorer(scorer)
-    observers = watching.observers(policy)
-    options = watching.options.named_after(path)
-    guard = Guard.load(policy, scorer=loaded, options=options, observers=observers)
+    if monitor:
+        observers.append(DecisionMonitor(policy))
+    guard = Guard.load(
+        policy,
+        scorer=None if scorer is None else load_scorer(scorer),
+        options=options.named_after(path),
+        observers=observers,
+    )
     if guard.metrics is not None:
         guard.metrics.show_policy_file(path)
     return guard
@@ -209,7 +196,6 @@ def _proxied(
 ) -> ProxyOptions:
     """Load the retriever and the prompt of the proxy."""
     from ...adapters.serve import ProxyOptions
-    from ..systems.served import ServedChain
 
     return ProxyOptions(
         upstream,
@@ -217,15 +203,6 @@ def _proxied(
         retriever_seconds=seconds,
         prompt=None if prompt is None else _prompt(prompt),
     )
-
-
-def _own_guard(name: str) -> Guard:
-    from ..systems.factory import load_object
-
-    found = load_object(f"python:{name.removeprefix('python:')}")
-    if not isinstance(found, Guard):
-        raise InputError(f"is a {type(found).__name__}", where=name, hint="name a knowgate.Guard")
-    return found
 
 
 def _prompt(path: Path) -> Prompt:

@@ -8,12 +8,14 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
+from pydantic import BaseModel, ConfigDict, Field
 
 from ...adapters.huggingface import HuggingFaceChatModel, HuggingFaceLM, model_folder
 from ...adapters.langchain import ChatLimits, ChatModelLM
 from ...guard.contracts import LanguageModel
 from ...guard.errors import InputError, MissingDependencyError, PromptTooLongError
 from ...guard.prompts import Prompt
+from ...guard.read_models import check_model
 from ...guard.registry import PYTHON, import_object
 from ...guard.signals.confidence import Sampling
 from ...guard.signals.relevance import SufficiencyJudge, register_scorer
@@ -221,8 +223,18 @@ def _checked(judge: object, where: str) -> Judge:
     return judge
 
 
-_OPTIONS = ("prompt", "samples", "seed", "temperature")
 _SCORER_HINT = "e.g. judge:openai:gpt-4o-mini,samples=3,temperature=0.7,seed=1,prompt=FILE"
+
+
+class _JudgeOptions(BaseModel):
+    """What stands after the model in `judge:MODEL,…`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    samples: int = 5
+    temperature: float = 1.0
+    seed: int = 0
+    prompt: str = Field("sufficiency", min_length=1)
 
 
 def load_sufficiency_judge(spec: str) -> SufficiencyJudge:
@@ -240,15 +252,15 @@ def load_sufficiency_judge(spec: str) -> SufficiencyJudge:
     name, *parts = spec.split(",")
     if not name.strip():
         raise InputError("no model is named", where="judge:MODEL", hint=_SCORER_HINT)
-    given: dict[str, str] = {}
-    for part in parts:
-        option, _, value = part.partition("=")
-        if option not in _OPTIONS or not value:
-            raise InputError(
-                f"{part!r} is no option of a judge", where=f"judge:{name}", hint=_SCORER_HINT
-            )
-        given[option] = value
-    prompt, sampling = _prompt(given), _sampling(given)
+    given = dict(part.partition("=")[::2] for part in parts)
+    options = check_model(_JudgeOptions, given, where=f"judge:{name}", hint=_SCORER_HINT)
+    is_file = Path(options.prompt).is_file()
+    prompt = Prompt.load(options.prompt) if is_file else Prompt.bundled(options.prompt)
+    try:
+        sampling = Sampling(n=options.samples, temperature=options.temperature, seed=options.seed)
+    except InputError as error:
+        where = f"{error.where} of the judge"
+        raise InputError(error.what, where=where, hint=_SCORER_HINT) from None
     language_model = load_language_model(name.strip())
     _require_room(language_model, prompt, name)
     return SufficiencyJudge(language_model, prompt=prompt, sampling=sampling)
@@ -267,34 +279,6 @@ def _require_room(language_model: LanguageModel, prompt: Prompt, name: str) -> N
             where=f"judge:{name}",
             hint="name a model with a larger context window, or a shorter prompt: "
             f"judge:{name},prompt=FILE",
-        ) from None
-
-
-def _prompt(given: dict[str, str]) -> Prompt:
-    name = given.get("prompt", "sufficiency")
-    return Prompt.load(name) if Path(name).is_file() else Prompt.bundled(name)
-
-
-def _sampling(given: dict[str, str]) -> Sampling:
-    samples, temperature, seed = (
-        _number(given, "samples", "5", int),
-        _number(given, "temperature", "1.0", float),
-        _number(given, "seed", "0", int),
-    )
-    try:
-        return Sampling(n=int(samples), temperature=temperature, seed=int(seed))
-    except InputError as error:
-        raise InputError(
-            error.what, where=f"{error.where} of the judge", hint=_SCORER_HINT
-        ) from None
-
-
-def _number(given: dict[str, str], option: str, default: str, kind: type[float]) -> float:
-    try:
-        return kind(given.get(option, default))
-    except ValueError:
-        raise InputError(
-            f"{given[option]!r} is not a number", where=f"{option} of the judge", hint=_SCORER_HINT
         ) from None
 
 

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
 
 from ...adapters.langchain import Replies
 from ...guard import Guard
@@ -152,17 +153,16 @@ async def _awaited(make: Callable[[], Awaitable[_Value]]) -> _Value:
     return await make()
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """Passages as they stand in a prompt.
-
-    Attributes:
-        context: by reference.
-        texts: in the same order; cut ones as cut.
-    """
+class Shown(NamedTuple):
+    """Passages as they stand in a prompt: by reference, and their texts by id; cut ones as cut."""
 
     context: ReplyContext
-    texts: tuple[str, ...]
+    texts: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def passages(self) -> tuple[str, ...]:
+        """The texts alone."""
+        return tuple(self.texts.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,12 +198,11 @@ class Material:
         """
         texts = self.texts(context, base)
         if self.context_chars is None:
-            return Shown(context, tuple(texts.values()))
+            return Shown(context, texts)
         fitting = _fitting(texts, self.context_chars)
-        if len(fitting) == len(texts):
-            return Shown(context, tuple(fitting.values()))
-        kept = ReplyContext(kind="passages", passages=tuple(fitting))
-        return Shown(kept, tuple(fitting.values()))
+        if len(fitting) < len(texts):
+            context = ReplyContext(kind="passages", passages=tuple(fitting))
+        return Shown(context, fitting)
 
     def texts(self, context: ReplyContext, base: str) -> dict[str, str]:
         """Passage id → text of what a context refers to, in its order.
@@ -219,12 +218,10 @@ def picked(shown: Shown, indices: Sequence[int]) -> Shown:
     if len(indices) == len(shown.texts):
         return shown
     if not indices:
-        return Shown(ReplyContext(kind="none"), ())
-    names = shown.context.passages
-    return Shown(
-        ReplyContext(kind="passages", passages=tuple(names[i] for i in indices)),
-        tuple(shown.texts[i] for i in indices),
-    )
+        return _CLOSED_BOOK
+    names = list(shown.texts)
+    texts = {names[at]: shown.texts[names[at]] for at in indices}
+    return Shown(ReplyContext(kind="passages", passages=tuple(texts)), texts)
 
 
 def _fitting(texts: Mapping[str, str], most: int) -> dict[str, str]:
@@ -243,7 +240,7 @@ def _fitting(texts: Mapping[str, str], most: int) -> dict[str, str]:
     return fitting
 
 
-_CLOSED_BOOK = Shown(ReplyContext(kind="none"), ())
+_CLOSED_BOOK = Shown(ReplyContext(kind="none"))
 
 
 class Replier:
@@ -299,7 +296,7 @@ class Replier:
         """The row of an item without a reply: the error, and its cost where known."""
         meter = self._meters.pop(item.reply_id, None)
         if isinstance(item, Replayed):
-            return _row(item, Shown(item.context, ()), meter=meter, error=RowError.of(error))
+            return _row(item, Shown(item.context), meter=meter, error=RowError.of(error))
         shown, reason = None, RowError.of(error)
         name = context_id(item.system.record.retrieval, item.case.case_id)
         found = self.material.contexts.get(name)
@@ -330,7 +327,7 @@ class Replier:
         decision: Decision | None = None
         if item.system.guarded:
             decision = await self._decided(item, shown, meter)
-            action = self._replies.action(decision, shown.texts)
+            action = self._replies.action(decision, shown.passages)
             if action.reply is not None:
                 return _row(item, shown, action.reply, decision, meter, started)
             shown = _CLOSED_BOOK if action.closed_book else _kept(shown, action.kept)
@@ -343,9 +340,9 @@ class Replier:
     ) -> tuple[str, bool]:
         question, prompt = item.case.question, item.system.prompt
         if prompt is None:
-            given = context_input(question, self._documents(shown, item.base))
+            given = context_input(question, shown.texts)
             return await self._asker.ask(model.asked, given, meter), False
-        text = prompt.filled(question, shown.texts)
+        text = prompt.filled(question, shown.passages)
         messages = prompted(text)
         if not model.repeats_itself:
             return await self._asker.ask(model.asked, messages, meter), False
@@ -353,15 +350,6 @@ class Replier:
             (model.name, _digest(text)), lambda: self._asker.ask(model.asked, messages, meter)
         )
         return said, not mine
-
-    def _documents(self, shown: Shown, base: str) -> list[dict[str, Any]]:
-        names = shown.context.passages
-        if shown.context.kind == "all_but":
-            names = tuple(self.material.texts(shown.context, base))
-        return [
-            {"page_content": text, "metadata": {"passage_id": name}}
-            for name, text in zip(names, shown.texts, strict=True)
-        ]
 
     # -- the guard ----------------------------------------------------------------
 
@@ -379,7 +367,7 @@ class Replier:
 
     def _seen_by_guard(self, item: Asked, shown: Shown) -> tuple[str, ...]:
         if shown.context.kind != "all_but":
-            return shown.texts
+            return shown.passages
         # All of a long context would cost a score per passage of the knowledge base.
         nearest = self.material.contexts[context_id("basic_rag", item.case.case_id)]
         if nearest.context is None:
@@ -405,9 +393,9 @@ class Replier:
             texts = self.material.texts(item.context, item.base)
         except KeyError:
             raise InputError("the log does not hold the texts of its context") from None
-        shown = Shown(item.context, tuple(texts.values()))
+        shown = Shown(item.context, texts)
         decision = await self._decided(item, shown, meter)
-        action = self._replies.action(decision, shown.texts)
+        action = self._replies.action(decision, shown.passages)
         if action.reply is not None:
             return _row(item, shown, action.reply, decision, meter)
         reply = choose_reply(

@@ -83,7 +83,8 @@ async def ask(model: TextModel, prompt: str) -> tuple[str, int | None, int | Non
         rows = await model.agenerate([prompt])
         return clean_text(rows[0][0].text), None, None
     output = await model.ainvoke(prompt)
-    usage = (output.usage_metadata if isinstance(output, AIMessage) else None) or {}
+    metered = output.usage_metadata if isinstance(output, AIMessage) else None
+    usage: Mapping[str, Any] = metered or {}
     text = clean_text(GuardedAnswer.text_of(output))
     return text, usage.get("input_tokens"), usage.get("output_tokens")
 
