@@ -133,34 +133,6 @@ def test_a_policy_that_cannot_be_used_is_one_line(
     assert not (workplace / "out.jsonl").exists()
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "words"),
-    [
-        ("--scorer", "oracle", "unknown scorer"),
-        ("--abstention", "guess", "uaqfact, uniknow"),
-        ("--input", "nowhere.jsonl", "no such file"),
-        ("--policy", "nowhere.json", "no such file"),
-        ("--output", "in.jsonl/out.jsonl", "cannot be written"),
-        ("--output", ".", "cannot be written"),
-    ],
-)
-def test_what_is_not_there_is_one_line(
-    knowgate: Knowgate,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    option: str,
-    value: str,
-    words: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    pair = {"question": "Pool?", "passages": ["pool"], "response": "A"}
-    write_lines(tmp_path / "in.jsonl", [pair])
-
-    refused(_score(knowgate, tmp_path, option, value), words)
-
-    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
-
-
 @pytest.mark.slow
 def test_a_chinese_question_gets_a_reason_instead_of_a_number(
     knowgate: Knowgate, tmp_path: Path

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import Decision, Fingerprint, Policy, Reason, Route
-from knowgate.guard.contracts import Answerability, Premise, PremiseFault
+from knowgate.guard import Fingerprint, Policy
 from tests.calibration.monitoring.populations import calibrated_policy, histogram, questions
 from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
 
@@ -115,27 +114,6 @@ def test_rates_without_the_replies_that_were_not_picked_are_refused(
     feedback = write_lines(folder / "feedback.jsonl", labelled)
 
     refused(drift(knowgate, folder, "--feedback", feedback), "not one reply", '"right": null')
-
-
-def test_decisions_about_false_premises_are_read_as_abstentions(
-    knowgate: Knowgate, folder: Path
-) -> None:
-    found = Answerability(Premise.UNANSWERABLE, PremiseFault.FALSE_OPTIONS, passages=(0,))
-    refused_by_premise = Decision(
-        route=Route.ABSTAIN, reason=Reason.FALSE_PREMISE, answerability=found
-    )
-    failed = Decision(
-        route=Route.ABSTAIN,
-        reason=Reason.ANSWERABILITY_FAILED,
-        failed_signals=("answerability",),
-    )
-    lines = [one.model_dump(mode="json") for one in (refused_by_premise, failed)]
-    write_lines(folder / "decisions.jsonl", lines)
-
-    outcome = drift(knowgate, folder)
-
-    assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.out.startswith("2 decisions")
 
 
 @pytest.mark.parametrize(

@@ -38,12 +38,6 @@ def test_logged_replies_are_run_and_reported(
     assert found["failures"] == {"LanguageModelError": 6}
 
 
-def test_the_embedded_model_is_asked(knowgate: Knowgate, folder: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    knowgate("eval", "uaqfact", "--data", str(folder), "--tasks", "2", "--out", str(run))
-    assert {row.letter for row in read_uaqfact_run(run).rows} <= set("ABCD")
-
-
 def test_the_built_in_guard_looks_at_the_premise(
     knowgate: Knowgate, folder: Path, tmp_path: Path
 ) -> None:

@@ -91,22 +91,6 @@ def test_a_command_line_that_cannot_be_read_is_one_line(
 
 
 @pytest.mark.parametrize(
-    ("option", "value"),
-    [(o, v) for o in ("--risk", "--delta") for v in ("0", "1", "2", "nan", "-1")]
-    + [("--risk", "1e-320")]
-    + [("--answer-from-memory", value) for value in ("0", "1.01", "nan", "-1")],
-)
-def test_numbers_off_their_scale_are_one_line(
-    knowgate: Knowgate, workplace: Path, option: str, value: str
-) -> None:
-    out = workplace / "new.json"
-
-    refused(knowgate("calibrate", "--run", workplace / "run", "--out", out, option, value), option)
-
-    assert not out.exists()
-
-
-@pytest.mark.parametrize(
     ("option", "value", "words"),
     [
         ("--scorer", "oracle", "unknown scorer 'oracle' — one of: bi_encoder, "),

@@ -151,17 +151,6 @@ def test_a_bad_input_prints_no_json(knowgate: Knowgate, tmp_path: Path) -> None:
     assert not out.quiet
 
 
-def test_a_failed_gate_is_in_the_figures(knowgate: Knowgate, workplace: Path) -> None:
-    outcome = knowgate(
-        "report", workplace / "run", "--format", "json", "--fail-if", "auroc<2", "--json"
-    )
-
-    assert outcome.code == 1
-    (gate,) = json.loads(outcome.out)["gates"]
-    assert (gate["expression"], gate["failed"]) == ("auroc<2", True)
-    assert 0 < gate["value"] <= 1
-
-
 def test_a_calibration_that_certifies_nothing_says_so_in_json(
     knowgate: Knowgate, workplace: Path
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from knowgate.calibration.risk import Leak
@@ -30,29 +29,6 @@ def test_it_says_that_few_passages_cannot_certify_and_which_bound_they_can(
         "60 questions on 15 passages cannot certify a leak of at most 0.1 with confidence 0.9"
     )
     assert "that takes 25 passages; they can certify --risk 0.16." in outcome.out
-
-
-def test_the_table_goes_from_20_to_1000_questions_like_these(
-    knowgate: Knowgate, tmp_path: Path
-) -> None:
-    arguments = (
-        "calibrate",
-        "--dry-run",
-        "--questions",
-        _questions(tmp_path, 60, 4),
-        "--risk",
-        "0.2",
-    )
-
-    outcome = knowgate(*arguments)
-    value = json.loads(knowgate(*arguments, "--json").out)
-
-    assert "60 questions on 15 passages can certify" in outcome.out
-    assert "← yours" in outcome.out
-    assert [row["questions"] for row in value["table"]][::9] == [20, 1000]
-    assert [row["passages"] for row in value["table"]][::9] == [5, 250]
-    shares = [row["false_abstention"].get("0.9", 1.0) for row in value["table"]]
-    assert shares == sorted(shares, reverse=True)
 
 
 def test_a_plan_keeps_its_word() -> None:

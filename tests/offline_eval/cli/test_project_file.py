@@ -245,21 +245,6 @@ def test_check_takes_the_sections_of_what_it_runs(knowgate: Knowgate, measured: 
     assert [one["expression"] for one in found["report"]["gates"]] == ["auroc<0.5"]
 
 
-def test_a_section_leaves_out_shared_keys_that_exclude_its_own(
-    knowgate: Knowgate, measured: Path
-) -> None:
-    with (measured / "knowgate.toml").open("a") as file:
-        file.write('[calibrate]\npromise = "selective"\ncoverage = 0.8\nwrite-anyway = true\n')
-
-    for command in ("calibrate", "check"):
-        assert "mutually exclusive" not in knowgate(command).err
-        policy = json.loads((measured / "out" / "policy.json").read_text())
-        (measured / "out" / "policy.json").unlink()
-        assert policy["guarantee"]["risk"] != 0.2
-    refused(knowgate("calibrate", "--risk", "3"), "--risk")  # and the command line the section's
-    assert knowgate("calibrate", "--risk", "0.3", "--json").code != 2
-
-
 def test_a_failed_gate_is_exit_code_1_with_the_report(knowgate: Knowgate, measured: Path) -> None:
     said = knowgate("check", "--fail-if", "auroc<2")
 

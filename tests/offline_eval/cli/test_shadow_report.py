@@ -315,18 +315,3 @@ def test_labelled_questions_are_written_for_calibration(
         "answerable": [{"question": "good question 0", "answer": "yes", "source": "a.md"}],
         "unanswerable": [{"question": "bad question 0", "topic": "badness"}],
     }
-
-
-def test_the_text_of_a_labelled_question_may_come_from_the_log(
-    knowgate: Knowgate, tmp_path: Path
-) -> None:
-    log = DecisionLog(tmp_path / "log", text=True)
-    ask(guarded(log))
-    name = log.question_id("bad question 2")
-    labels = write_lines(tmp_path / "labels.jsonl", [{"question_id": name, "answerable": False}])
-
-    knowgate("shadow-report", log.folder, "--labels", labels, "--questions-out", tmp_path / "q")
-
-    assert read_lines(tmp_path / "q" / "unanswerable.jsonl") == [
-        {"id": name, "question": "bad question 2"}
-    ]

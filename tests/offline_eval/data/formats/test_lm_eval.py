@@ -181,20 +181,6 @@ def test_a_list_is_read_as_early_versions_wrote_it(tmp_path: Path) -> None:
     assert [sample.doc_id for sample in read_samples(path)] == ["0", "1"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "word"),
-    [({"doc_id": None}, "'doc_id'"), ({"doc": {}, "arguments": []}, "names no question")],
-)
-def test_a_line_that_is_no_sample_is_named(
-    tmp_path: Path, changes: dict[str, Any], word: str
-) -> None:
-    path = write_lines(tmp_path / "samples_t.jsonl", [GENERATION, {**GENERATION, **changes}])
-
-    with pytest.raises(InputError, match=word) as caught:
-        read_samples(path)
-    assert caught.value.where == f"{path}:2"
-
-
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.sampled_from(sorted(GENERATION)), _JSON, max_size=4), st.booleans())
