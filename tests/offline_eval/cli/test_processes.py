@@ -18,7 +18,7 @@ from tests.support.paths import ROOT
 
 @pytest.mark.slow
 def test_an_output_that_cannot_show_every_sign_does_not_end_the_command(tmp_path: Path) -> None:
-    line = [sys.executable, "-m", "knowgate", "report", tmp_path / "nöwhere"]
+    line = [sys.executable, "-m", "knowgate", "report", str(tmp_path / "nöwhere")]
     env = {**os.environ, "PYTHONIOENCODING": "ascii"}
 
     done = subprocess.run(line, cwd=ROOT, env=env, capture_output=True, check=False)
