@@ -23,6 +23,7 @@ from ...guard.fingerprint import default_aggregator
 from ...guard.policy import Policy, default_calibrator
 from ...guard.read_models import check_model
 from ...guard.routing import Signals, decide_route
+from ...guard.routing import aggregator as require_aggregator
 from ...guard.signals.relevance import CascadeScorer, load_scorer
 from ...guard.signals.relevance.registry import DEFAULT_SCORER
 from ._console import json_line, out, print_figures, progress_bar
@@ -113,6 +114,7 @@ def apply(
     output: Path,
     policy: Path | None = None,
     scorer: str | None = None,
+    aggregator: str | None = None,
     abstention: str | None = None,
 ) -> None:
     """Score passages, decide from logged signals, or tell abstentions, line by line.
@@ -141,25 +143,28 @@ def apply(
         scorer: Scorer by name, a tuned, exported or sentence-transformers folder, or
             judge:MODEL; by default the policy's, or sufficiency. Options:
             NAME,dtype=bfloat16.
+        aggregator: Passage scores to one value, without --policy; by default the scorer's:
+            joint for sufficiency and judge, max for others.
         abstention: Rule that tells abstentions: default, or a published one for reproduction:
             uaqfact, uniknow.
     """
     lines = list(read_jsonl(input_path))
     first = next((value for _, value in lines), {})
     found: dict[str, Any]
-    if abstention is not None or ("response" in first and scorer is None and policy is None):
+    by_scorer = scorer is not None or aggregator is not None
+    if abstention is not None or ("response" in first and not by_scorer and policy is None):
         replies = _checked(input_path, lines, _Reply)
         counts = _written(output, "reading replies", replies, _abstentions(replies, abstention))
         found = {"replies": len(lines), "abstained": counts[True]}
         said = f"{len(lines)} replies read, {counts[True]} abstained"
-    elif policy is not None and scorer is None and "passages" not in first:
+    elif policy is not None and not by_scorer and "passages" not in first:
         signals = _checked(input_path, lines, _Signals)
         counts = _written(output, "routing", signals, _decisions(signals, Policy.load(policy)))
         found = {"lines": len(lines), "routes": counts}
         said = f"{len(lines)} lines routed"
     else:
         pairs = _checked(input_path, lines, _Pair)
-        guard = _measuring_guard(policy, scorer)
+        guard = _measuring_guard(policy, scorer, aggregator)
         counts = _written(output, "scoring", pairs, _scores(pairs, guard))
         found = {"lines": len(lines), "failed": counts[True]}
         said = f"{len(lines)} lines scored"
@@ -226,8 +231,10 @@ def _decisions(lines: Sequence[_Signals], policy: Policy) -> Iterator[tuple[str,
         yield verdict.route.value, decision.model_dump(mode="json", exclude=_NOT_LOGGED)
 
 
-def _measuring_guard(path: Path | None, scorer: str | None) -> Guard:
+def _measuring_guard(path: Path | None, scorer: str | None, aggregator: str | None) -> Guard:
     """Make a guard that measures relevance as the policy or the scorer does."""
+    if aggregator is not None:
+        require_aggregator(aggregator)
     policy = None if path is None else Policy.load(path)
     chosen: RelevanceScorer
     if policy is not None and scorer is None:
@@ -244,7 +251,7 @@ def _measuring_guard(path: Path | None, scorer: str | None) -> Guard:
             raise FingerprintMismatchError(error.what, where=str(path), hint=error.hint) from None
         aggregator, calibrator = policy.aggregator, policy.relevance_calibrator
     else:
-        aggregator = default_aggregator(chosen.fingerprint.kind)
+        aggregator = aggregator or default_aggregator(chosen.fingerprint.kind)
         calibrator = default_calibrator(chosen.fingerprint)
     measuring = Policy(
         scorer=chosen.fingerprint,
