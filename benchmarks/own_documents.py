@@ -286,7 +286,7 @@ def reviewed(one: Documentation, run: Path) -> list[CalibrationRecord]:
     """The records, with the left-out cases that a person found answered elsewhere."""
     path = REVIEWS / f"{one.name}.jsonl"
     if path.is_file():
-        knowgate("review", str(run), "--import", str(path))
+        knowgate("label", str(run), "--import", str(path))
     return list(CalibrationSet.of_run(run).records)
 
 

@@ -97,7 +97,7 @@ def model_folder(name: str) -> Path | None:
         raise ModelFolderError(
             f"is not on this machine ({folder})",
             where=name,
-            hint=f"download it with `knowgate models get {name}`",
+            hint=f"download it with `knowgate models {name}`",
         )
     return folder
 

@@ -99,7 +99,7 @@ class HuggingFaceLM:
 
     @classmethod
     def bundled(cls, name: str = "smollm2", **options: Any) -> HuggingFaceLM:
-        """Load a model by name that `knowgate models get` has downloaded, or a GGUF file.
+        """Load a model by name that `knowgate models` has downloaded, or a GGUF file.
 
         Args:
             name: `smollm2` (SmolLM2-135M-Instruct) or `gguf:FILE`.

@@ -40,46 +40,33 @@ class Entry(NamedTuple):
     name: str
 
 
-def _entries(panel: str, **modules: str) -> dict[str, Entry]:
-    return {
-        name.strip("_").replace("_", "-"): Entry(panel, f"_{module}", name)
-        for name, module in modules.items()
-    }
-
-
+# Group of the help → command → module.
+_MODULES: Mapping[str, Mapping[str, str]] = {
+    "serve": {
+        "serve": "serve", "play": "view", "dashboards": "dashboards",
+        "shadow-report": "shadow_report",
+    },
+    "calibrate": {
+        "init": "project_file", "check": "check", "measure": "suite_command",
+        "calibrate": "calibrate", "kb": "kb", "tune": "tune",
+    },
+    "evaluate": {
+        "eval": "suite_command", "judge": "judge", "label": "label", "report": "report",
+        "view": "view", "import": "import", "kg": "kg",
+    },
+    "watch": {"drift": "drift"},
+    "tools": {
+        "apply": "apply", "index": "index", "models": "doctor", "doctor": "doctor", "demo": "demo",
+    },
+}  # fmt: skip
 COMMANDS: Mapping[str, Entry] = MappingProxyType(
     {
-        **_entries(
-            "serve",
-            serve="serve",
-            play="view",
-            dashboards="dashboards",
-            shadow_report="shadow_report",
-        ),
-        **_entries(
-            "calibrate",
-            init="project_file",
-            check="check",
-            measure="suite_command",
-            calibrate="calibrate",
-            review="review",
-            kb="kb",
-            tune="tune",
-        ),
-        **_entries(
-            "evaluate",
-            eval_="suite_command",
-            judge="judge",
-            label="label",
-            report="report",
-            view="view",
-            import_="import",
-            kg="kg",
-        ),
-        **_entries("watch", drift="drift"),
-        **_entries(
-            "tools", apply="apply", index="index", models="doctor", doctor="doctor", demo="demo"
-        ),
+        # A function cannot be called `import`, and one called `eval` would hide Python's.
+        name: Entry(
+            panel, f"_{module}", f"{name.replace('-', '_')}{'_' * (name in ('eval', 'import'))}"
+        )
+        for panel, modules in _MODULES.items()
+        for name, module in modules.items()
     }
 )
 """The commands and groups of the command line, in the order of the help."""

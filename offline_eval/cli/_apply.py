@@ -10,7 +10,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-import typer
 from pydantic import AfterValidator, BaseModel, ConfigDict, field_validator, model_validator
 
 from ...guard import Guard, GuardOptions
@@ -27,7 +26,8 @@ from ...guard.routing import Signals, decide_route
 from ...guard.routing import aggregator as require_aggregator
 from ...guard.signals.relevance import CascadeScorer, load_scorer
 from ...guard.signals.relevance.registry import DEFAULT_SCORER
-from ._console import json_line, out, print_figures, prints_figures, progress_bar
+from ._console import json_line, out, print_figures, progress_bar
+from ._options import prints_figures
 
 _LINES_PER_BATCH = 32
 # What the guard sees of a question and its passages, and no line of signals has.
@@ -110,40 +110,12 @@ LineT = TypeVar("LineT", bound=_Line)
 
 @prints_figures
 def apply(
-    input_path: Annotated[
-        Path,
-        typer.Option(
-            "--input",
-            help='JSON lines: {"question", "passages"}, or signals that a guard logged: '
-            '{"relevance", "confidence", "conflict"}, or replies: {"question", "response"}.',
-        ),
-    ],
-    output: Annotated[Path, typer.Option(help="JSON lines: a result for each line, in order.")],
-    policy: Annotated[
-        Path | None, typer.Option(help="Decide by this policy, or score as it does.")
-    ] = None,
-    scorer: Annotated[
-        str | None,
-        typer.Option(
-            help="Scorer by name, a tuned, exported or sentence-transformers folder, or "
-            f"judge:MODEL; by default the policy's, or {DEFAULT_SCORER}. Options: "
-            "NAME,dtype=bfloat16."
-        ),
-    ] = None,
-    aggregator: Annotated[
-        str | None,
-        typer.Option(
-            help="Passage scores to one value, without --policy; by default the scorer's: "
-            "joint for sufficiency and judge, max for others."
-        ),
-    ] = None,
-    abstention: Annotated[
-        str | None,
-        typer.Option(
-            help="Rule that tells abstentions: default, or a published one for reproduction: "
-            "uaqfact, uniknow."
-        ),
-    ] = None,
+    input_path: Path,
+    output: Path,
+    policy: Path | None = None,
+    scorer: str | None = None,
+    aggregator: str | None = None,
+    abstention: str | None = None,
 ) -> None:
     """Score passages, decide from logged signals, or tell abstentions, line by line.
 
@@ -162,6 +134,19 @@ def apply(
     An `id` is passed on.
 
     Example: `knowgate apply --policy policy.json --input pairs.jsonl --output scores.jsonl`
+
+    Args:
+        input_path: JSON lines: {"question", "passages"}, or signals that a guard logged:
+            {"relevance", "confidence", "conflict"}, or replies: {"question", "response"}.
+        output: JSON lines: a result for each line, in order.
+        policy: Decide by this policy, or score as it does.
+        scorer: Scorer by name, a tuned, exported or sentence-transformers folder, or
+            judge:MODEL; by default the policy's, or sufficiency. Options:
+            NAME,dtype=bfloat16.
+        aggregator: Passage scores to one value, without --policy; by default the scorer's:
+            joint for sufficiency and judge, max for others.
+        abstention: Rule that tells abstentions: default, or a published one for reproduction:
+            uaqfact, uniknow.
     """
     lines = list(read_jsonl(input_path))
     first = next((value for _, value in lines), {})
@@ -266,10 +251,11 @@ def _measuring_guard(path: Path | None, scorer: str | None, aggregator: str | No
             raise FingerprintMismatchError(error.what, where=str(path), hint=error.hint) from None
         aggregator, calibrator = policy.aggregator, policy.relevance_calibrator
     else:
+        aggregator = aggregator or default_aggregator(chosen.fingerprint.kind)
         calibrator = default_calibrator(chosen.fingerprint)
     measuring = Policy(
         scorer=chosen.fingerprint,
-        aggregator=aggregator or default_aggregator(chosen.fingerprint.kind),
+        aggregator=aggregator,
         relevance_calibrator=calibrator,
         relevance_threshold=1.0,
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -19,8 +19,8 @@ from ...guard.errors import InputError
 from ...guard.policy import Policy
 from ..run.questions import LeaveOut
 from ._calibration_output import calibration_lines, change_lines, write_or_explain
-from ._console import out, prints_figures
-from ._options import Pairs, parse_pairs
+from ._console import out
+from ._options import Pairs, parse_pairs, prints_figures
 
 if TYPE_CHECKING:
     from ..policies.records import CalibrationSet
@@ -186,12 +186,8 @@ class _Wanted:
 
 
 def _missing(chosen: MissingAnswers | None) -> Missing | None:
-    names: dict[MissingAnswers, Missing] = {
-        MissingAnswers.UNANSWERABLE: "unanswerable",
-        MissingAnswers.LEFT_OUT: "left_out",
-        MissingAnswers.BOTH: "both",
-    }
-    return None if chosen is None else names[chosen]
+    found: Any = None if chosen is None else chosen.value.replace("-", "_")
+    return cast("Missing | None", found)
 
 
 def _losses(text: str) -> LossTable:
@@ -209,123 +205,33 @@ def _losses(text: str) -> LossTable:
     return losses
 
 
-_RUN = typer.Option(
-    help="A finished run folder. leak: name the runs of several scorers on the same questions to "
-    "choose the one that abstains least; δ is divided among them."
-)
-_RECORDS = typer.Option(
-    help="Instead of a run, JSON lines: one per question and case, with question_id, relevance, "
-    "confidence, context_right, closed_book_right."
-)
-_SCORER = typer.Option(
-    help="With --records: the scorer that measured them, by name or folder, to check that it "
-    'was not tuned on these questions. Each record then needs its "question".'
-)
-_LIKE = typer.Option(
-    help="Take bound, δ, loss and routes of this older policy, and measure them on newer "
-    "questions by the same scorer."
-)
-_PROMISE = typer.Option(
-    help="leak: at most α of unanswerable questions pass. selective: at most α of what passes is "
-    "answered wrongly. By default leak for a run of `knowgate measure`, else selective."
-)
-_RISK = typer.Option(help=f"Bound α of the promise.  [default: {_DEFAULT_RISK}]")
-_DELTA = typer.Option(
-    help=f"Probability δ that the bound fails by bad luck in the draw.  [default: {_DEFAULT_DELTA}]"
-)
-_MISSING = typer.Option(
-    help="leak: the promise is about your own unanswerable questions (`measure --unanswerable`), "
-    "about questions whose source was left out, or about each of both. By default about your "
-    "own where the run has any; the others are reported beside it."
-)
-_SHARE = typer.Option(
-    help="Share of the questions to fit on; the rest is held out for reporting. With all of "
-    "them the report is about the questions that the policy was calibrated on."
-)
-_MEMORY = typer.Option(
-    help="leak: where the context does not pass, answer from the model's own knowledge from this "
-    "confidence on, above 0 and at most 1. Declared by you, not certified; by default never."
-)
-_PER_ROUTE = typer.Option("--per-route", help="selective: bound each route's risk as well.")
-_COVERAGE = typer.Option(
-    help="selective: instead of --risk, the share of cases to let through; the bound is then what "
-    "can be certified for it."
-)
-_COST = typer.Option(
-    metavar="NAME=COST",
-    help="leak=5,abstention=1,missing_share=0.5: no promise, but the threshold that costs least, "
-    "where this share of your users' questions has no answer. With --promise selective: bound "
-    "the mean cost, e.g. wrong_answer=1,false_abstention=0.2,wrong_follow=1.",
-)
-_MAX_ABSTENTION = typer.Option(
-    help="No promise, but the strictest threshold that abstains from at most this share of the "
-    "questions that could be answered.",
-    rich_help_panel=_NO_PROMISE,
-)
-_CASCADE = typer.Option(
-    metavar="NAME=VALUE",
-    help="leak: run=RUN, a run on the same questions with a costly scorer, e.g. judge:MODEL, "
-    "which is then asked only in a certified band of the cheap one's values; cost=200, of one "
-    "question of it, in questions of the cheap one; abstention-cost=20000, of abstaining from "
-    "one that could be answered; on-failure=abstain or cheap, where it fails.",
-)
-_REPORT = typer.Option(help="selective: write this page (.html), with plots, and JSON beside it.")
-_MAX_FALSE = typer.Option(
-    help="Write no policy that abstains from a larger share of the questions that it could "
-    "answer, among those that it was calibrated on (or that were held out)."
-)
-ACCEPT_GENERATED = typer.Option(
-    "--accept-generated",
-    help="Also write a policy when rules or a model made more than a tenth of the questions; "
-    "it is marked, and promises nothing about people's.",
-)
-WRITE_ANYWAY = typer.Option("--write-anyway", help="Write the policy whatever speaks against it.")
-_DRY_RUN = typer.Option(
-    "--dry-run", help="Measure nothing; say what so many questions can certify.",
-    rich_help_panel=_PLAN,
-)  # fmt: skip
-_QUESTIONS = typer.Option(
-    help="Question document (.json), JSON lines (.jsonl), or CSV.", rich_help_panel=_PLAN
-)
-_UNANSWERABLE = typer.Option(
-    help="What questions that the documents do not answer can certify is printed too.",
-    rich_help_panel=_PLAN,
-)
-_LEAVE_OUT = typer.Option(
-    help="What is left out, as for `measure`: questions count as one piece of evidence where it "
-    "is the same.",
-    rich_help_panel=_PLAN,
-)
-
-
 @prints_figures
 def calibrate(
-    policy_out: Annotated[
-        Path | None, typer.Option("--out", help="Where policy.json goes.")
-    ] = None,
-    run: Annotated[list[Path] | None, _RUN] = None,
-    records: Annotated[Path | None, _RECORDS] = None,
-    scorer: Annotated[str | None, _SCORER] = None,
-    like: Annotated[Path | None, _LIKE] = None,
-    promise: Annotated[Promise | None, _PROMISE] = None,
-    risk: Annotated[float | None, _RISK] = None,
-    delta: Annotated[float | None, _DELTA] = None,
-    missing: Annotated[MissingAnswers | None, _MISSING] = None,
-    share: Annotated[float, _SHARE] = 1.0,
-    answer_from_memory: Annotated[float | None, _MEMORY] = None,
-    per_route: Annotated[bool, _PER_ROUTE] = False,
-    coverage: Annotated[float | None, _COVERAGE] = None,
-    cost: Annotated[str | None, _COST] = None,
-    max_abstention: Annotated[float | None, _MAX_ABSTENTION] = None,
-    cascade: Annotated[str | None, _CASCADE] = None,
-    report: Annotated[Path | None, _REPORT] = None,
-    max_false_abstention: Annotated[float, _MAX_FALSE] = Problem.MAX_FALSE_ABSTENTION,
-    accept_generated: Annotated[bool, ACCEPT_GENERATED] = False,
-    write_anyway: Annotated[bool, WRITE_ANYWAY] = False,
-    dry_run: Annotated[bool, _DRY_RUN] = False,
-    questions: Annotated[Path | None, _QUESTIONS] = None,
-    unanswerable: Annotated[Path | None, _UNANSWERABLE] = None,
-    leave_out: Annotated[LeaveOut, _LEAVE_OUT] = LeaveOut.SOURCE,
+    *,
+    out_path: Path | None = None,
+    run: list[Path] | None = None,
+    records: Path | None = None,
+    scorer: str | None = None,
+    like: Path | None = None,
+    promise: Promise | None = None,
+    risk: float | None = None,
+    delta: float | None = None,
+    missing: MissingAnswers | None = None,
+    share: float = 1.0,
+    answer_from_memory: float | None = None,
+    per_route: bool = False,
+    coverage: float | None = None,
+    cost: Annotated[str | None, typer.Option(metavar="NAME=COST")] = None,
+    max_abstention: Annotated[float | None, typer.Option(rich_help_panel=_NO_PROMISE)] = None,
+    cascade: CascadeOptions,
+    report: Path | None = None,
+    max_false_abstention: float = Problem.MAX_FALSE_ABSTENTION,
+    accept_generated: bool = False,
+    write_anyway: bool = False,
+    dry_run: Annotated[bool, typer.Option(rich_help_panel=_PLAN)] = False,
+    questions: Annotated[Path | None, typer.Option(rich_help_panel=_PLAN)] = None,
+    unanswerable: Annotated[Path | None, typer.Option(rich_help_panel=_PLAN)] = None,
+    leave_out: Annotated[LeaveOut, typer.Option(rich_help_panel=_PLAN)] = LeaveOut.SOURCE,
 ) -> None:
     """Choose the thresholds that keep the risk below the bound, with a guarantee.
 
@@ -339,6 +245,58 @@ def calibrate(
     `--like OLD` it keeps an older policy's promise up to date.
 
     Example: `knowgate calibrate --run run --risk 0.1 --delta 0.1 --out policy.json`
+
+    Args:
+        out_path: Where policy.json goes.
+        run: A finished run folder. leak: name the runs of several scorers on the same
+            questions to choose the one that abstains least; δ is divided among them.
+        records: Instead of a run, JSON lines: one per question and case, with question_id,
+            relevance, confidence, context_right, closed_book_right.
+        scorer: With --records: the scorer that measured them, by name or folder, to check that
+            it was not tuned on these questions. Each record then needs its "question".
+        like: Take bound, δ, loss and routes of this older policy, and measure them on newer
+            questions by the same scorer.
+        promise: leak: at most α of unanswerable questions pass. selective: at most α of what
+            passes is answered wrongly. By default leak for a run of `knowgate measure`, else
+            selective.
+        risk: Bound α of the promise.  [default: 0.05]
+        delta: Probability δ that the bound fails by bad luck in the draw.  [default:
+            0.1]
+        missing: leak: the promise is about your own unanswerable questions (`measure
+            --unanswerable`), about questions whose source was left out, or about each of both.
+            By default about your own where the run has any; the others are reported beside it.
+        share: Share of the questions to fit on; the rest is held out for reporting. With all
+            of them the report is about the questions that the policy was calibrated on.
+        answer_from_memory: leak: where the context does not pass, answer from the model's own
+            knowledge from this confidence on, above 0 and at most 1. Declared by you, not
+            certified; by default never.
+        per_route: selective: bound each route's risk as well.
+        coverage: selective: instead of --risk, the share of cases to let through; the bound is
+            then what can be certified for it.
+        cost: leak=5,abstention=1,missing_share=0.5: no promise, but the threshold that costs
+            least, where this share of your users' questions has no answer. With --promise
+            selective: bound the mean cost, e.g.
+            wrong_answer=1,false_abstention=0.2,wrong_follow=1.
+        max_abstention: No promise, but the strictest threshold that abstains from at most this
+            share of the questions that could be answered.
+        cascade: leak: run=RUN, a run on the same questions with a costly scorer, e.g.
+            judge:MODEL, which is then asked only in a certified band of the cheap one's
+            values; cost=200, of one question of it, in questions of the cheap one;
+            abstention-cost=20000, of abstaining from one that could be answered;
+            on-failure=abstain or cheap, where it fails.
+        report: selective: write this page (.html), with plots, and JSON beside it.
+        max_false_abstention: Write no policy that abstains from a larger share of the
+            questions that it could answer, among those that it was calibrated on (or that were
+            held out).
+        accept_generated: Also write a policy when rules or a model made more than a tenth of the
+            questions; it is marked, and promises nothing about people's.
+        write_anyway: Write the policy whatever speaks against it.
+        dry_run: Measure nothing; say what so many questions can certify.
+        questions: Question document (.json), JSON lines (.jsonl), or CSV.
+        unanswerable: What questions that the documents do not answer can certify is printed
+            too.
+        leave_out: What is left out, as for `measure`: questions count as one piece of evidence
+            where it is the same.
     """
     for name, value in (("--risk", risk), ("--delta", delta), ("--coverage", coverage)):
         _require_inside(name, value, 1 - _LEAST)
@@ -374,8 +332,8 @@ def calibrate(
         runs=tuple(run or ()),
         records=records,
         scorer=scorer,
-        cascade=parse_pairs("--cascade", cascade, CascadeOptions),
-        policy_out=_required(policy_out),
+        cascade=cascade,
+        policy_out=_required(out_path),
         report=report,
         fitting={"share": share, "max_false_abstention": max_false_abstention, "counted": True},
         accepted=("generated",) if accept_generated else (),

@@ -14,50 +14,29 @@ from ...guard.fingerprint import default_aggregator
 from ...guard.policy import Policy
 from ...guard.signals.relevance.registry import scorer_name
 from ._app import COMMANDS
-from ._calibrate import ACCEPT_GENERATED, WRITE_ANYWAY, MissingAnswers
-from ._console import collected_figures, out, print_figures, prints_figures
+from ._calibrate import MissingAnswers
+from ._console import collected_figures, out, print_figures
+from ._options import prints_figures
 from ._project_file import ProjectFile
 
 
 @prints_figures
 def check(
     ctx: typer.Context,
-    questions: Annotated[
-        Path | None, typer.Option(help="As for `knowgate measure`, like the next three.")
-    ] = None,
-    chain: Annotated[str | None, typer.Option(help="module:attribute of what is served.")] = None,
-    documents: Annotated[Path | None, typer.Option(help="A folder of documents.")] = None,
-    scorer: Annotated[
-        str | None,
-        typer.Option(help="Scorer by name or folder.  [default: that of --policy, if it is given]"),
-    ] = None,
-    unanswerable: Annotated[
-        Path | None, typer.Option(help="As for `knowgate measure`, too.")
-    ] = None,
-    missing: Annotated[
-        MissingAnswers | None, typer.Option(help="As for `knowgate calibrate`, like the next two.")
-    ] = None,
-    risk: Annotated[float | None, typer.Option(help="Bound α of the promise.")] = None,
-    delta: Annotated[float | None, typer.Option(help="Probability δ that it fails.")] = None,
-    policy: Annotated[
-        Path | None,
-        typer.Option(
-            help="Judge by this policy, as it stands, in place of calibrating one; the policy of "
-            "an earlier check is removed from the folder."
-        ),
-    ] = None,
-    accept_generated: Annotated[bool, ACCEPT_GENERATED] = False,
-    fail_if: Annotated[
-        list[str] | None,
-        typer.Option("--fail-if", metavar="EXPRESSION", help="A gate, as for `knowgate report`."),
-    ] = None,
-    formats: Annotated[
-        str | None, typer.Option("--format", help="As for `knowgate report`.")
-    ] = None,
-    write_anyway: Annotated[bool, WRITE_ANYWAY] = False,
-    out_dir: Annotated[
-        Path, typer.Option("--out", help="Folder for run, policy and report; continued.")
-    ] = Path("knowgate-check"),
+    questions: Path | None = None,
+    chain: str | None = None,
+    documents: Path | None = None,
+    scorer: str | None = None,
+    unanswerable: Path | None = None,
+    missing: MissingAnswers | None = None,
+    risk: float | None = None,
+    delta: float | None = None,
+    policy: Path | None = None,
+    accept_generated: bool = False,
+    fail_if: Annotated[list[str] | None, typer.Option(metavar="EXPRESSION")] = None,
+    formats: Annotated[str | None, typer.Option("--format")] = None,
+    write_anyway: bool = False,
+    out_dir: Path = Path("knowgate-check"),
 ) -> None:
     """Check a release: measure, calibrate or take a policy, report, and check gates.
 
@@ -67,6 +46,23 @@ def check(
     killed continues when it is started again.
 
     Example: `knowgate init --questions kb.csv && knowgate check`
+
+    Args:
+        questions: As for `knowgate measure`, like the next three.
+        chain: module:attribute of what is served.
+        documents: A folder of documents.
+        scorer: Scorer by name or folder.  [default: that of --policy, if it is given]
+        unanswerable: As for `knowgate measure`, too.
+        missing: As for `knowgate calibrate`, like all up to --write-anyway but --policy.
+        risk: Bound α of the promise.
+        delta: Probability δ that it fails.
+        accept_generated: Also where rules or a model made the questions.
+        write_anyway: Write the policy whatever speaks against it.
+        policy: Judge by this policy, as it stands, in place of calibrating one; the policy of
+            an earlier check is removed from the folder.
+        fail_if: A gate, as for `knowgate report`.
+        formats: As for `knowgate report`.
+        out_dir: Folder for run, policy and report; continued.
     """
     measuring = _given(ctx, "questions", "chain", "documents", "scorer", "unanswerable")
     if questions is None and "questions" not in _section(ctx, "measure"):

@@ -63,8 +63,8 @@ def _lines(found: ScorerComparison) -> list[str]:
     scorers = [
         (
             one.name,
-            _number(one.auroc),
-            _share(one.false_abstention),
+            _interval(one.auroc, ".3f"),
+            _interval(one.false_abstention, ".1%"),
             f"{one.failed} of {one.cases}" if one.failed else "0",
             "–" if one.milliseconds is None else f"{one.milliseconds:.1f}",
             f"{one.calls_per_question:.2g}",
@@ -79,8 +79,8 @@ def _lines(found: ScorerComparison) -> list[str]:
         pairs = [
             (
                 f"{one.first} − {one.second}",
-                _number(one.auroc, "+"),
-                _share(one.false_abstention, "+"),
+                _interval(one.auroc, "+.3f"),
+                _interval(one.false_abstention, "+.1%"),
             )
             for one in found.differences
         ]
@@ -88,13 +88,7 @@ def _lines(found: ScorerComparison) -> list[str]:
     return [*lines, "", found.choice.reason]
 
 
-def _number(value: Interval, sign: str = "") -> str:
+def _interval(value: Interval, form: str) -> str:
     if value.value is None or value.low is None or value.high is None:
         return "–"
-    return f"{value.value:{sign}.3f} [{value.low:{sign}.3f}, {value.high:{sign}.3f}]"
-
-
-def _share(value: Interval, sign: str = "") -> str:
-    if value.value is None or value.low is None or value.high is None:
-        return "–"
-    return f"{value.value:{sign}.1%} [{value.low:{sign}.1%}, {value.high:{sign}.1%}]"
+    return f"{value.value:{form}} [{value.low:{form}}, {value.high:{form}}]"

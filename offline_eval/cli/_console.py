@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import inspect
 import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -25,8 +24,6 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
-from ...guard.errors import InputError
-
 if TYPE_CHECKING:
     from ..run.calls import Progress
 
@@ -38,42 +35,6 @@ _SHOWN_AFTER_SECONDS = 1.0
 
 
 _COLLECTED: ContextVar[list[Any] | None] = ContextVar("collected", default=None)
-_JSON = Annotated[
-    bool,
-    typer.Option(
-        "--json", help="Print the figures as JSON on standard output, and nothing else there."
-    ),
-]
-
-
-def prints_figures(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the option `--json`.
-
-    Args:
-        command: calls `print_figures` once; with `--json` that is all that it prints on standard
-            output.
-    """
-    signature = inspect.signature(command)
-    hints = {**get_type_hints(command, include_extras=True), "as_json": _JSON}
-    as_json = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False)
-    parameters = [*signature.parameters.values(), as_json]
-
-    @functools.wraps(command)
-    def run(as_json: bool = False, **given: Any) -> None:
-        before, out.quiet = out.quiet, out.quiet or as_json
-        try:
-            command(**given)
-        finally:
-            out.quiet = before
-
-    run.__annotations__ = hints
-    run.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[
-            one.replace(annotation=hints[one.name], kind=inspect.Parameter.KEYWORD_ONLY)
-            for one in parameters
-        ]
-    )
-    return run
 
 
 def only_figures() -> bool:
@@ -125,22 +86,6 @@ def _as_json(value: object) -> Any:
 def json_line(value: Mapping[str, Any]) -> str:
     """`value` as one line of JSON lines, for `atomic_writer`."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def checked_id(value: Mapping[str, Any], where: str) -> None:
-    """Reject an `id` that JSON cannot hold.
-
-    Raises:
-        InputError: it is, or holds, NaN or infinity.
-    """
-    try:
-        json.dumps(value.get("id"), allow_nan=False)
-    except ValueError:
-        raise InputError(
-            "field 'id' holds NaN or infinity, which JSON has not",
-            where=where,
-            hint="use text or a whole number as id",
-        ) from None
 
 
 def aligned(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[str]:

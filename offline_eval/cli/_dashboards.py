@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic import Field
 
@@ -19,7 +18,7 @@ from ...calibration.monitoring import DecisionMonitor
 from ...guard.files import new_folder, write_json, write_text
 from ...guard.policy import Policy
 from ._console import out
-from ._options import Pairs, parse_pairs
+from ._options import Pairs, documented
 
 _DASHBOARD, _RULES = "knowgate-dashboard.json", "knowgate-rules.yml"
 # How far the share of questions that reach the costly scorer may lie outside the calibrated ones.
@@ -45,27 +44,12 @@ class AlertLimits(Pairs):
     least_decisions: int = Field(50, ge=1)
 
 
-_LIMITS = ",".join(f"{name}={field.default}" for name, field in AlertLimits.model_fields.items())
-
-
+@documented
 def dashboards(
-    out_dir: Annotated[Path, typer.Option("--out", help="Folder to write; new or empty.")],
-    policy: Annotated[
-        Path | None,
-        typer.Option(
-            help="The policy that is served: alerts then name its bounds, and fire where a guard "
-            "serves by another one."
-        ),
-    ] = None,
-    limits: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="When alerts fire: seconds that a share of decisions may take, change of the "
-            "abstention ratio against the day before, share of decisions due to failures, and "
-            f"decisions in half an hour below which no ratio alerts.  [default: {_LIMITS}]",
-        ),
-    ] = None,
+    out_dir: Path,
+    *,
+    policy: Path | None = None,
+    limits: AlertLimits,
 ) -> None:
     """Write a dashboard for Grafana, and recording and alert rules for Prometheus.
 
@@ -74,9 +58,18 @@ def dashboards(
     and risk need a `DecisionMonitor`.
 
     Example: `knowgate dashboards --out monitoring --policy policy.json --limits latency=0.5`
+
+    Args:
+        out_dir: Folder to write; new or empty.
+        policy: The policy that is served: alerts then name its bounds, and fire where a guard
+            serves by another one.
+        limits: When alerts fire: seconds that a share of decisions may take, change of the
+            abstention ratio against the day before, share of decisions due to failures, and
+            decisions in half an hour below which no ratio alerts.
+            [default: latency=1.0,latency_quantile=0.95,abstention_jump=0.2,error_share=0.05,
+            least_decisions=50]
     """
-    chosen = parse_pairs("--limits", limits, AlertLimits)
-    dashboard, rules = render_dashboards(chosen, None if policy is None else Policy.load(policy))
+    dashboard, rules = render_dashboards(limits, None if policy is None else Policy.load(policy))
     with new_folder(out_dir) as work:
         write_json(work / _DASHBOARD, dashboard)
         write_text(work / _RULES, rules)

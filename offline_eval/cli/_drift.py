@@ -21,7 +21,8 @@ from ...guard.policy import Policy
 from ...guard.read_models import read_models
 from ..run.measured_run import MeasuredRun
 from ..suites.ookb.replayed import replayed_decisions
-from ._console import out, print_figures, prints_figures
+from ._console import out, print_figures
+from ._options import prints_figures
 
 _DECISION = 'each line is a Decision: "route", "reason", and "relevance" and "confidence" or null'
 _FEEDBACK = (
@@ -66,35 +67,14 @@ class _Label(BaseModel):
 
 @prints_figures
 def drift(
-    policy: Annotated[Path, typer.Option(help="The policy that served.")],
-    input_path: Annotated[
-        Path | None,
-        typer.Option("--input", help="JSON lines: decisions in the order they were taken."),
-    ] = None,
-    run: Annotated[
-        Path | None,
-        typer.Option(
-            help="In place of --input: a run of `knowgate measure`, e.g. on a log of questions."
-        ),
-    ] = None,
-    judge_run: Annotated[
-        Path | None,
-        typer.Option(help="With --run, for the policy of a cascade: a run of its costly scorer."),
-    ] = None,
-    feedback: Annotated[
-        Path | None, typer.Option(help='JSON lines: {"route", "right"} of replies let through.')
-    ] = None,
-    risk: Annotated[
-        float | None,
-        typer.Option(help="Bound α on wrong replies; by default that of the policy's guarantee."),
-    ] = None,
-    delta: Annotated[
-        float | None,
-        typer.Option(help="Probability of a false alarm of the risk; by default the guarantee's."),
-    ] = None,
-    fail_on_drift: Annotated[
-        bool, typer.Option("--fail-on-drift", help="Exit code 1 on drift or any alarm.")
-    ] = False,
+    policy: Path,
+    input_path: Path | None = None,
+    run: Path | None = None,
+    judge_run: Path | None = None,
+    feedback: Path | None = None,
+    risk: float | None = None,
+    delta: float | None = None,
+    fail_on_drift: bool = False,
 ) -> None:
     """Compare live decisions with the calibration set, and feedback with the promise.
 
@@ -106,6 +86,16 @@ def drift(
     baseline, and feedback, if given, against the promised risk.
 
     Example: `knowgate drift --policy policy.json --input decisions.jsonl --fail-on-drift`
+
+    Args:
+        policy: The policy that served.
+        input_path: JSON lines: decisions in the order they were taken.
+        run: In place of --input: a run of `knowgate measure`, e.g. on a log of questions.
+        judge_run: With --run, for the policy of a cascade: a run of its costly scorer.
+        feedback: JSON lines: {"route", "right"} of replies let through.
+        risk: Bound α on wrong replies; by default that of the policy's guarantee.
+        delta: Probability of a false alarm of the risk; by default the guarantee's.
+        fail_on_drift: Exit code 1 on drift or any alarm.
     """
     if (input_path is None) == (run is None):
         raise InputError(

@@ -13,6 +13,7 @@ from ...guard.errors import InputError
 from ..data.formats.knowornot import import_knowornot
 from ..data.formats.lm_eval import import_lm_eval
 from ._console import err, out
+from ._options import documented
 
 
 class Format(StrEnum):
@@ -22,23 +23,12 @@ class Format(StrEnum):
     LM_EVAL = "lm-eval"
 
 
+@documented
 def import_(
-    form: Annotated[Format, typer.Argument(metavar="knowornot|lm-eval", help="Whose files.")],
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE…",
-            help="knowornot: input, output, evaluated and question documents (.json), in any mix. "
-            "lm-eval: sample logs that lm-evaluation-harness writes with --log_samples.",
-        ),
-    ],
-    out_dir: Annotated[Path, typer.Option("--out", help="Run folder.")],
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="lm-eval: name of the model; by default the log's folder, where that names it."
-        ),
-    ] = None,
+    form: Annotated[Format, typer.Argument(metavar="knowornot|lm-eval")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…")],
+    out_dir: Path,
+    model: str | None = None,
 ) -> None:
     """Make a run of replies from files that other tools wrote.
 
@@ -47,6 +37,13 @@ def import_(
     and multiple-choice tasks are read; metrics become judgements of the judge `lm-eval`.
 
     Example: `knowgate import knowornot input.json output.json evaluated.json --out run`
+
+    Args:
+        form: Whose files.
+        files: knowornot: input, output, evaluated and question documents (.json), in any mix.
+            lm-eval: sample logs that lm-evaluation-harness writes with --log_samples.
+        out_dir: Run folder.
+        model: lm-eval: name of the model; by default the log's folder, where that names it.
     """
     if form is Format.LM_EVAL:
         folder = import_lm_eval(files, out_dir, model=model, on_warning=_warn)
@@ -58,6 +55,6 @@ def import_(
     out.print(f"run → {folder}\nnext: {report} --out report", markup=False)
 
 
-def _warn(warning: object) -> None:
+def _warn(warning: str) -> None:
     """Say on standard error what was left out."""
-    err.print("warning: " + " ".join(str(warning).split()), style="yellow", markup=False)
+    err.print("warning: " + " ".join(warning.split()), style="yellow", markup=False)

@@ -15,37 +15,19 @@ from ...guard.files import read_jsonl
 from ...guard.signals.relevance import index_passages, load_scorer
 from ...guard.signals.relevance.registry import DEFAULT_SCORER
 from ..data.facts import load_chunks
-from ._console import out, print_figures, prints_figures, progress_bar
-from ._options import CHUNKS, ChunkOptions, parse_pairs
+from ._console import out, print_figures, progress_bar
+from ._options import ChunkOptions, prints_figures
 
 
 @prints_figures
 def index(
-    passages: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="KB",
-            help='JSON lines with "text", one passage a line; or documents and folders of them, '
-            "cut into chunks.",
-        ),
-    ],
-    out_dir: Annotated[
-        Path, typer.Option("--out", help="Folder to write; what is in it is not encoded again.")
-    ],
-    scorer: Annotated[
-        str, typer.Option(help="Scorer by name, or a tuned or exported folder.")
-    ] = DEFAULT_SCORER,
-    dtype: Annotated[
-        str | None,
-        typer.Option(
-            help="`float16`, for scores as without the folder; `int8`, half as large, for scores "
-            "to calibrate on. By default what the folder has, float16 for a new one."
-        ),
-    ] = None,
-    reuse: Annotated[
-        Path | None, typer.Option(help="Older folder to copy from what is still needed.")
-    ] = None,
-    chunks: Annotated[str | None, CHUNKS] = None,
+    passages: Annotated[list[Path], typer.Argument(metavar="KB")],
+    out_dir: Path,
+    *,
+    scorer: str = DEFAULT_SCORER,
+    dtype: str | None = None,
+    reuse: Path | None = None,
+    chunks: ChunkOptions,
 ) -> None:
     """Encode passages ahead of time, so that a guard does not encode them for a request.
 
@@ -55,6 +37,15 @@ def index(
     passages that are gone, write a new folder and `--reuse` the old one.
 
     Example: `knowgate index passages.jsonl --out passages`
+
+    Args:
+        passages: JSON lines with "text", one passage a line; or documents and folders of them,
+            cut into chunks.
+        out_dir: Folder to write; what is in it is not encoded again.
+        scorer: Scorer by name, or a tuned or exported folder.
+        dtype: `float16`, for scores as without the folder; `int8`, half as large, for scores
+            to calibrate on. By default what the folder has, float16 for a new one.
+        reuse: Older folder to copy from what is still needed.
     """
     if scorer.startswith("judge:"):
         # Not loaded: that may take minutes, or a key.
@@ -63,8 +54,7 @@ def index(
             where=f"--scorer {scorer}",
             hint="use sufficiency, late_interaction or a folder of `knowgate tune relevance`",
         )
-    cut = parse_pairs("--chunks", chunks, ChunkOptions)
-    given = [text for path in passages for text in _passages(path, cut.size, cut.overlap)]
+    given = [text for path in passages for text in _passages(path, chunks.size, chunks.overlap)]
     if not given:
         raise InputError("no passages", where=str(passages[0]), hint="name other files")
     loaded = load_scorer(scorer)

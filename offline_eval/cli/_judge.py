@@ -19,37 +19,26 @@ from ..run.calls import RunTotals
 from ..run.replies import Judgement
 from ..suites.judge_bias.artefact import JudgeBias
 from ..systems.factory import load_judges
-from ._console import call_progress, err, out, print_figures, prints_figures
-from ._options import CALLS_ON_RAY, DRY_RUN, RETRY_FAILED, CallOptions
+from ._console import call_progress, err, out, print_figures
+from ._options import RayCallOptions, prints_figures
 
 _LANGUAGE_MODEL = "llm:"
 
 
-_RUN = typer.Argument(metavar="RUN", help="Run folder with replies.")
-_JUDGES = typer.Option(
-    "--judge",
-    help="detector, estimate, llm:MODEL or python:module:attribute; may be repeated. "
-    f"By default: {', '.join(Judgement.OFFLINE_JUDGES)}.",
-)
-_CRITERION = typer.Option(help="Criterion of your own for llm judges (.toml or .json); repeatable.")
-_BUNDLED = typer.Option(help="llm judges also judge abstention, factuality and failure.")
-_BIAS = typer.Option(
-    help="What `knowgate eval judge-bias` found out about one of these judges; the report "
-    "warns of a judge that goes by its own beliefs. Repeatable."
-)
 _SECONDS_PER_VERDICT = 120.0
 
 
 @prints_figures
 def judge(
-    run: Annotated[Path, _RUN],
-    judges: Annotated[list[str] | None, _JUDGES] = None,
-    criterion: Annotated[list[Path] | None, _CRITERION] = None,
-    bundled: Annotated[bool, _BUNDLED] = True,
-    bias: Annotated[list[Path] | None, _BIAS] = None,
-    calls: Annotated[str | None, CALLS_ON_RAY] = None,
-    retry_failed: Annotated[bool, RETRY_FAILED] = False,
-    dry_run: Annotated[bool, DRY_RUN] = False,
+    run: Annotated[Path, typer.Argument(metavar="RUN")],
+    *,
+    judges: Annotated[list[str] | None, typer.Option("--judge")] = None,
+    criterion: list[Path] | None = None,
+    bundled: bool = True,
+    bias: list[Path] | None = None,
+    calls: RayCallOptions,
+    retry_failed: bool = False,
+    dry_run: bool = False,
 ) -> None:
     """Judge every reply of a run: abstention, factuality, how it fails, or what you ask.
 
@@ -59,8 +48,16 @@ def judge(
     --calls engine=ray, each worker loads the judges and gives a part of the verdicts.
 
     Example: `knowgate judge run --judge detector --judge llm:openai:gpt-4.1 --dry-run`
+
+    Args:
+        run: Run folder with replies.
+        judges: detector, estimate, llm:MODEL or python:module:attribute; may be repeated. By
+            default: detector, estimate.
+        criterion: Criterion of your own for llm judges (.toml or .json); repeatable.
+        bundled: llm judges also judge abstention, factuality and failure.
+        bias: What `knowgate eval judge-bias` found out about one of these judges; the report
+            warns of a judge that goes by its own beliefs. Repeatable.
     """
-    made = CallOptions.parse(calls, on_ray=True)
     names = tuple(judges or Judgement.OFFLINE_JUDGES)
     criteria = [Criterion.read(path) for path in criterion or ()]
     biases = _biases(bias or (), names)
@@ -73,8 +70,8 @@ def judge(
             run,
             loaded,
             retry_failed=retry_failed,
-            limits=made.limits(timeout=_SECONDS_PER_VERDICT),
-            pool=made.pool(),
+            limits=calls.limits(timeout=_SECONDS_PER_VERDICT),
+            pool=calls.pool(),
             load=partial(load_judges, names, criteria, bundled=bundled),
             on_progress=on_progress,
         )

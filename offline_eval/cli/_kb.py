@@ -17,43 +17,16 @@ from ..data.diversity.filter import DiversitySettings, KeywordMethod, SemanticMe
 from ..data.facts import BuildSettings, build_questions
 from ..data.facts.build import BuildEstimate
 from ..systems.factory import load_chat_model
-from ._console import call_progress, err, out, print_figures, prints_figures, progress_bar
+from ._console import call_progress, err, out, print_figures, progress_bar
 from ._options import (
-    CALLS,
-    CHUNKS,
-    DRY_RUN,
-    RETRY_FAILED,
     CallOptions,
     ChunkOptions,
     Pairs,
-    parse_pairs,
+    prints_figures,
 )
 
 kb_app = typer.Typer(no_args_is_help=True)
 _SECONDS_PER_CALL, _ATTEMPTS = 60.0, 4
-
-_DOCUMENTS = typer.Argument(
-    metavar="DOCS",
-    help="Files, or folders with all below them: text, Markdown, HTML, PDF, and FAQs as "
-    "CSV, TSV, JSON or JSON lines.",
-)
-_OUT = typer.Option("--out", help="Folder of the knowledge base; continued if it exists.")
-_MODEL = typer.Option(
-    help="Who finds facts and writes questions: `none` (by rules), a Hugging Face folder, "
-    "`provider:model`, or `python:module:attribute`. The bundled model is too small."
-)
-_FACT_PROMPT = typer.Option("--fact-prompt", help="Your own prompt, with {sentences}, and {topic}.")
-_QUESTION_PROMPT = typer.Option(
-    "--question-prompt", help="Your own prompt, with {fact}, and {passage}, {topic}."
-)
-_FILTER = typer.Option(
-    "--filter",
-    metavar="NAME=VALUE",
-    help="What differs enough to be kept: keyword=uniqueness (share of information that no kept "
-    "question has), original (KnowOrNot's formula, which goes mostly by length) or off; "
-    "keyword-threshold=0.3 (for original of the scores' range); semantic=farthest_first or off; "
-    "semantic-threshold=0.3 (cosine distance).",
-)
 
 
 class FilterOptions(Pairs):
@@ -79,16 +52,17 @@ def kb() -> None:
 @kb_app.command()
 @prints_figures
 def build(
-    documents: Annotated[list[Path], _DOCUMENTS],
-    out_dir: Annotated[Path, _OUT],
-    model: Annotated[str, _MODEL] = BuildSettings().model,
-    fact_prompt_file: Annotated[Path | None, _FACT_PROMPT] = None,
-    question_prompt_file: Annotated[Path | None, _QUESTION_PROMPT] = None,
-    chunks: Annotated[str | None, CHUNKS] = None,
-    filtering: Annotated[str | None, _FILTER] = None,
-    calls: Annotated[str | None, CALLS] = None,
-    retry_failed: Annotated[bool, RETRY_FAILED] = False,
-    dry_run: Annotated[bool, DRY_RUN] = False,
+    documents: Annotated[list[Path], typer.Argument(metavar="DOCS")],
+    out_dir: Path,
+    *,
+    model: str = BuildSettings().model,
+    fact_prompt: Path | None = None,
+    question_prompt: Path | None = None,
+    chunks: ChunkOptions,
+    filters: Annotated[FilterOptions, typer.Option("--filter")],
+    calls: CallOptions,
+    retry_failed: bool = False,
+    dry_run: bool = False,
 ) -> None:
     """Write questions with answers on documents, each with the chunk that holds its answer.
 
@@ -103,29 +77,39 @@ def build(
     kept by content: only what has changed is asked again.
 
     Example: `knowgate kb build docs/ --model openai:gpt-4.1-mini --out kb`
+
+    Args:
+        documents: Files, or folders with all below them: text, Markdown, HTML, PDF, and FAQs
+            as CSV, TSV, JSON or JSON lines.
+        out_dir: Folder of the knowledge base; continued if it exists.
+        model: Who finds facts and writes questions: `none` (by rules), a Hugging Face folder,
+            `provider:model`, or `python:module:attribute`. The bundled model is too small.
+        fact_prompt: Your own prompt, with {sentences}, and {topic}.
+        question_prompt: Your own prompt, with {fact}, and {passage}, {topic}.
+        filters: What differs enough to be kept: keyword=uniqueness (share of information
+            that no kept question has), original (KnowOrNot's formula, which goes mostly by
+            length) or off; keyword-threshold=0.3 (for original of the scores' range);
+            semantic=farthest_first or off; semantic-threshold=0.3 (cosine distance).
     """
-    cut = parse_pairs("--chunks", chunks, ChunkOptions)
     settings = BuildSettings.of_prompts(
-        fact_prompt_file,
-        question_prompt_file,
+        fact_prompt,
+        question_prompt,
         model=model,
-        chunk_size=cut.size,
-        chunk_overlap=cut.overlap,
+        chunk_size=chunks.size,
+        chunk_overlap=chunks.overlap,
     )
     if dry_run:
         estimate = BuildEstimate.of(documents, out_dir, settings=settings)
         print_figures(asdict(estimate))
         out.print(str(estimate), markup=False)
         return
-    filters = parse_pairs("--filter", filtering, FilterOptions)
-    made = CallOptions.parse(calls)
     with call_progress() as advance:
         totals = build_questions(
             documents,
             out_dir,
             model=load_chat_model(model) if settings.asks_model else None,
             settings=settings,
-            limits=made.limits(timeout=_SECONDS_PER_CALL, attempts=_ATTEMPTS),
+            limits=calls.limits(timeout=_SECONDS_PER_CALL, attempts=_ATTEMPTS),
             retry_failed=retry_failed,
             on_progress=advance,
         )

@@ -19,43 +19,10 @@ from ..data.graph.items import QuestionType
 from ..data.graph.loading import load_graph
 from ..data.graph.properties import GenerationSettings, PropertyRules
 from ..data.graph.question_templates import Templates
-from ._console import out, print_figures, prints_figures, progress_bar
-from ._options import Pairs, parse_pairs
+from ._console import out, print_figures, progress_bar
+from ._options import Pairs, prints_figures
 
 kg_app = typer.Typer(no_args_is_help=True)
-
-_GRAPH = typer.Argument(
-    metavar="GRAPH",
-    help="An RDF file (.nt .nq .ttl .trig .n3 .rdf .jsonld, also with .gz), a folder in "
-    "which pyoxigraph keeps a store, the address of a SPARQL endpoint, or microworld.",
-)
-_OUT = typer.Option("--out", help="New folder for the questions.")
-_LANG = typer.Option(help="Languages, with commas between them; each question in all.")
-_FALLBACK = typer.Option(help="Languages whose labels stand in for missing ones, in order.")
-_TYPES = typer.Option(help="Of inter, time, dilemma, with commas between them.")
-_PER_TYPE = typer.Option(min=1, help="Unanswerable questions per type; as many answerable ones.")
-_EXAMPLES = typer.Option(min=4, help="Few-shot examples per type, half of them unanswerable.")
-_TEMPLATES = typer.Option(
-    help="TOML file with wordings of your own. Repeatable; the last one wins."
-)
-_INCLUDE = typer.Option(help="Only these properties, by IRI or its last part. Repeatable.")
-_EXCLUDE = typer.Option(help="Never these properties, likewise. Repeatable.")
-_PROPERTIES = typer.Option(
-    metavar="NAME=VALUE",
-    help="Which others are used: min_facts=5 (fewest facts of a property), max_values=5 (most "
-    "answers of one question), functional=any, only or never (those with one value a subject), "
-    "local_names=false (name those without a label after their IRI).",
-)
-_SEED = typer.Option(help="The same seed gives the same files.")
-_USER_AGENT = typer.Option(help="Endpoint: who asks; put an address to reach you in it.")
-_SUBJECTS = typer.Option(help="Endpoint: SPARQL pattern; facts of these ?s only.")
-_ENDPOINT = typer.Option(
-    metavar="NAME=VALUE",
-    help="How an endpoint is asked: pause=0.5 (seconds between two requests), timeout=65 (for "
-    "one request), deadline=1800 (for all), page_size=5000 (rows per request), most_facts=20000 "
-    "(of each property).",
-)
-_DRY_RUN = typer.Option("--dry-run", help="List the properties and why some are left out.")
 
 
 class PropertyOptions(Pairs):
@@ -70,6 +37,7 @@ class PropertyOptions(Pairs):
 class EndpointOptions(Pairs):
     """How an endpoint is asked, as `--endpoint` names it."""
 
+    user_agent: str = EndpointSettings().user_agent
     pause: float = EndpointSettings().pause
     timeout: float = EndpointSettings().timeout
     deadline: float = EndpointSettings().deadline
@@ -85,22 +53,22 @@ def kg() -> None:
 @kg_app.command()
 @prints_figures
 def generate(
-    graph: Annotated[str, _GRAPH],
-    out_dir: Annotated[Path | None, _OUT] = None,
-    lang: Annotated[str, _LANG] = "en",
-    label_fallback: Annotated[str, _FALLBACK] = "",
-    types: Annotated[str, _TYPES] = "inter,time,dilemma",
-    per_type: Annotated[int, _PER_TYPE] = 200,
-    examples: Annotated[int, _EXAMPLES] = 8,
-    templates: Annotated[list[Path] | None, _TEMPLATES] = None,
-    include: Annotated[list[str] | None, _INCLUDE] = None,
-    exclude: Annotated[list[str] | None, _EXCLUDE] = None,
-    properties: Annotated[str | None, _PROPERTIES] = None,
-    seed: Annotated[int, _SEED] = 0,
-    user_agent: Annotated[str, _USER_AGENT] = EndpointSettings().user_agent,
-    subjects: Annotated[str, _SUBJECTS] = "",
-    endpoint: Annotated[str | None, _ENDPOINT] = None,
-    dry_run: Annotated[bool, _DRY_RUN] = False,
+    graph: Annotated[str, typer.Argument(metavar="GRAPH")],
+    *,
+    out_dir: Path | None = None,
+    lang: str = "en",
+    label_fallback: str = "",
+    types: str = "inter,time,dilemma",
+    per_type: Annotated[int, typer.Option(min=1)] = 200,
+    examples: Annotated[int, typer.Option(min=4)] = 8,
+    templates: list[Path] | None = None,
+    include: list[str] | None = None,
+    exclude: list[str] | None = None,
+    properties: PropertyOptions,
+    seed: int = 0,
+    subjects: str = "",
+    endpoint: EndpointOptions,
+    dry_run: bool = False,
 ) -> None:
     """Write unanswerable questions, their answerable twins, and the facts behind them.
 
@@ -109,14 +77,36 @@ def generate(
     uaqfact` reads.
 
     Example: `knowgate kg generate graph.ttl --lang en,zh --out questions`
+
+    Args:
+        graph: An RDF file (.nt .nq .ttl .trig .n3 .rdf .jsonld, also with .gz), a folder in
+            which pyoxigraph keeps a store, the address of a SPARQL endpoint, or microworld.
+        out_dir: New folder for the questions.
+        lang: Languages, with commas between them; each question in all.
+        label_fallback: Languages whose labels stand in for missing ones, in order.
+        types: Of inter, time, dilemma, with commas between them.
+        per_type: Unanswerable questions per type; as many answerable ones.
+        examples: Few-shot examples per type, half of them unanswerable.
+        templates: TOML file with wordings of your own. Repeatable; the last one wins.
+        include: Only these properties, by IRI or its last part. Repeatable.
+        exclude: Never these properties, likewise. Repeatable.
+        properties: Which others are used: min_facts=5 (fewest facts of a property),
+            max_values=5 (most answers of one question), functional=any, only or never (those
+            with one value a subject), local_names=false (name those without a label after
+            their IRI).
+        seed: The same seed gives the same files.
+        subjects: Endpoint: SPARQL pattern; facts of these ?s only.
+        endpoint: How an endpoint is asked: user-agent=NAME (who asks; put an address to reach
+            you in it), pause=0.5 (seconds between two requests),
+            timeout=65 (for one request), deadline=1800 (for all), page_size=5000 (rows per
+            request), most_facts=20000 (of each property).
+        dry_run: List the properties and why some are left out.
     """
-    chosen = parse_pairs("--properties", properties, PropertyOptions)
-    rules = PropertyRules(tuple(include or ()), tuple(exclude or ()), **chosen.model_dump())
+    rules = PropertyRules(tuple(include or ()), tuple(exclude or ()), **properties.model_dump())
     settings = GenerationSettings(
         tuple(_parts(lang)), _types(types), per_type, examples, rules, seed=seed
     )
-    asked = parse_pairs("--endpoint", endpoint, EndpointOptions)
-    how = EndpointSettings(user_agent=user_agent, subjects=subjects, **asked.model_dump())
+    how = EndpointSettings(subjects=subjects, **endpoint.model_dump())
     texts = Templates(templates or ())
     for language in settings.languages:
         texts.require(language)

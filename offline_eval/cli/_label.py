@@ -1,124 +1,178 @@
-"""`knowgate label`: people's labels of a run's replies, on a page in the browser."""
+"""`knowgate label`: what people say of replies, and of leaks that another passage answers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...guard.errors import InputError, require_extra
-from ._console import only_figures, out, print_figures, print_table, prints_figures
-from ._options import NO_BROWSER, PORT
+from ._console import only_figures, out, print_figures, print_table, progress_bar
+from ._options import Port, prints_figures
 from ._view import show
 
 if TYPE_CHECKING:
     from ...calibration import Interval
     from ..judging.labelling import Agreement
+    from ..judging.labelling.review_session import ReviewSession
     from ..judging.labelling.session import LabelSession
     from ..run import RepliesRun
 
-
-_RUN = typer.Argument(help="A finished run of replies.")
-_ANNOTATOR = typer.Option(help="Label under this name; one page per annotator.")
-_CONSENSUS = typer.Option(
-    metavar="NAME", help="Settle under this name what annotators disagree on."
-)
-_AGREEMENT = typer.Option("--agreement", help="Print how far annotators agree.")
-_EXPORT = typer.Option(help="Write all labels to this file, .csv or .jsonl.")
-_SAMPLE = typer.Option(
-    min=1,
-    help="Replies to label, the same for all annotators; it may grow.  "
-    "[default: 100, or as many as before]",
-)
-_SEED = typer.Option(min=0, help="Of the sample and the orders.  [default: 0]")
-_CRITERION = typer.Option(
-    help="abstention, factuality, or a .toml or .json file; repeatable.  "
-    "[default: what was labelled before, or abstention and factuality]"
-)
-_NAMES = typer.Option("--show-names", help="With --consensus: say who said what.")
+_KEYS = "a answers it after all · n does not · u unsure · s skip · q quit"
+_Page = tuple[int, bool]  # port, and whether no browser is opened
+_VERDICTS = {"a": "answered", "n": "not_answered", "u": "unsure"}
+_OF_REPLIES = ("annotator", "consensus", "agreement", "export")
+_OF_LEAKS = ("again", "browser", "export", "import")
 
 
 @prints_figures
 def label(
-    run: Annotated[Path, _RUN],
-    annotator: Annotated[str | None, _ANNOTATOR] = None,
-    consensus: Annotated[str | None, _CONSENSUS] = None,
-    show_agreement: Annotated[bool, _AGREEMENT] = False,
-    export: Annotated[Path | None, _EXPORT] = None,
-    sample: Annotated[int | None, _SAMPLE] = None,
-    seed: Annotated[int | None, _SEED] = None,
-    criterion: Annotated[list[str] | None, _CRITERION] = None,
-    show_names: Annotated[bool, _NAMES] = False,
-    port: Annotated[int, PORT] = 0,
-    no_browser: Annotated[bool, NO_BROWSER] = False,
+    run: Annotated[Path, typer.Argument()],
+    annotator: str | None = None,
+    consensus: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    agreement: bool = False,
+    sample: Annotated[int | None, typer.Option(min=1)] = None,
+    seed: Annotated[int | None, typer.Option(min=0)] = None,
+    criterion: list[str] | None = None,
+    show_names: bool = False,
+    browser: bool = False,
+    again: bool = False,
+    export: Path | None = None,
+    import_path: Path | None = None,
+    port: Port = 0,
+    no_browser: bool = False,
 ) -> None:
-    """Label replies in the browser, settle disagreements, print agreement, export.
+    """Label replies, or review leaks: what people say of the rows of a run.
 
-    Annotators label the same stratified sample in orders of their own, and see neither
-    judgements nor each other's labels nor which system replied. Every label is on disk
-    before the page shows the next reply; the same command continues a session.
+    Of a run of replies, annotators label the same stratified sample in orders of their own, on a
+    page in the browser, and see neither judgements nor each other's labels nor which system
+    replied.
+
+    Of a run of `knowgate measure`, a person says whether a question is answered after all,
+    although its source was left out; in the terminal, or with --browser on a page. First come
+    cases that another passage probably answers, then those of the highest relevance. A case that
+    is answered is no leak; one that nobody reviewed, or was sure of, stays one. With --json it
+    asks nothing and counts the verdicts.
+
+    Every label is on disk before the next case is shown; the same command goes on later.
 
     Example: `knowgate label run --annotator anna --sample 100`
+
+    Args:
+        run: A finished run of replies, or a run of `knowgate measure`.
+        annotator: Replies: label under this name; one page per annotator.
+        consensus: Replies: settle under this name what annotators disagree on.
+        agreement: Replies: print how far annotators agree.
+        sample: Replies to label, the same for all annotators; it may grow.  [default: 100, or
+            as many as before]
+        seed: Of the sample and the orders.  [default: 0]
+        criterion: abstention, factuality, or a .toml or .json file; repeatable.  [default:
+            what was labelled before, or abstention and factuality]
+        show_names: With --consensus: say who said what.
+        browser: Leaks: ask on a page in the browser.
+        again: Leaks: ask about cases with a verdict, too.
+        export: Write all labels, or all left-out cases with their verdicts, .csv or .jsonl.
+        import_path: Leaks: store the verdicts of such a file, all or none.
     """
-    _require_fitting(
-        {"--annotator": annotator, "--consensus": consensus, "--agreement": show_agreement,
-         "--export": export},
-        {"--sample": ("--annotator", sample), "--seed": ("--annotator", seed),
-         "--criterion": ("--annotator", criterion), "--show-names": ("--consensus", show_names)},
-    )  # fmt: skip
-    if only_figures() and (annotator or consensus):
-        raise InputError(
-            "goes with --agreement and --export only", where="--json", hint="leave it out"
-        )
+    from ..run.manifest import Manifest
+
+    replies = Manifest.read_raw(run).get("holds") == "replies"
+    given = {
+        "annotator": annotator,
+        "consensus": consensus,
+        "agreement": agreement,
+        "export": export,
+        "import": import_path,
+        "again": again,
+        "browser": browser,
+    }
+    mode = _mode(replies, [name for name, value in given.items() if value])
+    of_mode = {
+        "sample": ("annotator", sample),
+        "seed": ("annotator", seed),
+        "criterion": ("annotator", criterion),
+        "show-names": ("consensus", show_names),
+    }
+    for name, (needed, value) in of_mode.items():
+        if value not in (None, False, []) and mode != needed:
+            raise InputError(f"goes with --{needed} only", where=f"--{name}", hint="leave it out")
+    if mode in ("annotator", "consensus", "browser"):
+        require_extra("serve")
+    page = (port, no_browser)
+    if not replies:
+        _review_leaks(run, export, import_path, again=again, browser=browser, page=page)
+        return
+    how = {"size": sample, "seed": seed, "criteria": criterion or ()}
+    _label_replies(run, annotator, consensus, export, how, show_names=show_names, page=page)
+
+
+def _mode(replies: bool, given: Sequence[str]) -> str | None:
+    """The one option that says what is done; None where leaks are reviewed in the terminal.
+
+    Raises:
+        InputError: there are several, it is for another kind of run, or does not go with --json.
+    """
+    known = _OF_REPLIES if replies else _OF_LEAKS
+    for name in given:
+        if name not in known:
+            what = "leaks, and this run holds replies" if replies else "a run of replies"
+            raise InputError(f"is for {what}", where=f"--{name}", hint="leave it out")
+    if len(given) > 1 or (replies and not given):
+        names = ", ".join(f"--{name}" for name in given or known)
+        raise InputError("exactly one is needed", where=names, hint="name one of them")
+    mode = given[0] if given else None
+    if only_figures() and mode in ("annotator", "consensus", "again", "browser"):
+        raise InputError(f"does not go with --{mode}", where="--json", hint="leave one of both out")
+    return mode
+
+
+def _show_page(session: LabelSession | ReviewSession, what: str, noun: str, page: _Page) -> None:
+    """Serve the page until Ctrl-C."""
+    from ..web import PageServer, label_app
+
+    port, no_browser = page
+    with PageServer(label_app(session), port) as server:
+        show(server, what, f"; every {noun} is stored at once", no_browser=no_browser)
+
+
+# -- replies -------------------------------------------------------------------------
+
+
+def _label_replies(
+    run: Path,
+    annotator: str | None,
+    consensus: str | None,
+    export: Path | None,
+    how: Mapping[str, Any],
+    *,
+    show_names: bool,
+    page: _Page,
+) -> None:
+    from ..judging.labelling import Labels
     from ..judging.labelling.session import LabelSession
     from ..run import RepliesRun
 
     found = RepliesRun.read(run)
-    if annotator is not None or consensus is not None:
-        require_extra("serve")
     if annotator is not None:
-        session = LabelSession.annotate(
-            found, annotator, size=sample, seed=seed, criteria=criterion or ()
-        )
-        _serve(session, port, no_browser)
+        session = LabelSession.annotate(found, annotator, **how)
     elif consensus is not None:
-        _serve(LabelSession.consensus(found, consensus, show_names=show_names), port, no_browser)
+        session = LabelSession.consensus(found, consensus, show_names=show_names)
     elif export is not None:
-        from ..judging.labelling import Labels
-
         replies = Labels.read(found.folder).export(found, export)
         print_figures({"replies": replies, "output": export})
         out.print(f"{replies} replies → {export}", markup=False)
+        return
     else:
         _print_agreement(found)
-
-
-def _require_fitting(modes: Mapping[str, object], needs: Mapping[str, tuple[str, object]]) -> None:
-    """Reject options that would have no effect, and all but one mode.
-
-    Raises:
-        InputError: names them.
-    """
-    chosen = [name for name, value in modes.items() if value]
-    if len(chosen) != 1:
-        raise InputError("exactly one is needed", where=", ".join(modes), hint="name one of them")
-    for name, (mode, value) in needs.items():
-        if value not in (None, False, []) and chosen != [mode]:
-            raise InputError(f"goes with {mode} only", where=name, hint="leave it out")
-
-
-def _serve(session: LabelSession, port: int, no_browser: bool) -> None:
-    """Serve the page until Ctrl-C."""
-    from ..web import PageServer, label_app
-
+        return
     if len(session) == 0:
         out.print("there is nothing to settle: no reply has labels that differ")
         return
-    with PageServer(label_app(session), port) as server:
-        show(server, _progress(session), "; every label is stored at once", no_browser=no_browser)
+    _show_page(session, _progress(session), "label", page)
     out.print(_progress(session), markup=False)
 
 
@@ -182,3 +236,125 @@ def _cells(value: Interval) -> tuple[str, str]:
     if value.low is None or value.high is None:
         return f"{value.value:.3f}", "–"
     return f"{value.value:.3f}", f"{value.low:.3f} to {value.high:.3f}"
+
+
+# -- leaks -------------------------------------------------------------------------
+
+
+def _review_leaks(
+    run: Path,
+    export: Path | None,
+    import_path: Path | None,
+    *,
+    again: bool,
+    browser: bool,
+    page: _Page,
+) -> None:
+    if browser:
+        session = _opened(run)
+        done = len(session) - len(session.open_positions)
+        what = f"{done} of {len(session)} left-out questions reviewed"
+        _show_page(session, what, "verdict", page)
+    elif export is not None:
+        _export(_opened(run), export)
+        return
+    elif import_path is not None:
+        _import(run, import_path)
+    elif not only_figures():
+        _ask(_opened(run), again=again)
+    _finish(run)
+
+
+def _opened(run: Path) -> ReviewSession:
+    from ..judging.labelling.review_session import ReviewSession
+
+    with progress_bar("Looking for likely answers") as advance:
+        return ReviewSession.open(run, on_scored=advance)
+
+
+def _ask(session: ReviewSession, *, again: bool) -> None:
+    """Ask about one case after the other until the end, `q`, Ctrl-C or the end of the input."""
+    asked = list(range(len(session))) if again else session.open_positions
+    try:
+        for place, position in enumerate(asked, start=1):
+            _show(session, position, f"{place} of {len(asked)}")
+            if not _decide(session, position):
+                return
+    except (EOFError, KeyboardInterrupt):
+        out.print()
+
+
+def _show(session: ReviewSession, position: int, place: str) -> None:
+    from ..judging.labelling.session import plain
+
+    case = session.cases[position]
+    mark = " — probably answered after all, by passage 1" if case.probable else ""
+    out.print(f"\n── case {place}{mark}", style="bold", markup=False)
+    out.print(plain(f"{case.case_id} · {case.facts}"), style="dim", markup=False)
+    out.print(plain(f"question: {case.question}"), markup=False)
+    out.print(plain(f"expected: {case.answer or '(no answer is stored)'}"), markup=False)
+    if not case.passages:
+        out.print("nothing was retrieved")
+    for number, one in enumerate(case.passages, start=1):
+        likely = " (probably answers)" if one.probable and number == 1 else ""
+        out.print(f"\npassage {number} · {plain(one.heading)}{likely}", style="bold", markup=False)
+        out.print(plain(one.text or "(text not stored in the run)"), markup=False)
+
+
+def _decide(session: ReviewSession, position: int) -> bool:
+    """Ask until an answer is understood; False to stop."""
+    from ..run.measured_run import Review
+
+    passages = session.cases[position].passages
+    while True:
+        out.print(f"\n{_KEYS}", markup=False)
+        key, _, rest = input("> ").strip().lower().partition(" ")
+        if key == "q":
+            return False
+        if key == "s":
+            return True
+        number = rest.strip()
+        named = number.isascii() and number.isdigit() and 1 <= int(number[:9]) <= len(passages)
+        if key in _VERDICTS and (not number or (key == "a" and named)):
+            passage = passages[int(number) - 1].passage_id if named else None
+            session.decide(position, Review.Verdict(_VERDICTS[key]), passage=passage)
+            return True
+        out.print("answer with one of these letters; “a 2” says that passage 2 answers it")
+
+
+def _export(session: ReviewSession, path: Path) -> None:
+    verdicts = session.export(path)
+    print_figures({"left_out": len(session), "reviewed": verdicts, "output": path})
+    out.print(f"{len(session)} left-out cases, {verdicts} with a verdict → {path}", markup=False)
+
+
+def _import(folder: Path, path: Path) -> None:
+    from ..judging.labelling.review_session import ReviewSession
+
+    found = ReviewSession.store_file(folder, path)
+    out.print(
+        f"{found.stored} new verdict{'' if found.stored == 1 else 's'} stored; {found.unchanged} "
+        f"stood there already; {found.without_verdict} rows without a verdict"
+    )
+
+
+def _finish(folder: Path) -> None:
+    """Print what there is now, and what to do next."""
+    from ..run.measured_run import MeasuredRun
+
+    run = MeasuredRun.read(folder, unfinished=True)
+    counts = run.review_counts()
+    print_figures(counts)
+    unsure = f", {counts['unsure']} unsure" if counts["unsure"] else ""
+    out.print(
+        f"{counts['reviewed']} of {counts['left_out']} left-out questions reviewed: "
+        f"{counts['answered']} answered after all, {counts['not_answered']} not{unsure}"
+    )
+    if counts["answered"]:
+        calibrated = run.calibration
+        risk = 0.1 if calibrated is None or calibrated.risk is None else calibrated.risk
+        out.print(
+            f"next: knowgate calibrate --run {quote(str(folder))} --risk {risk:g} "
+            "--out policy.json",
+            markup=False,
+        )

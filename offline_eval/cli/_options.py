@@ -1,31 +1,64 @@
-"""Options that several commands take, and options that hold one object as `name=value,…`."""
+"""How a function becomes a command: its parameters are options, its docstring their help.
+
+Also options that several commands take, and those that hold one object as `name=value,…`.
+"""
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TypeVar
+import copy
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    Self,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import typer
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from typer.models import OptionInfo
 
 from ...adapters.ray.pool import PoolSize
 from ...guard.errors import InputError
 from ...guard.read_models import check_model
 from ..run import CallLimits
 from ..run.calls import RayPool
+from ._console import out
 
-PORT = typer.Option(min=0, max=65535, help="Of the page on 127.0.0.1; 0: a free one.")
-NO_BROWSER = typer.Option("--no-browser", help="Only print the page's address.")
-RETRY_FAILED = typer.Option("--retry-failed", help="Ask again for what failed before.")
-DRY_RUN = typer.Option("--dry-run", help="Say what it would cost; ask and write nothing.")
-FAIL_IF = typer.Option(
-    "--fail-if",
-    metavar="EXPRESSION",
-    help="A gate: exit code 1 where this holds, or is undefined, such as 'abstention_rate<0.9' or "
-    "'abstention_rate.low<85%'. NAME OP NUMBER, where NAME is a path in report.json. May be given "
-    "more than once. If more than 5 % of the rows of a run failed, that is a failed gate, too, "
-    "unless an expression names 'failed'.",
-)
+Command = Callable[..., None]
+_JSON = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="Print the figures as JSON on standard output, and nothing else there."
+    ),
+]
+Port = Annotated[
+    int, typer.Option(min=0, max=65535, help="Of the page on 127.0.0.1; 0: a free one.")
+]
+FailIf = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="EXPRESSION",
+        help="A gate: exit code 1 where this holds, or is undefined, such as "
+        "'abstention_rate<0.9' or 'abstention_rate.low<85%'. NAME OP NUMBER, where NAME is a path "
+        "in report.json. May be given more than once. If more than 5 % of the rows of a run "
+        "failed, that is a failed gate, too, unless an expression names 'failed'.",
+    ),
+]
+_HELP = {
+    "no_browser": "Only print the page's address.",
+    "retry_failed": "Ask again for what failed before.",
+    "dry_run": "Say what it would cost; ask and write nothing.",
+}
+# An entry of "Args" in a docstring: the name, and what follows up to the next one.
+_ARGUMENT = re.compile(r"(?ms)^    (\w+): (.*?)(?=^    \w|\Z)")
 
 PairsT = TypeVar("PairsT", bound=BaseModel)
 
@@ -59,50 +92,16 @@ def parse_pairs(option: str, text: str | None, model: type[PairsT]) -> PairsT:
     return check_model(model, values, where=option, hint=hint)
 
 
-class Engine(StrEnum):
-    """Where calls are made."""
-
-    LOCAL = "local"
-    RAY = "ray"
-
-
 class CallOptions(Pairs):
-    """How calls are made; none of it decides what is asked."""
+    """How calls are made: concurrency=8,rate=PER_SECOND,timeout=SECONDS,attempts=3.
+
+    Any of these.
+    """
 
     concurrency: int = Field(8, ge=1)
     rate: float | None = Field(None, gt=0, allow_inf_nan=False)
     timeout: float | None = Field(None, gt=0, allow_inf_nan=False)
     attempts: int = Field(3, ge=1)
-    engine: Engine = Engine.LOCAL
-    workers: int = Field(2, ge=1)
-    cpus: float = Field(1.0, ge=0, allow_inf_nan=False)
-    gpus: float = Field(0.0, ge=0, allow_inf_nan=False)
-    address: str | None = None
-
-    @classmethod
-    def parse(cls, text: str | None, *, on_ray: bool = False) -> CallOptions:
-        """Parse the value of `--calls`.
-
-        Args:
-            text: as given.
-            on_ray: whether calls can be made by workers of Ray.
-
-        Raises:
-            InputError: see `parse_pairs`; or workers are named where there are none.
-        """
-        found = parse_pairs("--calls", text, cls)
-        pool = {"engine", "workers", "cpus", "gpus", "address"} & found.model_fields_set
-        if pool and not on_ray:
-            raise InputError(
-                f"{min(pool)} does not go with this command",
-                where="--calls",
-                hint="leave it out: calls are made on this machine",
-            )
-        if pool and found.engine is not Engine.RAY:
-            raise InputError(
-                f"{min(pool)} goes with engine=ray only", where="--calls", hint="leave it out"
-            )
-        return found
 
     def limits(self, *, timeout: float | None = None, attempts: int = 3) -> CallLimits:
         """Return the limits.
@@ -120,8 +119,33 @@ class CallOptions(Pairs):
         )
 
     def pool(self) -> RayPool | None:
+        """Return the workers that make the calls; None for this process."""
+        return None
+
+
+class RayCallOptions(CallOptions):
+    """How calls are made: concurrency=8,rate=PER_SECOND,timeout=SECONDS,attempts=3.
+
+    Or by Ray: engine=ray,workers=2,cpus=1,gpus=0,address=HEAD (of each worker; the address of a
+    running cluster). Any of these.
+    """
+
+    engine: Literal["local", "ray"] = "local"
+    workers: int = Field(2, ge=1)
+    cpus: float = Field(1.0, ge=0, allow_inf_nan=False)
+    gpus: float = Field(0.0, ge=0, allow_inf_nan=False)
+    address: str | None = None
+
+    @model_validator(mode="after")
+    def _has_workers(self) -> Self:
+        named = {"workers", "cpus", "gpus", "address"} & self.model_fields_set
+        if named and self.engine == "local":
+            raise ValueError(f"{min(named)} goes with engine=ray only")
+        return self
+
+    def pool(self) -> RayPool | None:
         """Return the workers of `engine=ray`, None for local calls."""
-        if self.engine is Engine.LOCAL:
+        if self.engine == "local":
             return None
         size = PoolSize(
             workers=self.workers,
@@ -132,24 +156,106 @@ class CallOptions(Pairs):
         return RayPool(size, self.address)
 
 
-_CALLS = "How calls are made: concurrency=8,rate=PER_SECOND,timeout=SECONDS,attempts=3"
-CALLS = typer.Option(metavar="NAME=VALUE", help=f"{_CALLS}; any of these.")
-CALLS_ON_RAY = typer.Option(
-    metavar="NAME=VALUE",
-    help=f"{_CALLS}; or by Ray: engine=ray,workers=2,cpus=1,gpus=0,address=HEAD (of each worker; "
-    "the address of a running cluster). Any of these.",
-)
-
-
 class ChunkOptions(Pairs):
-    """How documents are cut, as `--chunks` names it."""
+    """How documents are cut, in words: size=150 (at most), overlap=0 (shared with the last)."""
 
     size: int = Field(150, ge=1)
     overlap: int = Field(0, ge=0)
 
 
-CHUNKS = typer.Option(
-    metavar="NAME=VALUE",
-    help="How documents are cut: size=150 (words at most), overlap=0 (words that a chunk shares "
-    "with the one before it).",
-)
+def documented(command: Command) -> Command:
+    """Make options of a function's parameters, with the help that its docstring has for them.
+
+    What "Args" says of a parameter is its help, and leaves the command's own. `out_dir` and
+    `input_path` are `--out` and `--input`; a switch that is off has no `--no-…`. A parameter of
+    `Pairs` is an option `name=value,…`. What typer needs besides stands in its annotation.
+
+    Args:
+        command: its parameters all have annotations.
+    """
+    signature = inspect.signature(command)
+    text, _, arguments = (inspect.getdoc(command) or "").partition("\n\nArgs:\n")
+    helps = {name: " ".join(words.split()) for name, words in _ARGUMENT.findall(arguments)}
+    hints = get_type_hints(command, include_extras=True)
+    pairs = {name: kind for name, hint in hints.items() if _is_pairs(kind := _bare(hint))}
+    options = [
+        _option(one.replace(annotation=hints[one.name]), helps.get(one.name))
+        for one in signature.parameters.values()
+    ]
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        for name, kind in pairs.items():
+            given[name] = parse_pairs(option_name(name), given[name], kind)
+        command(**given)
+
+    run.__doc__ = text
+    run.__annotations__ = {one.name: one.annotation for one in options}
+    run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    return run
+
+
+def _bare(hint: Any) -> Any:
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+def _is_pairs(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Pairs)
+
+
+def option_name(parameter: str) -> str:
+    """Return the option of a parameter.
+
+    Example:
+        >>> option_name("out_dir"), option_name("top_k")
+        ('--out', '--top-k')
+    """
+    name = parameter.removesuffix("_dir").removesuffix("_path")
+    return f"--{name.replace('_', '-')}"
+
+
+def _option(parameter: inspect.Parameter, text: str | None) -> inspect.Parameter:
+    """Give a parameter what typer makes an option or an argument of."""
+    name, hint, default = parameter.name, parameter.annotation, parameter.default
+    kind = _bare(hint)
+    if kind is typer.Context:
+        return parameter
+    info = typer.Option() if kind is hint else copy.copy(get_args(hint)[1])
+    info.help = text or info.help or _HELP.get(name)
+    if _is_pairs(kind):
+        info.metavar, info.help = "NAME=VALUE", info.help or " ".join(str(kind.__doc__).split())
+        kind, default = str | None, None
+    renamed = option_name(name) != f"--{name.replace('_', '-')}"
+    if isinstance(info, OptionInfo) and not info.param_decls and (renamed or default is False):
+        info.param_decls = (option_name(name),)
+    return parameter.replace(
+        kind=inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[kind, info], default=default
+    )
+
+
+def prints_figures(command: Command) -> Command:
+    """Make options of a function's parameters, as `documented`, and one more: `--json`.
+
+    Args:
+        command: calls `print_figures` once; with `--json` that is all that it prints on standard
+            output.
+    """
+    made = documented(command)
+    signature = inspect.signature(made)
+    as_json = inspect.Parameter(
+        "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_JSON
+    )
+
+    @functools.wraps(made)
+    def run(as_json: bool = False, **given: Any) -> None:
+        before, out.quiet = out.quiet, out.quiet or as_json
+        try:
+            made(**given)
+        finally:
+            out.quiet = before
+
+    run.__annotations__ = {**made.__annotations__, "as_json": _JSON}
+    run.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*signature.parameters.values(), as_json]
+    )
+    return run

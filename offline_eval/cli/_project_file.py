@@ -17,13 +17,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from ...guard.errors import InputError
 from ...guard.files import read_text, write_text
 from ._console import out
+from ._options import documented
 
 FILE_NAME = "knowgate.toml"
 _MEASURING = ("check", "measure")
@@ -267,32 +266,35 @@ def _require_own(path: Path) -> None:
         )
 
 
+@documented
 def init(
-    questions: Annotated[Path, typer.Option(help="File of questions.")] = Path("questions.jsonl"),
-    chain: Annotated[
-        str | None, typer.Option(help="module:attribute of your chain or retriever.")
-    ] = None,
-    unanswerable: Annotated[
-        Path | None, typer.Option(help="File of questions that your documents do not answer.")
-    ] = None,
-    file: Annotated[Path, typer.Option("--out", help="File to write; it must not exist.")] = Path(
-        FILE_NAME
-    ),
+    questions: Path = Path("questions.jsonl"),
+    chain: str | None = None,
+    unanswerable: Path | None = None,
+    out_path: Path = Path(FILE_NAME),
 ) -> None:
     """Write a commented knowgate.toml, which all commands read.
 
     Example: `knowgate init --questions kb.csv --chain my_app:chain`
+
+    Args:
+        questions: File of questions.
+        chain: module:attribute of your chain or retriever.
+        unanswerable: File of questions that your documents do not answer.
+        out_path: File to write; it must not exist.
     """
-    if file.exists():
-        raise InputError("exists already", where=str(file), hint="edit it, or name another --out")
+    if out_path.exists():
+        raise InputError(
+            "exists already", where=str(out_path), hint="edit it, or name another --out"
+        )
     text = Path(__file__).with_name("project_file.toml").read_text(encoding="utf-8")
     examples = {"chain": "my_app:chain", "unanswerable": "unanswerable.jsonl"}
     given = {"chain": chain, "unanswerable": unanswerable}
     for key, example in examples.items():
         if given[key] is not None:
             text = text.replace(f'# {key} = "{example}"', f"{key} = {_quoted(given[key])}")
-    write_text(file, text.replace('"questions.jsonl"', _quoted(questions)))
-    out.print(f"project file → {file}\nnext: knowgate check", markup=False)
+    write_text(out_path, text.replace('"questions.jsonl"', _quoted(questions)))
+    out.print(f"project file → {out_path}\nnext: knowgate check", markup=False)
 
 
 def _quoted(value: object) -> str:

@@ -7,45 +7,19 @@ from typing import Annotated
 
 import typer
 
-from ._console import err, out, print_figures, prints_figures
-from ._options import FAIL_IF
-
-_FORMATS = typer.Option(
-    "--format",
-    help="Files to write, comma-separated: html, md, json, csv (one line per reply), junit (for "
-    "CI systems).",
-)
+from ._console import err, out, print_figures
+from ._options import FailIf, prints_figures
 
 
 @prints_figures
 def report(
-    run: Annotated[Path, typer.Argument(help="A run folder, finished or not.")],
-    out_dir: Annotated[
-        Path | None, typer.Option("--out", help="Folder for the report; the run folder by default.")
-    ] = None,
-    compare: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Another run of replies: differences on the questions that both answered. "
-            "May be given more than once."
-        ),
-    ] = None,
-    formats: Annotated[str, _FORMATS] = "html,md,json",
-    suite: Annotated[
-        str | None,
-        typer.Option(
-            help="The suite of the run, python:module:attribute, if it is neither built in nor "
-            "installed."
-        ),
-    ] = None,
-    fail_if: Annotated[list[str] | None, FAIL_IF] = None,
-    system: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Check the gates against the numbers of this system, not of all together: "
-            "its id in report.json. May be given more than once."
-        ),
-    ] = None,
+    run: Annotated[Path, typer.Argument()],
+    out_dir: Path | None = None,
+    compare: list[Path] | None = None,
+    formats: Annotated[str, typer.Option("--format")] = "html,md,json",
+    suite: str | None = None,
+    fail_if: FailIf = None,
+    system: list[str] | None = None,
 ) -> None:
     """Write the report of a run, and check gates against it.
 
@@ -54,6 +28,18 @@ def report(
 
     Examples: `knowgate report run` ·
     `knowgate report run --compare last-release --fail-if 'abstention_rate<0.9'`
+
+    Args:
+        run: A run folder, finished or not.
+        out_dir: Folder for the report; the run folder by default.
+        compare: Another run of replies: differences on the questions that both answered. May
+            be given more than once.
+        formats: Files to write, comma-separated: html, md, json, csv (one line per reply),
+            junit (for CI systems).
+        suite: The suite of the run, python:module:attribute, if it is neither built in nor
+            installed.
+        system: Check the gates against the numbers of this system, not of all together: its id
+            in report.json. May be given more than once.
     """
     from ..suites import find_suite, write_report
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import Field
 
+from ...calibration.monitoring import DecisionMonitor
 from ...guard import DecisionLog, Guard, GuardOptions, Policy
 from ...guard.errors import InputError, require_extra
 from ...guard.files import read_json
 from ...guard.prompts import Prompt
+from ...guard.signals.relevance import load_scorer
+from ..systems.guards import own_guard
+from ..systems.served import ServedChain
 from ._console import out
-from ._options import Pairs, parse_pairs
+from ._options import Pairs, documented
 
 if TYPE_CHECKING:
     from ...adapters.serve import ProxyOptions, Upstream
@@ -43,78 +46,25 @@ class LimitOptions(Pairs):
 _ELSEWHERE = {"upstream_seconds", "retriever_seconds", "drain_seconds", "notice_seconds"}
 
 
+@documented
 def serve(
-    policy: Annotated[Path | None, typer.Option(help="The policy that decides.")] = None,
-    guard: Annotated[
-        str | None,
-        typer.Option(help="module:attribute of a Guard of yours, in place of --policy."),
-    ] = None,
-    uncalibrated: Annotated[
-        bool, typer.Option("--uncalibrated", help="Serve the default guard, without a guarantee.")
-    ] = False,
-    scorer: Annotated[
-        str | None,
-        typer.Option(
-            help="The scorer that the policy was calibrated on, where that is no bundled one: a "
-            "folder, hf:MODEL or judge:MODEL."
-        ),
-    ] = None,
-    shadow: Annotated[
-        bool, typer.Option("--shadow", help="Decide and count only; change no reply.")
-    ] = False,
-    log: Annotated[
-        Path | None,
-        typer.Option(help="Folder for a line of JSON per decision, without text of users."),
-    ] = None,
-    monitor: Annotated[
-        bool, typer.Option("--monitor", help="Export drift and risk of the policy as metrics.")
-    ] = False,
-    host: Annotated[
-        str, typer.Option(help=f"Address to listen on; others than this machine's need {_TOKEN}.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")] = 8000,
-    upstream: Annotated[
-        str | None,
-        typer.Option(
-            envvar="KNOWGATE_UPSTREAM",
-            help=f"Base URL of an OpenAI-compatible server to guard; its key is read from {_KEY}.",
-        ),
-    ] = None,
-    upstream_model: Annotated[
-        str | None, typer.Option(help="Model to ask in place of the one in the request.")
-    ] = None,
-    retries: Annotated[
-        int,
-        typer.Option(
-            min=0, max=10, help="Further calls of the upstream after a failure that may pass."
-        ),
-    ] = 2,
-    retriever: Annotated[
-        str | None,
-        typer.Option(
-            help="module:attribute of a retriever, a GuardedRAG, or a function from a question "
-            "to documents; asked where a chat request brings no passages."
-        ),
-    ] = None,
-    prompt: Annotated[
-        Path | None,
-        typer.Option(help="Text with {context} and {question}, in place of the user's message."),
-    ] = None,
-    replies: Annotated[
-        Path | None, typer.Option(help='JSON: reason → reply on abstention, or "default" for all.')
-    ] = None,
-    limits: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="concurrency=1024 (requests worked on at once), queue=1024 (that wait; further "
-            "ones get 429), queue_seconds=10 (then one that still waits gets 429), "
-            "body_bytes=8388608, batch=256 (questions in one), upstream_seconds=60 (deadline of "
-            "a reply; of a stream, of each piece), retriever_seconds=10; after SIGTERM "
-            "drain_seconds=30 (wait so long for requests under way) and notice_seconds=0 (answer "
-            "503 at least so long before the end).",
-        ),
-    ] = None,
+    *,
+    policy: Path | None = None,
+    guard: str | None = None,
+    uncalibrated: bool = False,
+    scorer: str | None = None,
+    shadow: bool = False,
+    log: Path | None = None,
+    monitor: bool = False,
+    host: str = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
+    upstream: Annotated[str | None, typer.Option(envvar="KNOWGATE_UPSTREAM")] = None,
+    upstream_model: str | None = None,
+    retries: Annotated[int, typer.Option(min=0, max=10)] = 2,
+    retriever: str | None = None,
+    prompt: Path | None = None,
+    replies: Path | None = None,
+    limits: LimitOptions,
 ) -> None:
     """Serve the guard over HTTP, and as a proxy in front of an OpenAI-compatible model.
 
@@ -123,22 +73,47 @@ def serve(
     base URL to `http://HOST:PORT/v1`. SIGTERM ends it after the requests under way.
 
     Example: `knowgate serve --policy policy.json --upstream http://127.0.0.1:8001/v1`
+
+    Args:
+        policy: The policy that decides.
+        guard: module:attribute of a Guard of yours, in place of --policy.
+        uncalibrated: Serve the default guard, without a guarantee.
+        scorer: The scorer that the policy was calibrated on, where that is no bundled one: a
+            folder, hf:MODEL or judge:MODEL.
+        shadow: Decide and count only; change no reply.
+        log: Folder for a line of JSON per decision, without text of users.
+        monitor: Export drift and risk of the policy as metrics.
+        host: Address to listen on; others than this machine's need KNOWGATE_TOKEN.
+        port: 0 for any that is free.
+        upstream: Base URL of an OpenAI-compatible server to guard; its key is read from
+            KNOWGATE_UPSTREAM_KEY.
+        upstream_model: Model to ask in place of the one in the request.
+        retries: Further calls of the upstream after a failure that may pass.
+        retriever: module:attribute of a retriever, a GuardedRAG, or a function from a question
+            to documents; asked where a chat request brings no passages.
+        prompt: Text with {context} and {question}, in place of the user's message.
+        replies: JSON: reason → reply on abstention, or "default" for all.
+        limits: concurrency=1024 (requests worked on at once), queue=1024 (that wait; further
+            ones get 429), queue_seconds=10 (then one that still waits gets 429),
+            body_bytes=8388608, batch=256 (questions in one), upstream_seconds=60 (deadline of
+            a reply; of a stream, of each piece), retriever_seconds=10; after SIGTERM
+            drain_seconds=30 (wait so long for requests under way) and notice_seconds=0 (answer
+            503 at least so long before the end).
     """
     require_extra("serve")
     from ...adapters import serve as http
 
     token = served_token()
-    bounds = parse_pairs("--limits", limits, LimitOptions)
     proxied: ProxyOptions | None = None
     if upstream is not None:
         model = http.Upstream(
             upstream,
             key=os.environ.get(_KEY) or None,
             model=upstream_model,
-            seconds=bounds.upstream_seconds,
+            seconds=limits.upstream_seconds,
             retries=retries,
         )
-        proxied = _proxied(model, retriever, bounds.retriever_seconds, prompt)
+        proxied = _proxied(model, retriever, limits.retriever_seconds, prompt)
     elif retriever is not None or prompt is not None:
         raise InputError(
             "--retriever and --prompt belong to the proxy",
@@ -147,14 +122,16 @@ def serve(
     said = None if replies is None else _replies(replies)
     listening = http.bound_socket(host, port, has_token=token is not None)
     with listening:
-        watching = _Watching(shadow, log, monitor)
-        served = _guard(policy, guard, scorer, watching, uncalibrated=uncalibrated)
+        served = _guard(
+            policy, guard, scorer, shadow=shadow, log=log, monitor=monitor,
+            uncalibrated=uncalibrated,
+        )  # fmt: skip
         application = http.create_app(
             served,
             token=token,
             proxy=proxied,
             replies=said,
-            limits=http.ServeLimits(**bounds.model_dump(exclude=_ELSEWHERE)),
+            limits=http.ServeLimits(**limits.model_dump(exclude=_ELSEWHERE)),
         )
         listens = f"[{host}]" if ":" in host else host
         line = f"serving on http://{listens}:{listening.getsockname()[1]}"
@@ -166,40 +143,19 @@ def serve(
         http.serve(
             application,
             listening,
-            drain_seconds=bounds.drain_seconds,
-            notice_seconds=bounds.notice_seconds,
+            drain_seconds=limits.drain_seconds,
+            notice_seconds=limits.notice_seconds,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Watching:
-    """What is done with decisions beside acting on them."""
-
-    shadow: bool
-    log: Path | None
-    monitor: bool
-
-    @property
-    def options(self) -> GuardOptions:
-        return GuardOptions(mode="shadow" if self.shadow else "enforce")
-
-    def observers(self, policy: Policy | None) -> list[Any]:
-        observers: list[Any] = [] if self.log is None else [DecisionLog(self.log)]
-        if self.monitor:
-            if policy is None:
-                raise InputError("--monitor needs --policy", hint="calibrate a policy first")
-            from ...calibration.monitoring import DecisionMonitor
-
-            observers.append(DecisionMonitor(policy))
-        return observers
 
 
 def _guard(
     path: Path | None,
     name: str | None,
     scorer: str | None,
-    watching: _Watching,
     *,
+    shadow: bool,
+    log: Path | None,
+    monitor: bool,
     uncalibrated: bool,
 ) -> Guard:
     """Load the guard that was asked for."""
@@ -209,24 +165,27 @@ def _guard(
             hint="calibrate a policy with `knowgate calibrate`; --uncalibrated is for a first try",
         )
     if name is not None:
-        if scorer is not None or watching != _Watching(False, None, False):
+        if scorer is not None or shadow or log is not None or monitor:
             raise InputError(
                 "--scorer, --shadow, --log and --monitor do not go with --guard",
                 hint="set them in your Guard",
             )
-        return _own_guard(name)
+        return own_guard(name)
+    options = GuardOptions(mode="shadow" if shadow else "enforce")
+    observers: list[Any] = [] if log is None else [DecisionLog(log)]
     if path is None:
-        observers = watching.observers(None)
-        return Guard.default(options=watching.options, observers=observers)
+        if monitor:
+            raise InputError("--monitor needs --policy", hint="calibrate a policy first")
+        return Guard.default(options=options, observers=observers)
     policy = Policy.load(path)
-    loaded: Any = None
-    if scorer is not None:
-        from ...guard.signals.relevance import load_scorer
-
-        loaded = load_scorer(scorer)
-    observers = watching.observers(policy)
-    options = watching.options.named_after(path)
-    guard = Guard.load(policy, scorer=loaded, options=options, observers=observers)
+    if monitor:
+        observers.append(DecisionMonitor(policy))
+    guard = Guard.load(
+        policy,
+        scorer=None if scorer is None else load_scorer(scorer),
+        options=options.named_after(path),
+        observers=observers,
+    )
     if guard.metrics is not None:
         guard.metrics.show_policy_file(path)
     return guard
@@ -237,7 +196,6 @@ def _proxied(
 ) -> ProxyOptions:
     """Load the retriever and the prompt of the proxy."""
     from ...adapters.serve import ProxyOptions
-    from ..systems.served import ServedChain
 
     return ProxyOptions(
         upstream,
@@ -245,15 +203,6 @@ def _proxied(
         retriever_seconds=seconds,
         prompt=None if prompt is None else _prompt(prompt),
     )
-
-
-def _own_guard(name: str) -> Guard:
-    from ..systems.factory import load_object
-
-    found = load_object(f"python:{name.removeprefix('python:')}")
-    if not isinstance(found, Guard):
-        raise InputError(f"is a {type(found).__name__}", where=name, hint="name a knowgate.Guard")
-    return found
 
 
 def _prompt(path: Path) -> Prompt:

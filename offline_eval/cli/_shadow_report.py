@@ -14,38 +14,20 @@ from ..policies.shadow import write_labelled_questions
 from ..report.document import Document
 from ..report.text import percent
 from ..report.writing import ReportWriter
-from ._console import err, out, print_figures, prints_figures, progress_bar
-from ._options import FAIL_IF
-
-_LOGS = typer.Argument(metavar="LOGS", help="Files or folders of knowgate.guard.DecisionLog.")
-_LABELS = typer.Option(
-    help='JSON lines: {"question_id" or "question", "answerable" or "right": true or false}.'
-)
-_COMPARE = typer.Option(
-    help="Another log, compared on the questions that both decided. May be given more than once."
-)
-_OUT = typer.Option("--out", help="Folder for the report; without it, figures are printed only.")
-_QUESTIONS = typer.Option(
-    "--questions-out",
-    help="With --labels: write the questions that they call answerable or not into this folder, "
-    "for `knowgate measure` (--questions answerable.jsonl --unanswerable unanswerable.jsonl).",
-)
+from ._console import err, out, print_figures, progress_bar
+from ._options import FailIf, prints_figures
 
 
 @prints_figures
 def shadow_report(
-    logs: Annotated[list[Path], _LOGS],
-    labels: Annotated[Path | None, _LABELS] = None,
-    compare: Annotated[list[Path] | None, _COMPARE] = None,
-    guard: Annotated[
-        str | None, typer.Option(help="Name of the guard; by default the one that decided last.")
-    ] = None,
-    policy: Annotated[
-        str | None, typer.Option(help="Id of its policy; by default the last one.")
-    ] = None,
-    out_dir: Annotated[Path | None, _OUT] = None,
-    questions_out: Annotated[Path | None, _QUESTIONS] = None,
-    fail_if: Annotated[list[str] | None, FAIL_IF] = None,
+    logs: Annotated[list[Path], typer.Argument(metavar="LOGS")],
+    labels: Path | None = None,
+    compare: list[Path] | None = None,
+    guard: str | None = None,
+    policy: str | None = None,
+    out_dir: Path | None = None,
+    questions_out: Path | None = None,
+    fail_if: FailIf = None,
 ) -> None:
     """Say what enforcing a guard would have changed, from its decisions in shadow mode.
 
@@ -54,6 +36,19 @@ def shadow_report(
     the policy certifies nothing, 1 where decisions are missing, too many failed, or a gate fails.
 
     Example: `knowgate shadow-report decisions --labels labels.jsonl --out report`
+
+    Args:
+        logs: Files or folders of knowgate.guard.DecisionLog.
+        labels: JSON lines: {"question_id" or "question", "answerable" or "right": true or
+            false}.
+        compare: Another log, compared on the questions that both decided. May be given more
+            than once.
+        guard: Name of the guard; by default the one that decided last.
+        policy: Id of its policy; by default the last one.
+        out_dir: Folder for the report; without it, figures are printed only.
+        questions_out: With --labels: write the questions that they call answerable or not into
+            this folder, for `knowgate measure` (--questions answerable.jsonl --unanswerable
+            unanswerable.jsonl).
     """
     if questions_out is not None and labels is None:
         raise InputError("needs labels", where="--questions-out", hint="name a file with --labels")

@@ -27,15 +27,14 @@ from ..suites.ookb import MEASURE
 from ..suites.parts import DryRun, RunOptions
 from ..suites.registry import suite_names
 from ._app import command_of
-from ._console import call_progress, err, out, print_figures, print_table, prints_figures
-from ._options import CALLS, CALLS_ON_RAY, CallOptions
+from ._console import call_progress, err, out, print_figures, print_table
+from ._options import CallOptions, Command, RayCallOptions, prints_figures
 
 _SYSTEMS = "Systems under test"
 # Numbers that have an option of their own.
 _COMMON = ("limit", "seed", "top_k")
 _SECONDS_PER_CALL = 120.0
 AnySuite = Suite[Any, Any, Any, Any]
-Command = Callable[..., None]
 
 SettingsT = TypeVar("SettingsT", bound=SuiteSettings)
 
@@ -82,10 +81,9 @@ def with_options(options: Iterable[inspect.Parameter]) -> Callable[[Command], Co
     """Give a function that takes keyword arguments the options of a command.
 
     Args:
-        options: in the order of the help, but required ones first.
+        options: in the order of the help.
     """
-    # Required options first: Python wants it so.
-    parameters = sorted(options, key=lambda one: one.default is not inspect.Parameter.empty)
+    parameters = list(options)
 
     def decorated(command: Command) -> Command:
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -114,7 +112,7 @@ def setting_options(model: type[SuiteSettings]) -> dict[str, inspect.Parameter]:
             for name, field in further.items()
         )
         text = f"Further settings as name=value: {'; '.join(texts)}."
-        options["further"] = _parameter("further", list[str] | None, "--set", text)
+        options["further"] = _parameter("further", list[str] | None, text, option="--set")
     return options
 
 
@@ -162,7 +160,7 @@ def _option(name: str, field: FieldInfo) -> inspect.Parameter:
     extra = field.json_schema_extra
     panel: Any = extra.get("panel") if isinstance(extra, dict) else None
     default = inspect.Parameter.empty if required else _plain(default)
-    return _parameter(name, kind, _option_name(name, field), help_text.strip(), default, panel)
+    return _parameter(name, kind, help_text.strip(), default, panel, _option_name(name, field))
 
 
 def _option_name(name: str, field: FieldInfo) -> str:
@@ -172,9 +170,14 @@ def _option_name(name: str, field: FieldInfo) -> str:
 
 
 def _parameter(
-    name: str, kind: Any, option: str, help_text: str, default: Any = None, panel: str | None = None
+    name: str,
+    kind: Any,
+    help_text: str,
+    default: Any = None,
+    panel: str | None = None,
+    option: str | None = None,
 ) -> inspect.Parameter:
-    info = typer.Option(option, help=help_text, rich_help_panel=panel)
+    info = typer.Option(*filter(None, [option]), help=help_text, rich_help_panel=panel)
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info]
     )
@@ -250,44 +253,31 @@ def _split(texts: Iterable[object]) -> list[str]:
 
 
 def _shared_options(suite: AnySuite) -> dict[str, inspect.Parameter]:
-    calls = CALLS_ON_RAY if suite.on_ray else CALLS
+    calls = RayCallOptions if suite.on_ray else CallOptions
     found = [
-        _parameter("out_dir", Path | None, "--out", "Run folder; resumed if it exists."),
-        _parameter("dry_run", bool, "--dry-run", "Count the cases; ask and write nothing.", False),
-        _parameter(
-            "retry_failed", bool, "--retry-failed", "Ask again for rows with an error.", False
-        ),
-        _parameter("calls", str | None, "--calls", str(calls.help)),
+        _parameter("out_dir", Path | None, "Run folder; resumed if it exists."),
+        _parameter("dry_run", bool, "Count the cases; ask and write nothing.", False),
+        _parameter("retry_failed", bool, "Ask again for rows with an error.", False),
+        inspect.Parameter("calls", inspect.Parameter.KEYWORD_ONLY, annotation=calls),
     ]
     if suite.takes_model:
+        model = (
+            "embedded, smollm2, a model folder, gguf:FILE, provider:model, "
+            "python:module:attribute, or replay."
+        )
+        guard = (
+            "premise, a policy.json, the folder of a calibrated run, or python:module:attribute, "
+            "to put in front of the model. Repeatable."
+        )
+        scorer = (
+            "Scorer of the guards: a name, folder, hf:MODEL or judge:MODEL.  [default: what each "
+            "policy names]"
+        )
+        default = suite.default_model or inspect.Parameter.empty
         found += [
-            _parameter(
-                "model",
-                str,
-                "--model",
-                "embedded, smollm2, a model folder, gguf:FILE, provider:model, "
-                "python:module:attribute, or replay.",
-                suite.default_model or inspect.Parameter.empty,
-                _SYSTEMS,
-            ),
-            _parameter(
-                "guard",
-                list[str] | None,
-                "--guard",
-                "premise, a policy.json, the folder of a calibrated run, or "
-                "python:module:attribute, to put in front of the model. Repeatable.",
-                None,
-                _SYSTEMS,
-            ),
-            _parameter(
-                "scorer",
-                str | None,
-                "--scorer",
-                "Scorer of the guards: a name, folder, hf:MODEL or judge:MODEL.  [default: what "
-                "each policy names]",
-                None,
-                _SYSTEMS,
-            ),
+            _parameter("model", str, model, default, _SYSTEMS),
+            _parameter("guard", list[str] | None, guard, None, _SYSTEMS),
+            _parameter("scorer", str | None, scorer, None, _SYSTEMS),
         ]
     return {one.name: one for one in found}
 
@@ -296,7 +286,7 @@ def _shared_options(suite: AnySuite) -> dict[str, inspect.Parameter]:
 
 
 def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> None:
-    calls = CallOptions.parse(given["calls"], on_ray=suite.on_ray)
+    calls: CallOptions = given["calls"]
     # Whole batches have no deadline of their own unless one is asked for.
     asks_one_by_one = inspect.iscoroutinefunction(suite.answer)
     limits = calls.limits(timeout=_SECONDS_PER_CALL if asks_one_by_one else None)
@@ -362,18 +352,10 @@ def _measure_options() -> list[inspect.Parameter]:
     options = {**setting_options(MEASURE.settings), **_shared_options(MEASURE)}
     text = str(MEASURE.settings.model_fields["scorer"].description)
     options["scorer"] = _parameter(
-        "scorer",
-        list[str] | None,
-        "--scorer",
-        f"{text} Named several times, the scorers are compared.",
+        "scorer", list[str] | None, f"{text} Named several times, the scorers are compared."
     )
-    options["risk"] = _parameter(
-        "risk",
-        float,
-        "--risk",
-        "Of several scorers: the share α of left-out questions that may pass.",
-        0.05,
-    )
+    risk = "Of several scorers: the share α of left-out questions that may pass."
+    options["risk"] = _parameter("risk", float, risk, 0.05)
     return list(options.values())
 
 
@@ -401,11 +383,9 @@ def measure(**given: Any) -> None:
         return
     from ._compare_scorers import compare
 
-    calls = CallOptions.parse(given["calls"])
     if given["dry_run"]:
         raise InputError("goes with one --scorer", where="--dry-run", hint="leave one of both out")
     with call_progress() as advance:
-        options = RunOptions(
-            calls.limits(), retry_failed=given["retry_failed"], on_progress=advance
-        )
+        limits = given["calls"].limits()
+        options = RunOptions(limits, retry_failed=given["retry_failed"], on_progress=advance)
         compare(settings, scorers, _required_out(given), risk, options)

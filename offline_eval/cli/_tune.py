@@ -25,8 +25,8 @@ from ..data.questions import KnowledgeBase, PassageKind, QuestionRecord
 from ..suites.uniknow.methods import TrainedMethod, TrainedVariant
 from ..suites.uniknow.plan import tuning_examples
 from ..systems.factory import EMBEDDED, load_chat_model, local_model
-from ._console import call_progress, out, print_figures, prints_figures, progress_bar
-from ._options import Pairs, parse_pairs
+from ._console import call_progress, out, print_figures, progress_bar
+from ._options import Pairs, prints_figures
 
 # Makes a folder a tuned scorer, so it comes last.
 _LAST_FILE = "sufficiency.json"
@@ -52,67 +52,22 @@ class TrainingOptions(Pairs):
     quantise: bool | None = None
 
 
-_PART = typer.Argument(metavar="relevance|scenarios", help="What is adapted.")
-_OUT = typer.Option("--out", help="Folder to write; new or empty.")
-_MODEL = typer.Option(
-    help="relevance, with --documents: who writes questions, as for `knowgate kb build`: a "
-    "Hugging Face folder, `provider:model`, `python:module:attribute`, or `none` (by rules). "
-    "scenarios: embedded (by default), smollm2, gguf:FILE, or the folder of a causal model."
-)
-_SEED = typer.Option(help="Random seed of splits, draws and training.")
-_QUESTIONS = typer.Option(
-    help="Questions of the knowledge base: a KnowOrNot question document (.json), JSON lines "
-    "(.jsonl), or CSV.",
-    rich_help_panel=_RELEVANCE,
-)
-_DOCUMENTS = typer.Option(
-    help="Where there are no questions: documents, or folders of them, on which --model writes "
-    "some. Repeatable.",
-    rich_help_panel=_RELEVANCE,
-)
-_KB = typer.Option(
-    "--kb",
-    help="With --documents: folder for the questions; continued if it exists.  [default: OUT-kb]",
-    rich_help_panel=_RELEVANCE,
-)
-_PASSAGE = typer.Option(
-    help="What a passage of your knowledge base holds.  [default: passage where every question "
-    "has one, else answer]",
-    rich_help_panel=_RELEVANCE,
-)
-_METHOD = typer.Option(help="Method of training.", rich_help_panel=_SCENARIOS)
-_DATA = typer.Option(
-    help="microworld (by default), or a file of questions (MRQA, SQuAD or JSON lines).",
-    rich_help_panel=_SCENARIOS,
-)
-_KNOWLEDGE = typer.Option(
-    help="File that keeps what the model knows, so that it is asked once.",
-    rich_help_panel=_SCENARIOS,
-)
-_LIMIT = typer.Option(min=2, help="At most that many questions.", rich_help_panel=_SCENARIOS)
-_TRAINING = typer.Option(
-    metavar="NAME=VALUE",
-    help="epochs, learning_rate, rank (of the LoRA adapter), device (auto, cpu, cuda, cuda:N), "
-    "quantise=true (4 bits, QLoRA; CUDA only). By default what suits.",
-    rich_help_panel=_SCENARIOS,
-)
-
-
 @prints_figures
 def tune(
-    part: Annotated[Part, _PART],
-    out_dir: Annotated[Path, _OUT],
-    model: Annotated[str | None, _MODEL] = None,
-    seed: Annotated[int, _SEED] = 0,
-    questions: Annotated[Path | None, _QUESTIONS] = None,
-    documents: Annotated[list[Path] | None, _DOCUMENTS] = None,
-    kb_dir: Annotated[Path | None, _KB] = None,
-    passage: Annotated[PassageKind | None, _PASSAGE] = None,
-    method: Annotated[TrainedMethod | None, _METHOD] = None,
-    data: Annotated[str | None, _DATA] = None,
-    knowledge: Annotated[Path | None, _KNOWLEDGE] = None,
-    limit: Annotated[int | None, _LIMIT] = None,
-    training: Annotated[str | None, _TRAINING] = None,
+    part: Annotated[Part, typer.Argument(metavar="relevance|scenarios")],
+    out_dir: Path,
+    *,
+    model: str | None = None,
+    seed: int = 0,
+    questions: Annotated[Path | None, typer.Option(rich_help_panel=_RELEVANCE)] = None,
+    documents: Annotated[list[Path] | None, typer.Option(rich_help_panel=_RELEVANCE)] = None,
+    kb_dir: Annotated[Path | None, typer.Option(rich_help_panel=_RELEVANCE)] = None,
+    passage: Annotated[PassageKind | None, typer.Option(rich_help_panel=_RELEVANCE)] = None,
+    method: Annotated[TrainedMethod | None, typer.Option(rich_help_panel=_SCENARIOS)] = None,
+    data: Annotated[str | None, typer.Option(rich_help_panel=_SCENARIOS)] = None,
+    knowledge: Annotated[Path | None, typer.Option(rich_help_panel=_SCENARIOS)] = None,
+    limit: Annotated[int | None, typer.Option(min=2, rich_help_panel=_SCENARIOS)] = None,
+    training: Annotated[TrainingOptions, typer.Option(rich_help_panel=_SCENARIOS)],
 ) -> None:
     """Adapt the relevance scorer, or a language model, to your own data.
 
@@ -127,6 +82,29 @@ def tune(
     questions. Use the folder as `HuggingFaceLM(model, adapter=DIR)`.
 
     Example: `knowgate tune relevance --questions kb.json --out tuned`
+
+    Args:
+        part: What is adapted.
+        out_dir: Folder to write; new or empty.
+        model: relevance, with --documents: who writes questions, as for `knowgate kb build`: a
+            Hugging Face folder, `provider:model`, `python:module:attribute`, or `none` (by
+            rules). scenarios: embedded (by default), smollm2, gguf:FILE, or the folder of a
+            causal model.
+        seed: Random seed of splits, draws and training.
+        questions: Questions of the knowledge base: a KnowOrNot question document (.json), JSON
+            lines (.jsonl), or CSV.
+        documents: Where there are no questions: documents, or folders of them, on which
+            --model writes some. Repeatable.
+        kb_dir: With --documents: folder for the questions; continued if it exists.  [default:
+            OUT-kb]
+        passage: What a passage of your knowledge base holds.  [default: passage where every
+            question has one, else answer]
+        method: Method of training.
+        data: microworld (by default), or a file of questions (MRQA, SQuAD or JSON lines).
+        knowledge: File that keeps what the model knows, so that it is asked once.
+        limit: At most that many questions.
+        training: epochs, learning_rate, rank (of the LoRA adapter), device (auto, cpu, cuda,
+            cuda:N), quantise=true (4 bits, QLoRA; CUDA only). By default what suits.
     """
     relevance = {"questions": questions, "documents": documents, "kb": kb_dir, "passage": passage}
     scenarios = {"method": method, "data": data, "knowledge": knowledge, "limit": limit,
@@ -149,7 +127,7 @@ def tune(
 
 def _reject(options: Mapping[str, object], why: str) -> None:
     for name, value in options.items():
-        if value is not None:
+        if value not in (None, TrainingOptions()):
             raise InputError(why, where=f"--{name}", hint="leave it out")
 
 
@@ -270,15 +248,16 @@ def _tell(report: TuningReport, folder: Path) -> None:
     )
 
 
-def _settings(model: str, method: TrainedMethod, training: str | None) -> ScenarioTrainingSettings:
+def _settings(
+    model: str, method: TrainedMethod, training: TrainingOptions
+) -> ScenarioTrainingSettings:
     if model != EMBEDDED:
         settings = ScenarioTrainingSettings()
     elif method is TrainedMethod.DPO:
         settings = ScenarioTrainingSettings.for_embedded_preferences()
     else:
         settings = ScenarioTrainingSettings.for_embedded()
-    given = parse_pairs("--training", training, TrainingOptions)
-    return replace(settings, **given.model_dump(exclude_none=True))
+    return replace(settings, **training.model_dump(exclude_none=True))
 
 
 def _tune_scenarios(

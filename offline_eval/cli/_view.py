@@ -15,7 +15,7 @@ from ...guard import Guard
 from ...guard.errors import require_extra
 from ...guard.files import file_sha256
 from ._console import err, out
-from ._options import NO_BROWSER, PORT
+from ._options import Port, documented
 
 if TYPE_CHECKING:
     from ...adapters.langchain import GuardedRAG
@@ -27,21 +27,14 @@ _EXAMPLES = (
     "How often is cardboard fetched from a single-family house?",
     "How do I register a drone with the city?",
 )
-_RUNS = typer.Argument(help="Runs, or folders with runs below them.")
-_POLICIES = typer.Option(help="Show the thresholds of this policy's decisions; repeatable.")
-_POLICY = typer.Option(help="The policy that decides; by default the chain's, or an uncalibrated.")
-_CHAIN = typer.Option(
-    help="module:attribute of a GuardedRAG, a retriever, or a function from a question to "
-    "documents.  [default: the sample help desk]"
-)
-_SAVE = typer.Option(help="Question file (.jsonl) that cases are saved to.")
 
 
+@documented
 def view(
-    runs: Annotated[list[Path], _RUNS],
-    policy: Annotated[list[Path] | None, _POLICIES] = None,
-    port: Annotated[int, PORT] = 0,
-    no_browser: Annotated[bool, NO_BROWSER] = False,
+    runs: Annotated[list[Path], typer.Argument()],
+    policy: list[Path] | None = None,
+    port: Port = 0,
+    no_browser: bool = False,
 ) -> None:
     """Look through runs in the browser: filter, search, read single cases, compare two runs.
 
@@ -49,6 +42,10 @@ def view(
     machine only, under an address with a token. Reading 100,000 rows takes some seconds.
 
     Example: `knowgate view runs/`
+
+    Args:
+        runs: Runs, or folders with runs below them.
+        policy: Show the thresholds of this policy's decisions; repeatable.
     """
     require_extra("serve")
     from ...guard.policy import Policy
@@ -66,12 +63,13 @@ def view(
         show(server, what, no_browser=no_browser)
 
 
+@documented
 def play(
-    policy: Annotated[Path | None, _POLICY] = None,
-    chain: Annotated[str | None, _CHAIN] = None,
-    save: Annotated[Path, _SAVE] = Path("questions.jsonl"),
-    port: Annotated[int, PORT] = 0,
-    no_browser: Annotated[bool, NO_BROWSER] = False,
+    policy: Path | None = None,
+    chain: str | None = None,
+    save: Path = Path("questions.jsonl"),
+    port: Port = 0,
+    no_browser: bool = False,
 ) -> None:
     """Try a guarded chain in the browser: what it retrieves, measures, decides and replies.
 
@@ -80,6 +78,12 @@ def play(
     quotes its articles. The page is served on this machine only, under an address with a token.
 
     Example: `knowgate play --policy policy.json --chain app:chain`
+
+    Args:
+        policy: The policy that decides; by default the chain's, or an uncalibrated.
+        chain: module:attribute of a GuardedRAG, a retriever, or a function from a question to
+            documents.  [default: the sample help desk]
+        save: Question file (.jsonl) that cases are saved to.
     """
     require_extra("serve")
     from ..web import PageServer, Playground, play_app

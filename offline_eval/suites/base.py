@@ -214,7 +214,7 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         found = GuardChoice.load_guards(choice.guards, model, scorer=choice.scorer)
         loaded = [
             System(MODEL_SYSTEM, model),
-            *(System(one, model, each, found.sha256[one]) for one, each in found.guards.items()),
+            *(System(name, model, guard, digest) for name, (guard, digest) in found.items()),
         ]
         for system in loaded:
             system.source = choice.model

@@ -14,14 +14,14 @@ from langchain_core.runnables import Runnable
 from ...adapters.langchain import ChatModelLM
 from ...guard.errors import InputError
 from ...guard.files import read_text, write_text
+from ...guard.registry import PYTHON
 from ..data.embedding import Encoder
 from ..data.questions import KnowledgeBase, QuestionRecord
 from ..run import CallLimits
 from ..run.calls import OnProgress
 from ..run.replies import ReplySystem, StoredPassage
 from ._retrievers import RETRIEVALS, load_retriever
-from ._synthetic import SyntheticQuestions, SyntheticSettings, synthetic_questions
-from .factory import PYTHON
+from ._synthetic import synthetic_questions
 from .guards import OFF, GuardChoice, held_out_of
 from .models import ModelUnderTest
 from .plan import Asked, Case, Replayed, SystemPrompt, SystemUnderTest, load_system_prompts
@@ -284,14 +284,13 @@ class SystemRun:
 
     def synthetic_questions(
         self, records: Sequence[QuestionRecord], *, seed: int
-    ) -> SyntheticQuestions:
-        """Make up questions on the topics of a knowledge base that it does not answer.
+    ) -> dict[str, str]:
+        """Make up questions on a knowledge base's topics that it does not answer, by id.
 
         Raises:
             InputError: there is no language model that writes, or no question.
         """
-        settings = SyntheticSettings(seed=seed)
-        return synthetic_questions(records, self.encoder, self.writer(), settings)
+        return synthetic_questions(records, self.encoder, self.writer(), seed=seed)
 
     def searches(self, items: Sequence[Asked]) -> bool:
         """Whether passages are looked for by embedding."""
@@ -308,7 +307,8 @@ class SystemRun:
         Replier(self._material({}, ())).require_guards(list(pairs))
         for name in {live.record.retrieval for live in self.systems.live}:
             if name.startswith(PYTHON):
-                load_retriever(name, next(iter(self._bases.values())), lambda: self.encoder)
+                base = next(iter(self._bases))
+                load_retriever(name, self._bases[base], partial(self.index, base))
             if name == "hyde" and self.writer() is None:
                 raise InputError(
                     "needs a language model that writes",
@@ -385,10 +385,9 @@ class SystemRun:
         return load_retriever(
             name,
             self._bases[base],
-            lambda: self.encoder,
+            partial(self.index, base),
             lm=self.writer() if name == "hyde" else None,
             top_k=self._top_k,
-            index=self.index(base) if name in _SEARCHING else None,
         )
 
     def _material(

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
+from pydantic import BaseModel, ConfigDict, Field
 
 from ...adapters.huggingface import HuggingFaceChatModel, HuggingFaceLM, model_folder
 from ...adapters.langchain import ChatLimits, ChatModelLM
 from ...guard.contracts import LanguageModel
 from ...guard.errors import InputError, MissingDependencyError, PromptTooLongError
 from ...guard.prompts import Prompt
+from ...guard.read_models import check_model
+from ...guard.registry import PYTHON, import_object
 from ...guard.signals.confidence import Sampling
 from ...guard.signals.relevance import SufficiencyJudge, register_scorer
 from ..judging.contract import Judge
@@ -26,7 +26,6 @@ from ..run.replies import Judgement
 from ..testbed.check import microworld_model_path
 
 EMBEDDED = "embedded"
-PYTHON = "python:"
 _MODEL_HINT = (
     f"`{EMBEDDED}`, `smollm2`, a folder with Hugging Face weights, `gguf:FILE`, `provider:model` "
     "as LangChain names it, or `python:module:attribute`"
@@ -80,7 +79,7 @@ def load_chat_model(name: str) -> Runnable[Any, Any]:
 
     Args:
         name: `embedded` (the bundled language model); `smollm2` (SmolLM2-135M-Instruct, once
-            `knowgate models get smollm2` has downloaded it); `gguf:FILE`; a folder with Hugging
+            `knowgate models smollm2` has downloaded it); `gguf:FILE`; a folder with Hugging
             Face weights; `provider:model` as LangChain's `init_chat_model` takes it (needs the
             packages `langchain` and the provider's); or `python:module:attribute`: a chat model, a
             runnable, or a function without arguments that returns one. Modules in the
@@ -129,30 +128,6 @@ def _of_provider(name: str) -> BaseChatModel:
             f"the provider's package raised {type(error).__name__}",
             where=name,
             hint=f"check name and key; otherwise {_MODEL_HINT}",
-        ) from None
-    return found
-
-
-def import_object(name: str) -> Any:
-    """Import the object that `python:module:attribute` names, as it is.
-
-    Raises:
-        InputError: there is no such module or attribute.
-    """
-    module_name, _, attribute = name.removeprefix(PYTHON).rpartition(":")
-    if not name.startswith(PYTHON) or not module_name or not attribute:
-        raise InputError("does not name an object", where=name, hint="python:module:attribute")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        found = importlib.import_module(module_name)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise InputError(
-            f"cannot be imported ({type(error).__name__}: {error})",
-            where=name,
-            hint="check module and attribute; modules in the current folder can be imported",
         ) from None
     return found
 
@@ -248,8 +223,18 @@ def _checked(judge: object, where: str) -> Judge:
     return judge
 
 
-_OPTIONS = ("prompt", "samples", "seed", "temperature")
 _SCORER_HINT = "e.g. judge:openai:gpt-4o-mini,samples=3,temperature=0.7,seed=1,prompt=FILE"
+
+
+class _JudgeOptions(BaseModel):
+    """What stands after the model in `judge:MODEL,…`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    samples: int = 5
+    temperature: float = 1.0
+    seed: int = 0
+    prompt: str = Field("sufficiency", min_length=1)
 
 
 def load_sufficiency_judge(spec: str) -> SufficiencyJudge:
@@ -267,15 +252,15 @@ def load_sufficiency_judge(spec: str) -> SufficiencyJudge:
     name, *parts = spec.split(",")
     if not name.strip():
         raise InputError("no model is named", where="judge:MODEL", hint=_SCORER_HINT)
-    given: dict[str, str] = {}
-    for part in parts:
-        option, _, value = part.partition("=")
-        if option not in _OPTIONS or not value:
-            raise InputError(
-                f"{part!r} is no option of a judge", where=f"judge:{name}", hint=_SCORER_HINT
-            )
-        given[option] = value
-    prompt, sampling = _prompt(given), _sampling(given)
+    given = dict(part.partition("=")[::2] for part in parts)
+    options = check_model(_JudgeOptions, given, where=f"judge:{name}", hint=_SCORER_HINT)
+    is_file = Path(options.prompt).is_file()
+    prompt = Prompt.load(options.prompt) if is_file else Prompt.bundled(options.prompt)
+    try:
+        sampling = Sampling(n=options.samples, temperature=options.temperature, seed=options.seed)
+    except InputError as error:
+        where = f"{error.where} of the judge"
+        raise InputError(error.what, where=where, hint=_SCORER_HINT) from None
     language_model = load_language_model(name.strip())
     _require_room(language_model, prompt, name)
     return SufficiencyJudge(language_model, prompt=prompt, sampling=sampling)
@@ -294,34 +279,6 @@ def _require_room(language_model: LanguageModel, prompt: Prompt, name: str) -> N
             where=f"judge:{name}",
             hint="name a model with a larger context window, or a shorter prompt: "
             f"judge:{name},prompt=FILE",
-        ) from None
-
-
-def _prompt(given: dict[str, str]) -> Prompt:
-    name = given.get("prompt", "sufficiency")
-    return Prompt.load(name) if Path(name).is_file() else Prompt.bundled(name)
-
-
-def _sampling(given: dict[str, str]) -> Sampling:
-    samples, temperature, seed = (
-        _number(given, "samples", "5", int),
-        _number(given, "temperature", "1.0", float),
-        _number(given, "seed", "0", int),
-    )
-    try:
-        return Sampling(n=int(samples), temperature=temperature, seed=int(seed))
-    except InputError as error:
-        raise InputError(
-            error.what, where=f"{error.where} of the judge", hint=_SCORER_HINT
-        ) from None
-
-
-def _number(given: dict[str, str], option: str, default: str, kind: type[float]) -> float:
-    try:
-        return kind(given.get(option, default))
-    except ValueError:
-        raise InputError(
-            f"{given[option]!r} is not a number", where=f"{option} of the judge", hint=_SCORER_HINT
         ) from None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,13 +19,14 @@ from ...guard.contracts import (
 from ...guard.errors import InputError
 from ...guard.files import file_sha256
 from ...guard.policy import Policy
+from ...guard.registry import PYTHON
 from ...guard.signals.answerability import PremiseChecker
 from ...guard.signals.confidence import load_estimator
 from ...guard.signals.conflict import AnswerConflict, PassageConflict
 from ...guard.signals.relevance import CascadeScorer, LexicalScorer, load_scorer
 from ..run.manifest import Manifest
 from ..run.measured_run import MeasuredRun
-from .factory import PYTHON, load_object
+from .factory import load_object
 
 OFF = "off"
 PREMISE = "premise"
@@ -96,8 +97,8 @@ class GuardChoice:
         model: LanguageModel | None,
         *,
         scorer: str | None = None,
-    ) -> LoadedGuards:
-        """Load the guards that a command line names.
+    ) -> dict[str, tuple[Guard, str]]:
+        """Load the guards that a command line names: by name, with the sha256 of what decides.
 
         Args:
             specs: as `GuardChoice.load` takes them; `off` adds no guard.
@@ -112,10 +113,7 @@ class GuardChoice:
         choices = [one for one in GuardChoice.load(specs) if one.policy is not None]
         scorers = Scorers(scorer)
         asked = None if model is None else lambda: model
-        return LoadedGuards(
-            {one.name: build_guard(one, scorers, asked) for one in choices},
-            {one.name: one.sha256 for one in choices},
-        )
+        return {one.name: (build_guard(one, scorers, asked), one.sha256) for one in choices}
 
 
 def normalised(question: str) -> str:
@@ -142,7 +140,7 @@ def _choice(spec: str) -> GuardChoice:
         fingerprint = _premise_checker().fingerprint.model_dump_json()
         return GuardChoice(spec, _premise_policy(), _sha256(fingerprint), frozenset())
     if spec.startswith(PYTHON):
-        policy = _own_guard(spec).policy
+        policy = own_guard(spec).policy
         return GuardChoice(spec, policy, _sha256(policy.model_dump_json()))
     path = Path(spec)
     if path.is_dir():
@@ -239,7 +237,7 @@ def build_guard(
     policy = choice.policy
     assert policy is not None
     if choice.name.startswith(PYTHON):
-        return _own_guard(choice.name)
+        return own_guard(choice.name)
     if choice.name == PREMISE:
         return _premise_guard()
     scorer = scorers.of(policy)
@@ -271,19 +269,6 @@ def build_guard(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedGuards:
-    """Guards that are ready to decide.
-
-    Attributes:
-        guards: by name.
-        sha256: by name, of what each decides by.
-    """
-
-    guards: Mapping[str, Guard]
-    sha256: Mapping[str, str]
-
-
 def _premise_guard() -> Guard:
     """Build a guard that follows every context unless the question's premise contradicts it.
 
@@ -311,8 +296,16 @@ def _premise_checker() -> PremiseChecker:
     return PremiseChecker(closed_world=True, now=_SNAPSHOT)
 
 
-def _own_guard(spec: str) -> Guard:
-    found = load_object(spec)
+def own_guard(spec: str) -> Guard:
+    """Load a guard of the user's own.
+
+    Args:
+        spec: `module:attribute`, with or without `python:` in front.
+
+    Raises:
+        InputError: it names something else.
+    """
+    found = load_object(f"{PYTHON}{spec.removeprefix(PYTHON)}")
     if not isinstance(found, Guard):
         raise InputError(
             f"is a {type(found).__name__}, not a Guard",

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel, BaseLanguageModel, SimpleChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import LLMResult
@@ -210,21 +211,16 @@ def reply_text(output: object) -> str:
     )
 
 
-def context_input(question: str, passages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def context_input(question: str, passages: Mapping[str, str]) -> dict[str, Any]:
     """Return the input of a runnable that has its own prompt.
 
     Args:
         question: as asked.
-        passages: `page_content` and `metadata` of each.
+        passages: texts by id.
     """
-    from langchain_core.documents import Document
-
-    documents = [Document(**passage) for passage in passages]
-    return {
-        "question": question,
-        "context": "\n\n".join(document.page_content for document in documents),
-        "documents": documents,
-    }
+    documents = [Document(text, metadata={"passage_id": name}) for name, text in passages.items()]
+    context = "\n\n".join(passages.values())
+    return {"question": question, "context": context, "documents": documents}
 
 
 def _innermost(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:

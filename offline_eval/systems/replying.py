@@ -9,16 +9,17 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
 
 from ...adapters.langchain import Replies
 from ...guard import Guard
 from ...guard.decision import Decision
 from ...guard.errors import InputError, LanguageModelError, MissingDependencyError
 from ...guard.text import clean_text
-from ..run import CallLimits, RowError, Stored
+from ..run import CallLimits, RowError
 from ..run.calls import Calls, OnProgress
-from ..run.replies import ReplyContext, ReplyRow, StoredPassage
+from ..run.replies import ReplyContext, ReplyRow
 from ..run.table import TableSpec
 from .guards import OFF, GuardChoice, Scorers, build_guard
 from .models import (
@@ -32,30 +33,20 @@ from .models import (
     prompted,
 )
 from .plan import Asked, Case, Replayed, split_citation
-from .retrieval import Retriever
+from .retrieval import Retrieved, Retriever, context_texts
 
 _Value = TypeVar("_Value")
 
 
-class FoundContext(Stored):
+class FoundContext(Retrieved):
     """A line of `contexts.jsonl`: what one retrieval found for one case.
 
     Attributes:
         context_id: `<retrieval>/<case id>`.
-        context: by reference; None exactly where `error` is set.
-        passages: texts that the knowledge base does not hold.
-        calls: of language models.
-        input_tokens: of those, None where not metered.
-        output_tokens: likewise.
-        error: why nothing could be retrieved.
+        error: why nothing could be retrieved; set exactly where there is no context.
     """
 
     context_id: str
-    context: ReplyContext | None = None
-    passages: tuple[StoredPassage, ...] = ()
-    calls: int = 0
-    input_tokens: int | None = 0
-    output_tokens: int | None = 0
     error: RowError | None = None
 
 
@@ -104,15 +95,8 @@ def find_contexts(
     retrievers: dict[tuple[str, str], Retriever] = {}
 
     async def retrieve(item: Wanted) -> FoundContext:
-        found = await retrievers[item.retrieval, item.base].aretrieve(item.case)
-        return FoundContext(
-            context_id=item.context_id,
-            context=found.context,
-            passages=found.passages,
-            calls=found.calls,
-            input_tokens=found.input_tokens,
-            output_tokens=found.output_tokens,
-        )
+        found = await retrievers[item.retrieval, item.base](item.case)
+        return FoundContext(context_id=item.context_id, **dict(found))
 
     def failed(item: Wanted, error: Exception) -> FoundContext:
         return FoundContext(context_id=item.context_id, error=RowError.of(error))
@@ -169,17 +153,16 @@ async def _awaited(make: Callable[[], Awaitable[_Value]]) -> _Value:
     return await make()
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """Passages as they stand in a prompt.
-
-    Attributes:
-        context: by reference.
-        texts: in the same order; cut ones as cut.
-    """
+class Shown(NamedTuple):
+    """Passages as they stand in a prompt: by reference, and their texts by id; cut ones as cut."""
 
     context: ReplyContext
-    texts: tuple[str, ...]
+    texts: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def passages(self) -> tuple[str, ...]:
+        """The texts alone."""
+        return tuple(self.texts.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,12 +198,11 @@ class Material:
         """
         texts = self.texts(context, base)
         if self.context_chars is None:
-            return Shown(context, tuple(texts.values()))
+            return Shown(context, texts)
         fitting = _fitting(texts, self.context_chars)
-        if len(fitting) == len(texts):
-            return Shown(context, tuple(fitting.values()))
-        kept = ReplyContext(kind="passages", passages=tuple(fitting))
-        return Shown(kept, tuple(fitting.values()))
+        if len(fitting) < len(texts):
+            context = ReplyContext(kind="passages", passages=tuple(fitting))
+        return Shown(context, fitting)
 
     def texts(self, context: ReplyContext, base: str) -> dict[str, str]:
         """Passage id → text of what a context refers to, in its order.
@@ -228,15 +210,7 @@ class Material:
         Raises:
             KeyError: a text is not there.
         """
-        held = self.passages.get(base, {})
-        if context.kind == "passages":
-            return {
-                name: held[name] if name in held else self.others[name] for name in context.passages
-            }
-        if context.kind == "all_but":
-            gone = frozenset(context.passages)
-            return {name: text for name, text in held.items() if name not in gone}
-        return {}
+        return context_texts(context, self.passages.get(base, {}), self.others)
 
 
 def picked(shown: Shown, indices: Sequence[int]) -> Shown:
@@ -244,12 +218,10 @@ def picked(shown: Shown, indices: Sequence[int]) -> Shown:
     if len(indices) == len(shown.texts):
         return shown
     if not indices:
-        return Shown(ReplyContext(kind="none"), ())
-    names = shown.context.passages
-    return Shown(
-        ReplyContext(kind="passages", passages=tuple(names[i] for i in indices)),
-        tuple(shown.texts[i] for i in indices),
-    )
+        return _CLOSED_BOOK
+    names = list(shown.texts)
+    texts = {names[at]: shown.texts[names[at]] for at in indices}
+    return Shown(ReplyContext(kind="passages", passages=tuple(texts)), texts)
 
 
 def _fitting(texts: Mapping[str, str], most: int) -> dict[str, str]:
@@ -268,7 +240,7 @@ def _fitting(texts: Mapping[str, str], most: int) -> dict[str, str]:
     return fitting
 
 
-_CLOSED_BOOK = Shown(ReplyContext(kind="none"), ())
+_CLOSED_BOOK = Shown(ReplyContext(kind="none"))
 
 
 class Replier:
@@ -324,7 +296,7 @@ class Replier:
         """The row of an item without a reply: the error, and its cost where known."""
         meter = self._meters.pop(item.reply_id, None)
         if isinstance(item, Replayed):
-            return _row(item, Shown(item.context, ()), meter=meter, error=RowError.of(error))
+            return _row(item, Shown(item.context), meter=meter, error=RowError.of(error))
         shown, reason = None, RowError.of(error)
         name = context_id(item.system.record.retrieval, item.case.case_id)
         found = self.material.contexts.get(name)
@@ -355,7 +327,7 @@ class Replier:
         decision: Decision | None = None
         if item.system.guarded:
             decision = await self._decided(item, shown, meter)
-            action = self._replies.action(decision, shown.texts)
+            action = self._replies.action(decision, shown.passages)
             if action.reply is not None:
                 return _row(item, shown, action.reply, decision, meter, started)
             shown = _CLOSED_BOOK if action.closed_book else _kept(shown, action.kept)
@@ -368,9 +340,9 @@ class Replier:
     ) -> tuple[str, bool]:
         question, prompt = item.case.question, item.system.prompt
         if prompt is None:
-            given = context_input(question, self._documents(shown, item.base))
+            given = context_input(question, shown.texts)
             return await self._asker.ask(model.asked, given, meter), False
-        text = prompt.filled(question, shown.texts)
+        text = prompt.filled(question, shown.passages)
         messages = prompted(text)
         if not model.repeats_itself:
             return await self._asker.ask(model.asked, messages, meter), False
@@ -378,15 +350,6 @@ class Replier:
             (model.name, _digest(text)), lambda: self._asker.ask(model.asked, messages, meter)
         )
         return said, not mine
-
-    def _documents(self, shown: Shown, base: str) -> list[dict[str, Any]]:
-        names = shown.context.passages
-        if shown.context.kind == "all_but":
-            names = tuple(self.material.texts(shown.context, base))
-        return [
-            {"page_content": text, "metadata": {"passage_id": name}}
-            for name, text in zip(names, shown.texts, strict=True)
-        ]
 
     # -- the guard ----------------------------------------------------------------
 
@@ -404,7 +367,7 @@ class Replier:
 
     def _seen_by_guard(self, item: Asked, shown: Shown) -> tuple[str, ...]:
         if shown.context.kind != "all_but":
-            return shown.texts
+            return shown.passages
         # All of a long context would cost a score per passage of the knowledge base.
         nearest = self.material.contexts[context_id("basic_rag", item.case.case_id)]
         if nearest.context is None:
@@ -430,9 +393,9 @@ class Replier:
             texts = self.material.texts(item.context, item.base)
         except KeyError:
             raise InputError("the log does not hold the texts of its context") from None
-        shown = Shown(item.context, tuple(texts.values()))
+        shown = Shown(item.context, texts)
         decision = await self._decided(item, shown, meter)
-        action = self._replies.action(decision, shown.texts)
+        action = self._replies.action(decision, shown.passages)
         if action.reply is not None:
             return _row(item, shown, action.reply, decision, meter)
         reply = choose_reply(

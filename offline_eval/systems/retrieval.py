@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import resources
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, TypeAlias
 
 import numpy as np
 from langchain_core.messages import AIMessage
@@ -21,12 +20,12 @@ from ...guard.text import clean_text
 from ..data.embedding import embed_all
 from ..data.questions import KnowledgeBase
 from ..run.calls import OnStep
+from ..run.manifest import Stored
 from ..run.replies import ReplyContext, StoredPassage
 from .plan import Case
 
 
-@dataclass(frozen=True, slots=True)
-class Retrieved:
+class Retrieved(Stored):
     """A context by reference, and what finding it cost.
 
     Attributes:
@@ -38,92 +37,56 @@ class Retrieved:
         output_tokens: likewise.
     """
 
-    context: ReplyContext
+    context: ReplyContext | None = None
     passages: tuple[StoredPassage, ...] = ()
     calls: int = 0
     input_tokens: int | None = 0
     output_tokens: int | None = 0
 
-    def texts(self, knowledge_base: KnowledgeBase) -> list[str]:
-        """The texts of the context, in the order in which a model reads them."""
-        own = {passage.passage_id: passage.text for passage in self.passages}
-        return context_texts(self.context, knowledge_base, own)
-
 
 def context_texts(
-    context: ReplyContext, knowledge_base: KnowledgeBase, own: Mapping[str, str] | None = None
-) -> list[str]:
-    """The texts that a context refers to; none for a closed book or an unknown context.
+    context: ReplyContext | None, held: Mapping[str, str], others: Mapping[str, str]
+) -> dict[str, str]:
+    """The texts that a context refers to, by id; none for a closed book or an unknown context.
 
     Args:
         context: by reference.
-        knowledge_base: that it refers to.
-        own: further texts by id.
+        held: the passages of its knowledge base.
+        others: further texts.
+
+    Raises:
+        KeyError: a text is not there.
     """
-    if context.kind == "passages":
-        texts = {**knowledge_base.passages, **(own or {})}
-        return [texts[name] for name in context.passages]
-    if context.kind == "all_but":
+    if context is not None and context.kind == "passages":
+        return {name: held[name] if name in held else others[name] for name in context.passages}
+    if context is not None and context.kind == "all_but":
         gone = frozenset(context.passages)
-        return [text for name, text in knowledge_base.passages.items() if name not in gone]
-    return []
+        return {name: text for name, text in held.items() if name not in gone}
+    return {}
 
 
-@runtime_checkable
-class Retriever(Protocol):
-    """A retrieval strategy.
-
-    A case has no answer on it, and a search gets the case's question and nothing else:
-    what the knowledge base says about the question cannot slip into a query.
-    """
-
-    @property
-    def name(self) -> str:
-        """How runs call it."""
-        ...
-
-    async def aretrieve(self, case: Case) -> Retrieved:
-        """The context for one case, without the case's own passage where it is left out.
-
-        Raises:
-            KnowgateError: nothing could be retrieved; what a language model or a
-                retriever of the user's own raises stays as it is.
-        """
-        ...
-
-
+# From a case to its context, without the case's own passage where it is left out. A case has no
+# answer on it, and a search gets the case's question and nothing else: what the knowledge base
+# says about the question cannot slip into a query.
+Retriever: TypeAlias = Callable[[Case], Awaitable[Retrieved]]
 # A chat model (or any runnable from text to a message or text), or the guard's own kind.
 TextModel: TypeAlias = Runnable[Any, Any] | LanguageModel
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """The reply of a model to one prompt.
+async def ask(model: TextModel, prompt: str) -> tuple[str, int | None, int | None]:
+    """Ask a model once; deadline and retries are up to the caller.
 
-    Attributes:
-        text: as clean text.
-        input_tokens: of the call, None where not metered.
-        output_tokens: likewise.
+    Returns:
+        The reply as clean text; input and output tokens, None where they are not metered.
     """
-
-    text: str
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-
-
-async def ask(model: TextModel, prompt: str) -> Said:
-    """Ask a model once; deadline and retries are up to the caller."""
-    if isinstance(model, Runnable):
-        output = await model.ainvoke(prompt)
-        usage = output.usage_metadata if isinstance(output, AIMessage) else None
-        counts: Mapping[str, Any] = usage if isinstance(usage, Mapping) else {}
-        return Said(
-            clean_text(GuardedAnswer.text_of(output)),
-            _count(counts.get("input_tokens")),
-            _count(counts.get("output_tokens")),
-        )
-    rows = await model.agenerate([prompt])
-    return Said(clean_text(rows[0][0].text))
+    if not isinstance(model, Runnable):
+        rows = await model.agenerate([prompt])
+        return clean_text(rows[0][0].text), None, None
+    output = await model.ainvoke(prompt)
+    metered = output.usage_metadata if isinstance(output, AIMessage) else None
+    usage: Mapping[str, Any] = metered or {}
+    text = clean_text(GuardedAnswer.text_of(output))
+    return text, usage.get("input_tokens"), usage.get("output_tokens")
 
 
 def require_model(model: object, *, where: str, why: str) -> TextModel:
@@ -147,12 +110,6 @@ def require_model(model: object, *, where: str, why: str) -> TextModel:
     return model
 
 
-def total(counts: Sequence[int | None]) -> int | None:
-    """Their sum, None where one is not known."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
-
-
 def tagged(text: str, tag: str) -> list[str]:
     """Return the texts between `<tag>` and `</tag>`, in order, without empty ones.
 
@@ -170,24 +127,14 @@ def prompt_of_package(name: str) -> Prompt:
     return Prompt(name=name, text=file.read_text(encoding="utf-8").rstrip("\n"))
 
 
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) else None
-
-
 Floats32 = NDArray[np.float32]
 Integers = NDArray[np.int64]
-
 # Queries whose dot products with all rows are held at once.
 _QUERIES = 256
 
 
-def top_k_in_blocks(
-    queries: Floats32,
-    matrix: Floats32,
-    k: int,
-    exclude: Sequence[int | None] | Integers | None = None,
-    *,
-    on_progress: OnStep | None = None,
+def top_k(
+    queries: Floats32, matrix: Floats32, k: int, exclude: Integers | None = None
 ) -> tuple[Integers, Floats32]:
     """Find the `k` rows of `matrix` with the largest dot products, for each query.
 
@@ -198,60 +145,29 @@ def top_k_in_blocks(
         queries: of shape (queries, dimensions), finite.
         matrix: of shape (rows, dimensions), finite.
         k: rows wanted, at least 1.
-        exclude: per query a row that it must not find; None or a negative number for none.
-        on_progress: called with (queries done, queries in all).
+        exclude: per query a row that it must not find; a negative number for none.
 
     Returns:
         Row numbers of shape (queries, min(k, rows)), and their dot products. A query that
         must not find one of so few rows ends with -1 and minus infinity.
-
-    Raises:
-        InputError: `k` is below 1, a number is not finite, or the shapes do not go together.
     """
-    gone = _checked(queries, matrix, k, exclude)
     width = min(k, len(matrix))
     rows = np.full((len(queries), width), -1, dtype=np.int64)
     values = np.full((len(queries), width), -np.inf, dtype=np.float32)
-    if width == 0:
+    if not width:
         return rows, values
     columns = matrix.astype(np.float64).T
     for start in range(0, len(queries), _QUERIES):
         block = queries[start : start + _QUERIES].astype(np.float64)
         products = (block @ columns).astype(np.float32)
         for at, row in enumerate(products, start=start):
-            if gone[at] >= 0:
-                row[gone[at]] = -np.inf
+            if exclude is not None and exclude[at] >= 0:
+                row[exclude[at]] = -np.inf
             least = np.partition(row, -width)[-width]
             best = np.flatnonzero((row >= least) & (row > -np.inf))
             best = best[np.argsort(-row[best], kind="stable")][:width]
             rows[at, : len(best)], values[at, : len(best)] = best, row[best]
-        if on_progress is not None:
-            on_progress(min(start + _QUERIES, len(queries)), len(queries))
     return rows, values
-
-
-def _checked(
-    queries: Floats32, matrix: Floats32, k: int, exclude: Sequence[int | None] | Integers | None
-) -> Integers:
-    """The excluded row of each query, -1 for none."""
-    if k < 1:
-        raise InputError(f"must be at least 1, not {k}", where="k")
-    if queries.ndim != 2 or matrix.ndim != 2 or queries.shape[1] != matrix.shape[1]:
-        raise InputError(
-            f"queries of shape {queries.shape} and a matrix of shape {matrix.shape} do not "
-            "go together"
-        )
-    for name, given in (("matrix", matrix), ("queries", queries)):
-        if not np.isfinite(given).all():
-            raise InputError("there is a number that is not finite", where=name)
-    if exclude is None:
-        return np.full(len(queries), -1, dtype=np.int64)
-    if len(exclude) != len(queries):
-        raise InputError(f"{len(queries)} expected, {len(exclude)} given", where="exclude")
-    gone = np.asarray([-1 if row is None else row for row in exclude], dtype=np.int64)
-    if len(gone) and gone.max() >= len(matrix):
-        raise InputError(f"there is no row {gone.max()}", where="exclude")
-    return gone
 
 
 class PassageIndex:
@@ -291,12 +207,12 @@ class PassageIndex:
             without: a passage that must not be found.
         """
         gone = -1 if without is None else self._rows[without]
-        rows, _ = top_k_in_blocks(vector[None, :], self.matrix, k, [gone])
+        rows, _ = top_k(vector[None, :], self.matrix, k, np.array([gone]))
         return [self.ids[row] for row in rows[0] if row >= 0]
 
     def neighbours(self, k: int) -> dict[str, list[tuple[str, float]]]:
         """The `k` nearest other passages of each passage, with their cosines."""
-        rows, cosines = top_k_in_blocks(self.matrix, self.matrix, k, np.arange(len(self.ids)))
+        rows, cosines = top_k(self.matrix, self.matrix, k, np.arange(len(self.ids)))
         return {
             name: [
                 (self.ids[row], float(cosine))

@@ -22,8 +22,9 @@ from tenacity.wait import wait_random_exponential
 from ...adapters.langchain import GuardedRAG, RetrievalError
 from ...guard import Guard
 from ...guard.errors import InputError, KnowgateError
+from ...guard.registry import PYTHON, import_object
 from ...guard.text import passage_text
-from .factory import PYTHON, import_object, load_object
+from .factory import load_object
 
 _ATTEMPTS = 3
 _INNER = ("base_retriever", "retriever")
@@ -116,7 +117,7 @@ class ServedChain:
         except Exception as error:
             # A foreign message may quote the question: only its type is kept.
             raise RetrievalError(f"the retriever raised {type(error).__name__}") from error
-        return _documents(found)
+        return documents_of(found)
 
     def _wider(self, k: int) -> Runnable[Any, Any]:
         if self._function is not None:
@@ -209,17 +210,23 @@ async def _awaited(chain: Runnable[Any, Any], question: str) -> Any:
     return await chain.ainvoke(question)
 
 
-def _documents(found: object) -> list[Document]:
+def documents_of(found: object) -> list[Document]:
+    """Return the documents that a retriever gave: documents, texts, or what holds a text.
+
+    Raises:
+        RetrievalError: they are something else.
+    """
     if found is None:
         return []
     if not isinstance(found, list | tuple):
         raise RetrievalError(f"the retriever returned a {type(found).__name__}, not documents")
     documents = []
     for one in found:
-        if isinstance(one, Document):
-            documents.append(one)
-        elif text := passage_text(one):
-            documents.append(Document(text))
-        else:
-            raise RetrievalError(f"there is a {type(one).__name__} among the documents")
+        text = passage_text(one)
+        # A document may be empty; a number is none.
+        if not text and not isinstance(one, str | Document):
+            raise RetrievalError(
+                f"the retriever returned a {type(one).__name__} among its documents"
+            )
+        documents.append(one if isinstance(one, Document) else Document(text))
     return documents

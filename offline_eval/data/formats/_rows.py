@@ -6,9 +6,9 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ...run import Question, RepliesRun
 from ...run.manifest import InputFile
@@ -16,9 +16,17 @@ from ...run.questions import CaseKind
 from ...run.replies import Judgement, ReplyCase, ReplyContext, ReplyRow, ReplySystem, StoredPassage
 from ..questions import QuestionRecord
 
-WarningKind = Literal[
-    "unknown_question", "unknown_context", "experiment_without_replies", "not_a_reply"
-]
+# Names of retrievals here, by those of logs in small letters.
+RETRIEVALS = {
+    "basic_rag": "basic_rag",
+    "direct": "direct",
+    "hyde": "hyde",
+    "hyde_rag": "hyde",
+    "long_context": "long_context",
+    "long_in_context": "long_context",
+}
+# Called with a sentence on what was left out of a file.
+OnWarning = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -115,30 +123,6 @@ def shared_ids(groups: Iterable[Iterable[str]]) -> frozenset[str]:
     return frozenset(one for one, times in counts.items() if times > 1)
 
 
-@dataclass(frozen=True, slots=True)
-class InteropWarning:
-    """A warning that something was left out of what was read.
-
-    Attributes:
-        kind: what sort of thing.
-        where: the first such place, as `file:line` or file.
-        detail: one clause for people.
-        count: how many there are in that file.
-    """
-
-    kind: WarningKind
-    where: str
-    detail: str
-    count: int = 1
-
-    def __str__(self) -> str:
-        times = f" ({self.count} times)" if self.count > 1 else ""
-        return f"{self.where}: {self.detail}{times}"
-
-
-OnWarning = Callable[[InteropWarning], None]
-
-
 @dataclass(slots=True)
 class ReplyRows:
     """Rows of a run of replies by id, as an import collects them.
@@ -154,7 +138,7 @@ class ReplyRows:
     cases: dict[str, ReplyCase] = field(default_factory=dict)
     replies: dict[str, ReplyRow] = field(default_factory=dict)
     judgements: dict[str, Judgement] = field(default_factory=dict)
-    _warnings: dict[tuple[str, WarningKind], InteropWarning] = field(default_factory=dict)
+    _warned: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
 
     def case(self, question_id: str, kind: CaseKind, knowledge_base: str) -> str:
         """Return the id of the case of a question; the case is added where it is new."""
@@ -184,19 +168,25 @@ class ReplyRows:
         )
         return self.judgements.setdefault(judgement.judgement_id, judgement)
 
-    def warn(self, kind: WarningKind, file: str, where: str, detail: str) -> None:
-        """Count one more thing that was left out: a warning per file and kind."""
-        known = self._warnings.get((file, kind))
-        self._warnings[file, kind] = (
-            InteropWarning(kind, where, detail)
-            if known is None
-            else replace(known, count=known.count + 1)
-        )
+    def warn(self, file: str, where: str, what: str, detail: str = "") -> None:
+        """Count one more thing that was left out: a warning per file and what it is.
+
+        Args:
+            file: that was read.
+            where: file and line.
+            what: that was left out.
+            detail: in the place of `what` for the first one.
+        """
+        first, times = self._warned.get((file, what), (f"{where}: {detail or what}", 0))
+        self._warned[file, what] = first, times + 1
 
     @property
-    def warnings(self) -> tuple[InteropWarning, ...]:
-        """All warnings, in the order in which each was first met."""
-        return tuple(self._warnings.values())
+    def warnings(self) -> list[str]:
+        """All warnings, in the order in which each was first met, with the first place of each."""
+        return [
+            f"{first} ({times} times)" if times > 1 else first
+            for first, times in self._warned.values()
+        ]
 
     def write(
         self,

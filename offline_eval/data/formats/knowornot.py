@@ -29,15 +29,8 @@ from ._knowornot_schemas import (
     SavedReply,
     Verdict,
 )
-from ._rows import KnownBase, OnWarning, ReplyRows, plain, shared_ids
+from ._rows import RETRIEVALS, KnownBase, OnWarning, ReplyRows, plain, shared_ids
 
-# Names of retrievals here, by KnowOrNot's.
-_RETRIEVALS = {
-    "BASIC_RAG": "basic_rag",
-    "DIRECT": "direct",
-    "HYDE_RAG": "hyde",
-    "LONG_IN_CONTEXT": "long_context",
-}
 _KINDS = {"removal": CaseKind.LEFT_OUT, "synthetic": CaseKind.SYNTHETIC}
 _CONTEXT = "The context is "
 
@@ -82,7 +75,7 @@ def import_knowornot(
         if not experiment.replies:
             where = experiment.where
             detail = "the experiment has no output document; its questions are kept"
-            importing.rows.warn("experiment_without_replies", where, where, detail)
+            importing.rows.warn(where, where, detail)
     bases = importing.bases.values()
     return importing.rows.write(
         out,
@@ -304,7 +297,7 @@ class _Import:
     def _system(self, metadata: ExperimentMetadata) -> ReplySystem:
         """The system of an experiment; repeated, or with another prompt, it is another one."""
         prompt = metadata.system_prompt
-        retrieval = _RETRIEVALS.get(metadata.retrieval_type, metadata.retrieval_type)
+        retrieval = RETRIEVALS.get(metadata.retrieval_type.lower(), metadata.retrieval_type)
         told = [metadata.ai_model_used or "unknown", retrieval, prompt.identifier]
         plain_id = "·".join(filter(None, told))
         system = ReplySystem(

@@ -137,7 +137,7 @@ class _Import:
         for sample in samples:
             if sample.response is None:
                 detail = "the request asks for no answer, so that there is no reply"
-                self.rows.warn("not_a_reply", str(path), sample.where, detail)
+                self.rows.warn(str(path), sample.where, detail)
                 continue
             case_id = self._case(task, sample)
             reply_id = f"{system_id}/{case_id}"

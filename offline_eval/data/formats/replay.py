@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,24 +16,16 @@ from ....guard.read_models import check_model
 from ....guard.text import clean_text
 from ...run import Question, RowError
 from ...run.questions import CaseKind
-from ...run.replies import Judgement, ReplyCase, ReplyContext, ReplyRow, ReplySystem, StoredPassage
+from ...run.replies import Judgement, ReplyContext, ReplySystem, StoredPassage
 from ..fields import Identifier, NamedText, Text
 from ..questions import QuestionRecord
-from ._rows import InteropWarning, KnownBase, ReplyRows, plain, shared_ids
+from ._rows import RETRIEVALS, KnownBase, ReplyRows, plain, shared_ids
 
 _NEEDED = 'each line needs "response", and "id" or "question"'
-_RETRIEVALS = {
-    "basic_rag": "basic_rag",
-    "direct": "direct",
-    "hyde": "hyde",
-    "hyde_rag": "hyde",
-    "long_context": "long_context",
-    "long_in_context": "long_context",
-}
 # Longest first, so that HYDE_RAG is not HYDE with a prompt named RAG_….
 _NAMED = re.compile(
     r"(?:(?P<knowledge_base>.+?)_)??"
-    rf"(?P<retrieval>{'|'.join(sorted(_RETRIEVALS, key=len, reverse=True))})"
+    rf"(?P<retrieval>{'|'.join(sorted(RETRIEVALS, key=len, reverse=True))})"
     r"(?:_(?P<prompt>.+))?",
     re.IGNORECASE | re.DOTALL,
 )
@@ -53,7 +44,7 @@ def _spelled(value: Any) -> Any:
 
 
 def _retrieval(value: Any) -> Any:
-    return _RETRIEVALS.get(value.lower(), value) if isinstance(value, str) else value
+    return RETRIEVALS.get(value.lower(), value) if isinstance(value, str) else value
 
 
 def _passages(value: Any) -> Any:
@@ -237,31 +228,10 @@ def read_replay_log(path: str | os.PathLike[str]) -> list[LoggedReply]:
     return replies
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedRun:
-    """Logs of replies, as rows of a run.
-
-    Attributes:
-        bases: knowledge bases of the questions.
-        systems: whose replies the logs hold, in the order of their first line.
-        cases: one per question and kind that was asked, by id.
-        replies: by id, in the order of the logs.
-        judgements: labels that the logs give, of judge `given`.
-        warnings: what was left out.
-    """
-
-    bases: Sequence[KnownBase]
-    systems: Sequence[ReplySystem]
-    cases: Mapping[str, ReplyCase]
-    replies: Mapping[str, ReplyRow]
-    judgements: Sequence[Judgement]
-    warnings: Sequence[InteropWarning]
-
-
 def read_logs(
     paths: Sequence[str | os.PathLike[str]],
     bases: Iterable[tuple[str, dict[str, Question], dict[str, StoredPassage]]] = (),
-) -> LoggedRun:
+) -> tuple[ReplyRows, list[KnownBase]]:
     """Read logs of replies, and match them with the questions that they answer.
 
     Texts that contexts hold are added to the bases. Replies to unknown questions are left out
@@ -272,6 +242,10 @@ def read_logs(
         bases: knowledge bases that the questions are from: name, unique in the run; questions by
             the id in their file; passages by id. Without any, the questions and expected answers
             in the logs are used.
+
+    Returns:
+        The rows: systems in the order of their first line, replies in that of the logs, labels as
+        judgements of the judge `given`; and the knowledge bases.
 
     Raises:
         InputError: a log cannot be read, ids and texts belong to different questions, no question
@@ -291,21 +265,14 @@ def read_logs(
                 _add(rows, reply, *found, first_places)
             else:
                 detail = "the question documents do not hold this question; the reply is left out"
-                rows.warn("unknown_question", os.fspath(path), reply.where, detail)
+                rows.warn(os.fspath(path), reply.where, detail)
     if not rows.replies:
         raise InputError(
             "no reply answers a question of the question documents",
             where=os.fspath(paths[0]),
             hint="give the documents that the logged questions come from",
         )
-    return LoggedRun(
-        known,
-        tuple(rows.systems.values()),
-        rows.cases,
-        rows.replies,
-        tuple(rows.judgements.values()),
-        rows.warnings,
-    )
+    return rows, known
 
 
 def _bases_of_logs(logs: Iterable[Sequence[LoggedReply]]) -> list[KnownBase]:
@@ -444,7 +411,7 @@ def _context(
             if name not in base.passages:
                 file = reply.where.rpartition(":")[0]
                 detail = f"the context names {name[:60]!r}, whose text nobody gave"
-                rows.warn("unknown_context", file, reply.where, detail)
+                rows.warn(file, reply.where, "unknown context", detail)
         # Another question with the same answer may share the passage: ids decide.
         own = own or (named is question if named else name == question.own_passage)
         names.append(name)

@@ -39,7 +39,7 @@ class Replay:
     questions: tuple[Question, ...] = ()
     passages: tuple[StoredPassage, ...] = ()
     judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
-    warnings: tuple[object, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def read_replay(
@@ -63,24 +63,23 @@ def read_replay(
     """
     if not paths:
         return Replay()
-    found = read_logs(paths, [_known(base) for base in bases])
+    found, known = read_logs(paths, [_known(base) for base in bases])
     asked = {
         question.question_id: question
-        for base in found.bases
+        for base in known
         for question in list(base.questions.values())[:limit]
     }
     cases = {name: case for name, case in found.cases.items() if case.question_id in asked}
     rows = [row for row in found.replies.values() if row.case_id in cases]
-    logged = {system.system_id: system for system in found.systems}
-    tested, items = _guarded(logged, rows, cases, asked, systems)
+    tested, items = _guarded(found.systems, rows, cases, asked, systems)
     return Replay(
         systems=tuple(tested),
         items=tuple(items),
         questions=tuple(
             asked[name] for name in dict.fromkeys(c.question_id for c in cases.values())
         ),
-        passages=tuple(passage for base in found.bases for passage in base.passages.values()),
-        judgements=grouped(found.judgements, lambda one: one.reply_id),
+        passages=tuple(passage for base in known for passage in base.passages.values()),
+        judgements=grouped(found.judgements.values(), lambda one: one.reply_id),
         warnings=tuple(found.warnings),
     )
 

@@ -264,12 +264,8 @@ def _made_up(folder: Path, prepared: Prepared, run: SystemRun) -> dict[str, list
     for base in prepared.bases:
         made = run.synthetic_questions(base.records, seed=prepared.settings.seed)
         found[base.name] = [
-            Question(
-                question_id=f"{base.name}/{question.question_id}",
-                question=question.question,
-                knowledge_base=base.name,
-            )
-            for question in made.questions
+            Question(question_id=f"{base.name}/{name}", question=text, knowledge_base=base.name)
+            for name, text in made.items()
         ]
     return found
 

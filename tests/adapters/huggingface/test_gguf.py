@@ -119,7 +119,7 @@ def test_a_damaged_file_is_told_in_one_line_and_nothing_is_kept(
 
 
 def test_a_model_that_was_not_downloaded_says_how() -> None:
-    with pytest.raises(ModelFolderError, match="knowgate models get smollm2"):
+    with pytest.raises(ModelFolderError, match="knowgate models smollm2"):
         HuggingFaceLM.bundled("smollm2")
 
 

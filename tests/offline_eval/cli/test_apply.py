@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 
 from knowgate.guard import Fingerprint, Policy
-from knowgate.guard.abstention.detector import load_rule
-from knowgate.guard.signals.relevance import LexicalScorer
 from tests.offline_eval.cli.commands import Knowgate, Outcome, read_lines, refused, write_lines
 from tests.support.paths import ROOT
 
@@ -37,27 +35,6 @@ def _route(knowgate: Knowgate, folder: Path) -> Outcome:
     return _apply(knowgate, folder, "--policy", folder / "policy.json")
 
 
-def test_each_pair_is_scored_in_order_and_its_id_passed_on(
-    knowgate: Knowgate, tmp_path: Path
-) -> None:
-    lines: list[dict[str, Any]] = [
-        {"id": i, "question": f"When does pool {i} open?", "passages": [f"Pool {i} opens.", "No."]}
-        for i in range(70)
-    ]
-    write_lines(tmp_path / "in.jsonl", lines)
-
-    outcome = _score(knowgate, tmp_path, "--output", tmp_path / "in.jsonl")
-
-    found = read_lines(tmp_path / "in.jsonl")
-    assert (outcome.code, outcome.err) == (0, "")
-    assert [line["id"] for line in found] == list(range(70))
-    for line, value in zip(lines, found, strict=True):
-        expected = LexicalScorer().score(line["question"], line["passages"])
-        assert value["scores"] == expected.tolist()
-        assert value["relevance"] == max(expected)
-        assert value["error"] is None
-
-
 def test_odd_passages_and_questions_are_lines_and_not_failures(
     knowgate: Knowgate, tmp_path: Path
 ) -> None:
@@ -78,31 +55,6 @@ def test_odd_passages_and_questions_are_lines_and_not_failures(
     assert found[2] == {"scores": None, "relevance": None, "error": "the question is empty"}
     assert set(found[3]) == {"scores", "relevance", "error"}
     assert found[4]["id"] == "\ud800"
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--scorer", "lexical"), "0 lines scored"),
-        (("--policy", "policy.json"), "0 lines routed"),
-        (("--abstention", "default"), "0 replies read"),
-    ],
-)
-def test_no_lines_give_no_lines(
-    knowgate: Knowgate,
-    workplace: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    options: tuple[str, str],
-    said: str,
-) -> None:
-    monkeypatch.chdir(workplace)
-    Path("in.jsonl").write_text("\n \n", encoding="utf-8")
-
-    outcome = _apply(knowgate, Path(), *options)
-
-    assert outcome.code == 0
-    assert said in outcome.out
-    assert Path("out.jsonl").read_bytes() == b""
 
 
 @pytest.mark.parametrize(
@@ -181,36 +133,6 @@ def test_a_policy_that_cannot_be_used_is_one_line(
     assert not (workplace / "out.jsonl").exists()
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "words"),
-    [
-        ("--scorer", "oracle", "unknown scorer"),
-        ("--aggregator", "median", "unknown aggregator"),
-        ("--aggregator", "joint", "has no joint value"),
-        ("--abstention", "guess", "uaqfact, uniknow"),
-        ("--input", "nowhere.jsonl", "no such file"),
-        ("--policy", "nowhere.json", "no such file"),
-        ("--output", "in.jsonl/out.jsonl", "cannot be written"),
-        ("--output", ".", "cannot be written"),
-    ],
-)
-def test_what_is_not_there_is_one_line(
-    knowgate: Knowgate,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    option: str,
-    value: str,
-    words: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    pair = {"question": "Pool?", "passages": ["pool"], "response": "A"}
-    write_lines(tmp_path / "in.jsonl", [pair])
-
-    refused(_score(knowgate, tmp_path, option, value), words)
-
-    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
-
-
 @pytest.mark.slow
 def test_a_chinese_question_gets_a_reason_instead_of_a_number(
     knowgate: Knowgate, tmp_path: Path
@@ -243,15 +165,6 @@ def test_signals_keep_ids_as_they_came_and_extra_fields_are_tolerated(
     assert (outcome.code, outcome.err) == (0, "")
     assert [line["id"] for line in found[:-1]] == ids
     assert "id" not in found[-1]
-
-
-def test_without_passages_relevance_need_not_be_given(knowgate: Knowgate, workplace: Path) -> None:
-    write_lines(workplace / "in.jsonl", [{"nothing_retrieved": True}])
-
-    _route(knowgate, workplace)
-
-    found = read_lines(workplace / "out.jsonl")[0]
-    assert (found["route"], found["reason"]) == ("abstain", "nothing_retrieved")
 
 
 def test_a_decision_holds_what_signals_can_tell_and_nothing_else(
@@ -316,50 +229,3 @@ def test_a_pipe_is_written_to_and_not_replaced(knowgate: Knowgate, workplace: Pa
         assert json.loads(os.read(reader, 65536))["relevance"] == 0.5
     finally:
         os.close(reader)
-
-
-def test_each_reply_gets_a_verdict_and_keeps_its_id(knowgate: Knowgate, tmp_path: Path) -> None:
-    write_lines(
-        tmp_path / "in.jsonl",
-        [
-            {"id": "a", "question": "What is the fee?", "response": "I don't know."},
-            {"id": 7, "question": "What is the fee?", "response": "It is 12 dollars."},
-            {"id": None, "response": "无法回答。"},
-            {"response": " ", "question": None},
-        ],
-    )
-
-    outcome = _apply(knowgate, tmp_path)
-
-    found = read_lines(tmp_path / "out.jsonl")
-    assert (outcome.code, outcome.err) == (0, "")
-    assert "4 replies read, 3 abstained" in outcome.out
-    assert [line["abstained"] for line in found] == [True, False, True, True]
-    assert [line.get("id", "none") for line in found] == ["a", 7, None, "none"]
-    assert all(0 <= line["probability"] <= 1 for line in found)
-
-
-@pytest.mark.parametrize("citation", [None, "", "no citation", [], -1])
-def test_an_empty_citation_field_speaks_for_abstention(
-    knowgate: Knowgate, tmp_path: Path, citation: Any
-) -> None:
-    reply = {"response": "The fee is not mentioned. Fees are usually paid at the counter."}
-    write_lines(tmp_path / "in.jsonl", [{**reply, "citation": c} for c in (citation, 0)] + [reply])
-
-    _apply(knowgate, tmp_path)
-
-    uncited, cited, unknown = (line["probability"] for line in read_lines(tmp_path / "out.jsonl"))
-    assert uncited > unknown > cited
-
-
-@pytest.mark.parametrize("rule", ["uaqfact", "uniknow"])
-def test_published_rules_go_by_name(knowgate: Knowgate, tmp_path: Path, rule: str) -> None:
-    replies = ["There is no fee.", "It is unknown.", "Yes.", "无法回答"]
-    write_lines(tmp_path / "in.jsonl", [{"response": reply} for reply in replies])
-
-    _apply(knowgate, tmp_path, "--abstention", rule)
-
-    found = read_lines(tmp_path / "out.jsonl")
-    assert [(line["abstained"], line["probability"]) for line in found] == [
-        (verdict.abstained, verdict.probability) for verdict in load_rule(rule).detect_many(replies)
-    ]

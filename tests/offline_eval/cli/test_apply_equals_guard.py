@@ -145,43 +145,6 @@ def test_a_replay_equals_the_guard_for_any_policy_and_any_signals(
 
 
 @pytest.mark.slow
-def test_a_replay_equals_the_guard_on_every_combination_of_policy_and_signal(
-    knowgate: Knowgate,
-) -> None:
-    lines = [
-        {"relevance": r, "confidence": p, "conflict": c, "nothing_retrieved": n}
-        for r, p, c, n in itertools.product(
-            (None, 0.4, 0.5), (None, 0.4, 0.5), (None, True, False), (True, False)
-        )
-    ]
-    seen = set()
-    for routes, tau_p, between, on_conflict in itertools.product(
-        (tuple(Route), (Route.FOLLOW_CONTEXT,), (Route.ANSWER,), ()),
-        (None, 0.5),
-        (None, "memory", "passages", "both"),
-        ("follow_context", "show_both", "abstain"),
-    ):
-        policy = Policy(
-            scorer=Fingerprint(kind="fake"),
-            relevance_threshold=0.5,
-            confidence_threshold=tau_p,
-            allowed_routes=routes,
-            check_conflict=between == "passages" or (between is not None and tau_p is not None),
-            conflict_between=between or "memory",
-            on_conflict=on_conflict,
-        )
-        replayed = _replayed(knowgate, policy, lines)
-        _require_equal(policy, lines, replayed)
-        seen |= {line["reason"] for line in replayed}
-    # Every reason that a policy can give, and no other: the rest come from outside of it.
-    assert seen == {
-        "sufficient_context", "conflict_follows_context", "conflict_shows_both",
-        "confident_memory", "nothing_retrieved", "insufficient_context", "neither_knows",
-        "conflict", "no_threshold", "relevance_failed", "confidence_failed", "conflict_failed",
-    }  # fmt: skip
-
-
-@pytest.mark.slow
 def test_a_conflict_counts_for_the_guard_as_for_the_replay_by_its_kind(
     knowgate: Knowgate,
 ) -> None:

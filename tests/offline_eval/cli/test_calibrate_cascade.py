@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import shutil
 import zlib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from knowgate.guard import Generation, Guard, InputError, Policy
+from knowgate.guard import Generation, Guard, Policy
 from knowgate.guard.signals.confidence import Sampling
 from knowgate.guard.signals.relevance import CascadeScorer, LexicalScorer, SufficiencyJudge
 from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
-from knowgate.offline_eval.policies.records import CalibrationSet
 from tests.offline_eval.cli.commands import Knowgate, Outcome, read_lines, refused, write_lines
 from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
 from tests.support.bound_rows import bind
@@ -96,12 +94,6 @@ def test_route_and_drift_know_both_stages(knowgate: Knowgate, records: Path) -> 
     )
 
 
-def test_costs_decide_whether_the_judge_is_asked(knowgate: Knowgate, records: Path) -> None:
-    dear = _calibrate(knowgate, records, "--cascade", "cost=1e7", "--max-false-abstention", "1")
-    assert "the cheap scorer alone costs least" in dear.out
-    assert Policy.load(records.with_name("policy.json")).scorer.kind == "lexical"
-
-
 def test_a_calibration_with_other_verdicts_counts_as_a_further_one(
     knowgate: Knowgate, records: Path
 ) -> None:
@@ -126,37 +118,6 @@ def test_a_cascade_is_recalibrated_with_both_scorers(knowgate: Knowgate, records
     assert after.guarantee is not None
     # The same data and bound are the same attempt.
     assert after.guarantee.attempt == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "what"),
-    [
-        (("--cascade", "cost=-1"), "judge_cost must be at least 0"),
-        (("--promise", "selective"), "a cascade is calibrated to a leak"),
-    ],
-)
-def test_what_does_not_go_together_is_rejected(
-    knowgate: Knowgate, records: Path, options: tuple[str, ...], what: str
-) -> None:
-    refused(_calibrate(knowgate, records, *options), what)
-
-
-def test_costs_without_a_judge_are_rejected(knowgate: Knowgate, tmp_path: Path) -> None:
-    head, *cases = lines(30)
-    del head["costly_scorer"]
-    for case in cases:
-        del case["costly_relevance"]
-    records = write_lines(tmp_path / "records.jsonl", [head, *cases])
-    refused(
-        _calibrate(knowgate, records, "--cascade", "cost=20"), "name a run of the costly scorer"
-    )
-
-
-def test_a_score_without_its_scorer_is_rejected(knowgate: Knowgate, tmp_path: Path) -> None:
-    head, *cases = lines(3)
-    del head["costly_scorer"]
-    records = write_lines(tmp_path / "records.jsonl", [head, *cases])
-    refused(_calibrate(knowgate, records), "'costly_relevance' has no scorer")
 
 
 class Reading(ScriptedLanguageModel):
@@ -215,21 +176,6 @@ def test_two_runs_give_a_policy_of_both(
     assert "costly" in {one.relevance_stage for one in asked}
 
 
-def test_runs_on_other_questions_are_rejected(two_runs: tuple[Path, Path]) -> None:
-    cheap, judged = (CalibrationSet.of_run(run) for run in two_runs)
-    fewer = replace(judged, records=judged.records[2:])
-    with pytest.raises(InputError, match="was not measured"):
-        cheap.with_judge(fewer)
-    other = replace(judged, retrieval=None)
-    with pytest.raises(InputError, match="retrieved in another way"):
-        cheap.with_judge(other)
-    with pytest.raises(InputError, match="does not say which scorer"):
-        cheap.with_judge(replace(judged, scorer=None))
-    mean = replace(judged, aggregator="mean")
-    with pytest.raises(InputError, match="a cascade takes 'joint' of a scorer 'judge'"):
-        cheap.with_judge(mean)
-
-
 def test_verdicts_on_other_passages_are_rejected(
     knowgate: Knowgate, two_runs: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -249,16 +195,6 @@ def test_verdicts_on_other_passages_are_rejected(
         tmp_path / "policy.json",
     )
     refused(outcome, "has another question or other passages here than in cheap")
-
-
-def test_a_scorer_is_no_judge_of_itself(
-    knowgate: Knowgate, two_runs: tuple[Path, Path], tmp_path: Path
-) -> None:
-    cheap, _ = two_runs
-    outcome = knowgate(
-        "calibrate", "--run", cheap, "--cascade", f"run={cheap}", "--out", tmp_path / "policy.json"
-    )
-    refused(outcome, "was measured by the scorer of cheap itself")
 
 
 def test_the_better_of_two_runs_is_chosen_under_one_promise(

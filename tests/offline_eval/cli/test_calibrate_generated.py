@@ -35,21 +35,3 @@ def test_the_command_exits_with_3_and_names_the_option(knowgate: Knowgate, run: 
     text = (run / "report.md").read_text(encoding="utf-8")
     assert "Rules made all of the questions behind this" in text
     assert "Words shared with the passage" in text
-
-
-def test_check_refuses_alike_and_passes_the_option_on(
-    knowgate: Knowgate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = write_toy_questions(tmp_path / "kb.jsonl", 30)
-    write_lines(path, [{**row, "made_by": "rules"} for row in read_lines(path)])
-    command = ("check", "--questions", path, "--scorer", "lexical", "--risk", "0.3", "--out", "out")
-
-    refused = knowgate(*command)
-    accepted = knowgate(*command, "--accept-generated")
-
-    assert refused.code == 3
-    assert "Rules made all of the questions behind this" in refused.out + refused.err
-    assert accepted.code == 0, accepted.err
-    assert "careful: Rules made all of the questions behind this" in accepted.out
-    assert Path("out/policy.json").exists()

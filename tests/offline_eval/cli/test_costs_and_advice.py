@@ -13,7 +13,7 @@ import pytest
 
 from knowgate.guard import Guard, Policy
 from knowgate.offline_eval.run.measured_run import MeasuredRun
-from tests.offline_eval.cli.commands import Knowgate, read_lines, refused, write_lines
+from tests.offline_eval.cli.commands import Knowgate, read_lines, write_lines
 
 _NUMBER = r"(\d+(?:\.\d+)?)"
 
@@ -80,36 +80,6 @@ def test_costs_write_a_policy_that_says_everywhere_that_nothing_is_guaranteed(
     assert float(shown[1]) == pytest.approx(100 * value, abs=0.06)
 
 
-def test_the_figures_of_costs_are_there_as_json(knowgate: Knowgate, blurred: Path) -> None:
-    found = json.loads(_calibrate(knowgate, blurred, "--cost", "leak=5", "--json").out)
-
-    leak = 1 - found["rates"]["left_out_abstention"]["value"]
-    abstained = found["rates"]["false_abstention"]["value"]
-    assert (found["certified"], found["statement"], found["risk"]) == (False, None, None)
-    assert "nothing is guaranteed" in found["note"]
-    assert found["cost"] == pytest.approx(0.5 * 5 * leak + 0.5 * abstained)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--cost", "leak=5,abstain=2"), ("--cost", "abstain")),
-        (("--cost", "leak=5", "--max-abstention", "0.2"), ("mutually exclusive",)),
-        (("--cost", "leak=5", "--risk", "0.1"), ("--risk", "promise nothing")),
-        (("--max-abstention", "0.2", "--promise", "leak"), ("--promise", "promise nothing")),
-        (("--cost", "leak=-1"), ("--cost", "more than 0")),
-        (("--max-abstention", "1.5"), ("--max-abstention", "between 0 and 1")),
-        (("--cost", "leak=5,missing_share=1"), ("missing_share", "between 0 and 1")),
-        (("--cost", "leak=5", "--missing", "unanswerable"), ("holds no unanswerable",)),
-    ],
-)
-def test_options_that_do_not_go_with_costs_are_one_line(
-    knowgate: Knowgate, blurred: Path, options: tuple[str, ...], words: tuple[str, ...]
-) -> None:
-    refused(_calibrate(knowgate, blurred, *options), *words)
-    assert not (blurred / "new.json").exists()
-
-
 @pytest.mark.parametrize("risk", ["0.01", "0.1"])  # uncertified; abstains from too much
 def test_a_refusal_names_bounds_that_are_those_of_the_next_attempt(
     knowgate: Knowgate, blurred: Path, risk: str
@@ -127,7 +97,7 @@ def test_a_refusal_names_bounds_that_are_those_of_the_next_attempt(
     assert float(bound) > float(smallest[0] if smallest else risk)
     assert set(re.findall(r"attempt (\d+) on this data\)", said.err)) == {"2"}
     assert any("tells the cases apart better" in line for line in lines)
-    assert any(line.startswith("`knowgate review ") for line in lines)
+    assert any(line.startswith("`knowgate label ") for line in lines)
     assert any("more questions" in line or "more passages" in line for line in lines)
 
     # They hold what they say.
@@ -186,13 +156,6 @@ def test_the_report_after_a_refusal_says_what_was_refused_and_what_is_next(
     assert MeasuredRun.read(blurred / "run", with_calibration=False).refusal is None
 
 
-def test_a_broken_note_of_a_refusal_is_one_line(knowgate: Knowgate, blurred: Path) -> None:
-    (blurred / "run" / "refusal.json").write_text('{"schema_version": 1}', encoding="utf-8")
-
-    refused(knowgate("report", blurred / "run", "--out", blurred / "rep"), "refusal.json")
-    assert _calibrate(knowgate, blurred, "--cost", "leak=2").code == 0  # and can be replaced
-
-
 def test_where_the_cause_is_the_retriever_nothing_else_is_advised(
     knowgate: Knowgate, blurred: Path
 ) -> None:
@@ -214,47 +177,6 @@ def test_where_the_cause_is_the_retriever_nothing_else_is_advised(
 # -- check ------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def checked(blurred: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The same run as that of a check."""
-    monkeypatch.chdir(blurred)
-    shutil.move(blurred / "run", blurred / "knowgate-check" / "run")
-    return blurred
-
-
-def test_check_shows_no_certificate_of_a_policy_that_it_does_not_write(
-    knowgate: Knowgate, checked: Path
-) -> None:
-    options = ("--questions", "kb.jsonl", "--scorer", "lexical", "--risk", "0.1")
-    said = knowgate("check", *options, "--format", "md")
-
-    assert said.code == 3
-    assert "refused: It would abstain from" in said.out
-    assert "onfidence 90%" not in said.out
-    assert not (checked / "knowgate-check" / "policy.json").exists()
-    report = checked / "knowgate-check" / "report" / "report.md"
-    assert "Refused: It would abstain from" in report.read_text(encoding="utf-8")
-
-    written = knowgate("check", *options, "--format", "md", "--write-anyway")
-
-    assert written.code == 0
-    assert "calibrated: With confidence 90%" in written.out
-    assert "problem, and written anyway: It would abstain from" in written.out
-    assert (checked / "knowgate-check" / "policy.json").is_file()
-    assert "Refused" not in report.read_text(encoding="utf-8")
-
-
-def test_check_takes_costs_from_the_project_file(knowgate: Knowgate, checked: Path) -> None:
-    (checked / "knowgate.toml").write_text(
-        'questions = "kb.jsonl"\nscorer = "lexical"\nrisk = 0.1\n[calibrate]\ncost = "leak=5"\n',
-        encoding="utf-8",
-    )
-    said = knowgate("check")
-
-    assert said.code == 0
-    assert "calibrated: Threshold chosen for costs (a leak costs 5, an abstention 1)" in said.out
-
-
 def test_check_measures_with_the_scorer_of_the_policy_that_it_judges_by(
     knowgate: Knowgate, finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,21 +189,3 @@ def test_check_measures_with_the_scorer_of_the_policy_that_it_judges_by(
     assert said.code == 0, said.err
     manifest = json.loads((tmp_path / "knowgate-check" / "run" / "manifest.json").read_text())
     assert manifest["settings"]["scorer"]["kind"] == "lexical"
-
-
-def test_check_passes_unanswerable_questions_on(
-    knowgate: Knowgate, finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    shutil.copy(finished_run / "kb.jsonl", tmp_path)
-    mine = write_lines(
-        tmp_path / "mine.jsonl", [{"question": f"Who painted number {n}?"} for n in range(12)]
-    )
-    options = ("--questions", "kb.jsonl", "--scorer", "lexical", "--unanswerable", mine)
-
-    said = knowgate("check", *options, "--missing", "both", "--write-anyway", "--json")
-
-    assert json.loads(said.out)["measure"]["total"] == 132
-    policy = Policy.load(tmp_path / "knowgate-check" / "policy.json")
-    assert policy.guarantee is not None
-    assert policy.guarantee.missing == "both"

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 from prometheus_client import CollectorRegistry, Metric
 
 from knowgate.adapters.serve import create_app
@@ -111,41 +110,6 @@ def test_only_series_that_are_exported_are_asked_for() -> None:
 
     assert len(names) > 20
     assert not names - known
-
-
-def test_every_panel_says_what_it_shows() -> None:
-    shown = DASHBOARD
-    places: set[tuple[int, int]] = set()
-    for panel in shown["panels"]:
-        grid = panel["gridPos"]
-        cells = {
-            (x, y)
-            for x in range(grid["x"], grid["x"] + grid["w"])
-            for y in range(grid["y"], grid["y"] + grid["h"])
-        }
-        assert not cells & places, panel["title"]
-        assert grid["x"] + grid["w"] <= 24
-        places |= cells
-    assert len({panel["id"] for panel in shown["panels"]}) == len(shown["panels"])
-    for panel in panels():
-        assert panel["title"]
-        assert panel["description"].endswith(".")
-        assert panel["fieldConfig"]["defaults"]["unit"]
-        assert panel["targets"]
-    json.dumps(shown, allow_nan=False)
-
-
-@pytest.mark.parametrize(
-    "limits",
-    ["latency=0", "latency=31", "abstention_jump=1", "error_share=-0.1", "latency_quantile=95",
-     "least_decisions=0", "latency", "delay=3", "latency=1,latency=2"],
-)  # fmt: skip
-def test_a_limit_out_of_range_or_unknown_is_rejected(
-    knowgate: Knowgate, tmp_path: Path, limits: str
-) -> None:
-    name = limits.partition("=")[0]
-    refused(knowgate("dashboards", "--out", tmp_path / "new", "--limits", limits), "--limits", name)
-    assert not (tmp_path / "new").exists()
 
 
 def test_the_command_writes_both_files_or_nothing(knowgate: Knowgate, tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 from knowgate.offline_eval.suites.judge_bias.artefact import JudgeBias
-from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
+from tests.offline_eval.cli.commands import Knowgate, write_lines
 from tests.offline_eval.suites.conflict.questions import read_conflict_run
 
 
@@ -38,6 +39,28 @@ def test_a_dry_run_counts_and_asks_nothing(knowgate: Knowgate, shared_data: Path
     assert "two answers are the same" in said
 
 
+def test_logged_replies_are_run(knowgate: Knowgate, questions: Path, tmp_path: Path) -> None:
+    lines = [
+        {
+            "key": f"set/{number}",
+            "task": "CK",
+            "evidence": kind,
+            "response": f"It is {name} {number}.",
+        }
+        for number in range(4)
+        for kind, name in (("NC", "Ann"), ("HPC", "Ann"))
+    ]
+    log, run = write_lines(tmp_path / "log.jsonl", lines), tmp_path / "run"
+    arguments = ["--data", questions, "--model", "replay", "--replies", log, "--tasks", "CK"]
+    found = knowgate("eval", "conflict", *arguments, "--evidence", "NC,HPC", "--out", run)
+    assert found.code == 0, found.err
+    assert "4 questions, 4 with a belief" in found.out
+    told = read_conflict_run(run)
+    assert [row.correct for row in told.rows if row.evidence == "NC"] == [True] * 4
+    assert [row.correct for row in told.rows if row.evidence == "HPC"] == [False] * 4
+    assert json.loads((run / "manifest.json").read_text())["settings"]["beliefs"] == "given"
+
+
 def test_a_judges_bias_is_measured(knowgate: Knowgate, questions: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "judge_bias.json"
     arguments = ["--judge", "llm:embedded", "--data", questions, "--beliefs", "given"]
@@ -46,29 +69,6 @@ def test_a_judges_bias_is_measured(knowgate: Knowgate, questions: Path, tmp_path
     assert "4 questions, 16 verdicts" in found.out
     assert "warning: The judge llm:embedded" in found.out
     assert JudgeBias.read(out).cases == 16
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--tasks", "XY", "--out", "x"], "--tasks"),
-        (["--evidence", "HPC", "--out", "x"], "NC and a kind"),
-        (["--beliefs", "none", "--out", "x"], "--beliefs"),
-        (["--answers", "poems", "--out", "x"], "--answers"),
-        ([], "--out"),
-        (["--model", "replay", "--out", "x"], "--replies"),
-        (["--replies", "x.jsonl", "--out", "x"], "--model replay"),
-        (["--data", "nowhere.jsonl", "--out", "x"], "nowhere.jsonl"),
-    ],
-)
-def test_bad_input_is_one_line(knowgate: Knowgate, arguments: list[str], message: str) -> None:
-    refused(knowgate("eval", "conflict", *arguments), message)
-
-
-def test_a_judge_needs_questions(knowgate: Knowgate, tmp_path: Path) -> None:
-    arguments = ["--judge", "embedded", "--out", tmp_path / "b.json"]
-    refused(knowgate("eval", "judge-bias", *arguments, "--beliefs", "x"), "--beliefs")
-    refused(knowgate("eval", "judge-bias", *arguments, "--data", tmp_path), "no questions")
 
 
 MODELS = """

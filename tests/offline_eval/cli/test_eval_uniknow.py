@@ -75,3 +75,20 @@ def test_a_dry_run_counts_cases_and_writes_nothing(knowgate: Knowgate, questions
 
     assert found.code == 0, found.err
     assert json.loads(found.out) == {"cases": {"naive": 40, "cad": 40}}
+
+
+def test_a_file_of_questions_runs_on_the_embedded_model_and_is_resumed(
+    knowgate: Knowgate, questions: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    command = ("eval", "uniknow", "--data", questions, "--methods", "naive,cad", "--out", out)
+
+    first = knowgate(*command)
+    rows = (out / "rows.jsonl").read_bytes()
+    (out / "rows.jsonl").write_bytes(rows[: len(rows) // 2])
+    second = knowgate(*command)
+
+    assert first.code == second.code == 0, first.err + second.err
+    assert f"next: knowgate report {out}" in first.out
+    assert (out / "rows.jsonl").read_bytes() == rows
+    assert json.loads((out / "manifest.json").read_text())["methods"] == ["naive", "cad"]

@@ -59,18 +59,6 @@ def test_the_first_screen_has_at_most_ten_commands(knowgate: Knowgate) -> None:
     assert "knowgate --help" in found
 
 
-def test_there_are_few_commands_with_few_options() -> None:
-    options = [
-        parameter
-        for words, command in every_command()
-        if " ".join(words) in _COMMANDS  # other tests may have registered suites
-        for parameter in command.params
-        if parameter.param_type_name == "option" and parameter.name != "help"
-    ]
-    assert len(_COMMANDS) <= 28
-    assert len(options) <= 280
-
-
 def test_the_version_is_printed(knowgate: Knowgate) -> None:
     assert knowgate("--version").out == f"knowgate {__version__}\n"
 
@@ -100,55 +88,6 @@ def test_a_command_line_that_cannot_be_read_is_one_line(
     knowgate: Knowgate, arguments: list[str], words: str
 ) -> None:
     refused(knowgate(*arguments), words, "--help`")
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [(o, v) for o in ("--risk", "--delta") for v in ("0", "1", "2", "nan", "-1")]
-    + [("--risk", "1e-320")]
-    + [("--answer-from-memory", value) for value in ("0", "1.01", "nan", "-1")],
-)
-def test_numbers_off_their_scale_are_one_line(
-    knowgate: Knowgate, workplace: Path, option: str, value: str
-) -> None:
-    out = workplace / "new.json"
-
-    refused(knowgate("calibrate", "--run", workplace / "run", "--out", out, option, value), option)
-
-    assert not out.exists()
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (None, "kb.jsonl: no such file"),
-        ("", "the knowledge base is empty"),
-        ('{"question": "Q?", "answer": "A"}\n', "one question only"),
-        ('{"question": "Q?", "answer": "A"}\n{"question": 3, "answer": "B"}\n', "kb.jsonl:2: "),
-        ('{"question": "Q?", "answer": "A"}\n{"question"\n', "kb.jsonl:2: broken JSON"),
-        ('{"question": "Q", "answer": "A"}\n{"question": "P", "answer": " A"}\n', "one passage"),
-        ('{"question": "Q", "answer": "A", "id": 1}\n' * 2, "kb.jsonl:2: the id '1' was used"),
-    ],
-    ids=["missing", "empty", "one", "wrong type", "broken", "one passage", "twice"],
-)
-def test_bad_questions_are_one_line_and_nothing_is_written(
-    knowgate: Knowgate, tmp_path: Path, content: str | None, words: str
-) -> None:
-    if content is not None:
-        (tmp_path / "kb.jsonl").write_text(content, encoding="utf-8")
-    before = set(tmp_path.iterdir())
-
-    outcome = knowgate("measure", "--questions", tmp_path / "kb.jsonl", "--out", tmp_path / "run")
-
-    refused(outcome, words)
-    assert set(tmp_path.iterdir()) == before
-
-
-def test_a_folder_instead_of_a_file_is_one_line(knowgate: Knowgate, tmp_path: Path) -> None:
-    refused(
-        knowgate("measure", "--questions", tmp_path, "--out", tmp_path / "run"),
-        "is a folder, not a file",
-    )
 
 
 @pytest.mark.parametrize(
@@ -213,55 +152,6 @@ def test_results_go_to_standard_output_and_no_bar_is_drawn(
     assert outcome.code == 0
     assert outcome.err == ""
     assert "next: knowgate calibrate" in outcome.out
-
-
-def test_calibrate_says_what_it_certified(knowgate: Knowgate, workplace: Path) -> None:
-    out = workplace / "new.json"
-
-    outcome = knowgate("calibrate", "--run", workplace / "run", "--risk", "0.2", "--out", out)
-
-    assert outcome.code == 0
-    assert outcome.err == ""
-    assert "With confidence 90% (attempt 1 on this data, tested at level 0.075 " in outcome.out
-    assert " over the draw of the 60 calibration questions" in outcome.out
-    assert "at most 20% of questions" in outcome.out
-    assert re.search(r"thresholds: follow the context from relevance 0\.\d{3}\n", outcome.out)
-    assert out.read_bytes() == (workplace / "policy.json").read_bytes()
-
-
-def test_calibrate_may_declare_when_to_answer_from_memory(
-    knowgate: Knowgate, workplace: Path
-) -> None:
-    out = workplace / "new.json"
-
-    outcome = knowgate(
-        "calibrate", "--run", workplace / "run", "--risk", "0.2", "--out", out,
-        "--answer-from-memory", "0.7",
-    )  # fmt: skip
-
-    assert (outcome.code, outcome.err) == (0, "")
-    assert "That threshold was declared and is not certified" in outcome.out
-    assert "answer from memory from confidence 0.700 (declared, not certified" in outcome.out
-    policy = json.loads(out.read_text(encoding="utf-8"))
-    assert policy["confidence_threshold"] == 0.7
-    assert policy["allowed_routes"] == ["follow_context", "answer", "abstain"]
-
-
-@pytest.mark.slow
-def test_a_report_before_calibrating_says_how_to_get_the_rates(
-    knowgate: Knowgate, workplace: Path
-) -> None:
-    (workplace / "run" / "calibration.json").unlink()
-
-    outcome = knowgate("report", workplace / "run", "--out", workplace / "report")
-
-    assert (outcome.code, outcome.err) == (0, "")
-    value = json.loads((workplace / "report" / "report.json").read_text(encoding="utf-8"))
-    for rate in (value["left_out"]["abstention_rate"], value["in_kb"]["false_abstention_rate"]):
-        assert (rate["value"], rate["low"], rate["high"], rate["n"]) == (None, None, None, 0)
-        assert "knowgate calibrate" in rate["note"]
-    for number in ("value", "low", "high", "n"):
-        assert isinstance(value["auroc"][number], float | int)
 
 
 def test_calibrate_without_a_threshold_is_exit_code_3_with_what_is_missing(
@@ -363,15 +253,3 @@ def test_doctor_tries_the_scorers_that_are_named(
         assert not found[name][0]
         assert words in found[name][1]
         assert "\n" not in found[name][1]
-
-
-@pytest.mark.slow
-def test_doctor_exits_with_one_where_something_is_missing(
-    knowgate: Knowgate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("knowgate.offline_eval.cli._doctor._PACKAGES", ("no-such-package-here",))
-
-    outcome = knowgate("doctor")
-
-    assert outcome.code == 1
-    assert "MISSING" in outcome.out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
+from tests.offline_eval.cli.commands import Knowgate, write_lines
 
 
 def test_passages_are_encoded_once_appended_and_copied_to_a_new_folder(
@@ -36,19 +36,3 @@ def test_passages_are_encoded_once_appended_and_copied_to_a_new_folder(
         "--output", tmp_path / "scores.jsonl",
     )  # fmt: skip
     assert (scored.code, scored.err) == (0, "")
-
-
-def test_faulty_input_is_one_line_before_anything_is_written(
-    knowgate: Knowgate, tmp_path: Path
-) -> None:
-    path, out = tmp_path / "kb.jsonl", tmp_path / "passages"
-    write_lines(path, [{"text": "The pool opens at six."}, {"title": "Dogs"}])
-    refused(knowgate("index", path, "--out", out), "kb.jsonl:2: has no passage", '"text"')
-    path.write_text("")
-    refused(knowgate("index", path, "--out", out), "kb.jsonl")
-    write_lines(path, [{"text": "The pool opens at six."}])
-    refused(knowgate("index", path, "--out", out, "--dtype", "float8"), "float8")
-    refused(knowgate("index", path, "--out", out, "--scorer", "lexical"), "lexical")
-    refused(knowgate("index", path, "--out", out, "--scorer", "judge:gpt"), "nothing to encode")
-    refused(knowgate("index", path, "--out", out, "--scorer", "hf:nothing"), "neither a model")
-    assert not out.exists()

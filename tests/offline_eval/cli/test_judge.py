@@ -84,21 +84,6 @@ def test_a_model_judges_by_a_criterion_from_a_file(
     assert (row.outcome, row.reasoning) == ("curt", "Hm.")
 
 
-def test_a_dry_run_tells_the_cost_and_writes_nothing(
-    knowgate: Knowgate, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "scripted_judges.py").write_text(MODULE, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    outcome = knowgate(
-        "judge", run, "--judge", "detector", "--judge", "llm:python:scripted_judges:says_no",
-        "--dry-run",
-    )  # fmt: skip
-    assert outcome.code == 0
-    assert "detector: abstention: 2 verdicts\n" in outcome.out
-    assert "at most 6 calls of language models" in outcome.out
-    assert not (run / "judgements.jsonl").exists()
-
-
 def test_failed_verdicts_are_told_and_asked_again(
     knowgate: Knowgate, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,41 +134,5 @@ def test_a_judge_that_follows_its_beliefs_is_warned_of(
         assert "follows its own beliefs against the context" in (run / name).read_text("utf-8")
 
 
-@pytest.mark.slow
-def test_nothing_is_said_of_an_unbiased_judge(
-    knowgate: Knowgate, run: Path, tmp_path: Path
-) -> None:
-    found = knowgate("judge", run, "--bias", measured(tmp_path / "bias.json", "detector", 0.0))
-    assert (found.code, found.err) == (0, "")
-    knowgate("report", run)
-    assert "own beliefs" not in (run / "report.md").read_text("utf-8")
-    assert json.loads((run / "report.json").read_text("utf-8"))["judge_bias"]["detector"]
-
-
-def test_the_bias_of_another_judge_is_refused(
-    knowgate: Knowgate, run: Path, tmp_path: Path
-) -> None:
-    bias = measured(tmp_path / "bias.json", "llm:other", 0.3)
-    refused(knowgate("judge", run, "--bias", bias), "bias.json", "llm:other", "not asked here")
-    assert not (run / "judgements.jsonl").exists()
-    refused(knowgate("judge", run, "--bias", tmp_path / "none.json"), "none.json")
-
-
 def test_a_colon_in_a_name_makes_no_picture(knowgate: Knowgate, run: Path) -> None:
     refused(knowgate("judge", run, "--judge", "oracle:x:7"), "oracle:x:7")
-
-
-def test_bad_input_is_one_line_and_nothing_is_written(
-    knowgate: Knowgate, run: Path, tmp_path: Path
-) -> None:
-    refused(knowgate("judge", run, "--judge", "oracle"), "oracle", "no such judge")
-    refused(knowgate("judge", run, "--judge", "llm:"), "llm:", "no such judge")
-    refused(knowgate("judge", tmp_path / "nowhere"), "nowhere")
-    assert knowgate("judge", run, "--calls", "rate=0").code == 2
-    (tmp_path / "broken.toml").write_text("name = ", encoding="utf-8")
-    refused(
-        knowgate("judge", run, "--judge", "llm:embedded", "--criterion", tmp_path / "broken.toml"),
-        "broken.toml",
-    )
-    rows = run / "judgements.jsonl"
-    assert not rows.exists() or rows.read_bytes() == b""

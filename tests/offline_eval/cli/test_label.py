@@ -78,23 +78,6 @@ def test_agreement_is_printed_with_intervals(knowgate: Knowgate, run: RepliesRun
     assert re.search(r"\d\.\d{3} to \d\.\d{3}", outcome.out)
 
 
-@pytest.mark.slow
-def test_a_label_that_is_no_outcome_is_refused_with_its_line(
-    knowgate: Knowgate, run: RepliesRun
-) -> None:
-    label_all(run, "anna", "yes")
-    path = run.folder / "labels" / "anna.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines()
-    row = {**json.loads(lines[-1]), "criterion": "factuality", "outcome": "tier_4"}
-    path.write_text("\n".join([*lines, json.dumps(row), ""]), encoding="utf-8")
-
-    outcome = knowgate("label", run.folder, "--agreement")
-
-    refused(
-        outcome, f"{path}:{len(lines) + 1}: 'tier_4' is not an outcome of 'factuality'", "tier_3"
-    )
-
-
 def test_a_name_with_brackets_is_printed_as_it_is(knowgate: Knowgate, run: RepliesRun) -> None:
     label_all(run, "anna", "yes")
     label_all(run, "bert", "no")

@@ -73,18 +73,6 @@ def test_the_last_table_counts_what_came_of_the_questions(
     assert lines[-1].startswith("1 of the questions name a source that no document has")
 
 
-def test_the_figures_of_the_table_are_json_too(
-    knowgate: Knowgate, tmp_path: Path, documents: Path
-) -> None:
-    outcome = _measure(knowgate, tmp_path, documents, "--json", questions=[*QUESTIONS, WRONG])
-
-    value = json.loads(outcome.out)
-    assert outcome.code == 0
-    assert value["cases"] == {"in_kb": 7, "left_out": 7}
-    assert (value["unmatched"], value["duplicates"], value["failed"]) == (1, 1, 0)
-    assert value["seconds_per_case"] > 0
-
-
 def test_a_run_in_which_no_source_matches_is_bad_input(
     knowgate: Knowgate, tmp_path: Path, documents: Path
 ) -> None:
@@ -111,18 +99,6 @@ def test_plan_and_certificate_count_the_same_units(
     assert json.loads(planned.out)["plan"]["passages"] == len(units) == 4
 
 
-def test_plan_says_what_sections_count_for_where_documents_name_none(
-    knowgate: Knowgate, tmp_path: Path, documents: Path
-) -> None:
-    _measure(knowgate, tmp_path, documents)
-    planned = knowgate("calibrate", "--dry-run", "--questions", tmp_path / "q.jsonl")
-
-    units = {record.unit for record in CalibrationSet.of_run(tmp_path / "run").records}
-    assert len(units) == 4
-    assert planned.out.startswith("6 questions on 5 passages")
-    assert "whole pages are left out: 4 count." in planned.out
-
-
 def test_plan_counts_passages_or_sources_as_the_questions_are_measured(
     knowgate: Knowgate, tmp_path: Path
 ) -> None:
@@ -143,11 +119,3 @@ def test_plan_counts_passages_or_sources_as_the_questions_are_measured(
     units = {record.unit for record in CalibrationSet.of_run(tmp_path / "run").records}
     assert own.out.startswith(f"12 questions on {len(units)} passages")
     assert "Asked of documents, with their sources left out, 3 count." in own.out
-
-
-def test_a_word_that_is_no_choice_is_rejected(
-    knowgate: Knowgate, tmp_path: Path, documents: Path
-) -> None:
-    outcome = _measure(knowgate, tmp_path, documents, "--leave-out", "chapter")
-
-    refused(outcome, "--leave-out", "source, page, topic")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-
-import pytest
 
 from knowgate.calibration.risk import Leak
 from knowgate.calibration.risk.plan import LeakPlan
-from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
+from tests.offline_eval.cli.commands import Knowgate, write_lines
 
 PLAN = ("calibrate", "--dry-run", "--questions")
 
@@ -32,50 +29,6 @@ def test_it_says_that_few_passages_cannot_certify_and_which_bound_they_can(
         "60 questions on 15 passages cannot certify a leak of at most 0.1 with confidence 0.9"
     )
     assert "that takes 25 passages; they can certify --risk 0.16." in outcome.out
-
-
-def test_the_table_goes_from_20_to_1000_questions_like_these(
-    knowgate: Knowgate, tmp_path: Path
-) -> None:
-    arguments = (
-        "calibrate",
-        "--dry-run",
-        "--questions",
-        _questions(tmp_path, 60, 4),
-        "--risk",
-        "0.2",
-    )
-
-    outcome = knowgate(*arguments)
-    value = json.loads(knowgate(*arguments, "--json").out)
-
-    assert "60 questions on 15 passages can certify" in outcome.out
-    assert "← yours" in outcome.out
-    assert [row["questions"] for row in value["table"]][::9] == [20, 1000]
-    assert [row["passages"] for row in value["table"]][::9] == [5, 250]
-    shares = [row["false_abstention"].get("0.9", 1.0) for row in value["table"]]
-    assert shares == sorted(shares, reverse=True)
-
-
-def test_without_sources_questions_that_share_an_answer_share_a_passage(
-    knowgate: Knowgate, tmp_path: Path
-) -> None:
-    rows = [{"question": f"What is {i}?", "answer": f"It is {i // 2}."} for i in range(40)]
-
-    outcome = knowgate(*PLAN, write_lines(tmp_path / "q.jsonl", rows))
-
-    assert outcome.out.startswith("40 questions on 20 passages cannot")
-
-
-@pytest.mark.parametrize(
-    ("option", "value"), [("--risk", "0"), ("--delta", "1"), ("--risk", "nan")]
-)
-def test_numbers_off_their_scale_are_rejected(
-    knowgate: Knowgate, tmp_path: Path, option: str, value: str
-) -> None:
-    outcome = knowgate(*PLAN, _questions(tmp_path, 9, 3), option, value)
-
-    refused(outcome, f"{option}: must be between 0 and 1")
 
 
 def test_a_plan_keeps_its_word() -> None:

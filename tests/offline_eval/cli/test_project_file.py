@@ -16,7 +16,6 @@ from typer.main import get_command
 
 from knowgate.offline_eval.cli import app
 from knowgate.offline_eval.cli._app import COMMANDS
-from knowgate.offline_eval.cli._check import _remove_other
 from knowgate.offline_eval.cli._project_file import ProjectFile
 from knowgate.offline_eval.systems.guards import GuardChoice
 from tests.offline_eval.cli.commands import Knowgate, refused
@@ -246,21 +245,6 @@ def test_check_takes_the_sections_of_what_it_runs(knowgate: Knowgate, measured: 
     assert [one["expression"] for one in found["report"]["gates"]] == ["auroc<0.5"]
 
 
-def test_a_section_leaves_out_shared_keys_that_exclude_its_own(
-    knowgate: Knowgate, measured: Path
-) -> None:
-    with (measured / "knowgate.toml").open("a") as file:
-        file.write('[calibrate]\npromise = "selective"\ncoverage = 0.8\nwrite-anyway = true\n')
-
-    for command in ("calibrate", "check"):
-        assert "mutually exclusive" not in knowgate(command).err
-        policy = json.loads((measured / "out" / "policy.json").read_text())
-        (measured / "out" / "policy.json").unlink()
-        assert policy["guarantee"]["risk"] != 0.2
-    refused(knowgate("calibrate", "--risk", "3"), "--risk")  # and the command line the section's
-    assert knowgate("calibrate", "--risk", "0.3", "--json").code != 2
-
-
 def test_a_failed_gate_is_exit_code_1_with_the_report(knowgate: Knowgate, measured: Path) -> None:
     said = knowgate("check", "--fail-if", "auroc<2")
 
@@ -317,19 +301,6 @@ def test_a_policy_that_is_there_is_judged_as_it_stands(
     assert guard.held_out("What does it cost?") is None
     assert Path(policy).read_bytes() == before
     assert not (measured / "out" / "policy.json").exists()
-
-
-def test_the_policy_of_an_earlier_check_stays_where_it_is_the_judged_one(tmp_path: Path) -> None:
-    own, link = tmp_path / "policy.json", tmp_path / "link.json"
-    own.write_text("{}", encoding="utf-8")
-    link.symlink_to(own)
-
-    _remove_other(own, link)
-    assert own.exists()
-    link.unlink()
-    link.write_text("{}", encoding="utf-8")
-    _remove_other(own, link)
-    assert not own.exists()
 
 
 def test_a_check_without_questions_writes_nothing(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from knowgate.guard import Fingerprint, Policy, Route
-from knowgate.guard.artefacts import GuaranteedRisk
 from knowgate.offline_eval.cli import app
 from knowgate.offline_eval.policies.records import CalibrationSet
 from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
@@ -89,84 +87,10 @@ def test_without_a_change_of_routes_a_route_that_was_not_allowed_stays_so(
     assert not after.may_answer
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"scorer": Fingerprint(kind="lexical")}, "another scorer measured these cases (kind: "),
-        ({"scorer": None}, "it is not known which scorer"),
-        (
-            {"estimator": Fingerprint(kind="sampled_consistency", settings={"n": 5})},
-            "another confidence estimator measured these cases (settings.n: 10 against 5)",
-        ),
-        ({"estimator": None}, "it is not known which confidence estimator"),
-        ({"aggregator": "noisy_or"}, "are aggregated by 'noisy_or', the old policy's by 'max'"),
-    ],
-)
-def test_cases_of_other_instruments_are_refused(
-    knowgate: Knowgate, old: Path, change: dict[str, object], words: str
-) -> None:
-    measured = replace(drawn(100, seed=1), **change)  # type: ignore[arg-type]
-
-    refused(_recalibrate(knowgate, old, measured), "new.jsonl: ", words)
-
-    assert not old.with_name("new.json").exists()
-
-
 def test_a_policy_without_a_promise_is_refused(knowgate: Knowgate, old: Path) -> None:
     Policy.load(old).model_copy(update={"guarantee": None}).save(old)
 
     refused(_recalibrate(knowgate, old, drawn(100, seed=1)), "old.json: ", "promises nothing")
-
-
-def test_the_old_policy_is_not_written_over(knowgate: Knowgate, old: Path) -> None:
-    before = old.read_bytes()
-    records = _written(old.with_name("new.jsonl"), drawn(100, seed=1))
-
-    outcome = knowgate("calibrate", "--like", old, "--records", records, "--out", old)
-
-    refused(outcome, "is the old policy")
-    assert old.read_bytes() == before
-
-    outcome = knowgate(
-        "calibrate", "--like", old, "--records", records, "--out", old.with_name("new.json"),
-        "--report", old.with_suffix(".html"),
-    )  # fmt: skip
-
-    refused(outcome, "is a file that is read here")
-    assert old.read_bytes() == before
-    assert not old.with_name("new.json").exists()
-
-
-@pytest.mark.parametrize(
-    "risk",
-    [
-        {"kind": "wild", "bound": 0.1, "n": 1, "loss": 0, "p_value": 0.5},
-        {"kind": "cost", "bound": 0.1, "n": 1, "loss": 0, "p_value": 0.5, "losses": {"wild": 1}},
-        {"kind": "abstention", "bound": 1 - 1e-12, "n": 1, "loss": 0, "p_value": 0.5},
-    ],
-)
-def test_a_promise_of_an_unknown_kind_is_refused(
-    knowgate: Knowgate, old: Path, risk: dict[str, object]
-) -> None:
-    policy = Policy.load(old)
-    assert policy.guarantee is not None
-    changes = {"risks": (GuaranteedRisk.model_validate(risk),), "certified": False}
-    guarantee = policy.guarantee.model_copy(update=changes)
-    policy.model_copy(update={"relevance_threshold": None, "guarantee": guarantee}).save(old)
-
-    outcome = _recalibrate(knowgate, old, drawn(100, seed=1))
-
-    refused(outcome, "old.json: the policy's guarantee has a bound that is not known here")
-
-
-def test_conflicts_of_another_kind_are_refused(knowgate: Knowgate, old: Path) -> None:
-    Policy.load(old).model_copy(
-        update={"check_conflict": True, "conflict_between": "passages"}
-    ).save(old)
-
-    outcome = _recalibrate(knowgate, old, drawn(100, seed=1))
-
-    refused(outcome, "a conflict with 'memory', the old policy with 'passages'")
 
 
 def test_a_coverage_is_taken_over_to_the_digit(knowgate: Knowgate, old: Path) -> None:

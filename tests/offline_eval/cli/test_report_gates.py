@@ -76,33 +76,6 @@ def test_gates_of_a_system_look_at_its_numbers_alone(knowgate: Knowgate, tmp_pat
     refused(knowgate("report", run, "--system", "g"), "--system: is for gates")
 
 
-def test_two_runs_are_compared(knowgate: Knowgate, run: Path, tmp_path: Path) -> None:
-    old = write_replies_run(tmp_path / "old", toys("3333"))
-
-    done = knowgate("report", run, "--compare", old, "--out", tmp_path / "out")
-
-    assert done.code == 0, done
-    assert "Against the run “old”" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert not (run / "report.md").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--fail-if", "abstention_rate"), "NAME OP NUMBER"),
-        (("--fail-if", "abstention_rat<1"), "name one of: abstention_rate"),
-        (("--format", "pdf"), "choose some of html, md, json, csv, junit"),
-        (("--compare", "nowhere"), "no such folder"),
-    ],
-)
-def test_what_cannot_be_checked_is_refused_and_nothing_is_written(
-    knowgate: Knowgate, run: Path, arguments: tuple[str, ...], words: str
-) -> None:
-    refused(knowgate("report", run, *arguments), words)
-
-    assert not list(run.glob("report.*"))
-
-
 def test_a_run_of_signals_has_gates_too(knowgate: Knowgate, workplace: Path) -> None:
     done = knowgate("report", workplace / "run", "--fail-if", "auroc<1.1", "--fail-if", "cases<1")
 

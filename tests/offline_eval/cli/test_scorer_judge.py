@@ -56,14 +56,6 @@ def _score(knowgate: Knowgate, scorer: str) -> list[object]:
     return [(line["relevance"], line["error"]) for line in read_lines(Path("out.jsonl"))]
 
 
-def test_a_model_by_name_scores(knowgate: Knowgate, models: str) -> None:
-    assert _score(knowgate, f"{models}:lm") == [(1.0, None), (0.0, None), (0.0, None)]
-
-
-def test_a_chat_model_is_wrapped(knowgate: Knowgate, models: str) -> None:
-    assert _score(knowgate, f"{models}:chat,samples=1")[1] == (1.0, None)
-
-
 def test_a_local_model_scores_both_words(knowgate: Knowgate, models: str) -> None:
     Path("short.txt").write_text("{mark} {question} {passages} Enough?")
     scored, empty = _score(knowgate, "judge:embedded,prompt=short.txt")[1:]
@@ -88,27 +80,6 @@ def test_options_follow_the_model(models: str) -> None:
     assert settings["prompt_sha256"] != plain["prompt_sha256"]
     chinese = load_scorer(f"{models}:lm,prompt=sufficiency_zh").fingerprint.settings
     assert chinese["prompt_sha256"] not in (settings["prompt_sha256"], plain["prompt_sha256"])
-
-
-@pytest.mark.parametrize(
-    ("scorer", "words"),
-    [
-        ("judge:", "judge:MODEL: no model is named"),
-        ("judge:oracle", "oracle: there is no such model"),
-        ("judge:embedded", "the prompt 'sufficiency' does not fit the model, without any passage"),
-        ("judge:python:own_judges:none", "cannot be imported"),
-        ("judge:python:own_judges:lm,votes=3", "'votes=3' is no option of a judge"),
-        ("judge:python:own_judges:lm,samples=many", "'many' is not a number"),
-        ("judge:python:own_judges:lm,samples=0", "n of the judge: must be at least 1"),
-        ("judge:python:own_judges:lm,prompt=nowhere", "no prompt named 'nowhere'"),
-    ],
-)
-def test_what_cannot_be_loaded_is_one_line(
-    knowgate: Knowgate, models: str, scorer: str, words: str
-) -> None:
-    refused(
-        knowgate("apply", "--scorer", scorer, "--input", "in.jsonl", "--output", "out.jsonl"), words
-    )
 
 
 def test_a_policy_is_calibrated_on_a_judge_and_bound_to_it(

@@ -114,7 +114,7 @@ async def test_a_proxy_with_everything_of_ones_own(
         (["--policy", "missing.json"], "missing.json"),
         (["--guard", "tests.offline_eval.cli.test_serve:find", "--shadow"], "--guard"),
         (["--uncalibrated", "--monitor"], "--monitor needs --policy"),
-        (["--guard", "json:JSONDecoder"], "name a knowgate.Guard"),
+        (["--guard", "json:JSONDecoder"], "not a Guard"),
         (["--guard", OWN, "--host", "0.0.0.0"], "KNOWGATE_TOKEN"),
         (["--guard", OWN, "--upstream", "ftp://x"], "is no URL"),
         (["--guard", OWN, "--retriever", "json:loads"], "--upstream"),

@@ -107,28 +107,6 @@ def test_both_stages_of_a_cascade_are_shown(tmp_path: Path) -> None:
     ]
 
 
-def test_a_page_shows_reasons_examples_and_the_time(knowgate: Knowgate, log: Path) -> None:
-    outcome = knowgate("shadow-report", log, "--out", log / "report")
-
-    assert outcome.code == 0
-    page = (log / "report" / "report.html").read_text("utf-8")
-    for kind, number in (("bad", 0), ("none", 0)):
-        name = DecisionLog.plain_question_id(f"{kind} question {number}")
-        assert (name in page) is (name in sorted_ids()[:3])
-    assert "Why it abstains" in page
-    assert "Over time" in page
-    assert "Without labels nobody knows" in page
-
-
-def sorted_ids() -> list[str]:
-    """Ids of the questions that are abstained from, in the order of the examples."""
-    return sorted(
-        DecisionLog.plain_question_id(f"{kind} question {number}")
-        for kind in ("bad", "none")
-        for number in range(TIMES[kind])
-    )
-
-
 def test_logged_text_is_shown_with_the_examples(tmp_path: Path) -> None:
     guarded(DecisionLog(tmp_path, text=True)).decide("who <b>is</b> it?", ["bad words"])
 
@@ -233,14 +211,6 @@ def test_a_policy_that_certifies_nothing_is_no_success(
     assert "certifies nothing" in (tmp_path / "report" / "report.html").read_text("utf-8")
 
 
-def test_a_policy_that_is_not_there_is_no_success(knowgate: Knowgate, log: Path) -> None:
-    next(log.glob("policy-*.json")).unlink()
-
-    outcome = knowgate("shadow-report", log)
-
-    assert (outcome.code, "what it promises is open" in outcome.err) == (1, True)
-
-
 def test_failures_are_told_and_no_success(knowgate: Knowgate, log: Path) -> None:
     guard = guarded(DecisionLog(log))
     guard.decide("one more", ["broken"])
@@ -268,27 +238,6 @@ def test_lost_and_cut_lines_are_told_and_no_success(knowgate: Knowgate, log: Pat
     assert "is cut off" in outcome.err
     found = json.loads(outcome.out)
     assert (found["decisions"], found["lost"], found["cut_off_files"]) == (10, 7, 1)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"route": "elsewhere"}, "'route'"),
-        ({"time": "yesterday"}, "'time'"),
-        ({"time": "2026-01-01T00:00:00"}, "'time'"),
-        ({"reason": None}, "'reason'"),
-        ({"guard": 7}, "'guard'"),
-    ],
-)
-def test_a_line_of_something_else_is_refused_with_its_place(
-    knowgate: Knowgate, log: Path, change: dict[str, Any], words: str
-) -> None:
-    (path,) = log.glob("decisions-*.jsonl")
-    lines = path.read_text().splitlines()
-    lines[2] = json.dumps({**json.loads(lines[2]), **change})
-    path.write_text("\n".join(lines) + "\n")
-
-    refused(knowgate("shadow-report", log), words, f"{path.name}:3")
 
 
 def test_decisions_of_other_guards_are_left_out_and_told(knowgate: Knowgate, log: Path) -> None:
@@ -335,20 +284,6 @@ def test_a_gate_fails_the_command(knowgate: Knowgate, log: Path) -> None:
     refused(knowgate("shadow-report", log, *gate[:2]), "--fail-if", "add --out")
 
 
-def test_what_is_no_log_is_refused(knowgate: Knowgate, tmp_path: Path, log: Path) -> None:
-    refused(knowgate("shadow-report", tmp_path / "nowhere"), "no such file")
-    (tmp_path / "empty").mkdir()
-    refused(knowgate("shadow-report", tmp_path / "empty"), "there is no decision")
-    for line, words in (
-        ({"question": "q"}, "says nothing"),
-        ({"right": True}, "names no question"),
-        ({"question": "never asked", "right": True}, "none of these questions"),
-        ({"question": "good question 0", "right": "yes"}, "'right'"),
-    ):
-        labels = write_lines(tmp_path / "labels.jsonl", [line])
-        refused(knowgate("shadow-report", log, "--labels", labels), words)
-
-
 def test_drift_reads_the_log_too_with_reasons_of_own_vetoes(knowgate: Knowgate, log: Path) -> None:
     (policy,), (lines,) = log.glob("policy-*.json"), log.glob("decisions-*.jsonl")
     lines.write_text(lines.read_text().replace("neither_knows", "passage_too_old"))
@@ -380,24 +315,3 @@ def test_labelled_questions_are_written_for_calibration(
         "answerable": [{"question": "good question 0", "answer": "yes", "source": "a.md"}],
         "unanswerable": [{"question": "bad question 0", "topic": "badness"}],
     }
-
-
-def test_the_text_of_a_labelled_question_may_come_from_the_log(
-    knowgate: Knowgate, tmp_path: Path
-) -> None:
-    log = DecisionLog(tmp_path / "log", text=True)
-    ask(guarded(log))
-    name = log.question_id("bad question 2")
-    labels = write_lines(tmp_path / "labels.jsonl", [{"question_id": name, "answerable": False}])
-
-    knowgate("shadow-report", log.folder, "--labels", labels, "--questions-out", tmp_path / "q")
-
-    assert read_lines(tmp_path / "q" / "unanswerable.jsonl") == [
-        {"id": name, "question": "bad question 2"}
-    ]
-
-
-def test_questions_cannot_be_written_without_labels(
-    knowgate: Knowgate, log: Path, tmp_path: Path
-) -> None:
-    refused(knowgate("shadow-report", log, "--questions-out", tmp_path / "q"), "needs labels")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,27 +10,17 @@ from typer.testing import CliRunner
 
 from knowgate.calibration import Interval
 from knowgate.calibration.training.sufficiency.cases import TrainingQuestion
-from knowgate.calibration.training.sufficiency.tuning import TuningReport, TuningSettings
-from knowgate.guard.signals.relevance import load_scorer
-from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
+from knowgate.calibration.training.sufficiency.tuning import TuningReport
 from knowgate.offline_eval.cli import _tune, app
 from tests.offline_eval.cli.commands import (
     Knowgate,
     Outcome,
     read_lines,
     refused,
-    write_lines,
 )
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
 
 pytestmark = pytest.mark.slow
-
-
-@dataclass(frozen=True, slots=True)
-class _OneStep(TuningSettings):
-    """One step instead of 36: the same way, only shorter."""
-
-    checkpoints: tuple[int, ...] = (1,)
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +28,13 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
     """A folder beside the knowledge base it was tuned on, and what was printed; read only."""
     folder = tmp_path_factory.mktemp("tune")
     questions = write_toy_questions(folder / "kb.jsonl", 24)
+
+    def tune(cases: list[TrainingQuestion], work: Path, **_: object) -> TuningReport:
+        (work / "sufficiency.json").write_text("{}", encoding="utf-8")
+        return TuningReport(len(cases), 0.7, 0.9, Interval(0.2, 0.1, 0.3, len(cases)), 7)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_tune, "TuningSettings", _OneStep)
+        patch.setattr(_tune, "tune_relevance", tune)
         arguments = ["tune", "relevance", "--questions", questions, "--out", folder / "new" / "one"]
         done = CliRunner().invoke(app, [str(argument) for argument in arguments])
     return folder / "new" / "one", Outcome(done.exit_code, done.stdout, done.stderr)
@@ -49,19 +43,12 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
 def test_a_tuned_folder_holds_the_scorer_and_the_verdict(tuned: tuple[Path, Outcome]) -> None:
     folder, outcome = tuned
     assert outcome.code == 0, outcome
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "adapter_config.json",
-        "adapter_model.safetensors",
-        "sufficiency.json",
-        "tuned_on.json",
-        "tuning.json",
-    ]
+    assert sorted(path.name for path in folder.iterdir()) == ["sufficiency.json", "tuning.json"]
     # Nothing is left beside it, and others may read it.
     assert [path.name for path in folder.parent.iterdir()] == ["one"]
     assert folder.stat().st_mode & 0o755 == 0o755
     report = json.loads((folder / "tuning.json").read_text(encoding="utf-8"))
     assert report["questions"] == 24
-    assert report["steps"] in (0, 1)
 
 
 def test_what_is_printed_is_what_was_measured(tuned: tuple[Path, Outcome]) -> None:
@@ -78,116 +65,6 @@ def test_what_is_printed_is_what_was_measured(tuned: tuple[Path, Outcome]) -> No
         else "Keep the bundled scorer, --scorer sufficiency."
     )
     assert report["use"] == ("tuned" if report["helped"] else "sufficiency")
-
-
-def test_a_tuned_folder_scores(
-    knowgate: Knowgate, tuned: tuple[Path, Outcome], tmp_path: Path
-) -> None:
-    folder, _ = tuned
-    line = {
-        "question": "When does the ferry open?",
-        "passages": ["The ferry opens at 9 — every day.", "The museum opens at 8."],
-    }
-    write_lines(tmp_path / "in.jsonl", [line])
-
-    outcome = knowgate(
-        "apply", "--scorer", folder, "--input", tmp_path / "in.jsonl",
-        "--output", tmp_path / "out.jsonl",
-    )  # fmt: skip
-
-    assert outcome.code == 0, outcome
-    [found] = read_lines(tmp_path / "out.jsonl")
-    scorer = load_scorer(str(folder))
-    assert isinstance(scorer, SufficiencyScorer)
-    judged = scorer.score_set(str(line["question"]), list(line["passages"]))
-    assert found["scores"] == list(judged.scores)
-    assert found["scores"][0] > found["scores"][1]
-    assert 0.0 < found["relevance"] < 1.0
-    assert found["error"] is None
-
-
-def test_a_chinese_question_is_said_to_be_unsupported(
-    knowgate: Knowgate, tuned: tuple[Path, Outcome], tmp_path: Path
-) -> None:
-    write_lines(tmp_path / "in.jsonl", [{"question": "图书馆几点开门？", "passages": ["九点。"]}])
-    outcome = knowgate(
-        "apply", "--scorer", tuned[0], "--input", tmp_path / "in.jsonl",
-        "--output", tmp_path / "out.jsonl",
-    )  # fmt: skip
-    assert outcome.code == 0, outcome
-    [found] = read_lines(tmp_path / "out.jsonl")
-    assert found == {"scores": None, "relevance": None, "error": "unsupported language"}
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (None, "no such file"),
-        ("", "kb.jsonl"),
-        ("{", "kb.jsonl:1"),
-        ('{"question": "Q?"}', "kb.jsonl:1"),
-        ("\xff", "kb.jsonl"),
-    ],
-)
-def test_a_bad_file_is_one_line_and_nothing_is_written(
-    knowgate: Knowgate, tmp_path: Path, content: str | None, words: str
-) -> None:
-    path = tmp_path / "kb.jsonl"
-    if content is not None:
-        path.write_bytes(content.encode("latin-1"))
-    before = sorted(tmp_path.iterdir())
-
-    refused(knowgate("tune", "relevance", "--questions", path, "--out", tmp_path / "out"), words)
-
-    assert sorted(tmp_path.iterdir()) == before
-
-
-def test_too_few_questions_are_refused(knowgate: Knowgate, tmp_path: Path) -> None:
-    path = write_toy_questions(tmp_path / "kb.jsonl", 19)
-    outcome = knowgate("tune", "relevance", "--questions", path, "--out", tmp_path / "out")
-    refused(outcome, "kb.jsonl", "19 questions are too few to tune on", "at least 20")
-    assert [one.name for one in tmp_path.iterdir()] == ["kb.jsonl"]
-
-
-def test_questions_that_share_their_passages_are_refused_and_nothing_is_left(
-    knowgate: Knowgate, tmp_path: Path
-) -> None:
-    path = write_lines(
-        tmp_path / "kb.jsonl",
-        [{"id": str(i), "question": f"Question {i}?", "answer": f"It is {i % 3}."}
-         for i in range(24)],
-    )  # fmt: skip
-    outcome = knowgate("tune", "relevance", "--questions", path, "--out", tmp_path / "out")
-    refused(outcome, "usable questions are too few", "six passages")
-    assert [one.name for one in tmp_path.iterdir()] == ["kb.jsonl"]
-
-
-@pytest.mark.parametrize("kind", ["folder", "file"])
-def test_a_place_that_is_taken_is_refused_and_left_alone(
-    knowgate: Knowgate, tmp_path: Path, kind: str
-) -> None:
-    path = write_toy_questions(tmp_path / "kb.jsonl", 24)
-    kept = tmp_path / "out"
-    if kind == "folder":
-        kept.mkdir()
-        kept = kept / "kept.txt"
-    kept.write_text("kept", encoding="utf-8")
-
-    outcome = knowgate("tune", "relevance", "--questions", path, "--out", tmp_path / "out")
-
-    refused(outcome, "out: exists and is not an empty folder", "name a new folder")
-    assert kept.read_text(encoding="utf-8") == "kept"
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["kb.jsonl", "out"]
-
-
-def test_a_passage_kind_that_the_file_lacks_is_refused(knowgate: Knowgate, tmp_path: Path) -> None:
-    path = write_toy_questions(tmp_path / "kb.jsonl", 24)
-    outcome = knowgate(
-        "tune", "relevance", "--questions", path, "--out", tmp_path / "out",
-        "--passage", "passage",
-    )  # fmt: skip
-    refused(outcome, "kb.jsonl")
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
@@ -222,13 +99,6 @@ def test_a_folder_is_named_so_that_it_is_found(
     assert capsys.readouterr().out.endswith(
         f"Use it with --scorer {named}, and calibrate again, on other questions.\n"
     )
-
-
-def test_the_help_says_what_it_costs_and_gives(knowgate: Knowgate) -> None:
-    outcome = knowgate("tune", "relevance", "--help")
-    assert outcome.code == 0
-    for word in ("--questions", "--out", "--passage", "--seed", "calibrate again"):
-        assert word in outcome.out
 
 
 def test_questions_are_written_where_there_are_none_and_kept(

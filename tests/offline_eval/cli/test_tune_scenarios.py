@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.offline_eval.testbed.check import microworld_model_path
@@ -40,12 +39,11 @@ def asked(questions: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["lm_uniknow", "dpo"])
 def test_an_adapter_is_trained_and_can_be_served(
-    method: str, knowgate: Knowgate, questions: Path, asked: Path, tmp_path: Path
+    knowgate: Knowgate, questions: Path, asked: Path, tmp_path: Path
 ) -> None:
     outcome = knowgate(
-        "tune", "scenarios", "--method", method, "--data", questions, "--knowledge", asked,
+        "tune", "scenarios", "--method", "dpo", "--data", questions, "--knowledge", asked,
         "--training", "epochs=1,device=cpu", "--out", tmp_path / "adapter",
     )  # fmt: skip
 
@@ -53,7 +51,7 @@ def test_an_adapter_is_trained_and_can_be_served(
     told = json.loads((tmp_path / "adapter" / "training.json").read_text(encoding="utf-8"))
     assert f"{told['examples']} examples" in outcome.out
     assert told["examples"] % 8 == 0
-    assert told["identity"]["objective"] == ("preference" if method == "dpo" else "supervised")
+    assert told["identity"]["objective"] == "preference"
     lm = HuggingFaceLM(microworld_model_path(), adapter=tmp_path / "adapter", max_new_tokens=4)
     assert lm.generate(["Question: Which tree?\nAnswer:"])[0][0].text
 
@@ -77,30 +75,3 @@ def test_a_folder_that_holds_something_is_left_alone(knowgate: Knowgate, tmp_pat
 
     refused(outcome, "not an empty folder")
     assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
-def test_4_bit_training_is_refused_without_cuda(knowgate: Knowgate, tmp_path: Path) -> None:
-    outcome = knowgate(
-        "tune",
-        "scenarios",
-        "--method",
-        "kaft",
-        "--training",
-        "quantise=true",
-        "--out",
-        tmp_path / "adapter",
-    )
-
-    refused(outcome, "need a CUDA device")
-    assert not (tmp_path / "adapter").exists()
-
-
-def test_a_place_under_a_file_is_refused_at_once(knowgate: Knowgate, tmp_path: Path) -> None:
-    (tmp_path / "note.txt").write_text("mine", encoding="utf-8")
-
-    outcome = knowgate(
-        "tune", "scenarios", "--method", "kaft", "--out", tmp_path / "note.txt" / "adapter"
-    )
-
-    refused(outcome, "is a file, not a folder")

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_core.documents import Document
 
 from knowgate.calibration.risk import Leak
 from knowgate.guard import InputError, Policy
-from knowgate.offline_eval.data.questions import QuestionRecord
 from knowgate.offline_eval.policies import calibrate_chain
 from knowgate.offline_eval.policies.records import CalibrationSet
 from knowgate.offline_eval.run.measured_run import MeasuredRun
 from knowgate.offline_eval.run.questions import CaseKind
-from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
+from tests.offline_eval.cli.commands import Knowgate, write_lines
 
 TOPICS = ("train", "tram", "ferry", "plane", "bike", "bus", "canoe", "kayak", "sled", "horse")
 ITEMS = ("ticket", "seat", "meal", "bag")
@@ -122,20 +118,6 @@ def test_the_command_line_says_whom_the_promise_is_about(
     assert "of left-out ones" in outcome.out
 
 
-def test_the_report_shows_them_beside_the_left_out_cases(
-    knowgate: Knowgate, run: Path, tmp_path: Path
-) -> None:
-    outcome = knowgate("report", run, "--format", "json,md", "--out", tmp_path)
-    text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    values = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-
-    assert outcome.code == 0
-    assert "Abstention, your unanswerable questions" in text
-    assert "Unanswerable, yet most relevant" in text
-    assert values["unanswerable"]["cases"] == len(UNANSWERABLE)
-    assert values["questions"] == len(QUESTIONS)
-
-
 def test_a_run_without_them_cannot_promise_about_them(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no unanswerable questions of your own") as raised:
         calibrate_chain(
@@ -146,43 +128,3 @@ def test_a_run_without_them_cannot_promise_about_them(tmp_path: Path) -> None:
         )
 
     assert "--unanswerable" in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("rows", "said"),
-    [
-        ([], "holds no question"),
-        ([{"note": "?"}], "field 'question' is missing"),
-        ([{"question": "x", "id": "train-seat"}], "that of an answerable question"),
-        ([{"question": f" {QUESTIONS[0]['question'].upper()}"}], "one of the answerable questions"),
-        ([{"question": "x", "id": "a"}, {"question": "y", "id": "a"}], "was used before"),
-    ],
-)
-def test_a_bad_file_is_one_line_and_nothing_is_measured(
-    knowgate: Knowgate, tmp_path: Path, rows: list[dict[str, str]], said: str
-) -> None:
-    documents = tmp_path / "documents"
-    documents.mkdir()
-    (documents / "a.md").write_text("A seat on the train costs one euro.", encoding="utf-8")
-
-    outcome = knowgate(
-        "measure", "--documents", documents, "--scorer", "lexical",
-        "--questions", write_lines(tmp_path / "q.jsonl", QUESTIONS),
-        "--unanswerable", write_lines(tmp_path / "u.jsonl", rows), "--out", tmp_path / "run",
-    )  # fmt: skip
-
-    refused(outcome, said, "u.jsonl")
-    assert not (tmp_path / "run").exists()
-
-
-@given(st.lists(st.text(st.characters(categories=("L", "N")), min_size=1), min_size=1, unique=True))
-def test_questions_of_a_csv_file_come_back_in_their_order(
-    tmp_path_factory: pytest.TempPathFactory, questions: list[str]
-) -> None:
-    path = tmp_path_factory.mktemp("csv") / "u.csv"
-    path.write_text("question\n" + "".join(f'"{one}"\n' for one in questions), encoding="utf-8")
-
-    found = QuestionRecord.read_unanswerable(path)
-
-    assert [one.question for one in found] == questions
-    assert [one.question_id for one in found] == [f"u{i + 1}" for i in range(len(questions))]

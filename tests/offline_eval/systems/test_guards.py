@@ -89,7 +89,7 @@ MODULE = """
 from knowgate.offline_eval.systems.guards import GuardChoice
 
 def made():
-    return GuardChoice.load_guards(["premise"], None).guards["premise"]
+    return GuardChoice.load_guards(["premise"], None)["premise"][0]
 
 number = 7
 """
@@ -105,6 +105,6 @@ def test_a_guard_can_be_an_object_of_the_users_own(
 
     loaded = GuardChoice.load_guards(["off", "python:users_guards:made"], None)
 
-    assert list(loaded.guards) == list(loaded.sha256) == ["python:users_guards:made"]
+    assert list(loaded) == ["python:users_guards:made"]
     with pytest.raises(InputError, match="is a int, not a Guard"):
         GuardChoice.load(["python:users_guards:number"])

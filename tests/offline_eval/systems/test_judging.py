@@ -54,7 +54,7 @@ def test_a_first_passage_that_is_too_long_is_cut_at_a_word() -> None:
     def shown(most: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         material = Material(models={}, guards={}, passages=held, context_chars=most)
         found = material.shown(context, "kb")
-        return found.context.passages, found.texts
+        return found.context.passages, found.passages
 
     assert shown(22) == (("a", "b"), ("one two three four", "five"))
     assert shown(21) == (("a",), ("one two three four",))

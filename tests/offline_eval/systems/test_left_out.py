@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from knowgate.guard.errors import ModelFolderError
 from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb import OokbSuite
 from knowgate.offline_eval.systems.comparison import Comparison
-from tests.offline_eval.suites.ookb.toy import ToyEncoder, write_toy_questions
+from tests.offline_eval.suites.ookb.toy import write_toy_questions
 from tests.offline_eval.systems.asked import reader, run
 
 CHECK = "left_out_check.jsonl"
@@ -84,17 +81,3 @@ def test_without_an_encoder_a_run_goes_unchecked(tmp_path: Path) -> None:
 
     assert done.totals.total == 6
     assert not (tmp_path / "out" / CHECK).exists()
-
-
-def test_a_second_start_does_not_check_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    questions = questions_with_a_restatement(tmp_path / "kb.jsonl")
-    comparison = Comparison(models={"reader": reader()}, retrievals=("direct",))
-    run(questions, tmp_path / "out", comparison)
-
-    def counted(texts: Sequence[str]) -> Any:
-        pytest.fail(f"{len(texts)} texts embedded again")
-
-    monkeypatch.setattr(ToyEncoder, "embed", counted)
-    run(questions, tmp_path / "out", comparison)

@@ -31,10 +31,6 @@ def test_without_passages_nothing_of_a_context_is_spoken_of(name: str) -> None:
     assert "{" not in filled
 
 
-def test_bundled_prompts_differ_from_each_other() -> None:
-    assert len({load_system_prompt(name).sha256 for name in PROMPTS}) == len(PROMPTS)
-
-
 def test_a_prompt_of_the_users_own_loses_its_paragraph_of_context(tmp_path: Path) -> None:
     file = tmp_path / "terse.txt"
     file.write_text("Be terse.\n\nRead this:\n{context}\n\nQ: {question}\nA:\n", encoding="utf-8")

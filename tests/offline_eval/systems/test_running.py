@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import GuardedRAG
-from knowgate.guard import FingerprintMismatchError, Guard, InputError, Policy, Route
+from knowgate.guard import Guard, InputError, Policy, Route
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.run import CallLimits, RepliesRun
 from knowgate.offline_eval.run.questions import CaseKind
@@ -27,7 +27,6 @@ from tests.offline_eval.systems.asked import (
     read_the_passages,
     reader,
     run,
-    write_lexical_policy,
 )
 from tests.support.scripted_chat import ScriptedError, ScriptedTextChat
 
@@ -52,23 +51,6 @@ def always(found: list[Document]) -> RunnableLambda[Any, Any]:
 
 def rows_of(found: RepliesRun, system: str) -> dict[str, ReplyRow]:
     return {row.case_id: row for row in found.replies.values() if row.system_id == system}
-
-
-def test_every_combination_answers_every_case(workplace: Path, tmp_path: Path) -> None:
-    comparison = Comparison(
-        models={"a": reader(), "b": reader()},
-        prompts=("basic", "conservative"),
-        retrievals=("basic_rag", "direct"),
-        guards=("off", workplace / "run"),
-    )
-
-    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSuite.settings(limit=2))
-    found = RepliesRun.read(tmp_path / "out")
-
-    assert len(found.systems) == 2 * 2 * 2 * 2
-    assert list(found.cases) == ["0-ü/left_out", "0-ü/in_kb", "1-ü/left_out", "1-ü/in_kb"]
-    assert len(found.replies) == found.manifest.replies == 16 * 4
-    assert "b·direct·conservative·guard-run" in found.systems
 
 
 def test_left_out_questions_never_see_their_own_passage(workplace: Path, tmp_path: Path) -> None:
@@ -203,21 +185,6 @@ def test_what_fails_for_good_is_a_row_and_the_rest_goes_on(workplace: Path, tmp_
     assert all(row.response is None and row.context is not None for row in failed)
 
 
-def test_passing_failures_are_tried_again(workplace: Path, tmp_path: Path) -> None:
-    model = reader(failure_rate=0.3, seed=1)
-
-    done = run(
-        workplace / "kb.jsonl",
-        tmp_path / "out",
-        Comparison(models={"reader": model}),
-        settings=OokbSuite.settings(limit=5),
-        limits=CallLimits(max_attempts=12),
-    )
-
-    assert done.totals.failed == 0
-    assert model.failed_calls > 0
-
-
 @pytest.mark.slow
 def test_a_run_goes_on_where_it_stopped(workplace: Path, tmp_path: Path) -> None:
     class StoppedError(Exception):
@@ -242,19 +209,6 @@ def test_a_run_goes_on_where_it_stopped(workplace: Path, tmp_path: Path) -> None
     assert model.calls - asked == 80 - before
     assert len(RepliesRun.read(tmp_path / "out").replies) == 80
     assert (tmp_path / "out" / "manifest.json").read_bytes() == manifest
-
-
-def test_other_arguments_do_not_go_on_with_a_run(workplace: Path, tmp_path: Path) -> None:
-    comparison = Comparison(models={"reader": reader()})
-    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSuite.settings(limit=2))
-
-    with pytest.raises(InputError, match="another run"):
-        run(
-            workplace / "kb.jsonl",
-            tmp_path / "out",
-            comparison,
-            settings=OokbSuite.settings(limit=3),
-        )
 
 
 def test_a_chain_of_the_users_own_brings_its_own_prompt(workplace: Path, tmp_path: Path) -> None:
@@ -297,20 +251,6 @@ def test_contexts_are_kept_to_what_a_small_model_can_read(workplace: Path, tmp_p
     ]
     assert all(sum(lengths) <= 100 for lengths in sizes)
     assert {len(lengths) for lengths in sizes} == {2}
-
-
-def test_a_policy_of_another_scorer_is_refused_before_anything_is_written(
-    workplace: Path, tmp_path: Path
-) -> None:
-    policy = Policy.load(write_lexical_policy(tmp_path / "policy.json"))
-    other = policy.scorer.model_copy(update={"settings": {"k1": 9.0}})
-    policy.model_copy(update={"scorer": other}).save(tmp_path / "other.json")
-    comparison = Comparison(models={"reader": reader()}, guards=(tmp_path / "other.json",))
-
-    with pytest.raises(FingerprintMismatchError):
-        run(workplace / "kb.jsonl", tmp_path / "out", comparison)
-
-    assert not (tmp_path / "out").exists()
 
 
 def test_answers_from_memory_are_asked_without_context_and_counted(
@@ -361,8 +301,3 @@ def test_several_bases_are_asked_apart(tmp_path: Path) -> None:
     for row in found.replies.values():
         base = found.case_of(row).knowledge_base
         assert {p.knowledge_base for p in found.context_passages(row)} == {base}
-
-
-def test_nothing_under_test_is_refused(workplace: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no system is under test"):
-        run(workplace / "kb.jsonl", tmp_path / "out", Comparison())

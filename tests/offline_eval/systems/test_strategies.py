@@ -17,21 +17,26 @@ from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import RetrievalError
 from knowgate.guard import InputError, LanguageModelError
-from knowgate.guard.prompts import Prompt
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.questions import KnowledgeBase, PassageKind
 from knowgate.offline_eval.run.questions import CaseKind
+from knowgate.offline_eval.run.replies import ReplyContext
 from knowgate.offline_eval.systems._retrievers import (
     RETRIEVALS,
-    BasicRag,
-    Direct,
-    HyDE,
-    LongContext,
-    OwnRetriever,
+    basic_rag,
+    direct,
+    hyde,
     load_retriever,
+    long_context,
+    own_retriever,
 )
 from knowgate.offline_eval.systems.plan import Case
-from knowgate.offline_eval.systems.retrieval import PassageIndex, Retrieved, Retriever
+from knowgate.offline_eval.systems.retrieval import (
+    PassageIndex,
+    Retrieved,
+    Retriever,
+    context_texts,
+)
 from tests.offline_eval.suites.ookb.toy import embed
 from tests.offline_eval.systems.recording import BASE, CASES, MADE_UP, RECORDS, RecordingEncoder
 
@@ -40,7 +45,20 @@ _ANYTHING: dict[str, Any] = {"text": "gpt", "number": 3}
 
 
 def _ask(retriever: Retriever, case: Case) -> Retrieved:
-    return asyncio.run(retriever.aretrieve(case))
+    async def asked() -> Retrieved:
+        return await retriever(case)
+
+    return asyncio.run(asked())
+
+
+def _passages(found: Retrieved) -> tuple[str, ...]:
+    assert found.context is not None
+    return found.context.passages
+
+
+def _texts(found: Retrieved, base: KnowledgeBase = BASE) -> list[str]:
+    others = {one.passage_id: one.text for one in found.passages}
+    return list(context_texts(found.context, base.passages, others).values())
 
 
 class _Metered(BaseChatModel):
@@ -57,23 +75,21 @@ class _Metered(BaseChatModel):
 
 
 def test_direct_gives_nothing_to_read() -> None:
-    found = _ask(Direct(), CASES["a/left_out"])
+    found = _ask(direct, CASES["a/left_out"])
 
-    assert found == Retrieved(found.context)
-    assert found.context.kind == "none"
-    assert found.texts(BASE) == []
-    assert found.calls == 0
+    assert found == Retrieved(context=ReplyContext(kind="none"))
+    assert _texts(found) == []
 
 
 def test_a_long_context_names_what_is_missing_and_copies_nothing() -> None:
-    left_out = _ask(LongContext(), CASES["b/left_out"])
-    in_kb = _ask(LongContext(), CASES["b/in_kb"])
-    made_up = _ask(LongContext(), MADE_UP)
+    left_out = _ask(long_context, CASES["b/left_out"])
+    in_kb = _ask(long_context, CASES["b/in_kb"])
+    made_up = _ask(long_context, MADE_UP)
 
-    assert (left_out.context.kind, left_out.context.passages) == ("all_but", ("b",))
-    assert left_out.texts(BASE) == [RECORDS[at].answer for at in (0, 2, 3)]
-    assert in_kb.context.passages == made_up.context.passages == ()
-    assert in_kb.texts(BASE) == made_up.texts(BASE) == [record.answer for record in RECORDS]
+    assert left_out.context == ReplyContext(kind="all_but", passages=("b",))
+    assert _texts(left_out) == [RECORDS[at].answer for at in (0, 2, 3)]
+    assert _passages(in_kb) == _passages(made_up) == ()
+    assert _texts(in_kb) == _texts(made_up) == [record.answer for record in RECORDS]
     assert left_out.passages == ()
 
 
@@ -84,35 +100,35 @@ def test_basic_rag_finds_the_nearest_passages_in_their_order(name: str, top_k: i
     index = PassageIndex(BASE, RecordingEncoder())
     without = case.passage_id if case.kind is CaseKind.LEFT_OUT else None
 
-    found = _ask(BasicRag(index, top_k=top_k), case)
+    found = _ask(basic_rag(index, top_k=top_k), case)
 
     [query] = embed([case.question])
     cosines = [float(np.dot(query, row)) for row in embed(list(BASE.passages.values()))]
     nearest = [list(BASE.passages)[row] for row in np.argsort(-np.asarray(cosines), kind="stable")]
     expected = [name for name in nearest if name != without][:top_k]
-    assert list(found.context.passages) == expected
-    assert found.texts(BASE) == [BASE.passages[one] for one in expected]
+    assert list(_passages(found)) == expected
+    assert _texts(found) == [BASE.passages[one] for one in expected]
 
 
 def test_hyde_searches_with_the_mean_of_the_hypothetical_answers() -> None:
     lm = ScriptedLanguageModel(default=_ANSWERS)
     index = PassageIndex(BASE, RecordingEncoder())
 
-    found = _ask(HyDE(index, lm, top_k=4), CASES["a/in_kb"])
+    found = _ask(hyde(index, lm, top_k=4), CASES["a/in_kb"])
 
     mean = embed(["It costs four crowns.", "The ferry is free."]).mean(axis=0)
     order = np.argsort(-(index.matrix @ mean), kind="stable")
-    assert list(found.context.passages) == [index.ids[row] for row in order]
+    assert list(_passages(found)) == [index.ids[row] for row in order]
     assert (found.calls, found.input_tokens) == (1, None)
     assert "When does the library open?" in lm.prompts[0]
     assert "3" in lm.prompts[0]
 
 
 def test_hyde_counts_the_tokens_of_a_chat_model() -> None:
-    found = _ask(HyDE(PassageIndex(BASE, RecordingEncoder()), _Metered()), CASES["a/left_out"])
+    found = _ask(hyde(PassageIndex(BASE, RecordingEncoder()), _Metered()), CASES["a/left_out"])
 
     assert (found.calls, found.input_tokens, found.output_tokens) == (1, 30, 12)
-    assert "a" not in found.context.passages
+    assert "a" not in _passages(found)
 
 
 def test_a_model_that_keeps_to_no_form_is_searched_with_as_it_speaks() -> None:
@@ -120,17 +136,17 @@ def test_a_model_that_keeps_to_no_form_is_searched_with_as_it_speaks() -> None:
     index = PassageIndex(BASE, encoder)
     lm = FakeListChatModel(responses=["  The market is there. "])
 
-    found = _ask(HyDE(index, lm, top_k=1), CASES["a/in_kb"])
+    found = _ask(hyde(index, lm, top_k=1), CASES["a/in_kb"])
 
     assert encoder.seen[len(RECORDS) :] == ["The market is there."]
-    assert found.context.passages == ("d",)
+    assert _passages(found) == ("d",)
 
 
 def test_a_tag_that_is_never_closed_is_no_part_of_the_answer() -> None:
     encoder = RecordingEncoder()
     lm = ScriptedLanguageModel(default="<passage>At the market.")
 
-    _ask(HyDE(PassageIndex(BASE, encoder), lm), CASES["a/in_kb"])
+    _ask(hyde(PassageIndex(BASE, encoder), lm), CASES["a/in_kb"])
 
     assert encoder.seen[len(RECORDS) :] == ["At the market."]
 
@@ -139,9 +155,9 @@ def test_no_more_answers_are_used_than_were_asked_for() -> None:
     encoder = RecordingEncoder()
     lm = ScriptedLanguageModel(default="<passage>1</passage>" * 9)
 
-    _ask(HyDE(PassageIndex(BASE, encoder), lm, answers=2), CASES["a/in_kb"])
+    _ask(hyde(PassageIndex(BASE, encoder), lm), CASES["a/in_kb"])
 
-    assert encoder.seen[len(RECORDS) :] == ["1", "1"]
+    assert encoder.seen[len(RECORDS) :] == ["1", "1", "1"]
 
 
 @pytest.mark.parametrize("nothing", ["", " \n", "<passage></passage>", "<passage> </Passage>\n"])
@@ -151,18 +167,18 @@ def test_a_model_that_says_nothing_to_an_instruction_is_asked_the_plain_question
     encoder = RecordingEncoder()
     lm = ScriptedLanguageModel({"knowledge base": nothing}, default="At the market.")
 
-    found = _ask(HyDE(PassageIndex(BASE, encoder), lm, top_k=1), CASES["a/in_kb"])
+    found = _ask(hyde(PassageIndex(BASE, encoder), lm, top_k=1), CASES["a/in_kb"])
 
     assert encoder.seen[len(RECORDS) :] == ["At the market."]
     assert (found.calls, found.input_tokens) == (2, None)
-    assert found.context.passages == ("d",)
+    assert _passages(found) == ("d",)
 
 
 def test_a_model_that_says_nothing_is_an_error_of_the_model() -> None:
-    hyde = HyDE(PassageIndex(BASE, RecordingEncoder()), ScriptedLanguageModel(default=" "))
+    silent = hyde(PassageIndex(BASE, RecordingEncoder()), ScriptedLanguageModel(default=" "))
 
     with pytest.raises(LanguageModelError, match="no hypothetical answer"):
-        _ask(hyde, CASES["a/in_kb"])
+        _ask(silent, CASES["a/in_kb"])
 
 
 def test_answers_that_cancel_out_leave_the_first_one() -> None:
@@ -173,9 +189,9 @@ def test_answers_that_cancel_out_leave_the_first_one() -> None:
 
     lm = ScriptedLanguageModel(default="<passage>up</passage><passage>down</passage>")
 
-    found = _ask(HyDE(PassageIndex(BASE, _Opposite()), lm, top_k=2), CASES["a/in_kb"])
+    found = _ask(hyde(PassageIndex(BASE, _Opposite()), lm, top_k=2), CASES["a/in_kb"])
 
-    assert found.context.passages == ("a", "b")
+    assert _passages(found) == ("a", "b")
 
 
 def test_the_gold_answer_is_in_no_query() -> None:
@@ -189,8 +205,8 @@ def test_the_gold_answer_is_in_no_query() -> None:
     index = PassageIndex(BASE, encoder)
     built = len(encoder.seen)
     strategies = [
-        *(load_retriever(name, BASE, encoder, lm=lm, index=index) for name in RETRIEVALS),
-        OwnRetriever(own, BASE),
+        *(load_retriever(name, BASE, lambda: index, lm=lm) for name in RETRIEVALS),
+        own_retriever(own, BASE),
     ]
     for case in [*CASES.values(), MADE_UP]:
         for strategy in strategies:
@@ -220,15 +236,15 @@ def test_the_left_out_passage_is_dropped_from_ones_own_retriever() -> None:
         Document(answers[3]),
         Document(answers[0]),
     ]
-    own = OwnRetriever(RunnableLambda(lambda question: found_by_user), BASE, top_k=2)
+    own = own_retriever(RunnableLambda(lambda question: found_by_user), BASE, top_k=2)
 
     left_out, in_kb = _ask(own, CASES["b/left_out"]), _ask(own, CASES["b/in_kb"])
 
-    assert left_out.texts(BASE) == ["The ferry sails at dawn.", answers[3]]
-    assert left_out.context.passages[1] == "d"
+    assert _texts(left_out) == ["The ferry sails at dawn.", answers[3]]
+    assert _passages(left_out)[1] == "d"
     assert [passage.text for passage in left_out.passages] == ["The ferry sails at dawn."]
-    assert in_kb.context.passages[0] == "b"
-    assert len(in_kb.context.passages) == 2
+    assert _passages(in_kb)[0] == "b"
+    assert len(_passages(in_kb)) == 2
 
 
 @pytest.mark.parametrize(
@@ -241,45 +257,45 @@ def test_the_left_out_passage_is_dropped_from_ones_own_retriever() -> None:
     ],
 )
 def test_the_left_out_passage_is_known_by_its_words(document: str) -> None:
-    own = OwnRetriever(lambda question: [document, "The ferry sails at dawn."], BASE)
+    own = own_retriever(lambda question: [document, "The ferry sails at dawn."], BASE)
 
     left_out, in_kb = _ask(own, CASES["b/left_out"]), _ask(own, CASES["b/in_kb"])
 
-    assert left_out.texts(BASE) == ["The ferry sails at dawn."]
-    assert in_kb.texts(BASE) == [document, "The ferry sails at dawn."]
+    assert _texts(left_out) == ["The ferry sails at dawn."]
+    assert _texts(in_kb) == [document, "The ferry sails at dawn."]
 
 
 def test_a_few_words_of_the_left_out_passage_do_not_make_a_document_a_piece_of_it() -> None:
-    own = OwnRetriever(lambda question: ["Four crowns each.", "each way"], BASE)
+    own = own_retriever(lambda question: ["Four crowns each.", "each way"], BASE)
 
-    assert len(_ask(own, CASES["b/left_out"]).context.passages) == 2
+    assert len(_passages(_ask(own, CASES["b/left_out"]))) == 2
 
 
 def test_a_short_left_out_passage_is_dropped_only_where_it_stands_alone() -> None:
     records = [dataclasses.replace(RECORDS[0], answer="Yes."), RECORDS[1]]
     base = KnowledgeBase.of(records, PassageKind.ANSWER, where="toy")
     case = Case("a/left_out", "a", CaseKind.LEFT_OUT, "Open?", "a")
-    own = OwnRetriever(lambda question: ["Yes.", "Yes. And there is more."], base)
+    own = own_retriever(lambda question: ["Yes.", "Yes. And there is more."], base)
 
-    assert _ask(own, case).texts(base) == ["Yes. And there is more."]
+    assert _texts(_ask(own, case), base) == ["Yes. And there is more."]
 
 
 def test_ones_own_retriever_may_be_an_async_function_and_find_nothing() -> None:
     async def own(question: str) -> None:
         return None
 
-    assert _ask(OwnRetriever(own, BASE), CASES["a/in_kb"]).context.passages == ()
+    assert _passages(_ask(own_retriever(own, BASE), CASES["a/in_kb"])) == ()
 
 
 def test_the_same_document_counts_once() -> None:
-    own = OwnRetriever(lambda question: ["One.", " one. ", "Two.", ""], BASE)
+    own = own_retriever(lambda question: ["One.", " one. ", "Two.", ""], BASE)
 
-    assert _ask(own, CASES["a/in_kb"]).texts(BASE) == ["One.", "Two."]
+    assert _texts(_ask(own, CASES["a/in_kb"])) == ["One.", "Two."]
 
 
 @pytest.mark.parametrize("found", [7, "text", {"page_content": "x"}, [Document("x"), 7]])
 def test_what_is_no_list_of_documents_is_a_retrieval_error(found: Any) -> None:
-    own = OwnRetriever(lambda question: found, BASE)
+    own = own_retriever(lambda question: found, BASE)
 
     with pytest.raises(RetrievalError, match="the retriever returned a"):
         _ask(own, CASES["a/in_kb"])
@@ -290,17 +306,17 @@ def test_an_error_of_ones_own_retriever_stays_what_it_is() -> None:
         raise ConnectionResetError
 
     with pytest.raises(ConnectionResetError):
-        _ask(OwnRetriever(own, BASE), CASES["a/in_kb"])
+        _ask(own_retriever(own, BASE), CASES["a/in_kb"])
 
 
-def test_strategies_are_known_by_name() -> None:
-    lm = ScriptedLanguageModel()
-    made = [load_retriever(name, BASE, RecordingEncoder, lm=lm) for name in RETRIEVALS]
+def test_a_retriever_of_ones_own_is_known_by_name() -> None:
+    own = load_retriever(f"python:{__name__}:make_own", BASE, _no_index)
 
-    assert [one.name for one in made] == list(RETRIEVALS)
-    assert all(isinstance(one, Retriever) for one in made)
-    own = load_retriever(f"python:{__name__}:make_own", BASE, RecordingEncoder)
-    assert _ask(own, CASES["a/in_kb"]).texts(BASE) == ["mine"]
+    assert _texts(_ask(own, CASES["a/in_kb"])) == ["mine"]
+
+
+def _no_index() -> PassageIndex:
+    raise AssertionError("something was embedded")
 
 
 def make_own() -> Any:
@@ -308,29 +324,20 @@ def make_own() -> Any:
     return RunnableLambda(lambda question: ["mine"])
 
 
-def test_an_unknown_strategy_is_refused_with_the_known_ones() -> None:
+def test_what_cannot_be_loaded_is_refused_before_anything_is_embedded() -> None:
     with pytest.raises(InputError, match="one of: direct, long_context, basic_rag, hyde; or"):
-        load_retriever("bm25", BASE, RecordingEncoder)
-
-
-def test_hyde_without_a_model_is_refused_before_anything_is_embedded() -> None:
-    encoder = RecordingEncoder()
-
+        load_retriever("bm25", BASE, _no_index)
     with pytest.raises(InputError, match="HyDE needs a language model"):
-        load_retriever("hyde", BASE, encoder)
-
-    assert encoder.seen == []
+        load_retriever("hyde", BASE, _no_index)
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda index, lm: HyDE(index, lm, top_k=0), "top_k: must be at least 1"),
-        (lambda index, lm: HyDE(index, lm, answers=0), "answers: must be at least 1"),
-        (lambda index, lm: HyDE(index, _ANYTHING["text"]), "is a str, no language model"),
-        (lambda index, lm: HyDE(index, lm, prompt=Prompt("p", "{answer}")), "needs the slot"),
-        (lambda index, lm: BasicRag(index, top_k=0), "top_k: must be at least 1"),
-        (lambda index, lm: OwnRetriever(_ANYTHING["number"], BASE), "is a int, no retriever"),
+        (lambda index, lm: hyde(index, lm, top_k=0), "top_k: must be at least 1"),
+        (lambda index, lm: hyde(index, _ANYTHING["text"]), "is a str, no language model"),
+        (lambda index, lm: basic_rag(index, top_k=0), "top_k: must be at least 1"),
+        (lambda index, lm: own_retriever(_ANYTHING["number"], BASE), "is a int, no retriever"),
     ],
 )
 def test_what_a_strategy_cannot_be_made_from_is_refused(make: Any, message: str) -> None:

@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from knowgate.guard import InputError
 from knowgate.offline_eval.data.questions import KnowledgeBase
-from knowgate.offline_eval.systems.retrieval import PassageIndex, top_k_in_blocks
+from knowgate.offline_eval.systems.retrieval import PassageIndex, top_k
 
 Floats32 = NDArray[np.float32]
 
 
-def _one_by_one(query: Floats32, matrix: Floats32, k: int, gone: int | None) -> list[int]:
+def _one_by_one(query: Floats32, matrix: Floats32, k: int, gone: int) -> list[int]:
     products = np.asarray(matrix.astype(np.float64) @ query.astype(np.float64), dtype=np.float32)
     order = [int(row) for row in np.argsort(-products, kind="stable") if row != gone]
     return order[:k]
@@ -39,10 +38,10 @@ def _vectors(n: int, seed: int, dimensions: int = 16) -> Floats32:
 def test_blocks_give_what_going_through_all_rows_gives(
     matrix: Floats32, queries: Floats32, k: int, data: st.DataObject
 ) -> None:
-    row = st.one_of(st.none(), st.integers(0, len(matrix) - 1))
+    row = st.integers(-1, len(matrix) - 1)
     gone = data.draw(st.lists(row, min_size=len(queries), max_size=len(queries)))
 
-    rows, products = top_k_in_blocks(queries, matrix, k, gone)
+    rows, products = top_k(queries, matrix, k, np.array(gone, dtype=np.int64))
 
     for query, found, values, without in zip(queries, rows, products, gone, strict=True):
         expected = _one_by_one(query, matrix, k, without)
@@ -57,7 +56,7 @@ def test_several_blocks_change_nothing(k: int, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("knowgate.offline_eval.systems.retrieval._QUERIES", 7)
     matrix = _vectors(300, seed=0)
 
-    rows, _ = top_k_in_blocks(matrix, matrix, k, np.arange(300))
+    rows, _ = top_k(matrix, matrix, k, np.arange(300))
 
     for at in range(300):
         assert rows[at].tolist() == _one_by_one(matrix[at], matrix, k, at)
@@ -94,38 +93,9 @@ def test_the_index_ranks_by_cosine() -> None:
 def test_a_query_with_too_few_rows_ends_with_none() -> None:
     matrix = np.eye(2, dtype=np.float32)
 
-    rows, products = top_k_in_blocks(matrix, matrix, 5, [0, None])
+    rows, products = top_k(matrix, matrix, 5, np.array([0, -1]))
 
     assert rows.tolist() == [[1, -1], [1, 0]]
     assert products.tolist() == [[0.0, -np.inf], [1.0, 0.0]]
-    assert top_k_in_blocks(matrix, matrix[:0], 3)[0].shape == (2, 0)
-    assert top_k_in_blocks(matrix[:0], matrix, 3)[0].shape == (0, 2)
-
-
-@pytest.mark.parametrize(
-    ("k", "exclude", "message"),
-    [
-        (0, None, "k: must be at least 1"),
-        (1, [0], "exclude: 2 expected, 1 given"),
-        (1, [0, 2], "there is no row 2"),
-    ],
-)
-def test_what_does_not_fit_is_refused(k: int, exclude: list[int] | None, message: str) -> None:
-    matrix = np.eye(2, dtype=np.float32)
-
-    with pytest.raises(InputError, match=message):
-        top_k_in_blocks(matrix, matrix, k, exclude)
-    with pytest.raises(InputError, match="do not go together"):
-        top_k_in_blocks(matrix, matrix[:, :1], 1)
-
-
-@pytest.mark.parametrize("wrong", [np.nan, np.inf])
-def test_what_cannot_be_compared_is_refused(wrong: float) -> None:
-    good = _vectors(20, seed=0)
-    bad = good.copy()
-    bad[7, 3] = wrong
-
-    with pytest.raises(InputError, match=r"^matrix: there is a number that is not finite"):
-        top_k_in_blocks(good, bad, 3)
-    with pytest.raises(InputError, match=r"^queries: there is a number that is not finite"):
-        top_k_in_blocks(bad, good, 3)
+    assert top_k(matrix, matrix[:0], 3)[0].shape == (2, 0)
+    assert top_k(matrix[:0], matrix, 3)[0].shape == (0, 2)

@@ -132,22 +132,6 @@ def test_attempts_that_failed_are_counted_with_the_reply(tmp_path: Path) -> None
     assert (second.response, second.calls) == (None, 3)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"rate": 0},
-        {"rate": float("nan")},
-        {"timeout": -1.0},
-        {"timeout": float("inf")},
-        {"max_attempts": 0},
-        {"max_concurrency": 0},
-    ],
-)
-def test_limits_out_of_range_are_refused_before_there_is_a_folder(wrong: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=next(iter(wrong))):
-        CallLimits(**wrong)
-
-
 def test_a_scorer_without_a_guard_is_refused(tmp_path: Path) -> None:
     questions = write_toy_questions(tmp_path / "kb.jsonl", 2)
 

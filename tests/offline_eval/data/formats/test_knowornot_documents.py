@@ -18,7 +18,6 @@ from knowgate.offline_eval.data.formats._knowornot_schemas import (
 )
 from knowgate.offline_eval.data.formats.knowornot import context_in_prompt, read_document
 from tests.offline_eval.data.formats.knowornot_experiments import (
-    QUESTIONS,
     store,
 )
 
@@ -101,16 +100,6 @@ def test_optional_fields_may_be_missing(tmp_path: Path) -> None:
     assert "context_questions" not in question.model_fields_set
     assert judged.evaluations[0].additional_tags_info == {"why": ("so",)}
     assert document.metadata.system_prompt.content == "Use the context."
-
-
-def test_a_fault_is_named_with_its_field(tmp_path: Path) -> None:
-    questions = [*QUESTIONS, {"identifier": "x", "question": 7, "answer": "A"}]
-    path = store(tmp_path / "kb.json", {"knowledge_base_identifier": "kb", "questions": questions})
-
-    with pytest.raises(InputError, match=r"questions\.3\.question") as caught:
-        read_document(path)
-
-    assert caught.value.where == str(path)
 
 
 @settings(max_examples=40, deadline=None)

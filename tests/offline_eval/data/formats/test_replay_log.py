@@ -140,35 +140,6 @@ def test_a_failed_call_is_a_line_without_a_reply(
     assert reply.failure == failure
 
 
-@pytest.mark.parametrize(
-    ("line", "word"),
-    [
-        ({"response": "R"}, "names no question"),
-        ({"id": "a"}, "'response' is missing"),
-        ({"id": " ", "response": "R"}, "field 'id'"),
-        ({**_LINE, "contexts": [{"score": 1}]}, "field 'contexts.0': must be a text, an id"),
-        ({**_LINE, "abstained": "perhaps"}, "field 'abstained': Input should be 'yes' or 'no'"),
-        ({**_LINE, "kind": "live"}, "'kind'"),
-        ({**_LINE, "input_tokens": -1}, "field 'input_tokens'"),
-    ],
-)
-def test_a_wrong_field_is_named_with_file_and_line(
-    tmp_path: Path, line: dict[str, Any], word: str
-) -> None:
-    with pytest.raises(InputError, match=word) as caught:
-        _read(tmp_path, _LINE, line)
-
-    assert caught.value.where == f"{tmp_path / 'log.jsonl'}:2"
-    assert caught.value.hint
-
-
-def test_an_empty_log_and_a_missing_one_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="the log is empty"):
-        _read(tmp_path)
-    with pytest.raises(InputError, match="no such file"):
-        read_replay_log(tmp_path / "none.jsonl")
-
-
 @pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(

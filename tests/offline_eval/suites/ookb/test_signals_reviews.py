@@ -63,7 +63,7 @@ def test_the_report_says_what_was_reviewed_and_what_to_do_next(run: Path) -> Non
     done = text_of(say(run, q2=Review.Verdict.UNSURE))
 
     assert "3 leaks were not reviewed" in before
-    assert "'knowgate review' on this run folder" in before
+    assert "'knowgate label' on this run folder" in before
     assert "does not count" not in before
     assert "1 leak was not reviewed" in after
     assert "Reviewed: 2 of 6 cases. Answered by another passage, so counted in no rate: 1" in after

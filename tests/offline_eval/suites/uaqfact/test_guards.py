@@ -42,7 +42,7 @@ def from_memory(path: Path, lm: ScriptedLanguageModel) -> Path:
 def test_a_policy_may_ask_how_sure_the_model_under_test_is(tmp_path: Path) -> None:
     lm = ScriptedLanguageModel(default="Ann Li")
     path = from_memory(tmp_path / "sure.json", lm)
-    guard = GuardChoice.load_guards([path], lm).guards["sure"]
+    guard = GuardChoice.load_guards([path], lm)["sure"][0]
     assert guard.decide("Who is it?", ["Nothing."]).route is Route.ANSWER
     with pytest.raises(InputError, match="log cannot be asked"):
         GuardChoice.load_guards([path], None)
@@ -57,7 +57,7 @@ def test_a_signal_that_fails_is_a_failure_and_no_abstention(tmp_path: Path) -> N
         folder,
         tmp_path / "run",
         tasks=(3,),
-        guards=GuardChoice.load_guards([path], lm).guards,
+        guards={name: one for name, (one, _) in GuardChoice.load_guards([path], lm).items()},
     )
     guarded = [row for row in read_uaqfact_run(run).rows if row.system == "sure"]
     assert guarded

@@ -35,7 +35,7 @@ def test_it_declines_what_has_no_answer_and_nothing_else(tmp_path: Path) -> None
         folder,
         tmp_path / "run",
         tasks=(1, 3),
-        guards=GuardChoice.load_guards(["premise"], None).guards,
+        guards={name: one for name, (one, _) in GuardChoice.load_guards(["premise"], None).items()},
     )
 
     read = read_uaqfact_run(run)
@@ -50,7 +50,7 @@ def test_it_declines_what_has_no_answer_and_nothing_else(tmp_path: Path) -> None
 
 
 def test_it_follows_every_context_whose_premise_it_cannot_fault() -> None:
-    guard = GuardChoice.load_guards(["premise"], None).guards["premise"]
+    guard = GuardChoice.load_guards(["premise"], None)["premise"][0]
     decision = guard.decide("完全不相关的问题？", ["Nothing of use."])
 
     assert decision.reason is Reason.SUFFICIENT_CONTEXT
