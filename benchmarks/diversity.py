@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from overhead import machine
 
 from knowgate.guard.files import write_json
-from knowgate.offline_eval.data.diversity._farthest_first import farthest_first
+from knowgate.offline_eval.data.diversity.filter import farthest_first
 from knowgate.offline_eval.data.diversity.uniqueness import (
     keyword_distinct,
     keyword_uniqueness,

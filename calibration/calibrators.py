@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..guard.errors import optional_import
 from ..guard.policy import IdentityCalibrator
 from ..guard.routing import Calibrator, PlattCalibrator, StepCalibrator, TemperatureCalibrator
 from .statistics import Floats, Numbers, Outcomes, scored_cases, stated_cases
@@ -111,6 +112,7 @@ def _logistic_regression(
     The loss, the search and its tolerances are those of scikit-learn's `LogisticRegression`
     with C = 10⁴, whose import and checks take longer than the search.
     """
+    optional_import("scipy")
     from scipy.optimize import minimize
     from scipy.special import expit
 
@@ -168,6 +170,7 @@ def fit_isotonic(scores: Numbers, outcomes: Outcomes) -> Calibrator:
     numbers, came_true = scored_cases(scores, outcomes)
     if not len(numbers) or came_true.min() == came_true.max():
         return IdentityCalibrator()
+    optional_import("sklearn")
     from sklearn.isotonic import isotonic_regression
 
     distinct, level, counts = np.unique(numbers, return_inverse=True, return_counts=True)
@@ -254,6 +257,7 @@ def fit_temperature(probabilities: Numbers, outcomes: Outcomes) -> Calibrator:
     # A slope that rounding could have made is none.
     if slope(0.0) >= -1e-12 * len(unit):
         return IdentityCalibrator()
+    optional_import("scipy")
     from scipy.optimize import brentq
 
     upper = 1.0

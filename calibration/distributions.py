@@ -82,7 +82,7 @@ def chi_squared_cdf(x: float, freedom: float, noncentrality: float = 0.0) -> flo
 
     Example:
         >>> round(chi_squared_cdf(3.841, 1), 4), round(chi_squared_cdf(5, 2, 3), 4)
-        (0.95, 0.6219)
+        (0.95, 0.5941)
     """
     if x <= 0.0:
         return 0.0

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..guard.errors import InputError
+from ..guard.errors import InputError, optional_import
 from ..guard.prompts import Prompt
 from ..guard.signals.confidence.hidden_state import FittedProbe
 from .selective_metrics import SelectiveCurve
@@ -146,6 +146,7 @@ def _search(layers: Sequence[int], search: ProbeSearch, seed: int) -> Any:
 
     Of equal choices the strongest penalty comes first, then the earliest layer.
     """
+    optional_import("sklearn")
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV
     from sklearn.pipeline import Pipeline
@@ -170,6 +171,7 @@ def _layer_at(states: _Matrix, at: int) -> _Matrix:
 
 
 def _folds(folds: int, seed: int) -> Any:
+    optional_import("sklearn")
     from sklearn.model_selection import StratifiedGroupKFold
 
     return StratifiedGroupKFold(folds, shuffle=True, random_state=seed)

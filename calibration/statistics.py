@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from ..guard.errors import optional_import
 from .distributions import normal_quantile
 
 SMALLEST_PROBABILITY = 1e-9
@@ -45,6 +46,7 @@ def binomial_p_value(errors: int, n: int, risk: float) -> float:
         raise ValueError(f"{errors} errors of {n} questions")
     if n == 0:
         return 1.0
+    optional_import("scipy")
     from scipy.special import bdtr
 
     return float(bdtr(errors, n, risk))
@@ -62,6 +64,7 @@ def errors_allowed(n: int, risk: float, delta: float) -> int | None:
     _require_probability(risk=risk, delta=delta)
     if n == 0 or binomial_p_value(0, n, risk) > delta:
         return None
+    optional_import("scipy")
     from scipy.stats import binom
 
     # The quantile is the first k with cdf(k) >= delta; one below is the last certain one,
@@ -393,6 +396,7 @@ def mcnemar_p_value(first_only: int, second_only: int) -> float:
     pairs = first_only + second_only
     if not pairs:
         return 1.0
+    optional_import("scipy")
     from scipy.stats import binomtest, chi2
 
     if pairs <= _EXACT_UP_TO:

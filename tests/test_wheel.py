@@ -26,7 +26,8 @@ from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.runnables import RunnableLambda
 from knowgate.adapters.langchain import GuardedRAG
-from knowgate.guard import Guard, Policy
+from knowgate.calibration.monitoring import DecisionMonitor
+from knowgate.guard import DecisionLog, Guard, Policy
 from knowgate.guard.signals.relevance import load_scorer
 
 scorer = load_scorer("sufficiency")
@@ -42,6 +43,14 @@ chain = GuardedRAG(
 for question in ("When does the library open on weekdays?", "Who wrote the opera Tosca?"):
     found = chain.invoke(question)
     print(found.decision.route.value, found.answer == "At nine.")
+guard.policy.save("policy.json")
+monitor = DecisionMonitor(guard.policy, window=100, risk=0.1)
+loaded = Guard.load("policy.json", observers=[monitor, DecisionLog("decisions")])
+print(loaded.decide("When does the library open?", [page.page_content]).route.value)
+for right in (True, True, False):
+    monitor.feedback("follow_context", right=right)
+print(monitor.report().decisions)
+print(Guard.default().decide("Who wrote the opera Tosca?", [page.page_content]).route.value)
 print(knowgate.__file__)
 """
 VERSION = """
@@ -197,7 +206,7 @@ def test_without_extras_a_chain_is_guarded_by_the_embedded_scorer(python: Path) 
 
     assert done.returncode == 0, done.stderr
     *routes, file = done.stdout.splitlines()
-    assert routes == ["follow_context True", "abstain False"]
+    assert routes == ["follow_context True", "abstain False", "follow_context", "1", "abstain"]
     assert Path(file).is_relative_to(python.parents[1])
 
 

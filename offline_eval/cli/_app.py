@@ -47,7 +47,7 @@ _MODULES: Mapping[str, Mapping[str, str]] = {
         "shadow-report": "shadow_report",
     },
     "calibrate": {
-        "init": "project_file", "check": "check", "measure": "suite_command",
+        "init": "init", "check": "check", "measure": "suite_command",
         "calibrate": "calibrate", "kb": "kb", "tune": "tune",
     },
     "evaluate": {

@@ -1,4 +1,4 @@
-"""`knowgate.toml`, the options of a project; and `knowgate init`, which writes one.
+"""`knowgate.toml`, the options of a project.
 
 Keys before the first section are given to every command that takes them; a section such as
 `[measure]` holds any option of one command and wins over them, but adds to `gates`. Options on
@@ -9,7 +9,6 @@ checked like one that was typed.
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import re
 import tomllib
@@ -20,9 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ...guard.errors import InputError
-from ...guard.files import read_text, write_text
-from ._console import out
-from ._options import documented
+from ...guard.files import read_text
 
 FILE_NAME = "knowgate.toml"
 _MEASURING = ("check", "measure")
@@ -264,39 +261,3 @@ def _require_own(path: Path) -> None:
             where=str(path),
             hint=f"look through it, and name it if it is yours: knowgate --config {path} …",
         )
-
-
-@documented
-def init(
-    questions: Path = Path("questions.jsonl"),
-    chain: str | None = None,
-    unanswerable: Path | None = None,
-    out_path: Path = Path(FILE_NAME),
-) -> None:
-    """Write a commented knowgate.toml, which all commands read.
-
-    Example: `knowgate init --questions kb.csv --chain my_app:chain`
-
-    Args:
-        questions: File of questions.
-        chain: module:attribute of your chain or retriever.
-        unanswerable: File of questions that your documents do not answer.
-        out_path: File to write; it must not exist.
-    """
-    if out_path.exists():
-        raise InputError(
-            "exists already", where=str(out_path), hint="edit it, or name another --out"
-        )
-    text = Path(__file__).with_name("project_file.toml").read_text(encoding="utf-8")
-    examples = {"chain": "my_app:chain", "unanswerable": "unanswerable.jsonl"}
-    given = {"chain": chain, "unanswerable": unanswerable}
-    for key, example in examples.items():
-        if given[key] is not None:
-            text = text.replace(f'# {key} = "{example}"', f"{key} = {_quoted(given[key])}")
-    write_text(out_path, text.replace('"questions.jsonl"', _quoted(questions)))
-    out.print(f"project file → {out_path}\nnext: knowgate check", markup=False)
-
-
-def _quoted(value: object) -> str:
-    # A JSON string is one of TOML, too.
-    return json.dumps(str(value), ensure_ascii=False)
