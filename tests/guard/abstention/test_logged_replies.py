@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from knowgate.guard.abstention import AbstentionDetector, Citation
-from knowgate.guard.abstention._reading import read_reply
+from knowgate.guard.abstention.reading import read_reply
 from knowgate.guard.abstention.detector import FEATURE_NAMES, features
 
 _DOMAINS = ("BTT", "CPF")

@@ -8,7 +8,7 @@ import pytest
 
 from knowgate.guard import InputError
 from knowgate.guard.abstention import AbstentionDetector, Citation
-from knowgate.guard.abstention._reading import read_citation
+from knowgate.guard.abstention.reading import read_citation
 from knowgate.guard.abstention.detector import load_rule, rule_names
 
 _UNIKNOW_WORDS = (
