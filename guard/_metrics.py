@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .contracts import Confidence
     from .policy import Policy
     from .routing import PolicyState
+    from .signals.support.contracts import Support
 
 _PROBABILITY_BUCKETS = tuple(i / 20 for i in range(1, 21))
 _SECONDS_BUCKETS = (
@@ -52,6 +53,7 @@ class MetricFamilies:
     def __init__(self) -> None:
         self._define_decisions()
         self._define_signals()
+        self._define_replies()
         self._define_process()
 
     @property
@@ -138,6 +140,20 @@ class MetricFamilies:
             "knowgate_vetoes_total",
             "Vetoes measured, by what they led to.",
             ("guard", "veto", "outcome"),
+        )
+
+    def _define_replies(self) -> None:
+        """Of the check of replies."""
+        self.support = _histogram(
+            "knowgate_support",
+            "How far the least supported sentence of a reply rests on the passages.",
+            ("guard",),
+            buckets=_PROBABILITY_BUCKETS,
+        )
+        self.unsupported = _counter(
+            "knowgate_unsupported_total",
+            "Replies that the passages do not bear out, by what became of them.",
+            ("guard", "action"),
         )
 
     def _define_process(self) -> None:
@@ -231,7 +247,7 @@ class GuardMetrics(MetricFamilies):
         self._shown: dict[str, tuple[str, ...]] = {}
         self.stages = _LabelValues(_MAX_STAGES)
         self.reasons = _LabelValues(_MAX_OF_VETOES, Reason)
-        self.signals = _LabelValues(_MAX_OF_VETOES, SignalName)
+        self.signals = _LabelValues(_MAX_OF_VETOES, (*SignalName, "support"))
         self._register(registry)
         self._begin_process_counts()
 
@@ -460,6 +476,21 @@ class MetricsOfGuard:
                 # The flow ends with the first veto that abstains.
                 outcome = "abstained"
             self._shared.vetoes.labels(self._label, self._shared.signals.label(name), outcome).inc()
+
+    @_quietly
+    def count_support(self, support: Support, action: str | None, seconds: float) -> None:
+        """Count a checked reply.
+
+        Args:
+            support: of the reply.
+            action: what became of it for lack of support; None where it has enough.
+            seconds: that the check took.
+        """
+        self._series(self._shared.support).observe(support.value)
+        if action is not None:
+            self._series(self._shared.unsupported, action).inc()
+        if self._shared.stages.admit("support"):
+            self._series(self._shared.seconds, "support").observe(seconds)
 
     def abstention_rate(self) -> float | None:
         """Share of this guard's decisions so far that abstained; None before the first.

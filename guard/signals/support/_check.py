@@ -19,8 +19,8 @@ from ...fingerprint import Fingerprint
 from ...language import listed
 from ...text import passage_text
 from ..conflict.meaning_rules import flips
-from ._reading import Item, Sentence, folded, read_sentences
 from .contracts import SentenceSupport, Support
+from .reading import Item, Sentence, folded, read_sentences
 
 # Support of a sentence with a fact that no passage has is at most this.
 _FAULT = 0.2
@@ -32,7 +32,7 @@ _SAME_MATTER = 0.6
 # A figure must stand in a sentence that has at least this share of what the best one has.
 _NEAR = 0.25
 # Words, or Chinese characters.
-_LONGEST_NAME = 8
+_LONGEST_NAME, _LONGEST_SENTENCE = 8, 200
 _ROUNDED = 0.05
 # Of the passages that are kept as they were read.
 _CACHE_BYTES, _BYTES_PER_ITEM = 32 * 2**20, 150
@@ -153,9 +153,10 @@ class SupportCheck:
         items = sentence.items
         if not items and not sentence.quotes:
             return nothing
-        if says_nothing(sentence.text):
-            return nothing
         best, share, passage = sources.carrier(items)
+        # What mostly stands in a passage says something; the patterns take the longest.
+        if share < _SAME_MATTER and says_nothing(sentence.text):
+            return nothing
         missing = tuple(_faults(sentence, sources, best, share))
         support = max(share, _BESIDE * sources.share(items)) if items else 1.0
         if missing:
@@ -326,6 +327,8 @@ def _says_no_more(told: _Window, sentence: Sentence) -> bool:
 def _replaced(sentence: Sentence, told: Sentence) -> Iterator[str]:
     """Names and figures in the place of others, where two sentences else read the same."""
     mine, theirs = sentence.stems, told.stems
+    if max(len(mine), len(theirs)) > _LONGEST_SENTENCE:
+        return  # no sentence; aligning it would take long
     facts, others = sentence.facts, told.facts
     matcher = SequenceMatcher(None, mine, theirs, autojunk=False)
     for kind, start, end, low, high in matcher.get_opcodes():

@@ -13,7 +13,7 @@ from ..._byte_cache import ByteCache, content_key
 from ...language import listed, section
 from ..conflict.meaning_rules import UNITS, Reading, Word, read_answer
 
-_MOST_CHARACTERS = 30_000
+_MOST_CHARACTERS = 200_000
 _CACHE_BYTES, _BYTES_PER_WORD = 32 * 2**20, 500
 
 # After these a full stop ends no sentence.
@@ -109,7 +109,7 @@ _TEXTS: ByteCache[bytes, tuple[Sentence, ...]] = ByteCache(
 
 
 def read_sentences(text: str) -> tuple[Sentence, ...]:
-    """Return the sentences of a text, at most its first 30,000 characters.
+    """Return the sentences of a text, at most its first 200,000 characters.
 
     Example:
         >>> [one.text for one in read_sentences("Dr. Lee pays 5 euros. It is due in May.")]
