@@ -655,7 +655,7 @@ class HeldReply:
         return {"support": support, "supported": support.value >= checker.threshold}
 
 
-def retold(output: object, text: str) -> object:
+def retold(output: Any, text: str) -> Any:
     """An output of a model with another text; None where that is no text or message."""
     if isinstance(output, BaseMessage):
         return output.model_copy(update={"content": text})

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableGenerator, RunnableLambda
 from prometheus_client import CollectorRegistry
 
@@ -18,6 +18,7 @@ from knowgate import GuardedRAG
 from knowgate.adapters.langchain import AbstainedError, RagOptions
 from knowgate.guard import Guard, GuardMetrics, GuardOptions, Policy
 from knowgate.guard.testing import FakeScorer
+from tests.adapters.langchain.agents import agent, asking, call, run, streamed
 
 PASSAGE = "Claims are paid within five days. The office is closed on Sunday."
 GOOD = "Claims are paid within 5 days."
@@ -191,3 +192,26 @@ def test_in_shadow_mode_replies_are_only_counted() -> None:
 def test_without_the_option_nothing_is_checked() -> None:
     found = chain(BAD).invoke("When?")
     assert (found.answer, found.support, found.citations) == (BAD, None, ())
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize(("action", "shown"), [("flag", BAD), ("abstain", "Sorry.")])
+async def test_the_reply_of_an_agent_is_checked(
+    action: str, shown: str, asynchronous: bool
+) -> None:
+    def speak(messages: list[BaseMessage], names: list[str]) -> AIMessage:
+        if not isinstance(messages[-1], ToolMessage):
+            return AIMessage("", tool_calls=[call("search", query="a grounded one")])
+        return AIMessage(BAD)
+
+    scorer = FakeScorer({"grounded": 0.9}, default=0.1)
+    policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.5)
+    options = GuardOptions(on_unsupported=action)  # type: ignore[arg-type]
+    guard = Guard(policy, scorer=scorer, options=options, metrics=False)
+    made, _ = agent(guard, speak=speak)
+    state = await run(made, asking("a grounded one"), asynchronous)
+    assert state["messages"][-1].text == shown
+    assert state["guard_decision"]["supported"] is False
+    assert 0 <= state["guard_decision"]["support"] < 0.5
+    if action == "abstain":
+        assert BAD not in "".join(await streamed(made, asking("a grounded one"), asynchronous))
