@@ -45,6 +45,15 @@ _OPENING, _SHORT_NAME = 4, 3
 _ENDS_AS_QUESTION = re.compile(r"[?？][\"'”’)\]]*$")
 
 
+# "See the link below."
+_POINTS = re.compile(
+    r"\A\W*(?:for (?:more|further) \w+,? )?(?:please )?"
+    r"(?:see|visit|click|follow|refer to|check|read)\b"
+    r"[^.]{0,60}\b(?:links?|website|web site|pages?|sources?|below|above|here)\W*\Z",
+    re.IGNORECASE,
+)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Window:
     """A sentence of a passage with those beside it.
@@ -155,7 +164,7 @@ class SupportCheck:
             return nothing
         best, share, passage = sources.carrier(items)
         # What mostly stands in a passage says something; the patterns take the longest.
-        if share < _SAME_MATTER and says_nothing(sentence.text):
+        if share < _SAME_MATTER and (_POINTS.search(sentence.text) or says_nothing(sentence.text)):
             return nothing
         missing = tuple(_faults(sentence, sources, best, share))
         support = max(share, _BESIDE * sources.share(items)) if items else 1.0
@@ -276,7 +285,7 @@ def _windows(text: str) -> Iterator[_Window]:
         units: dict[str, set[str]] = {}
         for near in sentences[max(0, place - 1) : place + 2]:
             for item in near.items:
-                if item.kind == "number":
+                if item.kind in ("number", "count"):
                     units.setdefault(item.text, set()).add(item.unit)
         yield _Window(sentence, told[place], beside, units)
 

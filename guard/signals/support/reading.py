@@ -34,7 +34,7 @@ _SUFFIXES = (
 )  # fmt: skip
 _LEAST_STEM = 3
 _SMALL = frozenset(map(str, range(13)))
-_WEIGHTS = {"number": 2.0, "name": 2.0, "word": 1.0, "character": 0.5}
+_WEIGHTS = {"number": 2.0, "name": 2.0, "count": 1.0, "word": 1.0, "character": 0.5}
 _WORDS = re.compile(r"\w+")
 _LISTED = re.compile(r"\s*[(\[]?\d{1,2}[.)\]]\s")
 _CJK = re.compile(r"[぀-ヿ㐀-鿿豈-﫿]")
@@ -45,8 +45,8 @@ class Item:
     """Something that a sentence tells.
 
     Attributes:
-        kind: `number` (also a month or a weekday), `name`, `word` or `character`, a pair of
-            Chinese or Japanese ones.
+        kind: `number` (also a month or a weekday), `count` (a small number in words, without a
+            unit), `name`, `word` or `character`, a pair of Chinese or Japanese ones.
         text: as it is compared.
         shown: as it is written.
         unit: of a number, as it is compared; empty where it has none.
@@ -190,7 +190,7 @@ def _quantity(reading: Reading, word: Word, following: Word | None) -> Item:
     # "The first", "two kinds", "I": what counts or orders the reply's own words.
     is_figure = unit or any(map(str.isdigit, shown)) or word.text.startswith("month ")
     small = word.text in _SMALL or len(shown) == 1
-    return Item("number" if is_figure or not small else "word", word.text, shown, unit)
+    return Item("number" if is_figure or not small else "count", word.text, shown, unit)
 
 
 def _shown(reading: Reading, word: Word) -> str:
