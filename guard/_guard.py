@@ -33,11 +33,12 @@ from .decision import Decision, Mode, OnError, SignalName
 from .errors import AllWorkersBusyError, InputError, KnowgateError, QuestionError
 from .fingerprint import Content
 from .policy import Policy
-from .reply_check import DEFAULT_DEADLINE, SUPPORT, ReplyChecker, ReplyVerdict
+from .reply_check import DEFAULT_DEADLINE, SUPPORT, ReplyChecker
 from .text import InputLimits, Request, read_request, read_requests
 
 if TYPE_CHECKING:
     from ._tracing import BatchSpan, DecisionSpan, GuardSpans
+    from .signals.support.contracts import ReplyVerdict
 
 _logger = logging.getLogger("knowgate.guard")
 _MAX_READERS = 16
@@ -154,6 +155,7 @@ class Guard:
             options.deadlines.get(SUPPORT, DEFAULT_DEADLINE),
             self._settings.mode is Mode.ENFORCE,
             self._metrics,
+            self._observers,
             DeadlineRunner(_MAX_CHECKERS),
         )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from ._metrics import MetricsOfGuard
+from ._observers import Observers
 from .deadlines import DeadlineRunner
 from .decision import OnError
 from .errors import (
@@ -19,7 +20,7 @@ from .errors import (
     SignalTimeoutError,
     SignalValueError,
 )
-from .signals.support.contracts import SentenceSupport, Support
+from .signals.support.contracts import ReplyVerdict, SentenceSupport, Support
 
 if TYPE_CHECKING:
     from .artefacts import SupportPolicy
@@ -34,29 +35,6 @@ DEFAULT_DEADLINE = 2.0
 _MARK = " [not in the sources]"
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyVerdict:
-    """What the check of a reply found, and what is delivered.
-
-    Attributes:
-        text: the reply as it is delivered; None where it is withheld.
-        support: of what is delivered, with the value of the reply as it was generated; None
-            where the check failed.
-        supported: whether no sentence is below the threshold; None where the check failed.
-        calibrated: whether a promise stands behind the threshold.
-    """
-
-    text: str | None
-    support: Support | None
-    supported: bool | None
-    calibrated: bool = False
-
-    @property
-    def withheld(self) -> bool:
-        """Whether the refusal takes the reply's place."""
-        return self.text is None
-
-
 @dataclass(frozen=True)
 class ReplyChecker:
     """Checks replies under a deadline, and counts what it finds.
@@ -69,6 +47,7 @@ class ReplyChecker:
         seconds: of the deadline; None for none.
         acts: False in shadow mode, where replies are only counted.
         metrics: counts; None for none.
+        observers: are told of each verdict; None for none.
     """
 
     check: SupportCheck
@@ -78,6 +57,7 @@ class ReplyChecker:
     seconds: float | None
     acts: bool
     metrics: MetricsOfGuard | None
+    observers: Observers | None
     threads: DeadlineRunner
 
     @property
@@ -101,7 +81,7 @@ class ReplyChecker:
             reply: as generated.
             passages: those that the model was given.
             question: what was asked.
-            part: whether more of the reply follows, so that `count` is called at its end.
+            part: whether more of the reply follows, so that `end` is called after it.
 
         Raises:
             SignalError: the check failed, and the guard was told to raise then.
@@ -112,8 +92,9 @@ class ReplyChecker:
                 lambda: self.check.check(reply, passages, question), self.seconds
             )
         except Exception as error:  # noqa: BLE001 - a check of one's own may raise anything
-            return self._failed(reply, error)
-        return self._verdict(reply, support, None if part else time.perf_counter() - started)
+            return self._told(question, self._failed(reply, error), part)
+        seconds = None if part else time.perf_counter() - started
+        return self._told(question, self._verdict(reply, support, seconds), part)
 
     async def ajudge(
         self, reply: str, passages: Sequence[object], question: str, *, part: bool = False
@@ -125,11 +106,23 @@ class ReplyChecker:
                 lambda: self.check.check(reply, passages, question), self.seconds
             )
         except Exception as error:  # noqa: BLE001 - a check of one's own may raise anything
-            return self._failed(reply, error)
-        return self._verdict(reply, support, None if part else time.perf_counter() - started)
+            return self._told(question, self._failed(reply, error), part)
+        seconds = None if part else time.perf_counter() - started
+        return self._told(question, self._verdict(reply, support, seconds), part)
+
+    def _told(self, question: str, verdict: ReplyVerdict, part: bool) -> ReplyVerdict:
+        if self.observers is not None and not part:
+            self.observers.tell_reply(question, verdict)
+        return verdict
+
+    def end(self, question: str, verdict: ReplyVerdict, seconds: float) -> None:
+        """Count a reply that was checked in parts, and tell the observers."""
+        if verdict.support is not None:
+            self.count(verdict.support, seconds)
+        self._told(question, verdict, part=False)
 
     def count(self, support: Support, seconds: float) -> None:
-        """Count a reply that was checked in parts."""
+        """Count a checked reply."""
         if self.metrics is not None:
             action = self.action if self.acts else "flag"
             unsupported = support.value < self.threshold

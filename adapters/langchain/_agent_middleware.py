@@ -52,7 +52,7 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from ...guard import Guard
-    from ...guard.reply_check import ReplyVerdict
+    from ...guard.signals.support.contracts import ReplyVerdict
 
 _logger = logging.getLogger("knowgate.adapters.langchain")
 _CLOSED = "The search is over: answer from the passages that were found."

@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from ...guard import Guard
-    from ...guard.reply_check import ReplyChecker, ReplyVerdict
+    from ...guard.reply_check import ReplyChecker
+    from ...guard.signals.support.contracts import ReplyVerdict
 
 DECISION_EVENT = "knowgate_decision"
 _ESTIMATOR = "estimator"

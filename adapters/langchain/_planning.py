@@ -37,7 +37,7 @@ from ...guard.errors import (
     QuestionError,
     TaskBrokeOffError,
 )
-from ...guard.signals.support.contracts import SentenceSupport, Support
+from ...guard.signals.support.contracts import ReplyVerdict, SentenceSupport, Support
 from ...guard.signals.support.reading import sentence_spans
 from ...guard.text import clean_text
 from ._answer import AbstainedError, GuardedAnswer, RetrievalError
@@ -48,7 +48,6 @@ from ._shadow import LateDecision
 
 if TYPE_CHECKING:
     from ...guard import Guard, InputLimits
-    from ...guard.reply_check import ReplyVerdict
 
 _Result = TypeVar("_Result")
 
@@ -597,7 +596,7 @@ class HeldReply:
 
     def __init__(self, planner: Planner, plan: Plan) -> None:
         self._planner, self._plan = planner, plan
-        self._text, self._judged, self._released = "", 0, 0
+        self._text, self._judged, self._shown = "", 0, ""
         self._sentences: list[SentenceSupport] = []
         self._value, self._seconds = 1.0, 0.0
         self._refused = self._dropped = False
@@ -621,8 +620,8 @@ class HeldReply:
         shown = ""
         if end > self._judged:
             shown = yield from self._judge(end)
-        self._released += len(shown)
-        if self._refused or (last and self._dropped and not self._released):
+        self._shown += shown
+        if self._refused or (last and self._dropped and not self._shown):
             self.withheld = True
             return shown + self._planner.replies.to(Reason.REPLY_UNSUPPORTED)
         return shown
@@ -638,7 +637,7 @@ class HeldReply:
             self.failed = True
         else:
             self._value = min(self._value, verdict.support.value)
-            self._sentences += verdict.support.shifted(self._released).sentences
+            self._sentences += verdict.support.shifted(len(self._shown)).sentences
         if verdict.text is None:
             # Of a part that is left out as a whole, others may still be delivered.
             drops = self._drops and verdict.support is not None
@@ -648,11 +647,15 @@ class HeldReply:
     def end(self) -> dict[str, Any]:
         """Count the reply, and return what its last chunk tells: `support` and `supported`."""
         checker = self._planner.guard.reply_checker
-        if checker is None or self.failed:
-            return {"support": None, "supported": None}
-        support = Support(self._value, tuple(self._sentences))
-        checker.count(support, self._seconds)
-        return {"support": support, "supported": support.value >= checker.threshold}
+        assert checker is not None  # nothing was held back otherwise
+        support, supported = None, None
+        if not self.failed:
+            support = Support(self._value, tuple(self._sentences))
+            supported = support.value >= checker.threshold
+        text = None if self.withheld else self._shown
+        _, _, question, _ = self._planner.to_check(self._plan, "")
+        checker.end(question, ReplyVerdict(text, support, supported), self._seconds)
+        return {"support": support, "supported": supported}
 
 
 def retold(output: Any, text: str) -> Any:

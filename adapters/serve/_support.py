@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from ...guard import Guard, Reason
-from ...guard.reply_check import ReplyVerdict
+from ...guard.signals.support.contracts import ReplyVerdict
 from ...guard.signals.support.reading import sentence_spans
 from ..langchain import Replies
 from ._errors import as_json

@@ -83,3 +83,26 @@ class Support:
                 row["missing"] = list(one.missing)
             rows.append(row)
         return {"support": self.value, "sentences": rows}
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyVerdict:
+    """What the check of a reply found, and what is delivered.
+
+    Attributes:
+        text: the reply as it is delivered; None where it is withheld.
+        support: of what is delivered, with the value of the reply as it was generated; None
+            where the check failed.
+        supported: whether no sentence is below the threshold; None where the check failed.
+        calibrated: whether a promise stands behind the threshold.
+    """
+
+    text: str | None
+    support: Support | None
+    supported: bool | None
+    calibrated: bool = False
+
+    @property
+    def withheld(self) -> bool:
+        """Whether the refusal takes the reply's place."""
+        return self.text is None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from functools import reduce
 from operator import add
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +18,9 @@ from prometheus_client import CollectorRegistry
 
 from knowgate import GuardedRAG
 from knowgate.adapters.langchain import AbstainedError, RagOptions
-from knowgate.guard import Guard, GuardMetrics, GuardOptions, Policy
+from knowgate.guard import DecisionLog, Guard, GuardMetrics, GuardOptions, Policy
 from knowgate.guard.testing import FakeScorer
+from knowgate.offline_eval.policies.shadow import ShadowLog  # type: ignore[attr-defined]
 from tests.adapters.langchain.agents import agent, asking, call, run, streamed
 
 PASSAGE = "Claims are paid within five days. The office is closed on Sunday."
@@ -215,3 +218,23 @@ async def test_the_reply_of_an_agent_is_checked(
     assert 0 <= state["guard_decision"]["support"] < 0.5
     if action == "abstain":
         assert BAD not in "".join(await streamed(made, asking("a grounded one"), asynchronous))
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_checked_replies_are_logged_without_text_unless_asked(tmp_path: Path, text: bool) -> None:
+    log = DecisionLog(tmp_path, text=text)
+    scorer = FakeScorer(default=0.9)
+    policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.5)
+    options = GuardOptions(on_unsupported="mark")
+    guard = Guard(policy, scorer=scorer, options=options, metrics=False, observers=[log])
+    made = chain(f"{GOOD} {BAD}").with_parts(guard=guard)
+    made.invoke("When?")
+    list(made.stream("When?"))
+    lines = [json.loads(line) for line in next(tmp_path.glob("*.jsonl")).open()]
+    replies = [line for line in lines if line.get("kind") == "reply"]
+    assert len(replies) == 2
+    assert [line["supported"] for line in replies] == [False, False]
+    assert {line["question_id"] for line in lines} == {log.question_id("When?")}
+    assert len(replies[0]["sentences"]) == 2
+    assert (GOOD in json.dumps(replies)) is text
+    assert len(ShadowLog.read([tmp_path]).decisions) == 2

@@ -47,7 +47,7 @@ def test_the_promise_holds_for_dependent_replies() -> None:
         certified += 1
         fresh = found.threshold + (1 - found.threshold) * draw.random(40_000)
         right = 0.7 * draw.random(40_000) + 0.3 * draw.random(40_000)
-        broken += np.mean(right < 0.5 * (1 - fresh)) > 0.1
+        broken += bool(np.mean(right < 0.5 * (1 - fresh)) > 0.1)
     assert certified > 40
     assert broken <= 18  # of 120 at δ = .1, with room for chance
 

@@ -8,8 +8,8 @@ import pytest
 
 from knowgate.guard import InputError
 from knowgate.guard.abstention import AbstentionDetector, Citation
-from knowgate.guard.abstention.reading import read_citation
 from knowgate.guard.abstention.detector import load_rule, rule_names
+from knowgate.guard.abstention.reading import read_citation
 
 _UNIKNOW_WORDS = (
     "unanswerable", "unknown", "no known", "not known", "do not know", "uncertain", "unclear",
