@@ -43,43 +43,30 @@ from ._matching import is_right
 _RULE = load_rule("uniknow")
 
 
-@runtime_checkable
-class Method(Protocol):
-    """A way to answer cases."""
-
-    @property
-    def name(self) -> str:
-        """Name in rows and tables."""
-        ...
-
-    def answer(self, cases: Sequence[Case]) -> list[Reply]:
-        """Return one reply per case, in order; a case that failed has an error in its reply."""
-        ...
+Method = Callable[[Sequence[Case]], list[Reply]]
+"""A way to answer cases: one reply per case, in order; of a case that failed, with its error."""
 
 
-class PromptedMethod:
-    """Reply greedily to one prompt with context and question.
+def prompted(lm: LanguageModel, template: str) -> Method:
+    """Make a method that replies greedily to one prompt.
 
     Args:
-        name: of the method.
         lm: what is asked.
         template: with `{context}` and `{question}`.
     """
 
-    def __init__(self, name: str, lm: LanguageModel, template: str) -> None:
-        self.name, self._lm, self._template = name, lm, template
-
-    def answer(self, cases: Sequence[Case]) -> list[Reply]:
-        """Return one reply per case, in order."""
-        rows = generate_each(self._lm, [case.fill(self._template) for case in cases])
+    def answer(cases: Sequence[Case]) -> list[Reply]:
+        rows = generate_each(lm, [case.fill(template) for case in cases])
         texts = [row if isinstance(row, KnowgateError) else row[0].text for row in rows]
-        return [reply_from(text, case) for text, case in zip(texts, cases, strict=True)]
+        return list(map(reply_from, texts, cases))
+
+    return answer
 
 
-def prompted_method(name: str, lm: LanguageModel, prompts: PromptSet) -> PromptedMethod:
+def prompted_method(name: str, lm: LanguageModel, prompts: PromptSet) -> Method:
     """Make `naive`, with context and question, or `prompting`, which also allows `unknown`."""
     template = prompts.with_context if name == "naive" else prompts.with_context_or_unknown
-    return PromptedMethod(name, lm, template)
+    return prompted(lm, template)
 
 
 def reply_from(found: str | KnowgateError, case: Case) -> Reply:
@@ -109,35 +96,27 @@ class ContrastiveLanguageModel(Protocol):
         ...
 
 
-class ContrastiveMethod:
-    """Context-aware decoding, or contextual information-entropy constraint decoding.
+def contrastive_method(name: str, lm: ContrastiveLanguageModel, prompts: PromptSet) -> Method:
+    """Make context-aware, or contextual information-entropy constraint decoding.
 
     Args:
         name: `cad`, `coiecd`, or `coiecd_prompt` for the prompts that allow `unknown`.
         lm: what is asked.
         prompts: of the data set.
     """
+    decoding: Literal["coiecd", "cad"] = "cad" if name == "cad" else "coiecd"
+    with_context, without = prompts.with_context, prompts.closed_book
+    if name == "coiecd_prompt":
+        with_context, without = prompts.with_context_or_unknown, prompts.closed_book_or_unknown
 
-    def __init__(self, name: str, lm: ContrastiveLanguageModel, prompts: PromptSet) -> None:
-        self.name, self._lm = name, lm
-        self._decoding: Literal["coiecd", "cad"] = "cad" if name == "cad" else "coiecd"
-        allowing = name == "coiecd_prompt"
-        self._with = prompts.with_context_or_unknown if allowing else prompts.with_context
-        self._without = prompts.closed_book_or_unknown if allowing else prompts.closed_book
+    def call(cases: Sequence[Case]) -> list[str]:
+        filled = [[case.fill(template) for case in cases] for template in (with_context, without)]
+        return lm.generate_contrastive(filled[0], filled[1], decoding)
 
-    def answer(self, cases: Sequence[Case]) -> list[Reply]:
-        """Return one reply per case, in order."""
+    def answer(cases: Sequence[Case]) -> list[Reply]:
+        return list(map(reply_from, each_or_error(call, cases), cases))
 
-        def call(some: Sequence[Case]) -> list[str | KnowgateError]:
-            found = self._lm.generate_contrastive(
-                [case.fill(self._with) for case in some],
-                [case.fill(self._without) for case in some],
-                self._decoding,
-            )
-            return list(found)
-
-        found = each_or_error(call, cases)
-        return [reply_from(text, case) for text, case in zip(found, cases, strict=True)]
+    return answer
 
 
 def why_not_contrastive(lm: object) -> str:
@@ -158,21 +137,19 @@ class RememberingMethod:
     """
 
     def __init__(self, method: Method) -> None:
-        self.name, self._method = method.name, method
+        self._method = method
         self._replies: dict[str, Reply] = {}
 
     def remember(self, replies: Iterable[tuple[str, Reply]]) -> None:
         """Add replies by case id."""
         self._replies.update((name, reply) for name, reply in replies if reply.error is None)
 
-    def answer(self, cases: Sequence[Case]) -> list[Reply]:
+    def __call__(self, cases: Sequence[Case]) -> list[Reply]:
         """Return one reply per case, in order."""
         new = [case for case in cases if case.case_id not in self._replies]
-        fresh = {}
-        if new:
-            found = self._method.answer(new)
-            fresh = {case.case_id: reply for case, reply in zip(new, found, strict=True)}
-            self.remember(fresh.items())
+        found = self._method(new) if new else []
+        fresh = {case.case_id: reply for case, reply in zip(new, found, strict=True)}
+        self.remember(fresh.items())
         return [self._replies.get(case.case_id) or fresh[case.case_id] for case in cases]
 
 
@@ -484,9 +461,7 @@ class Trainer:
     preference_settings: ScenarioTrainingSettings
     seed: int = 0
 
-    def method(
-        self, variant: TrainedVariant, on_progress: OnProgress | None = None
-    ) -> PromptedMethod:
+    def method(self, variant: TrainedVariant, on_progress: OnProgress | None = None) -> Method:
         """Train the variant, unless its adapter exists, and load it; raises as `train`."""
         adapted = HuggingFaceLM(
             self.lm.name,
@@ -498,7 +473,7 @@ class Trainer:
             adapter=self.train(variant, on_progress),
             loading=LoadOptions(chat_template=self.lm.uses_chat_template),
         )
-        return PromptedMethod(variant.name, adapted, prompt_for(variant.method, self.prompts))
+        return prompted(adapted, prompt_for(variant.method, self.prompts))
 
     def train(self, variant: TrainedVariant, on_progress: OnProgress | None = None) -> Path:
         """Train the variant, unless its adapter exists, and return the adapter's folder.

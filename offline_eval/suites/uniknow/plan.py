@@ -52,10 +52,11 @@ _EVALUATION_SHARE = 0.75
 _TRAINING_PER_SIDE = 250
 
 
-class PlanFile(Stored):
-    """The content of `plan.json`, which is written after `cases.jsonl`.
+class Plan(Stored):
+    """What a run asks: its cases, and `plan.json`, which is written after `cases.jsonl`.
 
     Attributes:
+        cases: training first.
         training_cases: number of them.
         evaluation_cases: number of them.
         rows: number of rows of the finished run.
@@ -65,6 +66,7 @@ class PlanFile(Stored):
         left_out: methods that were asked for and do not answer, with the reason.
     """
 
+    cases: tuple[Case, ...] = Field((), exclude=True)
     training_cases: Annotated[int, Field(ge=0)]
     evaluation_cases: Annotated[int, Field(ge=0)]
     rows: Annotated[int, Field(ge=0)] = 0
@@ -72,19 +74,6 @@ class PlanFile(Stored):
     knowledge: dict[str, Annotated[int, Field(ge=0)]]
     problems: tuple[ContextProblem, ...] = ()
     left_out: dict[str, str] = Field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a run asks.
-
-    Attributes:
-        cases: training first.
-        file: numbers and problems.
-    """
-
-    cases: tuple[Case, ...]
-    file: PlanFile
 
     @property
     def training(self) -> list[Case]:
@@ -101,7 +90,7 @@ class Plan:
         table = run[CASES]
         table.drop(lambda _row: True)  # of an attempt that was killed
         table.extend(self.cases)
-        value = {"schema_version": Manifest.SCHEMA_VERSION, **self.file.model_dump(mode="json")}
+        value = {"schema_version": Manifest.SCHEMA_VERSION, **self.model_dump(mode="json")}
         write_json(run.folder / _PLAN, value)
 
     @classmethod
@@ -111,29 +100,18 @@ class Plan:
         Raises:
             InputError: a file is damaged.
         """
-        file = read_plan_file(run.folder)
-        if file is None:
+        path = run.folder / _PLAN
+        if not path.exists():
             return None
-        rows = tuple(run[CASES].rows())
-        parts = Counter(row.part for row in rows)
-        if (parts["training"], parts["evaluation"]) != (file.training_cases, file.evaluation_cases):
+        value = Manifest.read_versioned(path, hint=START_AGAIN)
+        plan = cls.checked(value, where=str(path), hint=START_AGAIN)
+        plan = plan.model_copy(update={"cases": tuple(run[CASES].rows())})
+        counts = len(plan.training), len(plan.evaluation)
+        if counts != (plan.training_cases, plan.evaluation_cases):
             raise InputError(
                 "cases are missing", where=str(CASES.path(run.folder)), hint=START_AGAIN
             )
-        return cls(rows, file)
-
-
-def read_plan_file(folder: Path) -> PlanFile | None:
-    """Return the content of `plan.json`; None if it does not exist yet.
-
-    Raises:
-        InputError: the file is damaged.
-    """
-    path = folder / _PLAN
-    if not path.exists():
-        return None
-    value = Manifest.read_versioned(path, hint=START_AGAIN)
-    return PlanFile.checked(value, where=str(path), hint=START_AGAIN)
+        return plan
 
 
 def make_plan(
@@ -181,14 +159,14 @@ def make_plan(
             "no question is left to evaluate", where=dataset.name, hint="give more questions"
         )
     sides = Counter(knowledge.values())
-    file = PlanFile(
+    return Plan(
+        cases=(*training, *evaluation),
         training_cases=len(training),
         evaluation_cases=len(evaluation),
         grouped=split.grouped,
         knowledge={side.value: sides[side] for side in Knowledge},
         problems=tuple(contexts.problems),
     )
-    return Plan((*training, *evaluation), file)
 
 
 def _limited(
@@ -342,7 +320,7 @@ class UniKnowManifest(Manifest):
     """The manifest of a run of this suite.
 
     Attributes:
-        methods: that answer, in the order of the rows; see also `PlanFile.left_out`.
+        methods: that answer, in the order of the rows; see also `Plan.left_out`.
         left_out: methods that were asked for and cannot be run on this model, with the reason.
     """
 
@@ -359,7 +337,7 @@ class UniKnowRun:
 
     Attributes:
         manifest: the methods that could not be trained are among those left out.
-        plan: numbers of the plan; its `rows` are those of a finished run.
+        plan: what is asked; its `rows` are those of a finished run.
         cases: evaluation cases by id, in the order of the run.
         rows: as stored, in the order of the run.
         finished: whether all rows are there.
@@ -368,7 +346,7 @@ class UniKnowRun:
     """
 
     manifest: UniKnowManifest
-    plan: PlanFile
+    plan: Plan
     cases: Mapping[str, Case]
     rows: tuple[UniKnowRow, ...]
     finished: bool
@@ -391,12 +369,7 @@ def checked_run(run: Run) -> UniKnowRun:
     assert isinstance(manifest, UniKnowManifest)
     left_out = {**manifest.left_out, **plan.left_out}
     methods = tuple(name for name in manifest.methods if name not in left_out)
-    for spec in (CASES, ROWS):
-        if not spec.path(run.folder).exists():
-            raise InputError(
-                f"no {spec.name}.jsonl in the run folder", where=str(run.folder), hint=_RUN_AGAIN
-            )
-    cases = {row.case_id: row for row in run[CASES].rows() if row.part == "evaluation"}
+    cases = {case.case_id: case for case in plan.evaluation}
     rows = []
     for where, row in run[ROWS].places():
         if row.case_key not in cases or row.method not in methods:
@@ -444,15 +417,15 @@ def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
             hint="run it with --methods all, or with guard_naive among them",
         )
     found = run[SIGNALS].rows()
-    if len(found) < plan.training_cases + plan.evaluation_cases:
+    if len(found) < len(plan.cases):
         raise InputError(
             "not all signals are measured yet", where=str(SIGNALS.path(run.folder)), hint=_GO_ON
         )
     return found
 
 
-def _plan(run: Run) -> PlanFile:
-    plan = read_plan_file(run.folder)
+def _plan(run: Run) -> Plan:
+    plan = Plan.read(run)
     if plan is None:
         raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
     return plan
