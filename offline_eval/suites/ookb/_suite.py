@@ -31,7 +31,7 @@ from ._left_out_check import note_left_out_check
 from ._logs import GUARDS_OWN, OF_GUARD, given_judgements
 from ._preparing import Prepared, cost_table, prepare
 from ._replies_report import replies_document
-from ._replies_summary import RepliesSummary, summarise_replies
+from ._replies_summary import RepliesSummary
 from ._settings import OokbSettings
 
 
@@ -215,13 +215,13 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
 
     def score(self, run: SuiteRun[ReplyRow]) -> RepliesSummary:
         """Compute the numbers of the run."""
-        return summarise_replies(run.folder)
+        return RepliesSummary(run.folder)
 
     def compare(
         self, run: SuiteRun[ReplyRow], others: Sequence[SuiteRun[ReplyRow]]
     ) -> RepliesSummary:
         """Compute the numbers, and the differences to other runs of replies."""
-        return summarise_replies(run.folder, compare=[other.folder for other in others])
+        return RepliesSummary(run.folder, compare=[other.folder for other in others])
 
     def report(self, summary: RepliesSummary) -> Document:
         """Show which system abstains when it should."""
