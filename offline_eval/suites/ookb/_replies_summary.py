@@ -57,9 +57,8 @@ class Cost:
         self.calls, self.input_tokens, self.output_tokens = (
             sum(values) if values else None for values in known.values()
         )
-        self.seconds_p50, self.seconds_p95 = (
-            map(float, np.quantile(seconds, [0.5, 0.95])) if seconds else (None, None)
-        )
+        self.seconds_p50 = float(np.quantile(seconds, 0.5)) if seconds else None
+        self.seconds_p95 = float(np.quantile(seconds, 0.95)) if seconds else None
         self.errors = error_types(given)
 
     def to_dict(self) -> dict[str, Any]:

@@ -60,9 +60,9 @@ from ._guard import SignalMeter, calibrate_guard, require_share
 from ._knowledge import KnowledgeStore, Sampling, estimate_knowledge
 from ._questions import completes, dataset_of, prompts_of, question_file, read_dataset
 from ._report import uniknow_document
-from ._summary import UniKnowSummary, summarise_uniknow
+from ._summary import UniKnowSummary
 from .methods import Trainer, reply_from
-from .plan import POLICY, ROWS, SIGNALS, Plan, UniKnowManifest, checked_run, make_plan
+from .plan import POLICY, ROWS, SIGNALS, Plan, UniKnowManifest, UniKnowRun, make_plan
 
 # Needs no training, and is the best of the bundled scorers on contexts of about 100 words that
 # were retrieved wrongly: AUROC .991 on the microworld.
@@ -529,11 +529,11 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
 
     def check(self, run: SuiteRun[UniKnowRow]) -> None:
         """Check that the run has a plan, and rows of its own cases and methods only."""
-        checked_run(run.run)
+        UniKnowRun(run.run)
 
     def score(self, run: SuiteRun[UniKnowRow]) -> UniKnowSummary:
         """Compute the metrics of every method."""
-        return summarise_uniknow(checked_run(run.run))
+        return UniKnowSummary(UniKnowRun(run.run))
 
     def report(self, summary: UniKnowSummary) -> Document:
         """Show which method uses which knowledge when."""

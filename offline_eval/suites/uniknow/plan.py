@@ -331,9 +331,11 @@ class UniKnowManifest(Manifest):
     left_out: dict[str, str] = Field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class UniKnowRun:
-    """A checked run.
+    """A checked run, finished or not; it has at least one row.
+
+    Args:
+        run: opened to read, with a `UniKnowManifest`.
 
     Attributes:
         manifest: the methods that could not be trained are among those left out.
@@ -343,54 +345,39 @@ class UniKnowRun:
         finished: whether all rows are there.
         policy: of the guards, with its guarantee; None if no guard took part yet.
         signals: of the evaluation cases; empty likewise.
-    """
-
-    manifest: UniKnowManifest
-    plan: Plan
-    cases: Mapping[str, Case]
-    rows: tuple[UniKnowRow, ...]
-    finished: bool
-    policy: Policy | None = None
-    signals: tuple[UniKnowSignal, ...] = ()
-
-
-def checked_run(run: Run) -> UniKnowRun:
-    """Check a run of this suite, finished or not; it has at least one row.
-
-    Args:
-        run: opened to read, with a `UniKnowManifest`.
 
     Raises:
         InputError: a file is missing, damaged or written by a newer knowgate, or there is no
             row yet; names file and line.
     """
-    plan = _plan(run)
-    manifest = run.manifest
-    assert isinstance(manifest, UniKnowManifest)
-    left_out = {**manifest.left_out, **plan.left_out}
-    methods = tuple(name for name in manifest.methods if name not in left_out)
-    cases = {case.case_id: case for case in plan.evaluation}
-    rows = []
-    for where, row in run[ROWS].places():
-        if row.case_key not in cases or row.method not in methods:
-            raise InputError(
-                "the row is of no case or method of this run", where=where, hint=_RUN_AGAIN
-            )
-        rows.append(row)
-    if not rows:
-        raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
-    path = run.folder / POLICY
-    return UniKnowRun(
-        manifest=manifest.model_copy(update={"methods": methods, "left_out": left_out}),
-        plan=plan,
-        cases=cases,
-        rows=tuple(rows),
-        finished=len(rows) >= plan.rows,
-        policy=Policy.load(path, links=False) if path.exists() else None,
-        signals=tuple(one for one in run[SIGNALS].rows() if one.part == "evaluation")
-        if SIGNALS.path(run.folder).exists()
-        else (),
-    )
+
+    def __init__(self, run: Run) -> None:
+        self.plan, manifest = _plan(run), run.manifest
+        assert isinstance(manifest, UniKnowManifest)
+        left_out = {**manifest.left_out, **self.plan.left_out}
+        methods = tuple(name for name in manifest.methods if name not in left_out)
+        self.manifest = manifest.model_copy(update={"methods": methods, "left_out": left_out})
+        self.cases = {case.case_id: case for case in self.plan.evaluation}
+        self.rows: list[UniKnowRow] = []
+        for where, row in run[ROWS].places():
+            if row.case_key not in self.cases or row.method not in methods:
+                raise InputError(
+                    "the row is of no case or method of this run", where=where, hint=_RUN_AGAIN
+                )
+            self.rows.append(row)
+        if not self.rows:
+            raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
+        self.finished = len(self.rows) >= self.plan.rows
+        path = run.folder / POLICY
+        self.policy = Policy.load(path, links=False) if path.exists() else None
+        self.signals: list[UniKnowSignal] = []
+        if SIGNALS.path(run.folder).exists():
+            self.signals = [one for one in run[SIGNALS].rows() if one.part == "evaluation"]
+
+    @property
+    def contexts(self) -> dict[str, str]:
+        """The text of each case's context."""
+        return {key: case.context for key, case in self.cases.items()}
 
 
 def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
