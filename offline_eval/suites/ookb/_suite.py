@@ -28,7 +28,7 @@ from ...systems.replying import Replier
 from ..base import Suite, SuiteRun
 from ..parts import DryRun, RunOptions, System, Work
 from ._left_out_check import note_left_out_check
-from ._logs import GUARDS_OWN, OF_GUARD, given_judgements
+from ._logs import GUARDS_OWN, OF_GUARD
 from ._preparing import Prepared, cost_table, prepare
 from ._replies_report import replies_document
 from ._replies_summary import RepliesSummary
@@ -194,7 +194,7 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         if prepared.replay.items:
             by_id = {row.reply_id: row for row in rows}
             with RepliesRun.JUDGEMENTS.open(folder) as table:
-                table.extend(given_judgements(prepared.replay, by_id))
+                table.extend(prepared.replay.judgements_of(by_id))
         if prepared.judges:
             failed = judge_replies(folder, prepared.judges, rows, work.options)
             if failed:
