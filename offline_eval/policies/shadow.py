@@ -9,7 +9,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,6 +29,7 @@ from ..report.document import (
     Figures,
     Passages,
     Section,
+    as_json,
 )
 from ..report.plots import Colour, Plot
 from ..report.prose import Templates
@@ -254,9 +255,12 @@ def _abstention(decisions: Sequence[LoggedDecision]) -> Interval:
     return share_of(decisions, lambda one: one.abstains)
 
 
-@dataclass(frozen=True, slots=True)
 class Comparison:
     """Decisions on the same questions by another log; the last decision on each counts.
+
+    Args:
+        here: the log that is reported.
+        there: the other one.
 
     Attributes:
         guard: of the other log.
@@ -268,31 +272,17 @@ class Comparison:
         p_value: McNemar's, that both abstain equally often.
     """
 
-    guard: str
-    policy: str
-    questions: int
-    only_here: int
-    only_there: int
-    difference: Interval
-    p_value: float
-
-    @classmethod
-    def of(cls, here: ShadowLog, there: ShadowLog) -> Comparison:
-        """Compare two logs."""
+    def __init__(self, here: ShadowLog, there: ShadowLog) -> None:
         others = there.last_by_question()
         own = {name: one for name, one in here.last_by_question().items() if name in others}
         first = [one.abstains for one in own.values()]
         second = [others[name].abstains for name in own]
-        only_here = sum(a and not b for a, b in zip(first, second, strict=True))
-        only_there = sum(b and not a for a, b in zip(first, second, strict=True))
-        return cls(
-            *there.made_by,
-            len(own),
-            only_here,
-            only_there,
-            Interval.paired_difference(first, second),
-            mcnemar_p_value(only_here, only_there),
-        )
+        self.guard, self.policy = there.made_by
+        self.questions = len(own)
+        self.only_here = sum(a and not b for a, b in zip(first, second, strict=True))
+        self.only_there = sum(b and not a for a, b in zip(first, second, strict=True))
+        self.difference = Interval.paired_difference(first, second)
+        self.p_value = mcnemar_p_value(self.only_here, self.only_there)
 
 
 class ShadowSummary:
@@ -336,7 +326,7 @@ class ShadowSummary:
         )
         self.changes = _shares(every, _CHANGES, lambda one: one.change)
         self.periods = Period.cut(every)
-        self.compared = [Comparison.of(log, other) for other in compared]
+        self.compared = [Comparison(log, other) for other in compared]
         self.cascade = CascadeStages.of((one.relevance_stage, one.route) for one in every)
         self.measures = {name: self._measured(one) for name, one in _MEASURES.items() if labels}
 
@@ -412,7 +402,7 @@ class ShadowSummary:
                 for one in self.periods
             ],
             "labels": of_labels,
-            "compared": [asdict(one) for one in self.compared],
+            "compared": [as_json(vars(one)) for one in self.compared],
             **({} if self.cascade is None else {"cascade": self.cascade.to_dict()}),
         }
 
