@@ -418,7 +418,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
             store=KnowledgeStore(settings.knowledge or work.run.folder / "knowledge.jsonl"),
             on_progress=work.options.on_progress,
         )
-        size = fitting_size(
+        words, passages = fitting_size(
             lm,
             dataset,
             answer_tokens=getattr(lm, "max_new_tokens", 0),
@@ -429,7 +429,8 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
             dataset,
             encoder=self._parts.encoder,
             kinds=settings.kinds,
-            size=size,
+            words=words,
+            passages=passages,
             seed=settings.seed,
             on_progress=work.options.on_progress,
         )
