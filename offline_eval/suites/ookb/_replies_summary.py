@@ -1,10 +1,11 @@
-"""The numbers of a run of replies: what `report.json` and `replies.csv` hold."""
+"""The numbers of a run of replies: what `report.json` holds."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ import numpy as np
 from ...._version import __version__
 from ...report.cascade import CascadeStages
 from ...report.document import Document, as_json
+from ...report.text import one_line
+from ...run import Question
 from ...run.replies import Judgement, ReplyRow, ReplySystem
 from ..judge_bias.artefact import JudgeBias
 from ._left_out_check import read_left_out_check
@@ -21,13 +24,15 @@ from ._replies import (
     Evidence,
     JudgedReply,
     ReplyShape,
+    distinct,
     error_types,
     grouped,
     labels,
 )
 from ._replies_differences import compare_runs, compare_systems, with_holm
 from ._replies_labels import LabelsSummary
-from ._replies_topics import topics_of
+
+_NOT_GIVEN = "(none given)"
 
 
 class Cost:
@@ -189,6 +194,47 @@ class SystemSummary:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Outcomes of the questions on one topic, all systems together.
+
+    Attributes:
+        topic: its name.
+        questions: on it.
+        replies: to them, counted.
+    """
+
+    topic: str
+    questions: int
+    replies: ReplyShape
+
+    @classmethod
+    def of_field(
+        cls, field: str, questions: Mapping[str, Question], replies: Sequence[JudgedReply]
+    ) -> list[Topic]:
+        """Group the replies by a field of their questions, the most questions first.
+
+        Args:
+            field: `topic` or `source`.
+            questions: of the run, by id.
+            replies: without errors.
+
+        Returns:
+            None of them where nearly every question has another source, or all are on one topic.
+        """
+        named = {name: one_line(getattr(one, field) or "") for name, one in questions.items()}
+        different = len(set(named.values()) - {""})
+        if different < 2 or (field == "source" and different > len(questions) / 2):
+            return []
+        members = grouped(replies, lambda reply: named[reply.case.question_id] or _NOT_GIVEN)
+        found = [
+            cls(name, len({reply.case.question_id for reply in own}), ReplyShape(own))
+            for name, own in zip(distinct(list(members)), members.values(), strict=True)
+        ]
+        found.sort(key=lambda topic: (-topic.questions, topic.topic))
+        return found if len(found) > 1 else []
+
+
 class RepliesSummary:
     """All numbers of a run; the same folder gives the same numbers.
 
@@ -208,7 +254,8 @@ class RepliesSummary:
         criteria: what judges said by failure kind and by the user's own criteria.
         differences: between systems and runs, p-values adjusted over all of them.
         differences_left_out: pairs of systems that were not compared.
-        topics: what the questions are about.
+        topics: what the questions are about; none where the input does not say.
+        topics_by: field of the questions that says it: their topic, else their source.
         costs: per system, and per judge.
         judge_bias: measurements of judges that are stored with the run.
         judge_warnings: on the judges that gave a verdict.
@@ -252,7 +299,12 @@ class RepliesSummary:
         ]
         between, self.differences_left_out = compare_systems(evidence)
         self.differences = with_holm([*others, *between])
-        self.topics = topics_of(run.questions, [one for one in together if one.row.error is None])
+        replied = [one for one in together if one.row.error is None]
+        self.topics_by = "topic"
+        self.topics = Topic.of_field("topic", run.questions, replied)
+        if not self.topics:
+            self.topics_by = "source"
+            self.topics = Topic.of_field("source", run.questions, replied)
         self.costs = _costs(evidence)
         self.judge_bias = JudgeBias.of_run(run.folder)
         heard = {verdict.judge for verdict in run.judgements.values()}
@@ -299,8 +351,8 @@ class RepliesSummary:
             "systems": self.systems,
             "criteria": self.criteria,
             "differences": self.differences,
-            "topics": self.topics.topics,
-            "topics_by": self.topics.how if self.topics.topics else None,
+            "topics": self.topics,
+            "topics_by": self.topics_by if self.topics else None,
             "cost": self.costs,
             "judge_bias": dict(sorted(self.judge_bias.items())),
             "labels": self.labels,
@@ -309,62 +361,3 @@ class RepliesSummary:
             "inputs": manifest.inputs,
         }
         return {name: as_json(value) for name, value in found.items()}
-
-
-# Columns of `replies.csv`, and where a reply has them; empty where something on the way is None.
-_COLUMNS = {
-    "reply_id": "row.reply_id",
-    "system_id": "system.system_id",
-    "model": "system.model",
-    "prompt": "system.prompt",
-    "retrieval": "system.retrieval",
-    "guard": "system.guard",
-    "replayed": "system.replayed",
-    "case_id": "case.case_id",
-    "question_id": "case.question_id",
-    "kind": "case.kind.value",
-    "knowledge_base": "case.knowledge_base",
-    "topic": "question.topic",
-    "held_out": "case.held_out",
-    "question": "question.question",
-    "expected_answer": "question.answer",
-    "context": "row.context.kind",
-    "context_passages": "row.context.passages",
-    "response": "row.response",
-    "citation": "row.citation",
-    "route": "row.route.value",
-    "reason": "row.reason",
-    "relevance": "row.relevance",
-    "confidence": "row.confidence",
-    "calls": "row.calls",
-    "input_tokens": "row.input_tokens",
-    "output_tokens": "row.output_tokens",
-    "seconds": "row.seconds",
-    "error_type": "row.error.type",
-    "error": "row.error.detail",
-    "abstained": "abstained",
-    "factuality": "tier",
-    "failure": "failure",
-}
-
-
-def reply_rows(evidence: Evidence) -> Iterator[list[object]]:
-    """Yield the lines of `replies.csv`: the header and a row per reply.
-
-    There is one more column per criterion and judge.
-    """
-    verdicts = [(name, judge) for name, judges in evidence.judges.items() for judge in judges]
-    yield [*_COLUMNS, *(f"{criterion}:{judge}" for criterion, judge in verdicts)]
-    for reply in evidence.every:
-        outcomes = (evidence.said(reply, criterion).get(judge) for criterion, judge in verdicts)
-        yield [
-            *(_value(reply, path) for path in _COLUMNS.values()),
-            *(None if found is None else found.outcome for found in outcomes),
-        ]
-
-
-def _value(reply: JudgedReply, path: str) -> object:
-    value: Any = reply
-    for name in path.split("."):
-        value = None if value is None else getattr(value, name)
-    return "; ".join(value) if isinstance(value, tuple) else value

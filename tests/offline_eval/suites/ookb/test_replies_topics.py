@@ -6,7 +6,7 @@ from knowgate.offline_eval.run import Question
 from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.run.replies import ReplyCase, ReplyRow, ReplySystem
 from knowgate.offline_eval.suites.ookb._replies import JudgedReply
-from knowgate.offline_eval.suites.ookb._replies_topics import Topics, topics_of
+from knowgate.offline_eval.suites.ookb._replies_summary import Topic
 
 SYSTEM = ReplySystem(system_id="s", model="m")
 
@@ -22,7 +22,7 @@ def questions(count: int, **fields: Sequence[str | None]) -> dict[str, Question]
     return found
 
 
-def breakdown(asked: dict[str, Question]) -> Topics:
+def breakdown(asked: dict[str, Question], field: str) -> list[Topic]:
     replies = [
         JudgedReply(
             row=ReplyRow(reply_id=name, case_id=name, system_id="s", response="x"),
@@ -35,14 +35,13 @@ def breakdown(asked: dict[str, Question]) -> Topics:
         )
         for name, question in asked.items()
     ]
-    return topics_of(asked, replies)
+    return Topic.of_field(field, asked, replies)
 
 
 def test_the_topics_of_the_questions_come_first() -> None:
-    found = breakdown(questions(9, topic=["a", "b", None], source=["x", "y", "x"]))
+    found = breakdown(questions(9, topic=["a", "b", None]), "topic")
 
-    assert found.how == "topic"
-    assert [(topic.topic, topic.questions) for topic in found.topics] == [
+    assert [(topic.topic, topic.questions) for topic in found] == [
         ("(none given)", 3),
         ("a", 3),
         ("b", 3),
@@ -50,7 +49,7 @@ def test_the_topics_of_the_questions_come_first() -> None:
 
 
 def test_sources_stand_in_where_they_hold_several_questions() -> None:
-    assert breakdown(questions(8, source=["x", "y"])).how == "source"
+    found = breakdown(questions(8, source=["x", "y"]), "source")
+    assert [topic.topic for topic in found] == ["x", "y"]
 
-    each = breakdown(questions(8, source=[f"s{number}" for number in range(8)]))
-    assert each.topics == ()
+    assert breakdown(questions(8, source=[f"s{number}" for number in range(8)]), "source") == []
