@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 # Above this share the other numbers say little.
 _MAX_FAILED = 0.05
 _MAX_PERIODS = 48
+# Decisions shown for each reason.
+_EXAMPLES = 3
 _PERIODS = tuple(timedelta(minutes=m) for m in (1, 5, 15, 60, 360, 1440, 10_080))
 _CHANGES = {
     "abstained": "replaced by an abstention",
@@ -150,7 +152,6 @@ def shadow_report(
     compare: Sequence[str | os.PathLike[str]] = (),
     guard: str | None = None,
     policy_id: str | None = None,
-    examples: int = 3,
     on_progress: Callable[[int, int], object] | None = None,
 ) -> Document:
     """Report what enforcing would have changed, from the lines of `DecisionLog`.
@@ -163,7 +164,6 @@ def shadow_report(
         compare: further logs, each compared on the questions that both decided.
         guard: name of the guard; None for the one that decided last.
         policy_id: of its policy; None for the one that it decided by last.
-        examples: decisions shown for each reason.
         on_progress: called with the number of files read and of all files.
 
     Returns:
@@ -196,9 +196,9 @@ def shadow_report(
             if found.cascade is not None
             else None,
             Section("Over time", (_plot(found.periods), _times(found.periods))),
-            None if found.labels is None else _labelled_section(found, found.labels, examples),
+            None if found.labels is None else _labelled_section(found, found.labels),
             Section("Beside other logs", (_compared(found),)) if found.compared else None,
-            Section("Examples", tuple(_examples(found, examples))) if found.reasons else None,
+            Section("Examples", tuple(_examples(found))) if found.reasons else None,
             Section("The policy", (Facts(tuple(_policy_facts(found)), code=True),)),
         ),
         values=found.to_dict(),
@@ -520,7 +520,7 @@ def _plot(periods: Sequence[Period]) -> Plot | None:
     return Plot("abstention-over-time", "Abstention over time", caption, draw, (8.0, 3.2))
 
 
-def _labelled_section(found: ShadowSummary, labels: Labels, examples: int) -> Section:
+def _labelled_section(found: ShadowSummary, labels: Labels) -> Section:
     rows = [(_MEASURES[name].title, share) for name, share in found.measures.items()]
     table = _share_table(
         "Measure", "Share", rows, tuple((one.title, one.meaning) for one in _MEASURES.values())
@@ -529,7 +529,7 @@ def _labelled_section(found: ShadowSummary, labels: Labels, examples: int) -> Se
     for title, name in (("Leaks", "leak"), ("False abstentions", "false_abstention")):
         measure = _MEASURES[name]
         hits = [one for one, label in found.labelled(measure.counts) if measure.hit(one, label)]
-        shown.append(_cases(title, hits, examples))
+        shown.append(_cases(title, hits))
     return Section(
         "Against the labels",
         (
@@ -541,16 +541,16 @@ def _labelled_section(found: ShadowSummary, labels: Labels, examples: int) -> Se
     )
 
 
-def _examples(found: ShadowSummary, most: int) -> Iterable[Section]:
+def _examples(found: ShadowSummary) -> Iterable[Section]:
     for reason in found.reasons:
         own = [one for one in found.log.decisions if one.reason == reason and one.abstains]
-        yield _cases(reason, own, most)
+        yield _cases(reason, own)
 
 
-def _cases(title: str, decisions: Iterable[LoggedDecision], most: int) -> Section:
+def _cases(title: str, decisions: Iterable[LoggedDecision]) -> Section:
     """Show one decision per question; as ids are hashes, the first ones are a fair sample."""
     last = {one.unit: one for one in decisions}
-    shown = [last[unit] for unit in sorted(last, key=str)][:most]
+    shown = [last[unit] for unit in sorted(last, key=str)][:_EXAMPLES]
     texts = read_texts(shown)
     return Section(title, (Cases(tuple(_case(one, texts.get(one.at, {})) for one in shown)),))
 

@@ -9,7 +9,6 @@ from random import Random
 
 from ....guard.contracts import LanguageModel, TextEmbedder
 from ....guard.engine import BiEncoderScorer
-from ....guard.errors import InputError
 from ...run import Stored
 from ...run.calls import OnProgress, Progress
 from .._prompts import WindowedModel
@@ -179,13 +178,7 @@ def build_contexts(
 
     Returns:
         The contexts, and a problem for each that could not be built.
-
-    Raises:
-        InputError: there are too few words or passages.
     """
-    for name, value, least in (("words", words, _LEAST_WORDS), ("passages", passages, 2)):
-        if value < least:
-            raise InputError(f"must be at least {least}", where=name)
     wanted = [kind for kind in ContextKind if kind in set(kinds)]
     source: ContextSource
     own_passages = dataset.world is not None or dataset.name == FACTS

@@ -255,12 +255,7 @@ def split_questions(
         training_per_side: at most that many known and as many unknown questions are for
             training; the rest of their groups is in neither part.
         seed: the same seed gives the same parts.
-
-    Raises:
-        InputError: an argument is out of range.
     """
-    if not 0 < evaluation_share < 1:
-        raise InputError("must lie between 0 and 1", where="evaluation_share")
     asked = [question for question in dataset.questions if question.id in knowledge]
     groups: dict[str, list[Question]] = defaultdict(list)
     for question in asked:
