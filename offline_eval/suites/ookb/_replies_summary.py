@@ -29,7 +29,7 @@ from ._replies import (
     grouped,
     labels,
 )
-from ._replies_differences import compare_runs, compare_systems, with_holm
+from ._replies_differences import adjust_p_values, compare_runs, compare_systems
 from ._replies_labels import LabelsSummary
 
 _NOT_GIVEN = "(none given)"
@@ -298,7 +298,8 @@ class RepliesSummary:
             )
         ]
         between, self.differences_left_out = compare_systems(evidence)
-        self.differences = with_holm([*others, *between])
+        self.differences = [*others, *between]
+        adjust_p_values(self.differences)
         replied = [one for one in together if one.row.error is None]
         self.topics_by = "topic"
         self.topics = Topic.of_field("topic", run.questions, replied)
