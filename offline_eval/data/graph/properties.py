@@ -61,13 +61,6 @@ class PropertyRules:
     functional: str = "any"
     local_names: bool = False
 
-    def __post_init__(self) -> None:
-        for name in ("min_facts", "max_values"):
-            if getattr(self, name) < 1:
-                raise InputError("must be at least 1", where=name)
-        if self.functional not in ("any", "only", "never"):
-            raise InputError("must be any, only or never", where="--functional")
-
 
 @dataclass(frozen=True, slots=True)
 class GenerationSettings:
@@ -103,12 +96,8 @@ class GenerationSettings:
                 )
         if not self.types:
             raise InputError("name at least one type", where="types")
-        if self.per_type < 1:
-            raise InputError("must be at least 1", where="per_type")
         if self.examples < 4 or self.examples % 2:
             raise InputError("must be an even number, at least 4", where="examples")
-        if not 0 <= self.single_years <= 1:
-            raise InputError("must be between 0 and 1", where="single_years")
 
 
 class PropertyProfile:
