@@ -28,7 +28,6 @@ from .errors import (
     SignalValueError,
     SignalWaitError,
 )
-from .process import DEVICE_EVENTS
 
 if TYPE_CHECKING:
     from .contracts import Confidence
@@ -158,11 +157,6 @@ class MetricFamilies:
 
     def _define_process(self) -> None:
         """Of the process, whatever the guard."""
-        self.devices = _counter(
-            "knowgate_device_events_total",
-            "What devices and the queue in front of them did, in this process.",
-            ("event",),
-        )
         self.caches = _counter(
             "knowgate_cache_lookups_total",
             "Texts and verdicts looked up in the caches of scorers, in this process.",
@@ -170,7 +164,7 @@ class MetricFamilies:
         )
         self.queues = _gauge(
             "knowgate_queue_depth",
-            "Rows and calls that wait, and calls that nobody waits for, in this process.",
+            "Questions and calls that wait, and calls that nobody waits for, in this process.",
             ("queue",),
             multiprocess_mode="livesum",
         )
@@ -279,8 +273,6 @@ class GuardMetrics(MetricFamilies):
         )
 
     def _begin_process_counts(self) -> None:
-        for event in DEVICE_EVENTS:
-            self.show_process_count("devices", (event,), 0)
         for queue in process.QUEUES:
             self.show_process_count("queues", (queue,), 0)
         process.follow(self)

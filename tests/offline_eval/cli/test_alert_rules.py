@@ -104,10 +104,6 @@ SERIES: dict[str, tuple[list[Series], list[Series]]] = {
         [series("knowgate_monitor_failures", "3x240")],
     ),
     "KnowgateUncalibrated": ([policy("1x240", calibrated="false")], [policy("1x240")]),
-    "KnowgateDeviceLost": (
-        [series("knowgate_device_events_total", "0x200 1x40", event="device_lost")],
-        [series("knowgate_device_events_total", "5x240", event="failed")],
-    ),
     "KnowgateOverload": (
         [responses("200", "0+9x240"), responses("429", "0+1x240")],
         [responses("200", "0+9x240"), responses("500", "0+1x240")],

@@ -45,7 +45,7 @@ def test_a_build_below_its_documents_does_not_read_itself(documents: Path) -> No
     (documents / "fees.txt").unlink()
 
     second = build(documents, out, chat)
-    expected = BuildEstimate.of([documents], out, settings=SETTINGS)
+    expected = BuildEstimate([documents], out, settings=SETTINGS)
 
     assert (first.documents, second.documents, expected.documents) == (2, 1, 1)
     assert {row["source"] for row in read_lines(out / "questions.jsonl")} == {"rules.txt"}

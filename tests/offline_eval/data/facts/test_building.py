@@ -245,10 +245,10 @@ def test_the_estimate_of_a_first_build_and_of_a_finished_one(
 ) -> None:
     out, settings = tmp_path / "kb", BuildSettings(model="scripted")
 
-    before = BuildEstimate.of([documents], out, settings=settings)
+    before = BuildEstimate([documents], out, settings=settings)
     exists = out.exists()
     spent = build(documents, out, ScriptedChat(script=scripted_facts, usage=False)).now
-    after = BuildEstimate.of([documents], out, settings=settings)
+    after = BuildEstimate([documents], out, settings=settings)
 
     assert not exists
     assert (before.fact_calls, before.question_calls, before.answered_calls) == (2, 6, 0)

@@ -9,9 +9,7 @@ from knowgate.offline_eval.report.what_if import WhatIf
 from knowgate.offline_eval.run.measured_run import MeasuredRun
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb._signals_report import signals_what_if
-from knowgate.offline_eval.suites.ookb._signals_summary import (
-    summarise_signals,
-)
+from knowgate.offline_eval.suites.ookb._signals_summary import SignalsSummary
 from tests.offline_eval.suites.ookb.written_rows import (
     WriteRun,
     case,
@@ -85,7 +83,7 @@ def test_a_passage_without_text_has_no_score(write_run: WriteRun) -> None:
 @pytest.mark.slow
 def test_another_threshold_is_tried_on_the_held_out_questions(write_run: WriteRun) -> None:
     run = MeasuredRun.read(calibrated(write_run), unfinished=True)
-    summary = summarise_signals(run)
+    summary = SignalsSummary(run)
 
     found = signals_what_if(summary)
 
@@ -103,7 +101,7 @@ def test_without_a_policy_the_raw_score_is_moved_and_nothing_certified(
 ) -> None:
     run = MeasuredRun.read(write_run(pairs([3.5, 2.5], [-1.0, -2.0])), unfinished=True)
 
-    found = signals_what_if(summarise_signals(run))
+    found = signals_what_if(SignalsSummary(run))
 
     assert isinstance(found, WhatIf)
     assert not found.certified

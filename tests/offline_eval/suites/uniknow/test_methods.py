@@ -20,7 +20,7 @@ from knowgate.offline_eval.suites.uniknow._cases import (
     UniKnowRow,
 )
 from knowgate.offline_eval.suites.uniknow._choosing import METHOD_NAMES, choose_methods
-from knowgate.offline_eval.suites.uniknow.methods import ContrastiveMethod, Method, prompted_method
+from knowgate.offline_eval.suites.uniknow.methods import contrastive_method, prompted_method
 
 PROMPTS = PromptSet(
     closed_book="CB {question}",
@@ -65,9 +65,8 @@ def test_each_prompting_method_asks_with_its_own_prompt(name: str, start: str) -
     lm = ScriptedLanguageModel(default="Rome")
     method = prompted_method(name, lm, PROMPTS)
 
-    [reply] = method.answer([_case()])
+    [reply] = method([_case()])
 
-    assert isinstance(method, Method)
     assert lm.prompts == [f"{start}text q | Where q?"]
     assert reply == Reply("Rome", abstained=False)
 
@@ -83,7 +82,7 @@ def test_each_prompting_method_asks_with_its_own_prompt(name: str, start: str) -
 def test_each_contrastive_method_weighs_its_own_pair(name: str, pair: tuple[str, ...]) -> None:
     lm = _Contrasting()
 
-    ContrastiveMethod(name, lm, PROMPTS).answer([_case()])
+    contrastive_method(name, lm, PROMPTS)([_case()])
 
     assert lm.pairs == [pair]
 
@@ -91,7 +90,7 @@ def test_each_contrastive_method_weighs_its_own_pair(name: str, pair: tuple[str,
 def test_a_contrastive_failure_costs_its_own_case_only() -> None:
     cases = [_case(name="first"), _case(name="odd"), _case(name="last")]
 
-    replies = ContrastiveMethod("coiecd", _Contrasting(), PROMPTS).answer(cases)
+    replies = contrastive_method("coiecd", _Contrasting(), PROMPTS)(cases)
 
     assert [reply.text for reply in replies] == ["Rome", "", "Rome"]
     assert replies[1].error == "LanguageModelError: the prompt is odd"
@@ -104,7 +103,7 @@ def test_a_contrastive_failure_costs_its_own_case_only() -> None:
 def test_the_abstention_words_of_the_paper_count(said: str, abstained: bool) -> None:
     method = prompted_method("prompting", ScriptedLanguageModel(default=said), PROMPTS)
 
-    [reply] = method.answer([_case()])
+    [reply] = method([_case()])
 
     assert reply.abstained is abstained
 
@@ -112,7 +111,7 @@ def test_the_abstention_words_of_the_paper_count(said: str, abstained: bool) -> 
 def test_an_expected_answer_that_holds_such_a_word_is_an_answer() -> None:
     method = prompted_method("naive", ScriptedLanguageModel(default="The Unknown Soldier"), PROMPTS)
 
-    [reply] = method.answer([_case(answers=("Unknown Soldier",))])
+    [reply] = method([_case(answers=("Unknown Soldier",))])
 
     assert not reply.abstained
     assert UniKnowRow.of("naive", _case(answers=("Unknown Soldier",)), reply).right
@@ -135,12 +134,12 @@ def test_rows_say_what_a_reply_is_worth(case: Case, text: str, marks: set[str]) 
 
 
 def test_all_on_a_model_without_weights_leaves_out_what_cannot_be_and_says_why() -> None:
-    chosen = choose_methods(["all"], ScriptedLanguageModel())
+    names, left_out = choose_methods(["all"], ScriptedLanguageModel())
 
-    assert chosen.names == ("naive", "prompting", "guard_naive")
-    assert set(chosen.left_out) == set(METHOD_NAMES) - set(chosen.names)
-    assert "next-token scores" in chosen.left_out["guard_coiecd"]
-    assert "cannot be trained" in chosen.left_out["kaft"]
+    assert names == ("naive", "prompting", "guard_naive")
+    assert set(left_out) == set(METHOD_NAMES) - set(names)
+    assert "next-token scores" in left_out["guard_coiecd"]
+    assert "cannot be trained" in left_out["kaft"]
 
 
 def test_a_method_that_was_named_and_cannot_be_is_refused() -> None:

@@ -205,16 +205,9 @@ def test_an_ablation_at_the_usual_share_is_not_trained_again(
     prompts = read_dataset("microworld", limit=40).prompts
     trainer = Trainer(lm, plan.training, prompts, tmp_path, settings, settings)
 
-    methods = [
+    for share in (None, 0.25, 0.5):
         trainer.method(TrainedVariant(TrainedMethod.LM_UNIKNOW, share))
-        for share in (None, 0.25, 0.5)
-    ]
 
-    assert [method.name for method in methods] == [
-        "lm_uniknow",
-        "lm_uniknow@abstention=0.25",
-        "lm_uniknow@abstention=0.5",
-    ]
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {
         "lm_uniknow",
         "lm_uniknow@abstention=0.5",
