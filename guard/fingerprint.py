@@ -25,6 +25,7 @@ from pydantic import (
 )
 
 from .errors import SignalValueError
+from .model_files import MS_MARCO
 
 _PROBED = "scores of the probe"
 _PROBE_QUESTION = "When is the library open on Sundays?"
@@ -252,12 +253,13 @@ _SCALES: dict[str, Scale] = {
     "judge": "share",
     "late_interaction": "cosine",
     "lexical": "share",
+    MS_MARCO: "log_odds",
     "sufficiency": "log_odds",
     "sufficiency_cross": "log_odds",
 }
 # Scorers whose joint value is meant to be used; the best passage counts for the others.
 _JOINT_KINDS = frozenset({CASCADE, "judge", "sufficiency", "sufficiency_cross"})
-_WITHOUT_JOINT = frozenset({"bi_encoder", "cross_encoder", "lexical"})
+_WITHOUT_JOINT = frozenset({"bi_encoder", "cross_encoder", "lexical", MS_MARCO})
 
 
 def output_scale(fingerprint: Fingerprint) -> Scale | None:

@@ -18,7 +18,7 @@ from ...engine.load_encoder import exported_as
 from ...engine.model_folder import ModelFolder
 from ...errors import InputError
 from ...fingerprint import CASCADE, Fingerprint
-from ...model_files import ADAPTER_CONFIG
+from ...model_files import ADAPTER_CONFIG, MS_MARCO, MS_MARCO_SHA256, downloaded_model
 from ...registry import Registry
 from ._judge import JUDGE
 from ._lexical import LexicalScorer
@@ -38,10 +38,20 @@ def _late_interaction(
     return LateInteractionScorer(TokenEncoder(folder, **options))
 
 
+def _ms_marco(**options: Unpack[ScorerOptions]) -> CrossEncoderScorer:
+    """The reranker that `knowgate models ms-marco` has downloaded, in one of its two forms."""
+    dtype = options.get("dtype") or "float32"
+    if dtype not in ("float32", "int8"):
+        raise InputError(f"{MS_MARCO} computes in float32 or int8, not {dtype}", where="dtype")
+    folder = downloaded_model(MS_MARCO, MS_MARCO_SHA256) / dtype
+    return CrossEncoderScorer(folder, kind=MS_MARCO, **options)
+
+
 # Scorers with encoders: made from a folder or none, and from options.
 _ENCODER_SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
     "bi_encoder": BiEncoderScorer,
     "late_interaction": _late_interaction,
+    MS_MARCO: _ms_marco,
     "sufficiency": SufficiencyScorer,
     "sufficiency_cross": CrossSufficiencyScorer,
 }
@@ -125,7 +135,7 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> Rel
     Raises:
         InputError: it is neither a known name nor a folder, or does not take the options.
         ModelFolderError: a folder is damaged, or its passages are those of another scorer, or
-            a model cannot be had from the hub.
+            a model cannot be had from the hub, or `ms-marco` was not downloaded.
         DeviceError: the device is not there.
         MissingDependencyError: a library is not installed.
     """
