@@ -161,6 +161,7 @@ def _flat(fingerprint: Fingerprint, *, settings: bool) -> dict[str, Any]:
 # Which stage a value rests on: `fallback` where the costly scorer was asked and failed.
 RelevanceStage = Literal["cheap", "costly", "fallback"]
 CASCADE = "cascade"
+METADATA = "metadata"
 
 
 class CascadeRule(BaseModel):
@@ -259,7 +260,7 @@ _SCALES: dict[str, Scale] = {
 }
 # Scorers whose joint value is meant to be used; the best passage counts for the others.
 _JOINT_KINDS = frozenset({CASCADE, "judge", "sufficiency", "sufficiency_cross"})
-_WITHOUT_JOINT = frozenset({"bi_encoder", "cross_encoder", "lexical", MS_MARCO})
+_WITHOUT_JOINT = frozenset({"bi_encoder", "cross_encoder", "lexical", METADATA, MS_MARCO})
 
 
 def output_scale(fingerprint: Fingerprint) -> Scale | None:

@@ -83,7 +83,8 @@ def _list_scorers() -> None:
     from ...guard.signals.relevance.registry import PRESETS, scorer_names
 
     presets = {f"hf:{name}": preset for name, preset in PRESETS.items()}
-    print_figures({"own": scorer_names(), "presets": presets, "prefixes": ["hf:", "judge:"]})
+    prefixes = ["hf:", "judge:", "metadata:"]
+    print_figures({"own": scorer_names(), "presets": presets, "prefixes": prefixes})
     out.print(f"own: {', '.join(scorer_names())}")
     for name, preset in PRESETS.items():
         out.print(f"hf:{name}", markup=False)
@@ -91,6 +92,7 @@ def _list_scorers() -> None:
         out.print(f"  {facts}", markup=False, highlight=False)
     out.print("Any other model: hf:FOLDER or hf:OWNER/NAME. Only a hub id is downloaded.")
     out.print("A language model as the judge: judge:MODEL, named as for --model.")
+    out.print("The number that your retriever or reranker gave each passage: metadata:KEY.")
 
 
 def _package(name: str) -> Finding:

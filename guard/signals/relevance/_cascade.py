@@ -190,6 +190,11 @@ class CascadeScorer:
             getattr(cheap, "checks_deadline", False)
         )
 
+    @property
+    def reads_metadata(self) -> bool:
+        """Whether one of its scorers reads the metadata of passages."""
+        return any(getattr(scorer, "reads_metadata", False) for scorer in self.stages)
+
     def supports(self, question: str) -> bool:
         """Whether the cheap scorer knows the question's language."""
         supports = getattr(self._cheap.scorer, "supports", None)

@@ -17,11 +17,12 @@ from ...engine.encoder import TokenEncoder
 from ...engine.load_encoder import exported_as
 from ...engine.model_folder import ModelFolder
 from ...errors import InputError
-from ...fingerprint import CASCADE, Fingerprint
+from ...fingerprint import CASCADE, METADATA, Fingerprint
 from ...model_files import ADAPTER_CONFIG, MS_MARCO, MS_MARCO_SHA256, downloaded_model
 from ...registry import Registry
 from ._judge import JUDGE
 from ._lexical import LexicalScorer
+from ._metadata import MetadataScorer
 from ._passages import use_passages
 from .late_interaction import LateInteractionScorer
 from .sufficiency import SUFFICIENCY_FILE, CrossSufficiencyScorer, SufficiencyScorer
@@ -63,7 +64,9 @@ _EXPORTED: dict[str, Callable[..., RelevanceScorer]] = {
 }
 # Those whose names end in a colon are made from what follows it.
 _SCORERS: Registry[Callable[..., RelevanceScorer]] = Registry(
-    "a scorer", {**_ENCODER_SCORERS, "lexical": LexicalScorer}, group="knowgate.scorers"
+    "a scorer",
+    {**_ENCODER_SCORERS, "lexical": LexicalScorer, f"{METADATA}:": MetadataScorer.parse},
+    group="knowgate.scorers",
 )
 register_scorer = _SCORERS.register
 
@@ -120,7 +123,8 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> Rel
     natural language inference, extractive reader, instruct reranker) a cross-encoder; any
     other a bi-encoder. `hf:` and a folder, a name in `PRESETS` or a hub id
     (`hf:OWNER/NAME`, `hf:OWNER/NAME@REVISION`) gives the scorer of that model. Only a hub id
-    is looked for on the hub, unless HF_HUB_OFFLINE is set.
+    is looked for on the hub, unless HF_HUB_OFFLINE is set. `metadata:KEY` gives the number that
+    each passage carries in its metadata; `metadata:KEY,lower=true` where a low one is good.
 
     Args:
         name: of a registered scorer, or a path; options may follow after commas, so that
@@ -188,12 +192,18 @@ def scorer_name(wanted: Fingerprint) -> str:
     Example:
         >>> scorer_name(Fingerprint(kind="lexical"))
         'lexical'
+        >>> scorer_name(MetadataScorer("distance", lower=True).fingerprint)
+        'metadata:distance,lower=true'
     """
+    if wanted.kind == METADATA:
+        return MetadataScorer.name_of(wanted)
     options = _options_of(wanted)
     return ",".join([wanted.kind, *(f"{name}={value}" for name, value in options.items())])
 
 
 def _registered(wanted: Fingerprint, options: _LoadOptions) -> RelevanceScorer:
+    if wanted.kind == METADATA:
+        return load_scorer(scorer_name(wanted), **options)
     given = _options_of(wanted)
     given.update(options)
     return load_scorer(wanted.kind, **given)
