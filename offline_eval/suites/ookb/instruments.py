@@ -195,6 +195,8 @@ class ServedInstruments(Instruments):
         self, scorer: RelevanceScorer, chain: ServedChain, *, aggregator: str = ""
     ) -> None:
         super().__init__(scorer, encoder=None)  # type: ignore[arg-type] # the chain has its own
+        if isinstance(chain, DocumentChain):
+            _require_text(scorer)
         self.chain, self._aggregator = chain, aggregator
         self.search: SourceSearch | None = None
 
