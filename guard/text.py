@@ -406,6 +406,20 @@ for _language, _words in _FUNCTION_WORDS.items():
         _LANGUAGES_OF_WORD.setdefault(_word, set()).add(_language)
 
 
+# What is left of "it's" and "don't", and the word that is one letter.
+_SHORTEST_WORDS = frozenset({"a", "s", "t"})
+
+
+def is_function_word(word: str) -> bool:
+    """Whether a word in small letters serves the grammar of English rather than the subject.
+
+    Example:
+        >>> is_function_word("which"), is_function_word("library")
+        (True, False)
+    """
+    return word in _SHORTEST_WORDS or "english" in _LANGUAGES_OF_WORD.get(word, ())
+
+
 def latin_share(text: str) -> float | None:
     """Share of Latin letters among all letters, in [0, 1]; None for a text without letters.
 
