@@ -17,12 +17,13 @@ from ...engine.encoder import TokenEncoder
 from ...engine.load_encoder import exported_as
 from ...engine.model_folder import ModelFolder
 from ...errors import InputError
-from ...fingerprint import CASCADE, METADATA, Fingerprint
+from ...fingerprint import CASCADE, METADATA, MIX, Fingerprint
 from ...model_files import ADAPTER_CONFIG, MS_MARCO, MS_MARCO_SHA256, downloaded_model
 from ...registry import Registry
 from ._judge import JUDGE
 from ._lexical import LexicalScorer
 from ._metadata import MetadataScorer
+from ._mix import MixScorer
 from ._passages import use_passages
 from .late_interaction import LateInteractionScorer
 from .sufficiency import SUFFICIENCY_FILE, CrossSufficiencyScorer, SufficiencyScorer
@@ -65,7 +66,12 @@ _EXPORTED: dict[str, Callable[..., RelevanceScorer]] = {
 # Those whose names end in a colon are made from what follows it.
 _SCORERS: Registry[Callable[..., RelevanceScorer]] = Registry(
     "a scorer",
-    {**_ENCODER_SCORERS, "lexical": LexicalScorer, f"{METADATA}:": MetadataScorer.parse},
+    {
+        **_ENCODER_SCORERS,
+        "lexical": LexicalScorer,
+        f"{METADATA}:": MetadataScorer.parse,
+        f"{MIX}:": MixScorer.parse,
+    },
     group="knowgate.scorers",
 )
 register_scorer = _SCORERS.register
@@ -125,6 +131,7 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> Rel
     (`hf:OWNER/NAME`, `hf:OWNER/NAME@REVISION`) gives the scorer of that model. Only a hub id
     is looked for on the hub, unless HF_HUB_OFFLINE is set. `metadata:KEY` gives the number that
     each passage carries in its metadata; `metadata:KEY,lower=true` where a low one is good.
+    `mix:NAME+NAME` is a mix of scorers, whose weights the policy has.
 
     Args:
         name: of a registered scorer, or a path; options may follow after commas, so that
@@ -197,6 +204,8 @@ def scorer_name(wanted: Fingerprint) -> str:
     """
     if wanted.kind == METADATA:
         return MetadataScorer.name_of(wanted)
+    if wanted.kind == MIX:
+        return f"{MIX}:{'+'.join(map(scorer_name, wanted.parts))}"
     options = _options_of(wanted)
     return ",".join([wanted.kind, *(f"{name}={value}" for name, value in options.items())])
 
@@ -204,6 +213,9 @@ def scorer_name(wanted: Fingerprint) -> str:
 def _registered(wanted: Fingerprint, options: _LoadOptions) -> RelevanceScorer:
     if wanted.kind == METADATA:
         return load_scorer(scorer_name(wanted), **options)
+    if wanted.kind == MIX:
+        _require_none(options, f"{MIX}:")
+        return MixScorer([load_scorer(one) for one in wanted.parts]).weighted_as(wanted)
     given = _options_of(wanted)
     given.update(options)
     return load_scorer(wanted.kind, **given)
