@@ -115,6 +115,20 @@ def scorer_names() -> tuple[str, ...]:
     return _SCORERS.names
 
 
+def parts_of_mix(name: str) -> tuple[str, ...]:
+    """The scorers that `mix:NAME+NAME` names; none for any other scorer.
+
+    Raises:
+        InputError: there are fewer than two or more than five, or one is empty or stands twice.
+
+    Example:
+        >>> parts_of_mix("mix:sufficiency+metadata:distance,lower=true")
+        ('sufficiency', 'metadata:distance,lower=true')
+    """
+    prefix = f"{MIX}:"
+    return MixScorer.names(name.removeprefix(prefix)) if name.startswith(prefix) else ()
+
+
 def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> RelevanceScorer:
     """The scorer called `name`, or the one in the folder `name`, or a Hugging Face model.
 
