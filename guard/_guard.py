@@ -265,7 +265,7 @@ class Guard:
                 "scorer and passages are mutually exclusive",
                 hint="pass scorer=load_scorer(NAME, passages=DIR)",
             )
-        elif loaded.scorer.stages:
+        elif loaded.scorer.inner:
             from .signals.relevance import CascadeScorer
 
             scorer = CascadeScorer.completing(loaded.scorer, scorer)

@@ -50,7 +50,7 @@ def require_fingerprint(expected: Fingerprint, found: Fingerprint, what: str, hi
     Raises:
         FingerprintMismatchError: naming the fields that differ.
     """
-    if any(one.weights_sha256 == FORMER_EMBEDDED_SHA256 for one in (expected, *expected.stages)):
+    if any(one.weights_sha256 == FORMER_EMBEDDED_SHA256 for one in (expected, *expected.inner)):
         raise FingerprintMismatchError(
             "the policy was calibrated by knowgate 0.2 or earlier, whose bundled encoder gave "
             "other scores",

@@ -230,7 +230,7 @@ def test_doctor_lists_scorers_without_loading_any(knowgate: Knowgate) -> None:
     assert "hf:qnli-electra-base" in shown
     assert "OWNER/NAME" in shown
     assert "judge:MODEL" in shown
-    assert listed["prefixes"] == ["hf:", "judge:"]
+    assert listed["prefixes"] == ["hf:", "judge:", "metadata:"]
 
 
 @pytest.mark.slow
