@@ -321,8 +321,15 @@ def _is_told_of_what_is_asked(sentence: Sentence, sources: _Sources) -> bool:
         return True
     most = max((share for _, share in sources.about_question), default=0.0)
     return most == 0.0 or any(
-        window.share(added) * share >= _BOUND * most for window, share in sources.about_question
+        window.share(added) * share >= _BOUND * most or _is_the_passage(window, added, sources)
+        for window, share in sources.about_question
     )
+
+
+def _is_the_passage(window: _Window, added: Sequence[Item], sources: _Sources) -> bool:
+    """Whether a passage sentence is the answer and nothing else, as where passages are answers."""
+    told = {item.text for item in window.sentence.items} - sources.asked
+    return bool(told) and told <= {item.text for item in added}
 
 
 def _says_no_more(told: _Window, sentence: Sentence) -> bool:

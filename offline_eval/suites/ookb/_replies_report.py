@@ -31,6 +31,7 @@ from ._replies_cases import cases_worth_reading
 from ._replies_differences import Comparison
 from ._replies_plots import base_plots, shown_bases
 from ._replies_summary import RepliesSummary
+from ._replies_support import support_section
 from ._replies_tables import (
     comparison_tables,
     cost_table,
@@ -222,6 +223,7 @@ def _sections(summary: RepliesSummary, lines: Sequence[str]) -> list[Section]:
         Section("How to read the intervals", (WORDS.text("intervals"), small)),
         replies_what_if(summary.evidence, names),
         _cascades(summary),
+        support_section({one.name: one.support for one in summary.systems}),
         _differences(summary),
         _criteria(summary),
         _topics(summary),

@@ -31,6 +31,7 @@ from ._replies import (
 )
 from ._replies_differences import adjust_p_values, compare_runs, compare_systems
 from ._replies_labels import LabelsSummary
+from ._replies_support import SupportSummary
 
 _NOT_GIVEN = "(none given)"
 
@@ -139,6 +140,7 @@ class SystemSummary:
         held_out_bases: the same by name of the knowledge base, of those with such a
             question; empty likewise.
         cascade: which scorer decided how often; None unless the guard's scorer is a cascade.
+        support: which of its replies their passages do not bear out.
     """
 
     def __init__(self, evidence: Evidence, system: ReplySystem, name: str) -> None:
@@ -150,6 +152,7 @@ class SystemSummary:
         self.shape, self.knowledge_bases = ReplyShape(own), ReplyShape.by_base(own)
         self.held_out = ReplyShape(unseen) if guarded else None
         self.held_out_bases = ReplyShape.by_base(unseen) if guarded else {}
+        self.support = SupportSummary(evidence, replied)
         self.cascade = CascadeStages.of((one.row.relevance_stage, one.row.route) for one in replied)
 
     def fair(self, base: str | None) -> ReplyShape | None:
@@ -179,7 +182,8 @@ class SystemSummary:
         """Return the system's numbers under the names that the report has for the whole run."""
         shape = self.shape.to_dict()
         false_abstention = shape["in_kb"]["false_abstention_rate"]
-        return {**shape, "false_abstention_rate": false_abstention, **self.to_dict()}
+        own = {"false_abstention_rate": false_abstention, **self.to_dict()}
+        return {**shape, **own, "unsupported": self.support.unsupported.to_dict()}
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -191,6 +195,7 @@ class SystemSummary:
             "knowledge_bases": as_json(self.knowledge_bases),
             "held_out": as_json(self.held_out),
             **cascade,
+            **({"support": self.support.to_dict()} if self.support.checked else {}),
         }
 
 
@@ -248,6 +253,7 @@ class RepliesSummary:
         pooled: `all` systems are counted together, or `guarded` ones alone where some have a
             guard and some have none.
         shape: of these systems together; likewise knowledge bases, judges and topics.
+        support: which of their replies the passages do not bear out.
         knowledge_bases: the same by name.
         judges: the same counts by each judge alone, on the replies that it judged.
         systems: in the order of the run.
@@ -279,6 +285,8 @@ class RepliesSummary:
         together = [one for one in evidence.every if not mixed or one.system.system_id in guarded]
         self.pooled = "guarded" if mixed else "all"
         self.shape, self.knowledge_bases = ReplyShape(together), ReplyShape.by_base(together)
+        replied = [one for one in together if one.row.error is None]
+        self.support = SupportSummary(evidence, replied)
         judges = dict.fromkeys(judge for name in MAIN for judge in evidence.judges.get(name, ()))
         self.judges = {name: ReplyShape(evidence.judged_by(name, together)) for name in judges}
         self.systems = [
@@ -347,6 +355,7 @@ class RepliesSummary:
             "errors_by_type": error_types(reply.row for reply in self.evidence.failed),
             **{name: shape[name] for name in rates},
             "false_abstention_rate": shape["in_kb"]["false_abstention_rate"],
+            "unsupported": self.support.unsupported,
             "replies": {**shape, "judge": judges, "judges": self.judges},
             "knowledge_bases": self.knowledge_bases,
             "systems": self.systems,
