@@ -136,10 +136,17 @@ def _changed(text: str, names: Sequence[str], draw: random.Random) -> Iterator[t
         figure = draw.choice(figures)
         other = str(int(figure.group()) + draw.randint(1, 8))
         yield "figure", text[: figure.start()] + other + text[figure.end() :]
-    own = [name for name in dict.fromkeys(names) if re.search(rf"{re.escape(name)}", text)]
+    own = [name for name in dict.fromkeys(names) if _place(name, text)]
     others = [name for name in draw.sample(list(names), 5) if name not in text]
     if own and others:
-        yield "name", text.replace(draw.choice(own), others[0])
+        place = _place(draw.choice(own), text)
+        assert place is not None  # it was found there
+        yield "name", text[: place.start()] + others[0] + text[place.end() :]
+
+
+def _place(name: str, text: str) -> re.Match[str] | None:
+    edge = r"\b" if name.isascii() else ""
+    return re.search(f"{edge}{re.escape(name)}{edge}", text)
 
 
 # -- replaced answers, hallucinations -----------------------------------------------------------

@@ -95,7 +95,7 @@ class Sentence:
             elif _CJK.match(word.text):
                 if word.text not in _PARTICLES:
                     found[place] = "character"
-            elif word.capital and place and word.text not in _EMPTY:
+            elif word.capital and word.text not in _EMPTY:
                 found[place] = "name"
         return found
 
