@@ -26,7 +26,7 @@ from tests.adapters.langchain.agents import agent, asking, call, run, streamed
 PASSAGE = "Claims are paid within five days. The office is closed on Sunday."
 GOOD = "Claims are paid within 5 days."
 BAD = "The office is open on Monday until 8 pm."
-REFUSAL = "I could not bear out the answer"
+REFUSAL = "I cannot answer this question reliably"
 
 
 def chain(reply: str, *, rag: RagOptions | None = None, **options: Any) -> GuardedRAG:
