@@ -35,6 +35,7 @@ from ..report.plots import Colour, Plot
 from ..report.prose import Templates
 from ..report.tables import Cell, Line, Table
 from ..report.text import counted, decimal, estimate_text, one_line, percent
+from ..run.grouping import grouped
 from ._shadow_log import Label, Labels, LoggedDecision, ShadowLog, read_texts
 
 if TYPE_CHECKING:
@@ -242,9 +243,7 @@ class Period:
         whole = decisions[-1].time - decisions[0].time
         length = next((one for one in _PERIODS if whole / one < _MAX_PERIODS), _PERIODS[-1])
         seconds = length.total_seconds()
-        parts: dict[int, list[LoggedDecision]] = {}
-        for one in decisions:
-            parts.setdefault(int(one.time.timestamp() // seconds), []).append(one)
+        parts = grouped(decisions, lambda one: int(one.time.timestamp() // seconds))
         return [
             cls(datetime.fromtimestamp(number * seconds, UTC), _abstention(part), len(part))
             for number, part in sorted(parts.items())

@@ -18,6 +18,7 @@ from ....guard.errors import InputError
 from ...judging.multiple_choice import MultipleChoice
 from ...report.document import Document
 from ...run import Run
+from ...run.grouping import error_types, most_frequent
 from ..parts import MODEL_SYSTEM
 from ._rows import (
     BELIEFS,
@@ -520,13 +521,10 @@ def summarise_conflict(run: ConflictRun) -> ConflictSummary:
     """The summary of a run; the same run gives the same numbers."""
     # A guard that keeps the model's reply keeps its failure, which is no second call.
     own = [row for row in run.rows if row.route is None]
-    failed = Counter(row.error.type for row in own if row.error is not None)
-    failed.update(row.error.type for row in run.beliefs if row.error is not None)
-    failed.update(row.error.type for row in run.evidence if row.error is not None)
     letters = Counter(row.right[0] for row in run.rows if len(row.right) == 1)
     return ConflictSummary(
         run=run,
-        beliefs=_ranked(Counter(row.why for row in run.beliefs)),
+        beliefs=most_frequent(row.why for row in run.beliefs),
         evidence=tuple(_count_evidence(run, kind) for kind in run.kinds),
         cells=tuple(accuracy_cells(run)),
         differences=tuple(evidence_differences(run)),
@@ -537,7 +535,7 @@ def summarise_conflict(run: ConflictRun) -> ConflictSummary:
         bands=tuple(plausibility_bands(run)),
         confident=len(confident_keys(run)),
         letters=dict(sorted(letters.items())),
-        failures=_ranked(failed),
+        failures=error_types((*own, *run.beliefs, *run.evidence)),
     )
 
 
@@ -550,9 +548,5 @@ def _count_evidence(run: ConflictRun, kind: EvidenceKind) -> EvidenceCount:
         used=sum(row.accepted for row in rows),
         doubted=sum(disagree(row.checks) for row in rows),
         plausibility=sum(values) / len(values) if values else None,
-        refused=_ranked(Counter(row.reason for row in rows if not row.accepted)),
+        refused=most_frequent(row.reason for row in rows if not row.accepted),
     )
-
-
-def _ranked(counts: Counter[str]) -> dict[str, int]:
-    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))

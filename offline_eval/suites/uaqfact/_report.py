@@ -5,7 +5,6 @@ run folder ─► checked_run ─► summarise_uaqfact ─► uaqfact_document �
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
@@ -19,6 +18,7 @@ from ...report.plots import Colour, Plot
 from ...report.prose import Templates, explained
 from ...report.tables import Cell, Line, Table
 from ...report.text import decimal, percent
+from ...run.grouping import error_types, grouped
 from ..parts import MODEL_SYSTEM
 from ._asking import Form, UaqRow
 from ._scoring import (
@@ -91,14 +91,13 @@ def summarise_uaqfact(run: UaqRun) -> UaqSummary:
     """The summary of a run; the same run gives the same numbers."""
     items = {item.key: item for item in run.data.items}
     replies: list[UaqRow] = [row for row in run.rows if row.form != "choice"]
-    failed = Counter(row.error.type for row in run.rows if row.error is not None)
     return UaqSummary(
         run=run,
         strict=tuple(score_run(run)),
         published=tuple(score_run(run, rule="published")),
         choices=tuple(score_choices(run)),
         scored=verdicts(replies, items),
-        failures=dict(sorted(failed.items(), key=lambda pair: (-pair[1], pair[0]))),
+        failures=error_types(run.rows),
     )
 
 
@@ -291,9 +290,7 @@ def _mistake(verdict: ScoredReply) -> str:
 
 def _spread(rows: Sequence[UaqRow]) -> list[UaqRow]:
     """Pick a few rows, evenly over systems, forms and types, in a fixed order."""
-    by_part: dict[tuple[str, str, str], list[UaqRow]] = {}
-    for row in rows:
-        by_part.setdefault((row.system, row.form, row.type.value), []).append(row)
+    by_part = grouped(rows, lambda row: (row.system, row.form, row.type.value))
     turns = zip_longest(*by_part.values())
     return [row for turn in turns for row in turn if row is not None][:_SHOWN]
 
