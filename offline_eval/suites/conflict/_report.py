@@ -1,6 +1,6 @@
 """The report of a run of this suite: its sentences and sections.
 
-run ─► conflict_run ─► summarise_conflict ─► conflict_document ─► a file per format
+run ─► conflict_run ─► ConflictSummary ─► conflict_document ─► a file per format
 """
 
 from __future__ import annotations
