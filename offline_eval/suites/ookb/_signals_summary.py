@@ -157,8 +157,8 @@ class KindSummary:
     def __init__(self, run: MeasuredRun, kind: CaseKind, measured: Iterable[ScoredCase]) -> None:
         rows = [row for row in run.rows if row.kind is kind]
         own = [case for case in measured if case.row.kind is kind and case.counted]
-        self.cases, self.tested = len(rows), len(own)
-        self.errors = sum(row.error is not None for row in rows)
+        self.cases, self.errors = len(rows), sum(row.error is not None for row in rows)
+        self.tested = len(own)
         self.abstained = None if run.calibration is None else sum(not case.passes for case in own)
         self.abstention_rate = Interval.wilson(self.abstained or 0, len(own))
 
