@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from ...contracts import RelevanceScorer, SetScore
 from ...deadlines import call_on_thread
 from ...errors import InputError
-from ...fingerprint import MIX, Fingerprint, MixRule
+from ...fingerprint import MIX, Fingerprint
+from ...mix_rule import MixRule
 from ._stage import MadeOfScorers, Stage
 
 MOST_PARTS = 5
