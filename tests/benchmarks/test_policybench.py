@@ -167,6 +167,7 @@ def test_the_decisions_are_those_of_a_guard_without_memory(bench: Any, tmp_path:
     policy = policy_of(scorer, 0.1)
     asked = bench.guard.Asked(policy, judges, document)
     contexts = [asked.put(one.question_id, one.context) for one in run.replies]
+    contexts.append(asked.put("T_3", ("T_1", "T_3")))
 
     found = asked.follows(contexts + contexts)
 
