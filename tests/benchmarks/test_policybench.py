@@ -293,20 +293,6 @@ def test_where_nothing_varies_the_interval_is_that_of_the_questions(bench: Any) 
     assert bench.rates.clustered([bench.rates.Counted("a", 0, 0)]).value is None
 
 
-# ---- reading
-
-
-def test_runs_of_other_questions_are_passed_over(bench: Any, tmp_path: Path) -> None:
-    stranger = row("T_0", ["T_1"], "tier_3", question="something else")
-    path, folder = folder_with(tmp_path, T_RAG_basic=RAG, U_RAG_basic=[stranger])
-    document = bench.logs.read_document(path, PassageKind.ANSWER)
-
-    runs, others = bench.logs.read_runs(folder, document)
-
-    assert [run.name for run in runs] == ["T_RAG_basic"]
-    assert others == ["U_RAG_basic"]
-
-
 def test_replies_that_the_document_cannot_explain_are_counted_apart(
     bench: Any, tmp_path: Path
 ) -> None:
@@ -339,84 +325,6 @@ def test_an_answer_from_memory_counts_as_an_abstention(bench: Any, tmp_path: Pat
 
     contexts = [asked.put("T_0", ("T_2",)), asked.put("T_0", ("T_1",)), asked.put("T_0", ())]
     assert asked.follows(contexts) == [True, False, False]
-
-
-# ---- the command
-
-
-def ended(bench: Any, monkeypatch: pytest.MonkeyPatch, *given: object) -> int:
-    """The exit code of the script."""
-    monkeypatch.setattr(sys, "argv", ["policybench", *map(str, given)])
-    try:
-        bench.main.main()
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
-
-
-@pytest.mark.slow
-def test_the_command_prints_a_table_and_writes_all_figures(
-    bench: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    document, runs = folder_with(tmp_path, T_RAG_basic=RAG, T_DIRECT_basic=DIRECT)
-    policy, out = tmp_path / "policy.json", tmp_path / "out.json"
-    policy_of(LexicalScorer(), None).save(policy)
-
-    code = ended(
-        bench,
-        monkeypatch,
-        *("--questions", document, "--runs", runs, "--policy", policy, "--json", out),
-    )
-
-    said = capsys.readouterr().out
-    found = json.loads(out.read_text())
-    assert code == 0
-    assert "T_RAG_basic | 4 |" in said
-    assert "abstains always" in said
-    assert (found["document"], found["questions"], found["scorer"]) == ("T", 4, "lexical")
-    assert found["policy"] == {"threshold": None, "certified": None, "risk": None, "delta": None}
-    assert found["passed_over"] == []
-    assert [run["name"] for run in found["result"]["runs"]] == ["T_DIRECT_basic", "T_RAG_basic"]
-    assert found["result"]["pooled"]["unsafe_without"]["value"] == 0.75
-    assert found["result"]["pooled"]["unsafe_with"]["value"] == 0.0
-
-
-@pytest.mark.parametrize(
-    ("rows", "place"),
-    [
-        ([row("T_0", ["T_1"], "tier_4")], ":1"),
-        ([row("T_0", None, "tier_3"), row("T_1", None, "NA", context_ids="T_0")], ":2"),
-        ([row("T_0", [], "tier_3"), row("T_0", [], "tier_3")], ":2"),
-        ([row("T_0", [], "tier_3", question="something else")], ""),
-    ],
-)
-def test_a_broken_run_ends_in_one_line_and_exit_code_2(
-    bench: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    rows: list[dict[str, Any]],
-    place: str,
-) -> None:
-    document, runs = folder_with(tmp_path, T_RAG_basic=rows)
-    policy, out = tmp_path / "policy.json", tmp_path / "out.json"
-    policy_of(LexicalScorer()).save(policy)
-
-    code = ended(
-        bench,
-        monkeypatch,
-        *("--questions", document, "--runs", runs, "--policy", policy, "--json", out),
-    )
-
-    said = capsys.readouterr()
-    assert code == 2
-    assert said.err.count("\n") == 1
-    assert (f"T_RAG_basic.jsonl{place}" if place else str(runs)) in said.err
-    assert not said.out
-    assert not out.exists()
 
 
 # ---- halves

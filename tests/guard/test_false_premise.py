@@ -277,9 +277,6 @@ def test_in_shadow_mode_a_false_premise_is_decided_and_changes_nothing() -> None
     assert answer.decision.reason is Reason.FALSE_PREMISE
 
 
-QUESTION = "Who leads Rill and is also the mother of Ann?"
-
-
 def test_monitors_take_false_premises_for_abstentions_without_a_relevance() -> None:
     guard = guard_asking(ScriptedAnswerability({FALSE: NOBODY}))
     monitor = DecisionMonitor(guard.policy, window=100, metrics=False)

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard import InputError
 from knowgate.guard.matching import (
     SentenceMatcher,
     is_refusal,
@@ -202,9 +201,3 @@ def test_sentences_are_the_same_by_what_they_add_to_the_question(
     matcher = SentenceMatcher().about(question)
     assert matcher(first, second) is same
     assert matcher(second, first) is same
-
-
-@pytest.mark.parametrize("share", [0.0, -1.0, 1.01])
-def test_a_share_of_words_off_the_scale_is_rejected(share: float) -> None:
-    with pytest.raises(InputError, match="share"):
-        SentenceMatcher(share=share)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from knowgate.guard import Decision, Guard, InputError, Reason, Route
+from knowgate.guard import Decision, Guard, Reason, Route
 from knowgate.guard.testing import FailingScorer, FakeScorer
 from tests.support.guards import guard_with, policy_with, without_timings
 
@@ -151,25 +151,3 @@ def test_a_loaded_guard_has_observers_too() -> None:
     )
     assert seen == []
     assert guard.decide("q", ["x"]) is seen[0]
-
-
-async def _coroutine(_: Decision) -> None:
-    pass
-
-
-class _AsyncCallable:
-    async def __call__(self, _: Decision) -> None:
-        pass
-
-
-@pytest.mark.parametrize(
-    "wrong", ["text", 7, [7], [None], [dict], [_coroutine], [_AsyncCallable()]]
-)
-def test_what_cannot_observe_is_refused(wrong: Any) -> None:
-    with pytest.raises(InputError, match="observer"):
-        guard_with(observers=wrong)
-
-
-def test_a_single_function_is_no_collection() -> None:
-    with pytest.raises(InputError, match="not a collection"):
-        guard_with(observers=print)

@@ -230,13 +230,6 @@ def test_names_and_reasons_that_cannot_be_labels_are_rejected(attribute: str, va
         guard_against_stale(veto)
 
 
-def test_vetoes_that_are_none_or_twice_the_same_are_rejected() -> None:
-    with pytest.raises(InputError, match="not a veto"):
-        Guard(policy_with(confidence_threshold=None), scorer=FakeScorer(), vetoes=["stale"])  # type: ignore[list-item]
-    with pytest.raises(InputError, match="two vetoes"):
-        guard_with(vetoes=[StalePassage(), StalePassage()])
-
-
 @dataclass
 class Unhashable(StalePassage):
     """A veto need not be hashable."""

@@ -107,55 +107,6 @@ def test_a_newer_schema_is_refused_with_what_to_do(tmp_path: Path) -> None:
     assert "upgrade" in raised.value.hint
 
 
-@pytest.mark.parametrize("version", [None, True, False, "1", 0, -1, 1.0, [], {}])
-def test_a_schema_version_that_is_no_positive_number_is_refused(version: object) -> None:
-    with pytest.raises(PolicyError, match="schema_version"):
-        Policy.parse(fields(schema_version=version), where="here")
-
-
-GUARANTEE = {
-    "statement": "x",
-    "risk": 0.1,
-    "delta": 0.1,
-    "certified": True,
-    "loss": "y",
-    "n": 30,
-    "errors": 0,
-}
-
-
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"surprise": 1}, "surprise"),
-        ({"relevance_threshold": float("nan")}, "relevance_threshold"),
-        ({"relevance_threshold": "0.5"}, "relevance_threshold"),
-        ({"relevance_threshold": 1.0000000000000002}, "relevance_threshold"),
-        ({"confidence_threshold": -5e-324}, "confidence_threshold"),
-        ({"allowed_routes": ["follow"]}, "allowed_routes"),
-        ({"scorer": {"kind": "a", "settings": {"x": float("nan")}}}, "scorer"),
-        ({"scorer": {"kind": "\ud800"}}, "policy.json"),
-        ({"relevance_calibrator": {"kind": "pickle"}}, "relevance_calibrator"),
-        ({"relevance_calibrator": {"kind": "platt", "a": 0, "b": 0}}, "relevance_calibrator"),
-        ({"check_conflict": True, "confidence_threshold": None}, "check_conflict"),
-        ({"on_conflict": "answer"}, "on_conflict"),
-        (
-            {"check_conflict": True, "conflict_between": "both", "confidence_threshold": None},
-            "check_conflict",
-        ),
-        ({"histograms": {"r": {"edges": [0, 0], "counts": [1]}}}, "histograms"),
-        ({"guarantee": {"statement": "x"}}, "guarantee"),
-        ({"guarantee": GUARANTEE | {"errors": 31}}, "errors must not exceed n"),
-        ({"guarantee": GUARANTEE | {"certified": False}}, "no threshold was certified"),
-    ],
-)
-def test_a_field_that_is_wrong_is_refused_by_name(changes: dict[str, Any], named: str) -> None:
-    with pytest.raises(PolicyError, match=named) as raised:
-        Policy.parse(fields(**changes), where="policy.json")
-    assert str(raised.value).startswith("policy.json: ")
-    assert "\n" not in str(raised.value)
-
-
 def test_a_policy_without_the_newer_fields_looks_for_a_conflict_with_memory() -> None:
     value = fields(check_conflict=True)
     assert "conflict_between" not in value  # so that an older knowgate reads it too
@@ -223,12 +174,6 @@ def test_a_missing_threshold_is_refused_because_none_must_be_written_out() -> No
     value = fields()
     del value["relevance_threshold"]
     with pytest.raises(PolicyError, match="relevance_threshold"):
-        Policy.parse(value, where="here")
-
-
-@pytest.mark.parametrize("value", [None, [], "text", 1, True])
-def test_a_file_that_holds_no_object_is_refused(value: object) -> None:
-    with pytest.raises(PolicyError, match="JSON object"):
         Policy.parse(value, where="here")
 
 

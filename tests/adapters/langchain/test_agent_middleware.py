@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from threading import Event
 from typing import Any
 
@@ -17,13 +16,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from knowgate.adapters import langchain
-from knowgate.adapters.langchain import ChatModelLM, GuardMiddleware
+from knowgate.adapters.langchain import ChatModelLM
 from knowgate.guard import (
     Confidence,
     Guard,
-    InputError,
-    MissingDependencyError,
     Policy,
     Route,
 )
@@ -456,28 +452,3 @@ async def test_the_question_can_be_made_from_the_history() -> None:
 
     assert state["guard_decision"]["route"] == "answer"
     assert asked == [3]
-
-
-@pytest.mark.parametrize(
-    ("tools", "options", "where"),
-    [
-        ([], {}, "tools"),
-        ("search", {}, "tools"),
-        (["search"], {"searches": 0}, "searches"),
-        (["search"], {"direct_answers": "stream"}, "direct_answers"),
-        (["search"], {"on_retriever_error": "ignore"}, "on_retriever_error"),
-    ],
-)
-def test_arguments_that_mean_nothing_are_rejected(tools: Any, options: Any, where: str) -> None:
-    with pytest.raises(InputError, match=where):
-        GuardMiddleware(Setting().guard, tools, **options)
-
-
-def test_without_langchain_the_command_to_install_it_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "langchain.agents.middleware", None)
-    monkeypatch.delitem(sys.modules, "knowgate.adapters.langchain._agent_middleware")
-
-    with pytest.raises(MissingDependencyError, match=r"knowgate\[agents\]"):
-        _ = langchain.GuardMiddleware

@@ -16,7 +16,7 @@ from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import ChatLimits, ChatModelLM
 from knowgate.adapters.langchain._calls import TokenUsage
-from knowgate.guard import InputError, LanguageModelError
+from knowgate.guard import LanguageModelError
 from knowgate.guard.contracts import PartialGenerationsError
 from knowgate.guard.errors import LanguageModelTimeoutError
 from knowgate.guard.signals.confidence import SampledConsistency
@@ -118,11 +118,6 @@ async def test_waiting_for_the_limiter_can_be_cancelled() -> None:
 
     assert asyncio.all_tasks() == before
     assert model.record.prompts == []
-
-
-def test_a_limiter_of_another_kind_is_refused() -> None:
-    with pytest.raises(InputError, match="rate_limiter"):
-        ChatModelLM(TalkingModel(speak=str), limits=ChatLimits(rate_limiter=5))  # type: ignore[arg-type]
 
 
 async def test_the_callers_model_stays_as_it_is_whatever_is_asked_of_it() -> None:

@@ -18,7 +18,7 @@ from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import ChatLimits, ChatModelLM
-from knowgate.guard import Generation, InputError, LanguageModelError
+from knowgate.guard import Generation, LanguageModelError
 from knowgate.guard.errors import LanguageModelTimeoutError, PromptTooLongError
 from knowgate.guard.signals.confidence import SampledConsistency, Sampling
 from tests.adapters.langchain.fakes import TalkingModel, collector
@@ -36,10 +36,6 @@ async def draw(lm: ChatModelLM, asynchronous: bool, *prompts: str, **options: An
     if asynchronous:
         return await lm.agenerate(prompts, **options)
     return lm.generate(prompts, **options)
-
-
-def script(*said: str) -> GenericFakeChatModel:
-    return GenericFakeChatModel(messages=iter(said))
 
 
 # -- with SampledConsistency ---------------------------------------------------------
@@ -379,11 +375,3 @@ def test_nothing_of_the_prompt_is_logged(caplog: pytest.LogCaptureFixture) -> No
         )
 
     assert "private" not in caplog.text
-
-
-@pytest.mark.parametrize(
-    "settings", [{"max_concurrency": 0}, {"timeout": 0}, {"max_attempts": 0}, {"first_wait": -1}]
-)
-def test_arguments_out_of_range_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=next(iter(settings))):
-        ChatModelLM(script("x"), limits=ChatLimits(**settings))

@@ -24,7 +24,7 @@ from knowgate.adapters.langchain import (
     SmallTalk,
 )
 from knowgate.adapters.langchain._conversation import history_text, small_talk_pattern
-from knowgate.guard import Decision, InputError, Reason, Route
+from knowgate.guard import Decision, Reason, Route
 from knowgate.guard.prompts import Prompt
 from tests.adapters.langchain.fakes import CONTEXT_PROMPT, WAYS, RunsHandler, Setting, collector
 from tests.adapters.langchain.test_guarded_rag_ways import essence
@@ -411,32 +411,6 @@ def test_a_long_message_is_no_small_talk_and_is_told_fast() -> None:
     pattern = small_talk_pattern(Prompt.bundled("small_talk_patterns").text)
     assert not pattern.fullmatch("thanks! " * 12 + "x")
     assert time.process_time() - started < 2
-
-
-# -- arguments ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("make", "where"),
-    [
-        (lambda: Conversation(timeout=0), "timeout"),
-        (lambda: Conversation(on_error="ignore"), "on_error"),  # type: ignore[arg-type]
-        (lambda: Conversation(prompt=Prompt("p", "no slots")), "prompt"),
-        (lambda: Conversation(prompt=Prompt("p", "{question} {other}")), "prompt"),
-        (lambda: Conversation(small_talk=SmallTalk(prompt=Prompt("p", "{history}"))), "prompt"),
-    ],
-)
-def test_a_bad_argument_is_rejected(make: Callable[[], Conversation], where: str) -> None:
-    with pytest.raises(InputError, match=where):
-        make()
-
-
-def test_small_talk_without_a_reply_or_model_is_rejected() -> None:
-    with pytest.raises(InputError, match="small_talk"):
-        Setting(
-            conversation=Conversation(small_talk=SmallTalk()),
-            with_context=RunnableLambda(lambda given: "x"),
-        )
 
 
 def test_a_retriever_that_fails_on_a_rewritten_question_abstains() -> None:

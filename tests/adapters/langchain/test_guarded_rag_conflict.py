@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
-import pytest
 from langchain_core.documents import Document
 
 from knowgate.adapters.langchain import GuardedRAG, Replies
-from knowgate.guard import Guard, InputError, Policy, Reason, Route
+from knowgate.guard import Guard, Policy, Reason, Route
 from knowgate.guard.contracts import View
 from knowgate.guard.signals.conflict import PassageConflict, SameMeaning
 from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
@@ -104,25 +102,6 @@ def test_braces_and_line_breaks_in_an_answer_stay_text() -> None:
     assert (
         Replies().showing([View("{sources}\n{x}", (0,))], []).endswith("passage 1: {sources} {x}")
     )
-
-
-@pytest.mark.parametrize(
-    "replies",
-    [
-        {"conflict_shows_both": "No slot."},
-        {"view_of_memory": "{answer} {sources}"},
-        {"passage": "p. {page}"},
-        {"between_sources": 3},
-    ],
-)
-def test_a_template_with_other_slots_is_refused(replies: Any) -> None:
-    with pytest.raises(InputError, match="replies"):
-        Replies(replies)
-
-
-def test_an_unknown_language_is_refused() -> None:
-    with pytest.raises(InputError, match="language"):
-        Replies(language="fr")  # type: ignore[arg-type]
 
 
 def test_contradicting_documents_are_shown_by_a_chain_without_any_confidence() -> None:

@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import AbstainedError, Conversation, Replies
-from knowgate.guard import InputError, Reason, Route
+from knowgate.guard import Reason, Route
 from knowgate.guard.contracts import View
 from tests.adapters.langchain.fakes import WAYS, Setting, astream, stream
 from tools.attack.judged_texts import Changing
@@ -215,8 +215,3 @@ def test_the_estimators_answer_takes_no_part_in_other_routes_and_in_shadow_mode(
     assert setting.chain.invoke("grounded").answer.startswith("from context")
     assert setting.chain.invoke("who knows").decision.reason is Reason.NEITHER_KNOWS
     assert shadow.chain.invoke("known one").answer.startswith("from context")
-
-
-def test_another_word_for_closed_book_is_rejected() -> None:
-    with pytest.raises(InputError, match="closed_book: 'memory' is unknown"):
-        Setting(closed_book="memory")

@@ -16,7 +16,6 @@ from knowgate.guard.signals.relevance import CascadeScorer, LexicalScorer, Suffi
 from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
 from tests.offline_eval.cli.commands import Knowgate, Outcome, read_lines, refused, write_lines
 from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
-from tests.support.bound_rows import bind
 
 JUDGE = SufficiencyJudge(ScriptedLanguageModel(default="yes"))
 
@@ -71,29 +70,6 @@ def test_records_with_both_scores_give_a_policy_of_both(knowgate: Knowgate, reco
     assert guard.decide("When does it open?", ["It opens at nine."]).relevance_stage is not None
 
 
-def test_route_and_drift_know_both_stages(knowgate: Knowgate, records: Path) -> None:
-    _calibrate(knowgate, records)
-    policy, folder = records.with_name("policy.json"), records.parent
-    stages = ["costly"] * 150 + ["cheap"] * 5 + ["fallback"] * 45
-    logged = [{"relevance": 0.9 - 0.001 * i, "relevance_stage": s} for i, s in enumerate(stages)]
-    write_lines(folder / "signals.jsonl", logged)
-    routed = folder / "decisions.jsonl"
-    done = knowgate(
-        "apply", "--policy", policy, "--input", folder / "signals.jsonl", "--output", routed
-    )
-    assert done.code == 0, done.err
-    assert [line["relevance_stage"] for line in read_lines(routed)] == stages
-    drift = knowgate("drift", "--policy", policy, "--input", routed)
-    assert "asked: drifted in 200 values" in drift.out
-    write_lines(folder / "signals.jsonl", [{"relevance": 0.9, "relevance_stage": "third"}])
-    refused(
-        knowgate(
-            "apply", "--policy", policy, "--input", folder / "signals.jsonl", "--output", routed
-        ),
-        "'relevance_stage'",
-    )
-
-
 def test_a_calibration_with_other_verdicts_counts_as_a_further_one(
     knowgate: Knowgate, records: Path
 ) -> None:
@@ -104,20 +80,6 @@ def test_a_calibration_with_other_verdicts_counts_as_a_further_one(
     guarantee = Policy.load(records.with_name("policy.json")).guarantee
     assert guarantee is not None
     assert guarantee.attempt == 2
-
-
-def test_a_cascade_is_recalibrated_with_both_scorers(knowgate: Knowgate, records: Path) -> None:
-    _calibrate(knowgate, records)
-    old, new = records.with_name("policy.json"), records.with_name("new.json")
-    again = ("calibrate", "--like", old, "--out", new, "--records")
-    done = knowgate(*again, records)
-    assert done.code == 0, done.err
-    assert "width of the band, chosen on" in done.out
-    before, after = Policy.load(old), Policy.load(new)
-    assert after.scorer.stages == before.scorer.stages
-    assert after.guarantee is not None
-    # The same data and bound are the same attempt.
-    assert after.guarantee.attempt == 1
 
 
 class Reading(ScriptedLanguageModel):
@@ -174,27 +136,6 @@ def test_two_runs_give_a_policy_of_both(
     )
     assert {one.route.value for one in asked} == {"abstain"}
     assert "costly" in {one.relevance_stage for one in asked}
-
-
-def test_verdicts_on_other_passages_are_rejected(
-    knowgate: Knowgate, two_runs: tuple[Path, Path], tmp_path: Path
-) -> None:
-    cheap, judged = two_runs
-    changed = shutil.copytree(judged, tmp_path / "changed")
-    file = changed / "questions.jsonl"
-    # As long as before, and under the same ids.
-    file.write_text(file.read_text("utf-8").replace("opens at", "shuts at"), "utf-8")
-    bind(changed, "questions")
-    outcome = knowgate(
-        "calibrate",
-        "--run",
-        cheap,
-        "--cascade",
-        f"run={changed}",
-        "--out",
-        tmp_path / "policy.json",
-    )
-    refused(outcome, "has another question or other passages here than in cheap")
 
 
 def test_the_better_of_two_runs_is_chosen_under_one_promise(

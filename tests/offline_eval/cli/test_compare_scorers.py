@@ -110,34 +110,6 @@ def test_scorers_are_measured_on_the_same_cases_and_one_is_named(compare: Knowga
     assert "coverage-leak" in Path("scorer-comparison/report.html").read_text()
 
 
-def test_failed_cases_are_counted_and_asked_again_and_scorers_are_added(compare: Knowgate) -> None:
-    arguments = ("--scorer", "lexical", "--scorer", "sometimes")
-    done = compare(*arguments)
-    assert done.code == 1
-    assert "8 cases failed" in done.err
-    assert "--retry-failed" in done.err
-    printed = compare(*arguments, "--json")
-    assert printed.code == 1
-    found = _scorers_of(json.loads(printed.out))["sometimes"]
-    assert (found["failed"], found["cases"]) == (8, 64)
-    assert found["errors"] == {"LanguageModelError": 8}
-    assert "8 of 64" in done.out
-    assert "sometimes (8 of its 64 cases failed)" in done.out
-
-    # Nothing is asked twice: neither of the other cases, nor of the other scorer. And one is added.
-    _Broken.working, _Broken.asked = True, 0
-    kept = Path("scorer-comparison/lexical/rows.jsonl").read_bytes()
-    again = compare(
-        *arguments, "--retry-failed", "--scorer", "judge:python:own_models:toy", "--json"
-    )
-    assert again.code == 0, again.err
-    found_again = _scorers_of(json.loads(again.out))
-    assert len(found_again) == 3
-    assert found_again["sometimes"]["failed"] == 0
-    assert 0 < _Broken.asked < 20  # its probe, and the cases that had failed
-    assert Path("scorer-comparison/lexical/rows.jsonl").read_bytes() == kept
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -106,33 +106,6 @@ async def test_a_proxy_with_everything_of_ones_own(
 
 
 @pytest.mark.enable_socket
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([], "exactly one of --policy, --guard and --uncalibrated"),
-        (["--uncalibrated", "--guard", OWN], "exactly one of"),
-        (["--policy", "missing.json"], "missing.json"),
-        (["--guard", "tests.offline_eval.cli.test_serve:find", "--shadow"], "--guard"),
-        (["--uncalibrated", "--monitor"], "--monitor needs --policy"),
-        (["--guard", "json:JSONDecoder"], "not a Guard"),
-        (["--guard", OWN, "--host", "0.0.0.0"], "KNOWGATE_TOKEN"),
-        (["--guard", OWN, "--upstream", "ftp://x"], "is no URL"),
-        (["--guard", OWN, "--retriever", "json:loads"], "--upstream"),
-        (["--guard", OWN, "--upstream", "http://x", "--retriever", "json:nothing"], "json:nothing"),
-        (["--guard", OWN, "--upstream", "http://x", "--prompt", "README.md"], "other slots"),
-        (["--guard", OWN, "--replies", "missing.json"], "missing.json"),
-        (["--guard", OWN, "--port", "70000"], "--port"),
-    ],
-    ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
-)
-def test_what_cannot_be_served_is_one_line(
-    knowgate: Knowgate, served: dict[str, Any], arguments: list[str], words: str
-) -> None:
-    refused(knowgate("serve", "--port", "0", *arguments), words)
-    assert not served
-
-
-@pytest.mark.enable_socket
 def test_a_token_that_can_be_guessed_is_rejected(
     knowgate: Knowgate, served: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,12 +9,8 @@ from typing import Any
 import pytest
 
 from knowgate.guard import Decision, DecisionLog, Guard, Policy, Reason, Route
-from knowgate.guard.signals.relevance import CascadeScorer
 from knowgate.guard.testing import FakeScorer
 from knowgate.offline_eval.policies import shadow_report
-from knowgate.offline_eval.report.document import Facts
-from knowgate.offline_eval.report.plots import Plot
-from knowgate.offline_eval.report.tables import Table
 from tests.calibration.monitoring.populations import GUARANTEE, calibrated_policy
 from tests.offline_eval.cli.commands import Knowgate, read_lines, refused, write_lines
 from tests.support.guards import guard_with, policy_with
@@ -69,55 +65,6 @@ def test_shares_are_told_by_reason_route_and_change(knowgate: Knowgate, log: Pat
     assert sum(period["decisions"] for period in found["periods"]) == 10
 
 
-def test_both_stages_of_a_cascade_are_shown(tmp_path: Path) -> None:
-    scorer = CascadeScorer(
-        FakeScorer({"good": 0.9, "mid": 0.6, "odd": 0.65}, default=0.1),
-        FakeScorer({"mid": 1.0, "odd": float("nan")}, default=0.0),
-        threshold=0.5,
-        reach=0.3,
-        fallback=0.62,
-    )
-    policy = policy_with(
-        scorer=scorer.fingerprint,
-        aggregator="joint",
-        allowed_routes=(Route.FOLLOW_CONTEXT, Route.ABSTAIN),
-    )
-    log = DecisionLog(tmp_path / "log")
-    guard = guard_with(policy, scorer=scorer, observers=[log], mode="shadow")
-    for passage in ("good", "mid", "odd", "bad"):
-        guard.decide(f"Is it {passage}?", [passage])
-    guard.decide("Nothing?", [])
-
-    document = shadow_report([tmp_path / "log"])
-
-    found = document.values["cascade"]
-    assert (found["decisions"], found["asked"], found["saved"], found["failed"]) == (4, 2, 2, 1)
-    assert found["stages"]["cheap"] == {"follow_context": 1, "answer": 0, "abstain": 1}
-    (section,) = [one for one in document.sections if one and one.title == "Cascade of scorers"]
-    asked, failed, table, facts = section.blocks
-    assert "asked in 2 of 4 decisions (50\xa0%); 2 calls of it saved" in str(asked)
-    assert "suffices from the cheap value 0.62 on" in str(failed)
-    assert isinstance(facts, Facts)
-    assert "from 0.5 to below 0.8" in dict(facts.pairs)["band"]
-    assert isinstance(table, Table)
-    assert [[cell.value for cell in line.cells] for line in table.lines] == [
-        ["2", "1", "1"],
-        ["1", "1", "0"],
-        ["1", "1", "0"],
-    ]
-
-
-def test_logged_text_is_shown_with_the_examples(tmp_path: Path) -> None:
-    guarded(DecisionLog(tmp_path, text=True)).decide("who <b>is</b> it?", ["bad words"])
-
-    document = shadow_report([tmp_path])
-
-    section = next(one for one in document.sections if one is not None and one.title == "Examples")
-    text = repr(section)
-    assert "who <b>is</b> it?" in text
-    assert "bad words" in text
-
-
 def test_labels_give_leak_false_abstention_and_wrong_replies(knowgate: Knowgate, log: Path) -> None:
     lines = [
         {"question": f"good question {number}", "answerable": number > 0, "right": number > 1}
@@ -147,26 +94,6 @@ def test_labels_give_leak_false_abstention_and_wrong_replies(knowgate: Knowgate,
         "right_lost": pytest.approx(1 / 3),
     }
     assert "Leak: 50\xa0%" in knowgate("shadow-report", log, "--labels", labels).out
-
-
-def test_time_is_cut_into_periods(log: Path) -> None:
-    (path,) = log.glob("decisions-*.jsonl")
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    for number, line in enumerate(lines):
-        line["time"] = f"2026-03-{1 + number:02}T12:00:00+00:00"
-    write_lines(path, lines[::-1])
-
-    document = shadow_report([log])
-
-    found = document.values["periods"]
-    assert [one["begin"] for one in found] == [
-        f"2026-03-{1 + n:02}T12:00:00+00:00" for n in range(10)
-    ]
-    assert [one["abstention"]["value"] for one in found] == 6 * [0] + 4 * [1]
-    section = next(one for one in document.sections if one is not None and one.title == "Over time")
-    plot = section.blocks[0]
-    assert isinstance(plot, Plot)
-    assert plot.svg().startswith("<svg")
 
 
 def test_a_question_that_is_asked_again_and_again_counts_about_once(tmp_path: Path) -> None:
@@ -282,15 +209,6 @@ def test_a_gate_fails_the_command(knowgate: Knowgate, log: Path) -> None:
     assert knowgate("shadow-report", log, *gate).code == 1
     assert knowgate("shadow-report", log, "--fail-if", "abstention>50%", "--out", out).code == 0
     refused(knowgate("shadow-report", log, *gate[:2]), "--fail-if", "add --out")
-
-
-def test_drift_reads_the_log_too_with_reasons_of_own_vetoes(knowgate: Knowgate, log: Path) -> None:
-    (policy,), (lines,) = log.glob("policy-*.json"), log.glob("decisions-*.jsonl")
-    lines.write_text(lines.read_text().replace("neither_knows", "passage_too_old"))
-
-    outcome = knowgate("drift", "--policy", policy, "--input", lines)
-
-    assert (outcome.code, outcome.out.startswith("10 decisions")) == (0, True)
 
 
 def test_labelled_questions_are_written_for_calibration(

@@ -94,19 +94,6 @@ def test_no_figure_of_a_table_is_cut_at_40_columns(
     assert "…" not in listed
 
 
-@pytest.mark.usefixtures("narrow")
-def test_the_help_names_every_option_at_40_columns(knowgate: Knowgate) -> None:
-    for arguments, options in (
-        (("calibrate",), ("--max-false-abstention", "--answer-from-memory", "--cascade")),
-        (("eval", "ookb"), ("--retrieval", "--calls")),
-        ((), ("measure", "shadow-report", "--config")),
-    ):
-        said = knowgate(*arguments, "--help").out
-        assert "…" not in said
-        for option in options:
-            assert option in said
-
-
 def test_no_color_means_no_colours_whatever_else_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("NO_COLOR", "1")

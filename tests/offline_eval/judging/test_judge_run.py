@@ -227,34 +227,6 @@ def test_verdicts_of_another_version_are_not_mixed(tmp_path: Path) -> None:
         judge_run(folder, [llm(ScriptedJudge(sensible), [other])])
 
 
-def test_a_function_is_a_judge(tmp_path: Path) -> None:
-    async def length(reply: object) -> str:
-        return "short" if len(getattr(reply, "reply", "")) < 20 else "long"
-
-    folder = replies_run(tmp_path / "run", REPLIES)
-    judge_run(folder, [DetectorJudge(), FunctionJudge("words", "length", length)])
-    found = verdicts(folder)
-    assert found["s/wrong/length/words"].outcome == "short"
-    assert found["s/right/length/words"].outcome == "long"
-    assert RepliesRun.read(folder).judges_of("length") == ("words",)
-
-
-def test_a_plan_tells_the_cost_and_asks_nothing(tmp_path: Path) -> None:
-    judge = ScriptedJudge(sensible)
-    folder = replies_run(tmp_path / "run", REPLIES)
-    plans = plan_judging(folder, [DetectorJudge(), llm(judge)])
-    assert [(p.judge, p.criterion, p.verdicts, p.calls) for p in plans] == [
-        ("detector", "abstention", 3, 0),
-        ("llm:scripted", "abstention", 3, 3),
-        ("llm:scripted", "factuality", 3, 3),
-        ("llm:scripted", "failure", 3, 3),
-    ]
-    assert plans[0].input_tokens == 0
-    assert 300 < plans[1].input_tokens < 3_000
-    assert judge.asked == []
-    assert not (folder / "judgements.jsonl").exists()
-
-
 def test_the_judge_sees_only_what_the_criterion_names(tmp_path: Path) -> None:
     judge = ScriptedJudge(lambda _: "<tone>curt</tone>")
     tone = Criterion(

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from knowgate.offline_eval.judging.llm_judge import Criterion
 
 YES_NO = ("yes", "no")
-TIERS = ("tier_1", "tier_2", "tier_3")
 
 
 @pytest.mark.parametrize(

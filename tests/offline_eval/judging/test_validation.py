@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,13 +12,11 @@ from knowgate.offline_eval.judging.correction import (
     corrected_rate,
     prediction_powered_rate,
 )
-from knowgate.offline_eval.judging.labelling import Labels
 from knowgate.offline_eval.judging.run import judge_run
 from knowgate.offline_eval.judging.validation import JudgeValidation
 from knowgate.offline_eval.run import (
     RepliesRun,
 )
-from tests.offline_eval.judging.labelling.votes import human_labels
 from tests.offline_eval.judging.runs import replies_run
 
 
@@ -75,31 +72,6 @@ def test_agreement_is_what_the_table_says(tmp_path: Path) -> None:
     assert found.kappa.low < 0.4
     assert "only 10 replies" in found.warnings[0]
     assert "kappa 0.40" in found.warnings[1]
-
-
-def test_what_is_known_of_a_judge_goes_before_its_warnings(tmp_path: Path) -> None:
-    run = judged(tmp_path / "run", JUDGE)
-    [plain] = JudgeValidation.of_judges(run, people(HUMAN))
-    [found] = JudgeValidation.of_judges(
-        run, people(HUMAN), known_of={plain.judge: ("It believes.",)}
-    )
-    assert found.warnings == ("It believes.", *plain.warnings)
-    [other] = JudgeValidation.of_judges(run, people(HUMAN), known_of={"other": ("It believes.",)})
-    assert other.warnings == plain.warnings
-
-
-def test_replies_that_people_disagree_on_are_told_of(tmp_path: Path) -> None:
-    run = judged(tmp_path / "run", JUDGE)
-
-    def labels(name: str, outcomes: list[str]) -> Any:
-        return human_labels(name, " ".join(outcomes), "s/q{}")
-
-    both = Labels(None, {"a": labels("a", HUMAN), "b": labels("b", [*HUMAN[:8], "yes", "yes"])})
-    [found] = JudgeValidation.of_judges(run, both)
-    assert (found.n, found.unsettled) == (8, 2)
-    assert any("2 replies that people disagree on" in text for text in found.warnings)
-    settled = Labels(None, both.given, labels("c", HUMAN))
-    assert JudgeValidation.of_judges(run, settled)[0].unsettled == 0
 
 
 def test_full_agreement_on_lopsided_outcomes_proves_little_beyond_chance(tmp_path: Path) -> None:

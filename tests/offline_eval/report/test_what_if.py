@@ -19,7 +19,7 @@ from knowgate.offline_eval.report.document import Document, Section
 from knowgate.offline_eval.report.text import percent
 from knowgate.offline_eval.report.what_if import WhatIf, WhatIfCase, threshold_text
 from knowgate.offline_eval.report.writing import ReportWriter
-from tests.support.browser import chromium, page_of, serious_findings
+from tests.support.browser import chromium, page_of
 from tests.support.report_page import Page
 
 EVIL = (
@@ -318,16 +318,3 @@ def test_moving_the_slider_moves_the_numbers_and_the_cases(browser: Any, tmp_pat
         expect(slider).to_have_attribute("aria-valuetext", "0.5000, certified")
         slider.press("End")
         expect(page.locator("#what-if-coverage-row td").first).to_have_text("0 % (0 of 8)")
-
-
-@pytest.mark.slow
-def test_axe_has_no_serious_finding(browser: Any, tmp_path: Path) -> None:
-    with page_of(browser, viewport={"width": 380, "height": 800}) as page:
-        page.goto(write(two_sided(), tmp_path).as_uri())
-        page.get_by_role("slider").first.press("End")
-        page.locator("#what-if-table summary").click()
-        assert page.evaluate("document.documentElement.scrollWidth") <= 380
-        for scheme, width in (("light", 380), ("dark", 1280)):
-            page.emulate_media(color_scheme=scheme)
-            page.set_viewport_size({"width": width, "height": 900})
-            assert serious_findings(page) == []

@@ -88,35 +88,3 @@ def test_another_version_of_the_program_may_go_on_with_a_run(tmp_path: Path) -> 
     _write(tmp_path, manifest={**_MANIFEST, "created_by": "knowgate 0.1.0"})
 
     assert (tmp_path / "rows.jsonl").read_bytes().count(b"\n") == 3
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ('{"schema_version": 999}', "run schema 999 is newer"),
-        ('{"schema_version": true}', "'schema_version' is missing"),
-        ("{}", "'schema_version' is missing"),
-        ("[]", "'schema_version' is missing"),
-        ("{", "broken JSON"),
-        ("", "empty"),
-        ('{"schema_version": 1, "x": NaN}', "NaN or infinite"),
-        ('{"schema_version": 1, "x": -1e999}', "NaN or infinite"),
-    ],
-)
-def test_a_manifest_that_cannot_be_used_is_refused(
-    tmp_path: Path, content: str, words: str
-) -> None:
-    (tmp_path / "manifest.json").write_text(content, encoding="utf-8")
-
-    with pytest.raises(InputError, match=words) as caught:
-        _write(tmp_path)
-
-    assert "manifest.json" in str(caught.value)
-    assert (tmp_path / "manifest.json").read_text(encoding="utf-8") == content
-    assert "\n" not in str(caught.value)
-
-
-def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
-    for folder in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(InputError, match=r"no run in this folder.*knowgate eval"):
-            Manifest.read_raw(folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from pathlib import Path
 
@@ -41,22 +40,6 @@ def test_policies_of_one_file_name_are_told_apart_by_their_folders(tmp_path: Pat
     two = write_lexical_policy(tmp_path / "b" / "policy.json", 0.5)
 
     assert [c.name for c in GuardChoice.load([one, two])] == ["policy", "b/policy"]
-
-
-def test_one_guard_twice_is_refused(tmp_path: Path) -> None:
-    policy = write_lexical_policy(tmp_path / "policy.json", 1.0)
-
-    for specs in (["off", "off"], [policy, Path(shutil.copy(policy, tmp_path / "copy.json"))]):
-        with pytest.raises(InputError, match="twice"):
-            GuardChoice.load(specs)
-
-
-def test_a_run_without_a_policy_says_what_to_do(tmp_path: Path) -> None:
-    run = calibrated_run(tmp_path)
-    (run / "calibration.json").unlink()
-
-    with pytest.raises(InputError, match="knowgate calibrate --run"):
-        GuardChoice.load([run])
 
 
 def test_beside_a_policy_that_cannot_tell_no_question_is_known_to_be_unseen(

@@ -185,32 +185,6 @@ def test_what_fails_for_good_is_a_row_and_the_rest_goes_on(workplace: Path, tmp_
     assert all(row.response is None and row.context is not None for row in failed)
 
 
-@pytest.mark.slow
-def test_a_run_goes_on_where_it_stopped(workplace: Path, tmp_path: Path) -> None:
-    class StoppedError(Exception):
-        pass
-
-    def stop(progress: Any) -> None:
-        if progress.stage == "asking" and progress.done >= 25:
-            raise StoppedError
-
-    model = reader()
-    comparison = Comparison(models={"reader": model})
-    with pytest.raises(StoppedError):
-        run(workplace / "kb.jsonl", tmp_path / "out", comparison, on_progress=stop)
-    manifest = (tmp_path / "out" / "manifest.json").read_bytes()
-    before = len(RepliesRun.read(tmp_path / "out").replies)
-    assert 25 <= before < 80
-    asked = model.calls
-
-    done = run(workplace / "kb.jsonl", tmp_path / "out", comparison)
-
-    assert done.totals.already == before
-    assert model.calls - asked == 80 - before
-    assert len(RepliesRun.read(tmp_path / "out").replies) == 80
-    assert (tmp_path / "out" / "manifest.json").read_bytes() == manifest
-
-
 def test_a_chain_of_the_users_own_brings_its_own_prompt(workplace: Path, tmp_path: Path) -> None:
     given: list[dict[str, Any]] = []
 

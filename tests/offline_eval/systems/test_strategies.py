@@ -16,7 +16,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import RetrievalError
-from knowgate.guard import InputError, LanguageModelError
+from knowgate.guard import LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.questions import KnowledgeBase, PassageKind
 from knowgate.offline_eval.run.questions import CaseKind
@@ -41,7 +41,6 @@ from tests.offline_eval.suites.ookb.toy import embed
 from tests.offline_eval.systems.recording import BASE, CASES, MADE_UP, RECORDS, RecordingEncoder
 
 _ANSWERS = "<passage>It costs four crowns.</passage> and <passage>The ferry is free.</passage>"
-_ANYTHING: dict[str, Any] = {"text": "gpt", "number": 3}
 
 
 def _ask(retriever: Retriever, case: Case) -> Retrieved:
@@ -322,24 +321,3 @@ def _no_index() -> PassageIndex:
 def make_own() -> Any:
     """What `python:module:attribute` calls."""
     return RunnableLambda(lambda question: ["mine"])
-
-
-def test_what_cannot_be_loaded_is_refused_before_anything_is_embedded() -> None:
-    with pytest.raises(InputError, match="one of: direct, long_context, basic_rag, hyde; or"):
-        load_retriever("bm25", BASE, _no_index)
-    with pytest.raises(InputError, match="HyDE needs a language model"):
-        load_retriever("hyde", BASE, _no_index)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda index, lm: hyde(index, lm, top_k=0), "top_k: must be at least 1"),
-        (lambda index, lm: hyde(index, _ANYTHING["text"]), "is a str, no language model"),
-        (lambda index, lm: basic_rag(index, top_k=0), "top_k: must be at least 1"),
-        (lambda index, lm: own_retriever(_ANYTHING["number"], BASE), "is a int, no retriever"),
-    ],
-)
-def test_what_a_strategy_cannot_be_made_from_is_refused(make: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        make(PassageIndex(BASE, RecordingEncoder()), ScriptedLanguageModel())

@@ -216,12 +216,3 @@ def test_a_damaged_run_larger_than_the_cache_leaves_the_others_whole(tmp_path: P
         with closing(sqlite3.connect(index.path)) as base:
             assert base.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
             base.execute("INSERT INTO words (words) VALUES ('integrity-check')")
-
-
-@pytest.mark.parametrize("name", ["nowhere", "empty", "file"])
-def test_what_is_no_run_is_rejected(tmp_path: Path, name: str) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "file").write_text("x", encoding="utf-8")
-
-    with pytest.raises(InputError, match=name), open_index([tmp_path / name]):
-        pass

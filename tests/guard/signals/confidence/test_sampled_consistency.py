@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from knowgate.guard import (
     Confidence,
     Generation,
-    InputError,
     LanguageModelError,
 )
 from knowgate.guard.contracts import PartialGenerationsError
@@ -29,7 +28,6 @@ from knowgate.guard.signals.confidence.stopping import (
     CurtailedSampling,
     FullSampling,
 )
-from knowgate.guard.signals.conflict import AnswerConflict
 from knowgate.guard.testing import ScriptedLanguageModel
 from tests.support.guards import guard_with, policy_with
 
@@ -132,20 +130,6 @@ def test_an_answer_of_punctuation_alone_never_counts_as_repeated() -> None:
     assert SampledConsistency(model).estimate("q").value == 0.0
 
 
-@pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_temperature_that_cannot_sample_is_refused(temperature: float) -> None:
-    with pytest.raises(InputError, match="temperature"):
-        SampledConsistency(Pattern([]), sampling=Sampling(temperature=temperature))
-
-
-@pytest.mark.parametrize(
-    ("n", "threshold"), [(0, 0.7), (-1, 0.7), (10, 0.0), (10, 1.1), (10, float("nan"))]
-)
-def test_a_rule_that_makes_no_sense_is_refused(n: int, threshold: float) -> None:
-    with pytest.raises(ValueError, match=r"n must|threshold must"):
-        CurtailedSampling(n, threshold)
-
-
 @pytest.mark.parametrize(
     ("n", "threshold", "needed"),
     [(10, 0.7, 7), (10, 0.71, 8), (10, 1.0, 10), (10, 0.001, 1), (3, 1 / 3, 1), (100, 0.07, 7)],
@@ -178,26 +162,6 @@ def test_an_estimator_that_the_policy_was_calibrated_on_is_left_as_it_is() -> No
     policy = policy_with(confidence_threshold=0.9, estimator=estimator.fingerprint)
     decision = guard_with(policy, estimator=estimator).decide("q", [])
     assert decision.confidence == 1.0
-
-
-class Unhashed(ScriptedLanguageModel):
-    """Its fingerprint takes long, so it must not be asked for without need."""
-
-    @property
-    def fingerprint(self) -> str:
-        raise AssertionError
-
-
-@pytest.mark.parametrize("kind", [SampledConsistency, AnswerConflict])
-def test_what_is_no_language_model_is_refused_at_once(kind: Any) -> None:
-    class ChatModel:
-        def generate(self) -> None: ...
-
-        def agenerate(self) -> None: ...
-
-    with pytest.raises(InputError, match="ChatModelLM"):
-        kind(ChatModel())
-    kind(Unhashed())
 
 
 # -- stopping rules --------------------------------------------------------------------
@@ -238,17 +202,6 @@ def test_a_rule_never_draws_more_than_n() -> None:
     ).estimate("q")
 
     assert found.samples_drawn == 3
-
-
-class Nothing:
-    def next_wave(self, matches: int, misses: int) -> int:
-        return 0
-
-
-@pytest.mark.parametrize("stopping", ["sometimes", 7, Nothing()])
-def test_an_unknown_rule_or_one_that_draws_nothing_is_refused(stopping: Any) -> None:
-    with pytest.raises(InputError, match="stopping"):
-        SampledConsistency(Pattern([]), stopping=stopping)
 
 
 @pytest.mark.parametrize("stopping", ["curtailed", "bayesian", BayesianStopping(), FirstTwo()])
@@ -359,24 +312,6 @@ def test_log_probabilities_that_say_nothing_settle_nothing(logprobs: Any) -> Non
             return Generation(text, logprobs)
 
     assert SampledConsistency(Model(default="Ada")).estimate("q").samples_drawn == 7
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"accept_probability": 0.0},
-        {"reject_probability": 0.95},
-        {"reject_probability": -0.1},
-    ],
-)
-def test_probabilities_out_of_range_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=next(iter(settings))):
-        GreedyShortcut(**settings)
-
-
-def test_at_least_one_sample_decides() -> None:
-    with pytest.raises(InputError, match="minimum_samples"):
-        SampledConsistency(Pattern([]), minimum_samples=0)
 
 
 # -- a model that fails part-way --------------------------------------------------------

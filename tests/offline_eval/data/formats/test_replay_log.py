@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.data.formats.replay import LoggedPassage, read_replay_log
-from knowgate.offline_eval.run.questions import CaseKind
 from tests.offline_eval.cli.commands import write_lines
 
 _LINE = {"id": "a", "response": "It is red."}
@@ -82,23 +81,6 @@ def test_a_file_name_tells_domain_retrieval_and_prompt(
     assert reply.model == "gpt-4o"
 
 
-def test_fields_of_a_line_outdo_the_file_name(tmp_path: Path) -> None:
-    more = {"model": "m", "retrieval": "HYDE_RAG", "prompt": "p", "knowledge_base": "k"}
-    (reply,) = _read(tmp_path, {**_LINE, **more}, name="BTT_DIRECT_basic.jsonl")
-
-    found = (reply.model, reply.retrieval, reply.prompt, reply.knowledge_base)
-    assert found == ("m", "hyde", "p", "k")
-
-
-def test_other_names_of_the_fields_are_understood(tmp_path: Path) -> None:
-    line = {"question_id": 7, "query": "Q?", "answer": "A", "output": "R", "abstention": True}
-
-    (reply,) = _read(tmp_path, line)
-
-    assert (reply.question_id, reply.question, reply.expected_answer) == ("7", "Q?", "A")
-    assert (reply.response, reply.abstained) == ("R", "yes")
-
-
 @pytest.mark.parametrize(
     ("fields", "context"),
     [
@@ -117,15 +99,6 @@ def test_contexts_are_ids_or_texts(
     tmp_path: Path, fields: dict[str, Any], context: tuple[LoggedPassage, ...] | None
 ) -> None:
     assert _read(tmp_path, {**_LINE, **fields})[0].context == context
-
-
-def test_labels_are_kept_as_given(tmp_path: Path) -> None:
-    labels = {"abstained": "No", "factuality": "tier_2", "kind": "in_kb", "citation": 3}
-
-    (reply,) = _read(tmp_path, {**_LINE, **labels})
-
-    assert (reply.abstained, reply.factuality) == ("no", "tier_2")
-    assert (reply.kind, reply.citation) == (CaseKind.IN_KB, "3")
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,6 @@ from knowgate.offline_eval.suites.conflict.beliefs import conflict_prompts
 from knowgate.offline_eval.suites.conflict.evidence import PassageJudge
 from knowgate.offline_eval.suites.conflict.items import EvidenceKind, Task
 from knowgate.offline_eval.suites.parts import MODEL_SYSTEM
-from tests.support.bound_rows import bind
 
 from .questions import TOWNS, ScoringModel, read_conflict_run, run_conflict, small_set
 
@@ -77,46 +76,6 @@ def test_either_passage_stands_first_equally_often(tmp_path: Path) -> None:
     assert (len(firsts), sum(firsts)) == (8, 4)
 
 
-def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    out, lm = tmp_path / "run", ScoringModel(default="x")
-    run_conflict(lm, ITEMS, out)
-    names = ("beliefs", "evidence", "instances", "rows")
-    whole = {name: (out / f"{name}.jsonl").read_text() for name in names}
-    for cut in (5, 90):
-        lines = whole["rows"].splitlines(keepends=True)
-        (out / "rows.jsonl").write_text("".join(lines[:cut]) + lines[cut][:20])
-        run_conflict(lm, ITEMS, out)
-        assert (out / "rows.jsonl").read_text() == whole["rows"]
-    (out / "instances.jsonl").unlink()
-    (out / "rows.jsonl").unlink()
-    lines = whole["evidence"].splitlines(keepends=True)
-    (out / "evidence.jsonl").write_text("".join(lines[:6]))
-    run_conflict(lm, ITEMS, out)
-    assert {name: (out / f"{name}.jsonl").read_text() for name in names} == whole
-    asked = len(lm.prompts)
-    run_conflict(lm, ITEMS, out)
-    assert len(lm.prompts) == asked
-
-
-def test_failures_are_asked_again_on_demand(tmp_path: Path) -> None:
-    out, broken = tmp_path / "run", ScriptedLanguageModel(error=LanguageModelError("down"))
-    settings = ConflictSettings(tasks=(Task.CK,), beliefs="asked")
-    yes = dict.fromkeys(("answer: Ann", "replied: Ann", "A: Ann"), "yes")
-    working = ScriptedLanguageModel({**yes, "Options": "Answer: A"}, default="no")
-    run = read_conflict_run(run_conflict(broken, ITEMS[:2], out, settings=settings))
-    assert {row.why for row in run.beliefs} == {"error"}
-    run = read_conflict_run(run_conflict(working, ITEMS[:2], out, settings=settings))
-    assert not run.rows
-    run = read_conflict_run(
-        run_conflict(working, ITEMS[:2], out, settings=settings, retry_failed=True)
-    )
-    assert [row.error for row in run.rows] == [None] * 8
-    # Once tasks were answered, options stay where they are.
-    before = (out / "instances.jsonl").read_text()
-    run_conflict(working, ITEMS[:2], out, settings=settings, retry_failed=True)
-    assert (out / "instances.jsonl").read_text() == before
-
-
 class Remover:
     """Removes what names Bo, abstains over teapots, follows the rest."""
 
@@ -143,20 +102,6 @@ def test_a_guard_removes_the_passage_where_it_decides_so(tmp_path: Path) -> None
     assert found["remover", HPC].accuracy.n == 7  # one failed
     assert found["remover", LPC].accuracy.value == 0.0
     assert found[MODEL_SYSTEM, HPC].accuracy.value == 0.0
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"evidence": None}, {"task": "KF"}, {"system": "other"}, {"key": "set/9"}],
-)
-def test_a_row_that_was_never_planned_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
-    settings = ConflictSettings(tasks=(Task.CK,))
-    out = run_conflict(ScoringModel(), ITEMS[:1], tmp_path / "run", settings=settings)
-    row = json.loads((out / "rows.jsonl").read_text().splitlines()[0]) | change
-    (out / "rows.jsonl").write_text(json.dumps(row) + "\n")
-    bind(out)
-    with pytest.raises(InputError, match="answers no question"):
-        read_conflict_run(out)
 
 
 def test_prompts_of_one_length_are_scored_together(tmp_path: Path) -> None:

@@ -17,8 +17,6 @@ from knowgate.offline_eval.suites.ookb._signals_summary import read_signals
 from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
 from tests.support.bound_rows import bind
 
-_RUN_FILES = ("manifest.json", "questions.jsonl", "rows.jsonl")
-
 
 def _rates(found: Calibrated) -> Any:
     assert found.leak_rates is not None
@@ -88,16 +86,6 @@ def test_calibrating_twice_gives_the_same_bytes_and_another_share_is_another_att
     assert attempts == [1, 1, 2, 1]
 
 
-@pytest.mark.parametrize("name", [*_RUN_FILES, "calibration.json"])
-def test_the_policy_never_takes_the_place_of_a_file_of_the_run(toy: Path, name: str) -> None:
-    before = {n: (toy / "run" / n).read_bytes() for n in _RUN_FILES}
-
-    with pytest.raises(InputError, match="is a file that is read here"):
-        calibrate_run(toy / "run", toy / "run" / ".." / "run" / name, Leak(0.1), delta=0.1)
-
-    assert {n: (toy / "run" / n).read_bytes() for n in _RUN_FILES} == before
-
-
 @pytest.mark.parametrize("blocked", ["policy", "calibration"])
 def test_policy_and_calibration_are_written_both_or_neither(toy: Path, blocked: str) -> None:
     out = toy / "policy.json"
@@ -142,16 +130,3 @@ def test_questions_that_the_scorer_was_tuned_on_do_not_calibrate_it(tmp_path: Pa
     assert "measure other questions" in error.value.hint
     assert not (tmp_path / "policy.json").exists()
     assert not (tmp_path / "run" / "calibrations.jsonl").exists()  # nothing was tested
-
-
-def test_a_policy_says_what_was_retrieved_in_calibration(toy: Path) -> None:
-    found = calibrate_run(toy / "run", toy / "policy.json", Leak(0.2), delta=0.1, write_anyway=True)
-
-    retrieval = Policy.load(toy / "policy.json").retrieval
-    assert retrieval == found.policy.retrieval
-    assert retrieval is not None
-    assert (retrieval.k, retrieval.passage) == (3, "answer")
-    assert retrieval.longest == max(
-        len(one.passage) for one in MeasuredRun.read(toy / "run").questions.values()
-    )
-    assert retrieval.details["retrieval"] == "basic_rag"

@@ -6,13 +6,10 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import Fingerprint, FingerprintMismatchError, InputError
-from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb._signals_summary import read_signals
 from tests.offline_eval.suites.ookb.written_rows import (
     WriteRun,
     case,
-    failed,
-    missed,
     pairs,
     policy,
 )
@@ -25,13 +22,6 @@ def error_of(run: Path) -> InputError:
     assert caught.value.where
     assert caught.value.hint
     return caught.value
-
-
-def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    error = error_of(tmp_path / "nowhere")
-
-    assert error.where == str(tmp_path / "nowhere")
-    assert "knowgate measure" in error.hint
 
 
 @pytest.mark.parametrize(
@@ -79,16 +69,6 @@ def test_a_question_on_both_sides_of_the_split_is_refused(write_run: WriteRun) -
     )
 
     assert "at once" in error_of(run).what
-
-
-def test_a_broken_run_leaves_no_report(write_run: WriteRun, tmp_path: Path) -> None:
-    run = write_run([missed(0, 0.2), failed(1, "in_kb")])
-    (run / "rows.jsonl").write_text("{", encoding="utf-8")
-
-    with pytest.raises(InputError):
-        write_report(run, out_dir=tmp_path / "out")
-
-    assert not (tmp_path / "out").exists()
 
 
 def test_leaving_out_a_shared_passage_goes_by_its_own_id(write_run: WriteRun) -> None:

@@ -17,7 +17,6 @@ from tests.offline_eval.suites.ookb.written_rows import (
     case,
     missed,
     pairs,
-    policy,
 )
 from tests.support.report_page import Page
 
@@ -54,32 +53,6 @@ def test_text_of_a_knowledge_base_cannot_become_markup(write_run: WriteRun) -> N
     assert not re.search(r"<\w|(?<!\\)\[\w|(?<!\\)`c|https?://|\n# head", markdown)
     rows = [line for line in markdown.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {3, 6, 7}
-
-
-def test_answers_from_memory_are_named_as_declared_and_not_certified(write_run: WriteRun) -> None:
-    wide = policy(
-        None, confidence_threshold=0.7, allowed_routes=("follow_context", "answer", "abstain")
-    )
-    paths = write_report(calibrated(write_run, calibration={"policy": wide}))
-
-    row = "without context, it answers from memory from confidence"
-    page = Page(paths.html.read_text(encoding="utf-8")).text
-    text = paths.markdown.read_text(encoding="utf-8")
-    assert f"{row} 0.7 (declared, not certified, not measured here)" in page
-    assert f"| {row} | 0.7 (declared, not certified, not measured here) |" in text
-    for words in ("Answers from memory", "The policy also asks for confidence or conflict"):
-        assert words in page
-        assert words in text
-    # Without a threshold for contexts, it still does not decline everything.
-    assert "answers from memory alone, or abstains" in page
-
-
-def test_a_passage_without_text_has_no_score(write_run: WriteRun) -> None:
-    rows = [case(0, "in_kb", 0.9, retrieved=["q0", "q1"], scores=[0.9, None])]
-
-    text = write_report(write_run(rows)).markdown.read_text(encoding="utf-8")
-
-    assert "- – · (text not stored in the run) (q1)" in text
 
 
 @pytest.mark.slow

@@ -19,7 +19,6 @@ from knowgate.offline_eval.suites.parts import MODEL_SYSTEM
 from knowgate.offline_eval.suites.uaqfact._asking import (
     TASK3_FORMS,
     FactRetriever,
-    Prompts,
     UaqRow,
     clue_facts,
     read_replies,
@@ -78,27 +77,6 @@ def test_a_model_without_likelihoods_is_asked_for_a_letter(folder: Path, tmp_pat
     run = run_uaqfact(lm, folder, tmp_path / "run", tasks=(2,))
     assert [row.letter for row in rows(run)] == ["B"] * 3
     assert score_choices(read_uaqfact_run(run))[0].accuracy.value == 1.0
-
-
-def test_a_run_goes_on_where_it_stopped(folder: Path, tmp_path: Path) -> None:
-    out, lm = tmp_path / "run", ScoringModel(default="##None##")
-    run_uaqfact(lm, folder, out, **ALL_FORMS)
-    whole = (out / "rows.jsonl").read_text()
-    lines = whole.splitlines(keepends=True)
-    (out / "rows.jsonl").write_text("".join(lines[:10]) + lines[10][:20])
-    run_uaqfact(lm, folder, out, **ALL_FORMS)
-    assert (out / "rows.jsonl").read_text() == whole
-    calls = lm.generated
-    run_uaqfact(lm, folder, out, **ALL_FORMS)
-    assert lm.generated == calls
-
-
-def test_failures_are_rows(folder: Path, tmp_path: Path) -> None:
-    lm = ScriptedLanguageModel(error=LanguageModelError("down"))
-    run = run_uaqfact(lm, folder, tmp_path / "run", tasks=(1, 2))
-    assert all(row.error is not None and row.response is None for row in rows(run))
-    line = score_run(read_uaqfact_run(run))[0]
-    assert (line.errors, line.metrics.r_ua.value) == (6, None)
 
 
 class Suspicious:
@@ -180,18 +158,6 @@ def test_a_limit_keeps_twins_and_their_facts(shared_data: Path, tmp_path: Path) 
     assert score_run(read_uaqfact_run(run))[0].metrics.kpr.n == 9
 
 
-def test_a_run_can_be_replayed_from_its_own_rows(folder: Path, tmp_path: Path) -> None:
-    lm = ScoringModel(default="Ann Li")
-    guards = {"wary": Suspicious()}
-    run = run_uaqfact(lm, folder, tmp_path / "run", guards=guards)
-    again = run_uaqfact(read_replies(run / "rows.jsonl"), folder, tmp_path / "again")
-    alone = {row.row_id: row for row in rows(run) if row.system == MODEL_SYSTEM}
-    for row in rows(again):
-        assert (row.letter, row.right) == (alone[row.row_id].letter, alone[row.row_id].right)
-        if row.form != "choice":
-            assert row.response == alone[row.row_id].response
-
-
 class Remembering:
     """A guard that always answers from memory."""
 
@@ -207,23 +173,6 @@ def test_an_answer_from_memory_is_what_was_said_without_facts(folder: Path, tmp_
     said = {(row.system, row.form): row.response for row in rows(run)}
     assert said[MODEL_SYSTEM, "facts"] == "from facts"
     assert said["sure", "facts"] == "from memory"
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("answer_en.txt", "Say something.", "lacks the slots question"),
-        ("answer_en.txt", "{question} {nope}", "not filled: nope"),
-        ("choice_en.txt", "{question} {option_a}", "lacks the slots option_b"),
-        ("anwser_en.txt", "{question}", "no prompt is called that"),
-    ],
-)
-def test_prompts_that_ask_something_else_are_refused(
-    tmp_path: Path, name: str, text: str, message: str
-) -> None:
-    (tmp_path / name).write_text(text)
-    with pytest.raises(InputError, match=message):
-        Prompts(tmp_path)
 
 
 def test_facts_are_found_in_batches_as_one_by_one(shared_data: Path) -> None:

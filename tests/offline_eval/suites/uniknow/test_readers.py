@@ -113,37 +113,6 @@ def test_squad_style_json_groups_by_article(tmp_path: Path) -> None:
     assert questions[0].group != questions[1].group
 
 
-@pytest.mark.parametrize(
-    ("rows", "line"),
-    [
-        ([HEADER, MRQA_LINE, {"context": "x", "qas": "none"}], 3),
-        ([HEADER, {"context": 5, "qas": []}], 2),
-        ([{"question": "q", "answer": "a"}, {"question": "q"}], 2),
-        ([{"question": "q", "answer": []}], 1),
-        ([{"question": "q", "answer": "a", "id": 1}, {"question": "r", "answer": "a", "id": 1}], 2),
-        ([{"question": "q", "answer": "a"}, ["q"]], 2),
-    ],
-)
-def test_a_bad_line_is_named_with_file_and_number(
-    tmp_path: Path, rows: list[object], line: int
-) -> None:
-    path = _lines(tmp_path / "bad.jsonl", *rows)
-
-    with pytest.raises(InputError, match=rf"bad\.jsonl:{line}: "):
-        read_dataset(path)
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"\n \n", gzip.compress(b"x" * 99, mtime=0)[:-9], b'{"a": 1\n']
-)
-def test_a_file_without_questions_is_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_bytes(content)
-
-    with pytest.raises(InputError):
-        read_dataset(path)
-
-
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: (

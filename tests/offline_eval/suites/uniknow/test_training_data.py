@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import InputError
 from knowgate.offline_eval.suites.uniknow._cases import (
     PAPER_KINDS,
     Case,
@@ -183,16 +182,3 @@ def test_preferences_set_the_wanted_reply_against_the_one_that_tempts() -> None:
         ("unknown", "random", "unknown", "other"): 6,
         ("unknown", "retrieved", "unknown", "other"): 6,
     }
-
-
-@pytest.mark.parametrize(
-    ("method", "options", "said"),
-    [
-        ("kaft", {"abstention_share": 0.2}, "never abstains"),
-        ("lm_uniknow", {"abstention_share": 1.0}, "out of range"),
-        ("lm_uniknow", {"without_kinds": PAPER_KINDS}, "leaves nothing"),
-    ],
-)
-def test_what_cannot_be_made_is_refused(method: str, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        training_examples(variant(method, **options), CASES, PROMPTS)
