@@ -226,30 +226,6 @@ def test_a_missed_source_is_no_false_abstention(bench: Any, tmp_path: Path) -> N
     assert found.false_abstention == Interval.wilson(1, 1)
 
 
-def test_questions_of_another_part_do_not_count(bench: Any, tmp_path: Path) -> None:
-    path, folder = folder_with(tmp_path, T_RAG_basic=RAG)
-    document = bench.logs.read_document(path, PassageKind.QUESTION_ANSWER)
-    runs, _ = bench.logs.read_runs(folder, document)
-    open_to_all, closed = FakeScorer(default=0.9), FakeScorer(default=0.1)
-    parts = [
-        bench.measures.Part(
-            bench.guard.Asked(
-                policy_of(scorer),
-                bench.guard.Judges(bench.guard.remembering(scorer), Letters()),
-                document,
-            ),
-            frozenset(names),
-        )
-        for scorer, names in ((open_to_all, ["T_0", "T_1"]), (closed, ["T_2"]))
-    ]
-
-    found = bench.measures.measured(runs, parts)
-
-    assert found.pooled.replies == 3
-    assert found.pooled.stopped.value == pytest.approx(1 / 3)
-    assert found.retrieved.passed == Interval.wilson(2, 3)
-
-
 # ---- intervals
 
 
@@ -281,50 +257,6 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says(bench: Any) -> 
         )
         covered += found.low <= 1 / 3 <= found.high
     assert covered / 200 >= 0.95 - 3 * (0.05 * 0.95 / 200) ** 0.5
-
-
-def test_where_nothing_varies_the_interval_is_that_of_the_questions(bench: Any) -> None:
-    counted = [bench.rates.Counted(str(n % 10), 0) for n in range(70)]
-
-    found = bench.rates.clustered(counted)
-
-    questions = Interval.wilson(0, 10)
-    assert (found.value, found.low, found.high, found.n) == (0.0, 0.0, questions.high, 70)
-    assert bench.rates.clustered([bench.rates.Counted("a", 0, 0)]).value is None
-
-
-def test_replies_that_the_document_cannot_explain_are_counted_apart(
-    bench: Any, tmp_path: Path
-) -> None:
-    rows = [
-        row("T_0", ["T_1"], "tier_3"),
-        row("T_1", ["elsewhere"], "tier_3"),
-        row("T_2", ["T_1"], "tier_1", question="another one"),
-        row("T_3", ["T_1"], "NA", abstained="no"),
-    ]
-    path, folder = folder_with(tmp_path, T_RAG_basic=rows)
-
-    (run,), _ = bench.logs.read_runs(folder, bench.logs.read_document(path, PassageKind.ANSWER))
-
-    assert [one.question_id for one in run.replies] == ["T_0"]
-    assert (run.strangers, run.unjudged) == (2, 1)
-
-
-def test_an_answer_from_memory_counts_as_an_abstention(bench: Any, tmp_path: Path) -> None:
-    path, _ = folder_with(tmp_path)
-    document = bench.logs.read_document(path, PassageKind.ANSWER)
-    scorer = FakeScorer({"harbour": 0.9}, default=0.1)
-    policy = policy_of(
-        scorer,
-        confidence_threshold=0.5,
-        check_conflict=True,
-        allowed_routes=(Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN),
-    )
-    judges = bench.guard.Judges(bench.guard.remembering(scorer), Letters())
-    asked = bench.guard.Asked(policy, judges, document)
-
-    contexts = [asked.put("T_0", ("T_2",)), asked.put("T_0", ("T_1",)), asked.put("T_0", ())]
-    assert asked.follows(contexts) == [True, False, False]
 
 
 # ---- halves

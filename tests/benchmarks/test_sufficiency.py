@@ -13,7 +13,7 @@ import pytest
 
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.testbed import default_world
-from tests.support.paths import BENCHMARKS, SHARED_DATA
+from tests.support.paths import BENCHMARKS
 
 MODULES = ("sufficiency_cases", "sufficiency_measures", "sufficiency_domains")
 
@@ -84,37 +84,6 @@ def test_a_microworld_document_without_a_fact_states_only_the_others(
     assert fact.value in world.document_for(fact).text
     assert fact.value not in rest
     assert world.entity(fact.subject).name in rest
-
-
-def test_sets_of_one_case_are_alike_in_size(sufficiency: tuple[Any, Any, Any]) -> None:
-    cases, *_ = sufficiency
-
-    found = cases.alike_in_size(cases.Case("q", ("a", "b"), ("c", "d", "e")))
-
-    assert (found.positives, found.negatives) == (("a", "b"), ("c", "d"))
-
-
-def test_sets_say_whether_insufficient_passages_are_on_the_topic(
-    sufficiency: tuple[Any, Any, Any],
-) -> None:
-    cases, *_ = sufficiency
-    if not (SHARED_DATA / "nomiracl").is_dir():
-        pytest.skip("the shared data are not here")
-
-    class ByLength:
-        def embed(self, texts: Any) -> Any:
-            return np.asarray([[len(text), 1.0] for text in texts])
-
-    builder = cases.Builder(SHARED_DATA, ByLength(), most=4)
-    judged, site, snippets = (builder.build(name) for name in ("NoMIRACL-en", "FAQ-foia", "RGB-en"))
-
-    assert [one.lacks for one in (judged, site, snippets)] == ["on_topic", "off_answer", "on_topic"]
-    assert [one.pooled for one in (judged, site, snippets)] == [False, True, False]
-    assert all(bool(one.positives) != bool(one.negatives) for one in judged.cases)
-    assert {len(values) for values in judged.verdicts.values()} == {len(judged.cases)}
-    assert all(len(one.positives) == len(one.negatives) == cases.TOP for one in site.cases)
-    assert all(len(one.positives) == len(one.negatives) for one in snippets.cases)
-    assert not any(name.startswith("FAQ-orsharc") for name in builder.names)
 
 
 def judged_set(modules: tuple[Any, Any, Any], name: str, shift: float) -> tuple[Any, Any]:

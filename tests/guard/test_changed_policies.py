@@ -243,33 +243,6 @@ def test_a_changed_policy_loads_on_request_without_its_guarantee_and_says_so(
     assert registry.get_sample_value("knowgate_guards_total", labels) == 1
 
 
-def test_a_guard_with_a_changed_policy_says_so_in_its_log(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    policy = Policy(scorer=FakeScorer().fingerprint, relevance_threshold=0.5, changed=True)
-    with caplog.at_level("WARNING", "knowgate.guard"):
-        Guard(policy, scorer=FakeScorer(), metrics=False)
-    assert "changed after its calibration" in caplog.text
-
-
-def test_a_guard_whose_threshold_was_chosen_for_costs_says_so(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    policy = Policy(
-        scorer=FakeScorer().fingerprint,
-        relevance_threshold=0.5,
-        calibration_set_sha256="a" * 64,
-        note="Threshold chosen for costs; nothing is guaranteed.",
-    )
-    registry = CollectorRegistry()
-    with caplog.at_level("WARNING", "knowgate.guard"):
-        Guard(policy, scorer=FakeScorer(), metrics=GuardMetrics.on(registry))
-
-    assert "guard default: Threshold chosen for costs; nothing is guaranteed." in caplog.text
-    labels = {"guard": "default", "calibrated": "costs"}
-    assert registry.get_sample_value("knowgate_guards_total", labels) == 1
-
-
 def test_a_policy_written_by_hand_needs_no_digest_and_may_be_edited() -> None:
     fields = json.loads(
         Policy(scorer=FakeScorer().fingerprint, relevance_threshold=0.5, note="by hand").to_json()

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from knowgate.guard import Decision, Guard, InputError, PolicyError, Reason, Route
-from knowgate.guard.contracts import SetRelevanceScorer, SetScore
+from knowgate.guard.contracts import SetScore
 from knowgate.guard.errors import SignalValueError
-from knowgate.guard.fingerprint import default_aggregator
 from knowgate.guard.routing import AGGREGATOR_NAMES, aggregator
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import FakeScorer, FakeSetScorer
@@ -165,16 +164,6 @@ def test_the_joint_value_does_not_follow_from_passage_scores() -> None:
         aggregator("joint")([0.5])
 
 
-def test_the_contract_is_matched_by_methods() -> None:
-    assert isinstance(FakeSetScorer(), SetRelevanceScorer)
-    assert not isinstance(FakeScorer(), SetRelevanceScorer)
-
-
-def test_only_the_trained_scorer_is_judged_by_its_joint_value_by_default() -> None:
-    assert default_aggregator("sufficiency") == "joint"
-    assert {default_aggregator(kind) for kind in ("lexical", "bi_encoder", "own")} == {"max"}
-
-
 class AwaitedSets(FakeSetScorer):
     """Can be awaited, and counts how often it was."""
 
@@ -218,15 +207,3 @@ def test_a_scorer_that_can_be_awaited_is_awaited_with_the_same_results(aggregato
     for decisions in (found, singly):
         assert list(map(without_timings, decisions)) == list(map(without_timings, expected))
     assert expected[1].reason is Reason.UNSUPPORTED_LANGUAGE
-
-
-def test_awaited_values_of_a_wrong_number_are_a_failure() -> None:
-    class Short(AwaitedSets):
-        async def ascore_sets(self, *given: Any) -> list[SetScore]:
-            return [SetScore((0.9,), 0.9)]
-
-        async def ascore_set(self, *given: Any) -> SetScore:
-            return SetScore((), 0.9)
-
-    found = asyncio.run(joint_guard(Short()).adecide_batch(["q", "r"], [["p"], ["p"]]))
-    assert {one.reason for one in found} == {Reason.RELEVANCE_FAILED}

@@ -185,15 +185,6 @@ def test_a_file_that_is_no_json_is_refused(tmp_path: Path, content: str) -> None
         Policy.load(path)
 
 
-@pytest.mark.slow
-def test_a_policy_nested_beyond_reason_is_refused() -> None:
-    deep: list[Any] = []
-    for _ in range(100_000):
-        deep = [deep]
-    with pytest.raises(PolicyError):
-        Policy.parse(fields(histograms={"x": deep}), where="here")
-
-
 def test_another_scorers_policy_is_refused_naming_the_fields_that_differ() -> None:
     policy = policy_with(scorer=Fingerprint(kind="other", dtype="bfloat16"))
     with pytest.raises(FingerprintMismatchError) as raised:

@@ -194,16 +194,6 @@ def test_a_row_at_the_end_of_the_window_does_not_stop_its_neighbours(
     assert max(len(ids) for ids in together) > 3
 
 
-def test_a_tokenizer_without_begin_and_end_tokens_serves(model: Any, make_tokenizer: Make) -> None:
-    bare = make_tokenizer()
-    bare.bos_token = bare.eos_token = None
-    lm = HuggingFaceLM.from_objects(model, bare, max_new_tokens=3)
-
-    assert lm.generate(["x", "longer one"])
-    with pytest.raises(LanguageModelError, match="empty prompt"):
-        lm.generate([""])
-
-
 def test_an_end_token_that_the_tokenizer_appends_is_taken_off(
     lm: HuggingFaceLM, model: Any, make_tokenizer: Make
 ) -> None:
@@ -271,16 +261,3 @@ def test_an_option_that_merges_with_the_prompt_is_scored_after_the_prompt(
     [[merging, plain]] = lm.score_options(["t"], ["he", "xe"])
 
     assert np.isfinite([merging, plain]).all()
-
-
-def test_hidden_states_are_those_of_the_last_token(
-    lm: HuggingFaceLM, model: Any, tokenizer: Any, prompts: list[str]
-) -> None:
-    for layer in (0, 1, -1):
-        states = lm.hidden_states(prompts[:10], layer)
-
-        for state, prompt in zip(states, prompts, strict=False):
-            ids = torch.tensor([tokenizer(prompt)["input_ids"]])
-            with torch.no_grad():
-                expected = model(ids, output_hidden_states=True).hidden_states[layer][0, -1]
-            np.testing.assert_allclose(state, expected.numpy(), atol=1e-4)

@@ -94,12 +94,6 @@ def test_samples_drawn_in_waves_are_those_of_one_call(lm: HuggingFaceLM) -> None
     assert first + rest == whole
 
 
-def test_the_same_prompt_twice_gets_different_samples(lm: HuggingFaceLM) -> None:
-    first, second = texts(lm.generate(["twice", "twice"], n=3, temperature=1.0, seed=3))
-
-    assert first != second
-
-
 def test_samples_follow_the_models_distribution(
     lm: HuggingFaceLM, model: Any, tokenizer: Any
 ) -> None:
@@ -168,13 +162,6 @@ def test_a_long_common_beginning_is_read_once_and_changes_no_answer(
     assert sum(read[:2]) < len(beginning) * len(asked)
 
 
-def test_greedy_with_n_gives_the_same_answer_n_times(lm: HuggingFaceLM) -> None:
-    [row] = lm.generate(["same"], n=3)
-
-    assert len(row) == 3
-    assert len(set(row)) == 1
-
-
 def test_a_stop_string_ends_the_answer_and_is_left_out(
     lm: HuggingFaceLM, prompts: list[str]
 ) -> None:
@@ -240,10 +227,6 @@ def test_odd_prompts_are_answered(lm: HuggingFaceLM, prompt: str) -> None:
     [[answer]] = lm.generate([prompt])
 
     assert answer.token_logprobs
-
-
-def test_no_prompts_give_no_answers(lm: HuggingFaceLM) -> None:
-    assert lm.generate([]) == []
 
 
 @pytest.mark.slow

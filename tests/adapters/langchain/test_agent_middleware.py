@@ -7,7 +7,7 @@ from threading import Event
 from typing import Any
 
 import pytest
-from langchain.agents.middleware import HumanInTheLoopMiddleware, ModelFallbackMiddleware
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
@@ -26,7 +26,6 @@ from knowgate.guard import (
 from knowgate.guard.signals.confidence import SampledConsistency
 from knowgate.guard.testing import FakeEstimator, FakeScorer
 from tests.adapters.langchain.agents import (
-    ScriptedAgentModel,
     agent,
     asking,
     call,
@@ -180,19 +179,6 @@ async def test_from_memory_other_tools_can_still_be_used(asynchronous: bool) -> 
 
 
 @BOTH
-async def test_direct_answers_can_be_allowed(asynchronous: bool) -> None:
-    setting = Setting()
-    made, _ = agent(setting, direct_answers="allow")
-
-    pieces = await streamed(made, asking("direct"), asynchronous)
-    state = await run(made, asking("direct"), asynchronous)
-
-    assert "".join(pieces) == state["messages"][-1].text == "from memory: direct"
-    assert len(pieces) > 1
-    assert decisions(setting) == 0
-
-
-@BOTH
 async def test_each_question_of_a_thread_is_decided_anew(asynchronous: bool) -> None:
     setting = known()
     made, model = agent(setting, checkpointer=InMemorySaver())
@@ -209,19 +195,6 @@ async def test_each_question_of_a_thread_is_decided_anew(asynchronous: bool) -> 
     assert "Off topic" not in str(model.seen)
     assert not any(isinstance(one, ToolMessage) for one in model.seen[-1])
     assert decisions(setting) == 3
-
-
-@BOTH
-async def test_a_direct_answer_from_memory_has_not_seen_earlier_passages(
-    asynchronous: bool,
-) -> None:
-    made, model = agent(known(), checkpointer=InMemorySaver())
-
-    await run(made, asking("a grounded one"), asynchronous, THREAD)
-    state = await run(made, asking("direct and known"), asynchronous, THREAD)
-
-    assert state["messages"][-1].text == "from memory: direct and known"
-    assert not any(isinstance(one, ToolMessage) for one in model.seen[-1])
 
 
 class Answer(BaseModel):
@@ -370,24 +343,6 @@ async def test_probes_of_the_closed_book_answer_are_not_streamed(
     assert "".join(pieces) == "from memory: an odd one"
 
 
-@BOTH
-@pytest.mark.parametrize("question", CASES)
-async def test_a_model_that_takes_over_is_under_the_same_decision(
-    question: str, asynchronous: bool
-) -> None:
-    def breaks(messages: list[BaseMessage], tools: list[str]) -> AIMessage:
-        raise ConnectionResetError
-
-    setting = known()
-    other = ScriptedAgentModel(speak=searching)
-    made, _ = agent(setting, speak=breaks, others=[ModelFallbackMiddleware(other)])
-
-    pieces = await streamed(made, asking(question), asynchronous)
-
-    assert "".join(pieces) == CASES[question][1]
-    assert decisions(setting) == 1
-
-
 async def test_questions_asked_at_once_are_not_mixed_up() -> None:
     setting = known()
     made, _ = agent(setting)
@@ -399,16 +354,6 @@ async def test_questions_asked_at_once_are_not_mixed_up() -> None:
         CASES[question] for question in questions
     ]
     assert decisions(setting) == len(questions)
-
-
-async def test_events_of_unseen_calls_are_tagged() -> None:
-    made, _ = agent(Setting())
-
-    events = [one async for one in made.astream_events(asking("direct"), version="v2")]
-    said = [one for one in events if one["event"] == "on_chat_model_stream"]
-
-    assert said
-    assert all("nostream" in one["tags"] for one in said)
 
 
 @BOTH
@@ -437,18 +382,3 @@ async def test_in_shadow_mode_the_agent_is_as_without_a_guard(
         "mode": "shadow",
     }
     assert all("as the tool writes it" in one.text for one in tool_messages(state))
-
-
-async def test_the_question_can_be_made_from_the_history() -> None:
-    asked = []
-
-    def standalone(messages: Any) -> str:
-        asked.append(len(messages))
-        return "a known one"
-
-    made, _ = agent(known(), question=standalone)
-
-    state = made.invoke(asking("and that?"))
-
-    assert state["guard_decision"]["route"] == "answer"
-    assert asked == [3]

@@ -129,17 +129,6 @@ def test_lone_surrogates_reach_neither_retriever_nor_prompt() -> None:
     assert setting.context_model.record.prompts[0].endswith("\ufffd")
 
 
-def test_replies_can_be_one_text_or_differ_by_reason() -> None:
-    one = Replies("No.")
-    some = Replies({Reason.CONFLICT: "Sources disagree.", "nothing_retrieved": "Nothing."})
-    rest = Replies({"conflict": "Sources disagree.", "default": "Sorry."})
-
-    assert {one.to(reason) for reason in Reason} == {"No."}
-    assert some.to(Reason.CONFLICT) == "Sources disagree."
-    assert some.to(Reason.NEITHER_KNOWS) == Replies().to(Reason.NEITHER_KNOWS)
-    assert rest.to(Reason.NEITHER_KNOWS) == "Sorry."
-
-
 def test_every_abstention_has_a_bundled_reply_of_its_own() -> None:
     ends_well = {
         Reason.SUFFICIENT_CONTEXT,
@@ -174,10 +163,3 @@ def test_abstaining_can_be_raised_so_that_fallbacks_take_over() -> None:
     assert "who knows" not in str(caught.value)
     assert rescued.invoke("who knows") == "a person will answer"
     assert isinstance(rescued.invoke("grounded"), GuardedAnswer)
-
-
-def test_two_answers_to_two_questions_do_not_add_up() -> None:
-    chain = Setting().chain
-
-    with pytest.raises(TypeError):
-        chain.invoke("grounded") + chain.invoke("who knows")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from langchain_core.documents import Document
 
 from knowgate.adapters.langchain import GuardedRAG, Replies
@@ -47,40 +45,6 @@ def test_in_shadow_mode_a_conflict_changes_nothing() -> None:
 
     assert answer.decision.reason is Reason.CONFLICT_SHOWS_BOTH
     assert answer.answer == "from context: grounded"
-
-
-def test_sources_are_named_by_title_then_source_then_number() -> None:
-    passages = [
-        Document("a", metadata={"source": "hours.pdf", "title": "Opening \n hours"}),
-        Document("b"),
-        Document("c", metadata={"source": "faq.html", "title": "  "}),
-        Document("d", metadata={"title": 7}),
-    ]
-
-    assert Replies().showing(DISAGREE, passages).splitlines()[1:] == [
-        "- According to Opening hours, faq.html: nine",
-        "- According to passage 4: ten",
-        "- From what I know myself, without the documents: noon",
-    ]
-
-
-def test_the_chinese_texts_are_chosen_by_language() -> None:
-    replies = Replies(language="zh")
-
-    shown = replies.showing(DISAGREE, [Document("a", metadata={"title": "营业时间"})])
-
-    assert shown.splitlines() == [
-        "各来源对此说法不一：",
-        "- 根据营业时间、第3段：nine",
-        "- 根据第4段：ten",
-        "- 根据我自己所知（不依据文档）：noon",
-    ]
-    ends_well = {Reason.SUFFICIENT_CONTEXT, Reason.CONFLICT_FOLLOWS_CONTEXT,
-                 Reason.CONFLICT_SHOWS_BOTH, Reason.CONFIDENT_MEMORY,
-                 Reason.SIGNAL_FAILED_FOLLOWS_CONTEXT, Reason.SHADOW_FAILED}  # fmt: skip
-    said = [replies.to(reason) for reason in Reason if reason not in ends_well]
-    assert len(set(said)) == len(said)
-    assert all(re.search(r"[\u4e00-\u9fff].*。$", reply) for reply in said)
 
 
 def test_templates_are_replaced_by_name_and_not_by_the_default_reply() -> None:

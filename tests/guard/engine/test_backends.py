@@ -217,15 +217,3 @@ def test_a_cuda_request_never_runs_on_the_cpu(
     with pytest.raises(DeviceError, match=message) as error:
         _open(device)
     assert isinstance(error.value, KnowgateError)
-
-
-def test_without_a_cuda_device_the_default_is_the_cpu(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    _installed(monkeypatch, "onnxruntime-gpu")
-    monkeypatch.setitem(sys.modules, "onnxruntime", _runtime("CUDAExecutionProvider"))
-    monkeypatch.setattr(_onnx_backend, "_CUDA_DEVICE_FILE", tmp_path / "none")
-    assert _open("auto").device == "cpu"
-    monkeypatch.setattr(_onnx_backend, "_CUDA_DEVICE_FILE", tmp_path)
-    with pytest.raises(DeviceError, match="check the driver"):
-        _open("auto")

@@ -175,33 +175,3 @@ def test_the_better_of_two_runs_is_chosen_under_one_promise(
         guarantee = Policy.load(policy).guarantee
         assert guarantee is not None
         assert guarantee.attempt == number
-
-
-def test_only_the_scorers_of_the_old_policy_recalibrate_and_replay_it(
-    knowgate: Knowgate, two_runs: tuple[Path, Path], tmp_path: Path
-) -> None:
-    cheap, judged = two_runs
-    old, new = tmp_path / "old.json", tmp_path / "new.json"
-    again = ("calibrate", "--like", old, "--out", new)
-    both = ("--run", cheap, "--cascade", f"run={judged},cost=20")
-    done = knowgate("calibrate", *both, "--risk", "0.2", "--out", old)
-    assert done.code == 0, done.err
-    done = knowgate(*again, *both)
-    assert done.code == 0, done.err
-    assert Policy.load(new).scorer.stages == Policy.load(old).scorer.stages
-    refused(knowgate(*again, "--run", cheap), "have no verdicts of its costly scorer")
-    turned = ("--run", judged, "--cascade", f"run={cheap}")
-    refused(knowgate(*again, *turned), "another costly scorer measured these cases")
-
-    drift = ("drift", "--policy", old)
-    done = knowgate(*drift, "--run", cheap, "--judge-run", judged)
-    assert done.code == 0, done.err
-    assert "asked:" in done.out
-    refused(knowgate(*drift, "--run", cheap), "the policy is of a cascade")
-    refused(knowgate(*drift, "--run", judged, "--judge-run", cheap), "calibrated on another scorer")
-
-    done = knowgate("calibrate", "--run", judged, "--risk", "0.2", "--out", old)
-    assert done.code == 0, done.err
-    refused(knowgate(*again, *turned), "the old policy is of one scorer, these cases are of two")
-    done = knowgate(*drift, "--run", cheap, "--judge-run", judged)
-    refused(done, "the policy is of one scorer")

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import Fingerprint, Policy
 from tests.calibration.monitoring.populations import calibrated_policy, questions
-from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
+from tests.offline_eval.cli.commands import Knowgate, Outcome, write_lines
 
 
 @pytest.fixture
@@ -76,45 +75,3 @@ def test_feedback_is_held_against_the_promise(knowgate: Knowgate, folder: Path) 
     outcome = drift(knowgate, folder, "--feedback", feedback, "--risk", "0.6", "--fail-on-drift")
     assert outcome.code == 0
     assert "the bound of 60.0% is kept" in outcome.out
-
-
-def test_feedback_at_known_rates_is_weighed(knowgate: Knowgate, folder: Path) -> None:
-    decided(knowgate, folder)
-    write_lines(
-        folder / "feedback.jsonl",
-        [
-            {"route": "answer", "right": False, "rate": 0.5},
-            *({"route": "answer", "right": None, "rate": 0.5} for _ in range(3)),
-        ],
-    )
-
-    outcome = drift(knowgate, folder, "--feedback", folder / "feedback.jsonl")
-
-    assert "risk of answer: 50.0% wrong of 4" in outcome.out
-
-
-def test_a_run_of_a_live_log_is_compared_too(knowgate: Knowgate, folder: Path) -> None:
-    asked = [{"question": f"When does the {word} gate open?"} for word in "abcdefgh"]
-    write_lines(folder / "live.jsonl", asked)
-    (folder / "live_pages.py").write_text(
-        "def search(question: str, k: int = 2) -> list[str]:\n"
-        "    return ['The gate opens at nine.', 'The shop sells maps.'][:k]\n",
-        encoding="utf-8",
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        done = knowgate(
-            "measure", "--chain", "live_pages:search", "--questions", folder / "live.jsonl",
-            "--scorer", "lexical", "--out", folder / "live",
-        )  # fmt: skip
-    assert done.code == 0, done.err
-    scorer = json.loads((folder / "live" / "manifest.json").read_text())["settings"]["scorer"]
-    policy = Policy.load(folder / "policy.json")
-    bound = policy.model_copy(update={"scorer": Fingerprint.model_validate(scorer)}).sealed()
-    bound.save(folder / "lexical.json")
-
-    done = knowgate("drift", "--policy", folder / "lexical.json", "--run", folder / "live")
-
-    assert done.code == 0, done.err
-    assert done.out.startswith("8 decisions")
-    refused(knowgate("drift", "--policy", folder / "policy.json"), "--input, --run")

@@ -12,23 +12,6 @@ from knowgate.offline_eval.run import (
 from tests.offline_eval.cli.commands import Knowgate
 from tests.offline_eval.judging.runs import ANSWER, REFUSAL, replies_run
 
-MODULE = """
-from langchain_core.messages import AIMessage
-from langchain_core.runnables import RunnableLambda
-
-def says_no():
-    def speak(messages):
-        tag = "tone" if "<tone>" in messages[0].text else "abstention"
-        outcome = "curt" if tag == "tone" else "no"
-        return AIMessage(f"Hm. <{tag}>{outcome}</{tag}>")
-    return RunnableLambda(speak)
-"""
-TONE = """
-name = "tone"
-prompt = "tone.txt"
-outcomes = ["friendly", "curt"]
-"""
-
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
@@ -49,20 +32,3 @@ def test_the_offline_judges_are_the_default(knowgate: Knowgate, run: Path) -> No
         "s/refused/factuality/estimate": "NA",
     }
     assert "0 verdicts added (0 failed), 4 there before" in knowgate("judge", run).out
-
-
-def test_a_model_judges_by_a_criterion_from_a_file(
-    knowgate: Knowgate, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "scripted_judges.py").write_text(MODULE, encoding="utf-8")
-    (tmp_path / "tone.toml").write_text(TONE, encoding="utf-8")
-    (tmp_path / "tone.txt").write_text("Is it friendly?", encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    model = "llm:python:scripted_judges:says_no"
-    outcome = knowgate(
-        "judge", run, "--judge", model, "--criterion", tmp_path / "tone.toml", "--no-bundled",
-        "--calls", "concurrency=2,rate=1000",
-    )  # fmt: skip
-    assert outcome.out.startswith("2 verdicts added (0 failed), 0 there before, 2 calls → ")
-    row = RepliesRun.read(run).judgements[f"s/right/tone/{model}"]
-    assert (row.outcome, row.reasoning) == ("curt", "Hm.")

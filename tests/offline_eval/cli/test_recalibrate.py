@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from knowgate.guard import Fingerprint, Policy, Route
+from knowgate.guard import Policy, Route
 from knowgate.offline_eval.cli import app
 from knowgate.offline_eval.policies.records import CalibrationSet
-from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
+from tests.offline_eval.cli.commands import Knowgate, Outcome, write_lines
 from tests.offline_eval.policies.measured import drawn, record_lines
 
 
@@ -73,12 +73,6 @@ def test_without_a_change_of_routes_a_route_that_was_not_allowed_stays_so(
     assert not after.may_answer
 
 
-def test_a_policy_without_a_promise_is_refused(knowgate: Knowgate, old: Path) -> None:
-    Policy.load(old).model_copy(update={"guarantee": None}).save(old)
-
-    refused(_recalibrate(knowgate, old, drawn(100, seed=1)), "old.json: ", "promises nothing")
-
-
 def test_a_coverage_is_taken_over_to_the_digit(knowgate: Knowgate, old: Path) -> None:
     old.unlink()
     knowgate("calibrate", "--records", old.with_suffix(".jsonl"), "--coverage", "0.3", "--out", old)
@@ -103,23 +97,3 @@ def test_a_promise_about_unanswerable_questions_is_renewed_from_a_run(
     assert before.guarantee is not None
     assert after.guarantee is not None
     assert (after.guarantee.risk, after.guarantee.loss) == (0.2, before.guarantee.loss)
-
-
-def test_it_is_not_renewed_from_records_or_by_another_scorer(
-    knowgate: Knowgate, workplace: Path
-) -> None:
-    records = _written(workplace / "r.jsonl", drawn(50))
-    policy, new = workplace / "policy.json", workplace / "new.json"
-
-    outcome = knowgate("calibrate", "--like", policy, "--records", records, "--out", new)
-    refused(outcome, "only a run of the ookb suite")
-
-    other = Policy.load(policy).model_copy(update={"scorer": Fingerprint(kind="sufficiency")})
-    shutil.copy(policy, workplace / "other.json")
-    other.sealed().save(workplace / "other.json")
-    outcome = knowgate(
-        "calibrate", "--like", workplace / "other.json", "--run", workplace / "run",
-        "--out", new,
-    )  # fmt: skip
-    refused(outcome, "another scorer measured these cases")
-    assert not new.exists()

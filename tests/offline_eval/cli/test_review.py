@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,31 +69,6 @@ def test_answers_are_stored_in_order_and_named_passages_with_them(
         outcome.out
     )
     assert f"next: knowgate calibrate --run {run} --risk 0.1 --out policy.json" in outcome.out
-
-
-def test_the_end_of_the_input_and_an_interrupt_end_it_like_q(
-    knowgate: Knowgate, run: Path, answers: Answers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answers("a")
-    assert knowgate("label", run).code == 0
-
-    def interrupted(_prompt: str) -> str:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("builtins.input", interrupted)
-    outcome = knowgate("label", run)
-    assert (outcome.code, outcome.err) == (0, "")
-    assert "1 of 3 left-out questions reviewed" in outcome.out
-
-
-def test_json_counts_the_verdicts_and_asks_nothing(
-    knowgate: Knowgate, run: Path, answers: Answers
-) -> None:
-    answers("a", "u", "q")
-    knowgate("label", run)
-    assert json.loads(knowgate("label", run, "--json").out) == {
-        "left_out": 3, "reviewed": 2, "answered": 1, "not_answered": 0, "unsure": 1, "open": 1,
-    }  # fmt: skip
 
 
 def test_control_characters_of_a_passage_do_not_reach_the_terminal(

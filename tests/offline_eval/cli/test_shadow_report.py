@@ -11,9 +11,9 @@ import pytest
 from knowgate.guard import Decision, DecisionLog, Guard, Policy, Reason, Route
 from knowgate.guard.testing import FakeScorer
 from knowgate.offline_eval.policies import shadow_report
-from tests.calibration.monitoring.populations import GUARANTEE, calibrated_policy
+from tests.calibration.monitoring.populations import calibrated_policy
 from tests.offline_eval.cli.commands import Knowgate, read_lines, refused, write_lines
-from tests.support.guards import guard_with, policy_with
+from tests.support.guards import guard_with
 
 ASKED = {"good": ["good"], "bad": ["bad"], "none": []}
 SIDES = ("answerable", "unanswerable")
@@ -109,35 +109,6 @@ def test_a_question_that_is_asked_again_and_again_counts_about_once(tmp_path: Pa
     assert found["abstention"]["low"] < 0.3
 
 
-@pytest.mark.parametrize("promise", ["none", "changed", "uncertified"])
-def test_a_policy_that_certifies_nothing_is_no_success(
-    knowgate: Knowgate, tmp_path: Path, promise: str
-) -> None:
-    policy = calibrated_policy(20)
-    if promise == "none":
-        policy = policy_with()
-    elif promise == "uncertified":
-        nothing = {"certified": False, "path": (), "chosen": None, "risks": (), "errors": 0}
-        policy = policy_with(
-            guarantee=GUARANTEE.model_copy(update=nothing),
-            relevance_threshold=None,
-            confidence_threshold=None,
-        )
-    ask(guarded(DecisionLog(tmp_path / "log"), policy))
-    if promise == "changed":
-        (path,) = (tmp_path / "log").glob("policy-*.json")
-        text = path.read_text()
-        assert '"relevance_threshold": 0.5' in text
-        path.write_text(text.replace('"relevance_threshold": 0.5', '"relevance_threshold": 0.4'))
-
-    outcome = knowgate("shadow-report", tmp_path / "log", "--out", tmp_path / "report")
-
-    assert outcome.code == 3
-    assert "no reason to enforce the policy yet" in outcome.out
-    assert "certifies nothing" in outcome.err
-    assert "certifies nothing" in (tmp_path / "report" / "report.html").read_text("utf-8")
-
-
 def test_failures_are_told_and_no_success(knowgate: Knowgate, log: Path) -> None:
     guard = guarded(DecisionLog(log))
     guard.decide("one more", ["broken"])
@@ -165,41 +136,6 @@ def test_lost_and_cut_lines_are_told_and_no_success(knowgate: Knowgate, log: Pat
     assert "is cut off" in outcome.err
     found = json.loads(outcome.out)
     assert (found["decisions"], found["lost"], found["cut_off_files"]) == (10, 7, 1)
-
-
-def test_decisions_of_other_guards_are_left_out_and_told(knowgate: Knowgate, log: Path) -> None:
-    other = guarded(DecisionLog(log), policy_with(relevance_threshold=0.05), name="other")
-    ask(other)
-    ask(other)
-
-    last = shadow_report([log]).values
-    first = shadow_report([log], guard="default").values
-    outcome = knowgate("shadow-report", log, "--guard", "default")
-
-    assert (last["guard"], last["decisions"]) == ("other", 20)
-    assert (first["guard"], first["decisions"]) == ("default", 10)
-    assert (outcome.code, "20 decisions of other guards" in outcome.err) == (0, True)
-    refused(knowgate("shadow-report", log, "--guard", "none"), "no decision of this guard")
-
-
-def test_another_log_is_compared_on_the_same_questions(tmp_path: Path, log: Path) -> None:
-    ask(guarded(DecisionLog(tmp_path / "lax"), policy_with(relevance_threshold=0.05)))
-
-    (found,) = shadow_report([log], compare=[tmp_path / "lax"]).values["compared"]
-
-    assert (found["questions"], found["only_here"], found["only_there"]) == (10, 3, 0)
-    assert found["difference"]["value"] == pytest.approx(0.3)
-    assert found["p_value"] == pytest.approx(0.25)
-
-
-def test_a_log_of_an_enforcing_guard_is_no_log_of_shadow_mode(
-    knowgate: Knowgate, tmp_path: Path
-) -> None:
-    ask(guarded(DecisionLog(tmp_path), mode="enforce"))
-
-    outcome = knowgate("shadow-report", tmp_path)
-
-    assert (outcome.code, "acted already" in outcome.err) == (1, True)
 
 
 def test_a_gate_fails_the_command(knowgate: Knowgate, log: Path) -> None:

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from knowgate.offline_eval.cli._app import COMMANDS
-from knowgate.offline_eval.cli._console import out, print_table
+from knowgate.offline_eval.cli._console import print_table
 from tests.offline_eval.cli.commands import Knowgate
 from tests.support.paths import ROOT
 
@@ -92,14 +92,3 @@ def test_no_figure_of_a_table_is_cut_at_40_columns(
     listed = knowgate("models").out
     assert "smollm2" in listed
     assert "…" not in listed
-
-
-def test_no_color_means_no_colours_whatever_else_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("NO_COLOR", "1")
-    asked = type(out)(highlight=False, soft_wrap=True, emoji=False, force_terminal=True)
-
-    with asked.capture() as said:
-        asked.print("error", style="red")
-
-    assert said.get() == "error\n"

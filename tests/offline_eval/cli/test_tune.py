@@ -13,9 +13,7 @@ from knowgate.calibration.training.sufficiency.cases import TrainingQuestion
 from knowgate.calibration.training.sufficiency.tuning import TuningReport
 from knowgate.offline_eval.cli import _tune, app
 from tests.offline_eval.cli.commands import (
-    Knowgate,
     Outcome,
-    read_lines,
 )
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
 
@@ -62,30 +60,3 @@ def test_a_folder_is_named_so_that_it_is_found(
     assert capsys.readouterr().out.endswith(
         f"Use it with --scorer {named}, and calibrate again, on other questions.\n"
     )
-
-
-def test_questions_are_written_where_there_are_none_and_kept(
-    knowgate: Knowgate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = [f"When does hall {i} open?,Hall {i} opens at {i}.\n" for i in range(24)]
-    (tmp_path / "faq.csv").write_text("question,answer\n" + "".join(rows))
-    given: list[TrainingQuestion] = []
-
-    def tuned(cases: list[TrainingQuestion], work: Path, **_: object) -> TuningReport:
-        given.extend(cases)
-        (work / "sufficiency.json").write_text("{}")
-        return TuningReport(24, 0.8, 0.7, Interval(-0.1, -0.2, -0.05, 24), 0)
-
-    monkeypatch.setattr(_tune, "tune_relevance", tuned)
-    out = tmp_path / "new"
-    done = knowgate(
-        "tune", "relevance", "--documents", tmp_path / "faq.csv", "--model", "none", "--out", out
-    )
-    assert done.code == 0, done.err
-    assert [one.text for one in given[:2]] == ["When does hall 0 open?", "When does hall 1 open?"]
-    assert "Hall 0 opens at 0." in given[0].passage
-    kept = tmp_path / "new-kb" / "questions.jsonl"
-    assert f"24 questions → {kept}" in done.out
-    assert len(read_lines(kept)) == 24
-    assert done.out.endswith("Keep the bundled scorer, --scorer sufficiency.\n")
-    assert json.loads((out / "tuning.json").read_text())["use"] == "sufficiency"

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from langchain_core.documents import Document
 
-from knowgate.calibration.risk import Leak
-from knowgate.guard import InputError
 from knowgate.offline_eval.policies import calibrate_chain
 from knowgate.offline_eval.policies.records import CalibrationSet
 from knowgate.offline_eval.run.measured_run import MeasuredRun
@@ -90,15 +88,3 @@ def test_the_promise_is_about_them_by_default_and_the_left_out_cases_stand_besid
     assert not both.beside
     # Questions on one animal go alike: they are one piece of evidence.
     assert len({r.unit for r in own.records if r.case == "unanswerable"}) == 10
-
-
-def test_a_run_without_them_cannot_promise_about_them(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no unanswerable questions of your own") as raised:
-        calibrate_chain(
-            search,
-            write_lines(tmp_path / "q.jsonl", QUESTIONS),
-            risk=Leak(0.2, "unanswerable"),
-            settings={"scorer": "lexical"},
-        )
-
-    assert "--unanswerable" in str(raised.value)

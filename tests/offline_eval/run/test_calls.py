@@ -222,11 +222,3 @@ async def test_progress_counts_what_is_on_disk_and_what_it_cost(tmp_path: Path) 
     ]
     assert seen[-1].eta_seconds == 0.0
     assert (totals.input_tokens, totals.output_tokens, totals.calls) == (20, None, 4)
-
-
-def test_a_run_without_a_loop_of_its_own_gets_one(tmp_path: Path) -> None:
-    with any_table(tmp_path / "rows") as store:
-        totals = Calls(str, _failed).run_sync(["a", "b"], _echo, store)
-
-    assert totals.stored == 2
-    assert len(any_rows(tmp_path / "rows")) == 2

@@ -80,11 +80,3 @@ def test_another_run_is_refused_and_what_differs_is_named(
 
     assert (tmp_path / "rows.jsonl").read_bytes() == before
     assert Manifest.read_raw(tmp_path) == _MANIFEST
-
-
-def test_another_version_of_the_program_may_go_on_with_a_run(tmp_path: Path) -> None:
-    _write(tmp_path, rows=1, manifest={**_MANIFEST, "created_by": "knowgate 0.0.9"})
-
-    _write(tmp_path, manifest={**_MANIFEST, "created_by": "knowgate 0.1.0"})
-
-    assert (tmp_path / "rows.jsonl").read_bytes().count(b"\n") == 3

@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import GuardedRAG
-from knowgate.guard import Guard, InputError, Policy, Route
+from knowgate.guard import Guard, Policy, Route
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.run import CallLimits, RepliesRun
 from knowgate.offline_eval.run.questions import CaseKind
@@ -19,7 +19,6 @@ from knowgate.offline_eval.run.replies import ReplyRow
 from knowgate.offline_eval.suites.ookb import OokbSuite
 from knowgate.offline_eval.systems.comparison import Comparison
 from knowgate.offline_eval.systems.plan import load_system_prompt
-from tests.offline_eval.suites.ookb.toy import write_toy_questions
 from tests.offline_eval.systems.asked import (
     GreedyReader,
     answering_policy,
@@ -106,19 +105,6 @@ def test_a_guarded_system_says_what_the_guarded_chain_would(
         assert (row.calls == 0) == answer.abstained
         routes.add(row.route)
     assert routes == {Route.FOLLOW_CONTEXT, Route.ABSTAIN}
-
-
-def test_direct_gives_the_guard_nothing_so_it_abstains(workplace: Path, tmp_path: Path) -> None:
-    model = reader()
-    comparison = Comparison(
-        models={"reader": model}, retrievals=("direct",), guards=(workplace / "run",)
-    )
-
-    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSuite.settings(limit=3))
-
-    rows = RepliesRun.read(tmp_path / "out").replies.values()
-    assert {row.route for row in rows} == {Route.ABSTAIN}
-    assert model.calls == 0
 
 
 def test_a_guard_decides_on_the_nearest_passages_of_a_long_context(
@@ -250,28 +236,3 @@ def test_answers_from_memory_are_asked_without_context_and_counted(
     assert row.calls == model.calls > 2
     assert row.input_tokens is not None
     assert row.input_tokens > 0
-
-
-def test_a_chain_cannot_be_asked_how_sure_it_is(workplace: Path, tmp_path: Path) -> None:
-    policy = answering_policy(tmp_path / "policy.json")
-    chain = always([])
-    comparison = Comparison(models={"chain": chain}, guards=(policy,))
-
-    with pytest.raises(InputError, match="no chat model"):
-        run(workplace / "kb.jsonl", tmp_path / "out", comparison)
-
-
-def test_several_bases_are_asked_apart(tmp_path: Path) -> None:
-    one = write_toy_questions(tmp_path / "one.jsonl", 6)
-    two = write_toy_questions(tmp_path / "two.jsonl", 4)
-
-    run([one, two], tmp_path / "out", Comparison(models={"reader": reader()}))
-
-    found = RepliesRun.read(tmp_path / "out")
-    assert [(b.name, b.questions) for b in found.manifest.knowledge_bases] == [
-        ("one", 6),
-        ("two", 4),
-    ]
-    for row in found.replies.values():
-        base = found.case_of(row).knowledge_base
-        assert {p.knowledge_base for p in found.context_passages(row)} == {base}

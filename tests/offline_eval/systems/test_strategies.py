@@ -10,9 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from langchain_core.documents import Document
-from langchain_core.language_models import BaseChatModel, FakeListChatModel
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import RetrievalError
@@ -58,19 +55,6 @@ def _passages(found: Retrieved) -> tuple[str, ...]:
 def _texts(found: Retrieved, base: KnowledgeBase = BASE) -> list[str]:
     others = {one.passage_id: one.text for one in found.passages}
     return list(context_texts(found.context, base.passages, others).values())
-
-
-class _Metered(BaseChatModel):
-    """Says one thing, and how many tokens that took."""
-
-    @property
-    def _llm_type(self) -> str:
-        return "metered"
-
-    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
-        usage = {"input_tokens": 30, "output_tokens": 12, "total_tokens": 42}
-        message = AIMessage(_ANSWERS, usage_metadata=usage)
-        return ChatResult(generations=[ChatGeneration(message=message)])
 
 
 def test_direct_gives_nothing_to_read() -> None:
@@ -121,42 +105,6 @@ def test_hyde_searches_with_the_mean_of_the_hypothetical_answers() -> None:
     assert (found.calls, found.input_tokens) == (1, None)
     assert "When does the library open?" in lm.prompts[0]
     assert "3" in lm.prompts[0]
-
-
-def test_hyde_counts_the_tokens_of_a_chat_model() -> None:
-    found = _ask(hyde(PassageIndex(BASE, RecordingEncoder()), _Metered()), CASES["a/left_out"])
-
-    assert (found.calls, found.input_tokens, found.output_tokens) == (1, 30, 12)
-    assert "a" not in _passages(found)
-
-
-def test_a_model_that_keeps_to_no_form_is_searched_with_as_it_speaks() -> None:
-    encoder = RecordingEncoder()
-    index = PassageIndex(BASE, encoder)
-    lm = FakeListChatModel(responses=["  The market is there. "])
-
-    found = _ask(hyde(index, lm, top_k=1), CASES["a/in_kb"])
-
-    assert encoder.seen[len(RECORDS) :] == ["The market is there."]
-    assert _passages(found) == ("d",)
-
-
-def test_a_tag_that_is_never_closed_is_no_part_of_the_answer() -> None:
-    encoder = RecordingEncoder()
-    lm = ScriptedLanguageModel(default="<passage>At the market.")
-
-    _ask(hyde(PassageIndex(BASE, encoder), lm), CASES["a/in_kb"])
-
-    assert encoder.seen[len(RECORDS) :] == ["At the market."]
-
-
-def test_no_more_answers_are_used_than_were_asked_for() -> None:
-    encoder = RecordingEncoder()
-    lm = ScriptedLanguageModel(default="<passage>1</passage>" * 9)
-
-    _ask(hyde(PassageIndex(BASE, encoder), lm), CASES["a/in_kb"])
-
-    assert encoder.seen[len(RECORDS) :] == ["1", "1", "1"]
 
 
 @pytest.mark.parametrize("nothing", ["", " \n", "<passage></passage>", "<passage> </Passage>\n"])

@@ -26,10 +26,6 @@ def rows(seed: int, count: int) -> list[Row]:
 ROWS = rows(1, 300)
 
 
-def test_the_same_seed_gives_the_same_rows() -> None:
-    assert rows(5, 5) == rows(5, 5)
-
-
 def test_unseen_entities_never_occur_as_subjects_in_training() -> None:
     unseen = {
         WORLD.entity(fact.subject).name

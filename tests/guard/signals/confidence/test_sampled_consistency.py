@@ -131,14 +131,6 @@ def test_an_answer_of_punctuation_alone_never_counts_as_repeated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "threshold", "needed"),
-    [(10, 0.7, 7), (10, 0.71, 8), (10, 1.0, 10), (10, 0.001, 1), (3, 1 / 3, 1), (100, 0.07, 7)],
-)
-def test_the_matches_needed_are_exact(n: int, threshold: float, needed: int) -> None:
-    assert CurtailedSampling(n, threshold).matches_needed == needed
-
-
-@pytest.mark.parametrize(
     ("threshold", "matches", "route"),
     [
         # Seven in a row decide 0.7; whether at least nine of ten match, they do not.
@@ -194,14 +186,6 @@ def test_the_stopping_rule_says_how_many_samples_are_drawn(
     found = SampledConsistency(Pattern(pattern), stopping=stopping).estimate("q")
 
     assert found == Confidence(value, ANSWER, drawn, 10 - drawn, calls=1 + drawn)
-
-
-def test_a_rule_never_draws_more_than_n() -> None:
-    found = SampledConsistency(
-        Pattern([True] * 10), sampling=Sampling(n=3), stopping=FullSampling(50)
-    ).estimate("q")
-
-    assert found.samples_drawn == 3
 
 
 @pytest.mark.parametrize("stopping", ["curtailed", "bayesian", BayesianStopping(), FirstTwo()])
@@ -395,23 +379,6 @@ async def test_a_meaning_matcher_works_in_a_thread_of_its_own_when_asynchronous(
     assert (await estimator().aestimate("q")).value == 1.0
     assert threading.get_ident() not in threads
     assert estimator().estimate("q") == await estimator().aestimate("q")
-
-
-def test_the_fingerprint_tells_rules_and_matchers_apart() -> None:
-    def fingerprint(**settings: Any) -> Any:
-        return SampledConsistency(Pattern([]), **settings).fingerprint
-
-    kinds: list[dict[str, Any]] = [
-        {},
-        {"stopping": "none"},
-        {"stopping": "bayesian"},
-        {"stopping": BayesianStopping(flip_probability=0.01)},
-        {"same": lambda first, second: True},
-        {"shortcut": None},
-        {"shortcut": GreedyShortcut(reject_probability=0.05)},
-    ]
-    assert len({str(fingerprint(**kind)) for kind in kinds}) == len(kinds)
-    assert fingerprint() == fingerprint(stopping=CurtailedSampling())
 
 
 def test_samples_in_other_words_than_the_greedy_sentence_count_as_repeated() -> None:

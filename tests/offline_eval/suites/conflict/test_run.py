@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-import pytest
-from numpy.typing import NDArray
-
-from knowgate.guard import Decision, InputError, LanguageModelError, Reason, Route
+from knowgate.guard import Decision, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites.conflict._answering import read_replies
 from knowgate.offline_eval.suites.conflict._rows import CLOSED_BOOK, REMOVES
 from knowgate.offline_eval.suites.conflict._scoring import (
     ConflictRun,
@@ -102,41 +96,6 @@ def test_a_guard_removes_the_passage_where_it_decides_so(tmp_path: Path) -> None
     assert found["remover", HPC].accuracy.n == 7  # one failed
     assert found["remover", LPC].accuracy.value == 0.0
     assert found[MODEL_SYSTEM, HPC].accuracy.value == 0.0
-
-
-def test_prompts_of_one_length_are_scored_together(tmp_path: Path) -> None:
-    sizes: list[int] = []
-
-    class Recording(ScoringModel):
-        def score_options(
-            self, prompts: Sequence[str], options: Sequence[str]
-        ) -> NDArray[np.float64]:
-            sizes.append(len(prompts))
-            return super().score_options(prompts, options)
-
-    tasks = (Task.CK, Task.PK, Task.PCK, Task.RAG)
-    run_conflict(Recording(), ITEMS[:1], tmp_path / "run", settings=ConflictSettings(tasks=tasks))
-    # Plausibility; then CK, PK and PCK, what has no passage, and RAG with its two.
-    assert sizes == [1, 12, 2, 4]
-
-
-def test_logged_replies_take_the_models_place(tmp_path: Path) -> None:
-    log = tmp_path / "log.jsonl"
-    lines = [
-        {"key": "set/0", "task": "CK", "evidence": "HPC", "response": "Answer: Bo Rill"},
-        {"row_id": "closed_book/PK/-/set/0", "response": "Ann Rill"},
-    ]
-    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    settings = ConflictSettings(answers="free")
-    run = read_conflict_run(
-        run_conflict(read_replies(log), ITEMS[:1], tmp_path / "run", settings=settings)
-    )
-    told = {row.row_id: row.correct for row in run.rows if row.error is None}
-    assert told == {"model/CK/HPC/set/0": True, "closed_book/PK/-/set/0": True}
-    with pytest.raises(InputError, match="beliefs"):
-        run_conflict(
-            read_replies(log), ITEMS, tmp_path / "b", settings=ConflictSettings(beliefs="asked")
-        )
 
 
 def test_free_replies_are_read_by_a_judge_where_there_is_one(tmp_path: Path) -> None:

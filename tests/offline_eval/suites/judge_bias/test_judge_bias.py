@@ -150,30 +150,6 @@ def test_one_verdict_for_all_is_no_belief_and_no_agreement(always: bool) -> None
     assert "poorly" in (found.warning or "")
 
 
-def test_a_run_keeps_what_is_known_of_its_judges(tmp_path: Path) -> None:
-    assert JudgeBias.of_run(tmp_path) == {}
-    poor = bias(judge="poor", kappa=Interval(0.1, 0.0, 0.2, 50))
-    JudgeBias.keep(tmp_path, [poor])
-    JudgeBias.keep(tmp_path, [bias(judge="good")])
-    assert JudgeBias.of_run(tmp_path) == {"poor": poor, "good": bias(judge="good")}
-    assert warned(tmp_path) == ["poor"]
-    JudgeBias.keep(tmp_path, [bias(judge="poor")])
-    assert warned(tmp_path) == []
-
-
-def test_missing_verdicts_are_counted_and_left_out() -> None:
-    some = [verdict(case, None if case.label != case.believed else case.label) for case in cases(3)]
-    found = measure_bias(some, judge="j")
-    assert (found.cases, found.no_verdict) == (6, 6)
-    assert found.follows_belief.value is None
-    assert found.belief_effect.value is None
-    assert "too few" in (found.warning or "")
-
-
-def warned(folder: Path) -> list[str]:
-    return [name for name, found in JudgeBias.of_run(folder).items() if found.warning]
-
-
 def bias(**fields: object) -> JudgeBias:
     full = Interval(0.0, 0.0, 0.1, 50)
     values: dict[str, object] = dict.fromkeys(

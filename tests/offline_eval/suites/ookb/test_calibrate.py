@@ -86,19 +86,6 @@ def test_calibrating_twice_gives_the_same_bytes_and_another_share_is_another_att
     assert attempts == [1, 1, 2, 1]
 
 
-@pytest.mark.parametrize("blocked", ["policy", "calibration"])
-def test_policy_and_calibration_are_written_both_or_neither(toy: Path, blocked: str) -> None:
-    out = toy / "policy.json"
-    (out if blocked == "policy" else toy / "run" / "calibration.json").mkdir()
-
-    with pytest.raises(InputError, match="cannot be written"):
-        calibrate_run(toy / "run", out, Leak(0.1), delta=0.1)
-
-    assert not out.is_file()
-    assert not (toy / "run" / "calibration.json").is_file()
-    assert not list(toy.rglob("*.tmp"))
-
-
 def test_a_left_out_passage_that_was_retrieved_is_not_calibrated_on(toy: Path) -> None:
     rows = toy / "run" / "rows.jsonl"
     lines = rows.read_text(encoding="utf-8").splitlines(keepends=True)

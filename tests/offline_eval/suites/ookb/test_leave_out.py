@@ -14,7 +14,7 @@ from knowgate.guard import InputError
 from knowgate.offline_eval.policies.records import CalibrationSet
 from knowgate.offline_eval.run.measured_run import MeasuredRun
 from knowgate.offline_eval.run.questions import LeaveOut
-from knowgate.offline_eval.suites import read_suite_run, run_suite
+from knowgate.offline_eval.suites import run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 from knowgate.offline_eval.suites.ookb.instruments import Instruments
@@ -183,19 +183,3 @@ def test_a_source_that_is_far_from_its_question_is_a_retrieval_miss(tmp_path: Pa
     assert rows["far/in_kb"].retrieval_miss
     assert not rows["near/in_kb"].retrieval_miss
     assert not run.unmatched
-
-
-def test_repeated_questions_are_counted_and_told_apart_by_source(tmp_path: Path) -> None:
-    twice = [
-        {"id": "again", "question": "what does the  TEAM plan cost?", "source": "plans.md#team"},
-        {"id": "other", "question": "How long is a trial?", "source": "api.md#tokens"},
-    ]
-    _measured(tmp_path, "source", [*QUESTIONS, *twice])
-
-    document = MEASURE.report(MEASURE.score(read_suite_run(tmp_path / "run")))
-    assert document.values["duplicates"] == 2
-    assert any(
-        line.startswith("2 questions repeat an earlier one") and "yet 1 of them count" in line
-        for line in document.warnings
-    )
-    assert len(_units(tmp_path)) == len(QUESTIONS) + 1

@@ -206,21 +206,3 @@ def test_a_signal_that_fails_is_an_error_and_no_abstention_to_count() -> None:
 
     assert followed.error is None
     assert failed.error == "SignalError: confidence could not be measured"
-
-
-def test_measured_signals_are_kept_and_not_measured_again() -> None:
-    scorer, estimator = FakeScorer({"good": 1.0}), FakeEstimator(answers={"known?": "Rome"})
-    naive = prompted_method("naive", ScriptedLanguageModel(default="Rome"), PROMPTS)
-    meter = SignalMeter(scorer, estimator, "max", naive)
-    cases = [
-        _case("known", ("good",), ContextKind.ORIGINAL),
-        _case("known", ("bad",), ContextKind.RANDOM),
-    ]
-
-    first = meter.measure(cases)
-
-    assert meter.signals(cases) == first
-    assert (scorer.calls, estimator.calls) == (1, 1)
-    assert [one.raw_relevance for one in first] == [1.0, 0.0]
-    assert [one.context_right for one in first] == [True, True]
-    assert [one.closed_book_right for one in first] == [True, True]

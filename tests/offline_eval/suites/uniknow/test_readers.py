@@ -165,15 +165,3 @@ def test_an_empty_answer_in_an_mrqa_file_leaves_out_its_question_alone(tmp_path:
     dataset = read_dataset(_lines(tmp_path / "SQuAD.jsonl", HEADER, line))
 
     assert [question.id for question in dataset.questions] == ["a", "b"]
-
-
-def test_a_tokenisers_spaces_go_in_context_and_answer_alike(tmp_path: Path) -> None:
-    line = {
-        "context": "<P> Ada ( born 1815 ) was Lord Byron 's child ; she did n't know him . </P>",
-        "qas": [{"qid": "a", "question": "Whose child ?", "answers": ["Lord Byron 's"]}],
-    }
-
-    [question] = read_dataset(_lines(tmp_path / "NQ.jsonl", HEADER, line)).questions
-
-    assert question.sources == ("Ada (born 1815) was Lord Byron's child; she didn't know him.",)
-    assert question.answers == ("Lord Byron's",)

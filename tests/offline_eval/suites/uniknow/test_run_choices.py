@@ -31,22 +31,6 @@ def test_training_without_anything_to_train_on_is_refused_before_any_row(
     assert not (tmp_path / "run" / "rows.jsonl").exists()
 
 
-def test_kinds_beyond_the_paper_are_asked_too(tmp_path: Path) -> None:
-    lm = ScriptedLanguageModel(default="Rome")
-    run = stored_run(small_run(tmp_path / "run", lm, methods=("naive",), limit=6, beyond=True))
-
-    assert {row.context_kind for row in run.rows} == {
-        "original",
-        "conflicting",
-        "random",
-        "retrieved",
-        "one_of_k",
-        "two_in_conflict",
-        "none_of_k",
-        "untrue",
-    }
-
-
 # -- failures ----------------------------------------------------------------------------
 
 
