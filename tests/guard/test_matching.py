@@ -14,9 +14,8 @@ from knowgate.guard.matching import (
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "normalised"),
-    [
+def test_an_answer_is_normalised_as_worked_out_by_hand() -> None:
+    for text, normalised in [
         ("", ""),
         ("  Paris. ", "paris"),
         ("The  Eiffel\tTower", "eiffel tower"),
@@ -46,10 +45,8 @@ from knowgate.guard.matching import (
         ("Straße", "strasse"),
         ("(yes)", "yes"),
         ("你好。", "你好"),
-    ],
-)
-def test_an_answer_is_normalised_as_worked_out_by_hand(text: str, normalised: str) -> None:
-    assert normalise_answer(text) == normalised
+    ]:
+        assert normalise_answer(text) == normalised
 
 
 @pytest.mark.parametrize(
@@ -90,9 +87,8 @@ def test_every_answer_with_something_in_it_is_the_same_as_itself(text: str) -> N
     assert same_answer(text, f"  {text}\n") is bool(normalise_answer(text))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_reply_that_says_there_is_no_answer_is_a_refusal() -> None:
+    for text in [
         "",
         "  ",
         "I don't know.",
@@ -110,15 +106,12 @@ def test_every_answer_with_something_in_it_is_the_same_as_itself(text: str) -> N
         "I DON'T KNOW",
         "我不知道。",
         "無法回答",
-    ],
-)
-def test_a_reply_that_says_there_is_no_answer_is_a_refusal(text: str) -> None:
-    assert is_refusal(text)
+    ]:
+        assert is_refusal(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_an_answer_is_no_refusal() -> None:
+    for text in [
         "Ada",
         "1.5",
         "no",
@@ -131,18 +124,15 @@ def test_a_reply_that_says_there_is_no_answer_is_a_refusal(text: str) -> None:
         "He is in charge of issues not mentioned in the constitution.",
         "The first climber is not known for being a teacher.",
         "the Tomb of the Unknown Soldier",
-    ],
-)
-def test_an_answer_is_no_refusal(text: str) -> None:
-    assert not is_refusal(text)
+    ]:
+        assert not is_refusal(text)
 
 
 _POLAND = "What is the capital of Poland?"
 
 
-@pytest.mark.parametrize(
-    ("question", "first", "second", "same"),
-    [
+def test_sentences_are_the_same_by_what_they_add_to_the_question() -> None:
+    for question, first, second, same in [
         (_POLAND, "The capital of Poland is Warsaw.", "Warsaw is the capital of Poland.", True),
         (_POLAND, "The capital of Poland is Warsaw.", "Warsaw", True),
         (_POLAND, "The capital of Poland is Warsaw.", "The capital of Poland is Krakow.", False),
@@ -193,11 +183,7 @@ _POLAND = "What is the capital of Poland?"
             "She always wore the Chanel 5.",
             True,
         ),
-    ],
-)
-def test_sentences_are_the_same_by_what_they_add_to_the_question(
-    question: str, first: str, second: str, same: bool
-) -> None:
-    matcher = SentenceMatcher().about(question)
-    assert matcher(first, second) is same
-    assert matcher(second, first) is same
+    ]:
+        matcher = SentenceMatcher().about(question)
+        assert matcher(first, second) is same
+        assert matcher(second, first) is same

@@ -81,25 +81,27 @@ def all_policies() -> list[Policy]:
     return found
 
 
-@pytest.mark.parametrize("policy", all_policies(), ids=lambda _: "")
-def test_every_combination_of_signals_takes_the_tabulated_route(policy: Policy) -> None:
-    for relevance, confidence, conflict in itertools.product(VALUES, VALUES, (None, True, False)):
-        signals = Signals.replay(policy, relevance, confidence, conflict)
-        verdict = decide_route(policy, signals)
-        assert (verdict.route, verdict.reason) == expected(
-            policy, relevance, confidence, conflict
-        ), (relevance, confidence, conflict)
-        assert policy.route(relevance, confidence, conflict) is verdict.route
-        assert next_signal(policy, signals) is None
+def test_every_combination_of_signals_takes_the_tabulated_route() -> None:
+    for policy in all_policies():
+        for relevance, confidence, conflict in itertools.product(
+            VALUES, VALUES, (None, True, False)
+        ):
+            signals = Signals.replay(policy, relevance, confidence, conflict)
+            verdict = decide_route(policy, signals)
+            assert (verdict.route, verdict.reason) == expected(
+                policy, relevance, confidence, conflict
+            ), (relevance, confidence, conflict)
+            assert policy.route(relevance, confidence, conflict) is verdict.route
+            assert next_signal(policy, signals) is None
 
 
-@pytest.mark.parametrize("policy", all_policies(), ids=lambda _: "")
-def test_without_passages_the_context_is_never_followed(policy: Policy) -> None:
-    for confidence in VALUES:
-        signals = Signals.replay(policy, 1.0, confidence, False, nothing_retrieved=True)
-        verdict = decide_route(policy, signals)
-        assert verdict.route is not F
-        assert signals.relevance == 0.0
+def test_without_passages_the_context_is_never_followed() -> None:
+    for policy in all_policies():
+        for confidence in VALUES:
+            signals = Signals.replay(policy, 1.0, confidence, False, nothing_retrieved=True)
+            verdict = decide_route(policy, signals)
+            assert verdict.route is not F
+            assert signals.relevance == 0.0
 
 
 @pytest.mark.parametrize(

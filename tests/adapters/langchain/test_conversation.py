@@ -304,29 +304,47 @@ async def test_small_talk_bypasses_the_guard_to_the_model_without_context(way: A
     assert (setting.asked, decisions(setting), checked) == ([], 0, [])
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "thanks!", "Thank you so much :)", "hello", "Hi there!!", "ok, thanks", "Great, thanks! 👍",
-        "Hi! How are you?", "that’s all, thank you. Bye", "How's it going?", "THANKS", "你好!",
-        "谢谢你", "你好，谢谢", "Got it, thanks again 🙏",
-    ],
-)  # fmt: skip
-def test_messages_of_small_talk(text: str) -> None:
-    assert small_talk_pattern(Prompt.bundled("small_talk_patterns").text).fullmatch(text)
+def test_messages_of_small_talk() -> None:
+    for text in [
+        "thanks!",
+        "Thank you so much :)",
+        "hello",
+        "Hi there!!",
+        "ok, thanks",
+        "Great, thanks! 👍",
+        "Hi! How are you?",
+        "that’s all, thank you. Bye",
+        "How's it going?",
+        "THANKS",
+        "你好!",
+        "谢谢你",
+        "你好，谢谢",
+        "Got it, thanks again 🙏",
+    ]:
+        assert small_talk_pattern(Prompt.bundled("small_talk_patterns").text).fullmatch(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "thanks, and what about yearly?", "what about yearly?", "hello, how much is a permit?",
-        "yes", "no", "ok", "hi-fi", "thanksgiving opening hours", "", "?", "👍", "high",
-        "great deals", "How are you billing me?", "谢谢，多少钱？", "cool down period",
+def test_messages_that_ask_something() -> None:
+    for text in [
+        "thanks, and what about yearly?",
+        "what about yearly?",
+        "hello, how much is a permit?",
+        "yes",
+        "no",
+        "ok",
+        "hi-fi",
+        "thanksgiving opening hours",
+        "",
+        "?",
+        "👍",
+        "high",
+        "great deals",
+        "How are you billing me?",
+        "谢谢，多少钱？",
+        "cool down period",
         "see you in court costs",
-    ],
-)  # fmt: skip
-def test_messages_that_ask_something(text: str) -> None:
-    assert not small_talk_pattern(Prompt.bundled("small_talk_patterns").text).fullmatch(text)
+    ]:
+        assert not small_talk_pattern(Prompt.bundled("small_talk_patterns").text).fullmatch(text)
 
 
 def test_a_long_message_is_no_small_talk_and_is_told_fast() -> None:

@@ -18,11 +18,11 @@ _UNIKNOW_WORDS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("word", _UNIKNOW_WORDS)
-def test_uniknow_finds_each_of_its_words_in_any_case(word: str) -> None:
-    verdict = load_rule("uniknow").detect(f"Well, this is {word.upper()} here.")
+def test_uniknow_finds_each_of_its_words_in_any_case() -> None:
+    for word in _UNIKNOW_WORDS:
+        verdict = load_rule("uniknow").detect(f"Well, this is {word.upper()} here.")
 
-    assert (verdict.abstained, verdict.probability) == (True, 1.0)
+        assert (verdict.abstained, verdict.probability) == (True, 1.0)
 
 
 @pytest.mark.parametrize("reply", ["", "I don't know.", "The context does not say.", "Paris"])
@@ -32,9 +32,8 @@ def test_uniknow_misses_what_its_list_does_not_hold(reply: str) -> None:
     assert (verdict.abstained, verdict.probability) == (False, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("reply", "found"),
-    [
+def test_uaqfact_refuses_exactly_as_coded() -> None:
+    for reply, found in [
         ("There is no such team.", True),
         ("He has no brother.", True),
         ("Not a team I know", True),
@@ -51,21 +50,38 @@ def test_uniknow_misses_what_its_list_does_not_hold(reply: str) -> None:
         ("Norway", False),
         ("没有合适的答案", False),
         ("Paris Saint-Germain", False),
-    ],
-)
-def test_uaqfact_refuses_exactly_as_coded(reply: str, found: bool) -> None:
-    verdict = load_rule("uaqfact").detect(reply, citation=None)
+    ]:
+        verdict = load_rule("uaqfact").detect(reply, citation=None)
 
-    assert (verdict.abstained, verdict.probability) == (found, float(found))
+        assert (verdict.abstained, verdict.probability) == (found, float(found))
 
 
-@pytest.mark.parametrize(
-    "value",
-    [None, "", "  ", "no citation", "No citation.", "No Citations", "None", "N/A", "null", "-1",
-     -1, -0.5, float("nan"), [], {}, (), [None], ["no citation"], False, b"", "无", "沒有引用"],
-)  # fmt: skip
-def test_nothing_cited_in_many_spellings(value: Any) -> None:
-    assert read_citation(value) is Citation.NONE
+def test_nothing_cited_in_many_spellings() -> None:
+    for value in [
+        None,
+        "",
+        "  ",
+        "no citation",
+        "No citation.",
+        "No Citations",
+        "None",
+        "N/A",
+        "null",
+        "-1",
+        -1,
+        -0.5,
+        float("nan"),
+        [],
+        {},
+        (),
+        [None],
+        ["no citation"],
+        False,
+        b"",
+        "无",
+        "沒有引用",
+    ]:
+        assert read_citation(value) is Citation.NONE
 
 
 @pytest.mark.parametrize("value", [0, 3, 1.0, "0", "Fact 3", [0], ["", "a"], {"id": 3}, True])

@@ -22,7 +22,7 @@ from knowgate.offline_eval.testbed.check import microworld_model_path
 
 pytestmark = pytest.mark.slow
 
-QUESTIONS = 100
+QUESTIONS = 50
 CLOSED_BOOK = Prompt("microworld_closed_book", World.prompt("closed_book"))
 
 
