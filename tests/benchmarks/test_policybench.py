@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from knowgate.calibration import Interval
-from knowgate.guard import Fingerprint, Guard, Policy, Route
-from knowgate.guard.signals.relevance import LexicalScorer
+from knowgate.guard import Fingerprint, Policy
 from knowgate.guard.testing import FakeScorer
 from knowgate.offline_eval.data.questions import PassageKind
 from tests.support.paths import BENCHMARKS
@@ -158,49 +157,6 @@ def test_the_guard_decides_on_question_and_answer_of_each_id(bench: Any, tmp_pat
     ]
 
 
-def test_the_decisions_are_those_of_a_guard_without_memory(bench: Any, tmp_path: Path) -> None:
-    path, folder = folder_with(tmp_path, T_RAG_basic=RAG)
-    document = bench.logs.read_document(path, PassageKind.QUESTION_ANSWER)
-    (run,), _ = bench.logs.read_runs(folder, document)
-    scorer = LexicalScorer()
-    judges = bench.guard.Judges(bench.guard.remembering(scorer), Letters())
-    policy = policy_of(scorer, 0.1)
-    asked = bench.guard.Asked(policy, judges, document)
-    contexts = [asked.put(one.question_id, one.context) for one in run.replies]
-
-    found = asked.follows(contexts + contexts)
-
-    plain = Guard(policy, scorer=scorer, metrics=False)
-    expected = [
-        plain.decide(
-            document.questions[one.question_id].question,
-            [document.knowledge_base.passages[name] for name in one.ids],
-        ).route
-        is Route.FOLLOW_CONTEXT
-        for one in contexts
-    ]
-    assert found == expected * 2
-    assert len(set(expected)) == 2
-
-
-def test_a_long_context_is_put_as_its_nearest_passages(bench: Any) -> None:
-    texts = {f"q{n}": ("ab" if n == 17 else "abc" if n == 3 else "xyz") for n in range(30)}
-    questions = {name: SimpleNamespace(question="ab") for name in texts}
-    base = SimpleNamespace(passages=texts, passage_of={name: name for name in texts})
-    document = bench.logs.Document("long", questions, base)
-    scorer = FakeScorer(default=0.9)
-    judges = bench.guard.Judges(bench.guard.remembering(scorer), Letters())
-    whole = tuple(name for name in texts if name != "q0")
-
-    short = bench.guard.Asked(policy_of(scorer), judges, document).put("q0", whole)
-    full = bench.guard.Asked(policy_of(scorer), judges, document, shorten=False).put("q0", whole)
-    few = bench.guard.Asked(policy_of(scorer), judges, document).put("q0", whole[:20])
-
-    assert short.ids == ("q17", "q3", "q1", "q2", "q4")
-    assert full.ids == whole
-    assert few.ids == whole[:20]
-
-
 def test_a_missed_source_is_no_false_abstention(bench: Any, tmp_path: Path) -> None:
     path, folder = folder_with(tmp_path, T_RAG_basic=RAG)
     document = bench.logs.read_document(path, PassageKind.QUESTION_ANSWER)
@@ -257,53 +213,6 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says(bench: Any) -> 
         )
         covered += found.low <= 1 / 3 <= found.high
     assert covered / 200 >= 0.95 - 3 * (0.05 * 0.95 / 200) ** 0.5
-
-
-# ---- halves
-
-
-def test_halves_test_every_question_on_a_policy_that_has_not_seen_it(bench: Any) -> None:
-    from knowgate.calibration import CalibrationRecord
-
-    records = tuple(
-        record
-        for n in range(60)
-        for record in CalibrationRecord.leave_one_out_pair(
-            f"q{n}", 0.6 + n / 1e3, n / 1e3, group=f"q{n}"
-        )
-    )
-    domain = SimpleNamespace(records=records)
-    judges = SimpleNamespace(scorer=FakeScorer(default=0.3))
-
-    found = list(bench.transfer.halves(domain, judges, 0.1, 0.1, 2))
-
-    assert len(found) == 4
-    for first, second in (found[:2], found[2:]):
-        assert first[1] | second[1] == {record.question_id for record in records}
-        assert not first[1] & second[1]
-        fit_on = [record for record in records if record.question_id in second[1]]
-        assert first[0] == bench.transfer.fitted(fit_on, judges, 0.1, 0.1)
-
-
-def test_every_domain_is_tested_on_the_policies_of_every_one(bench: Any, tmp_path: Path) -> None:
-    path, folder = folder_with(tmp_path, T_RAG_basic=RAG, T_DIRECT_basic=DIRECT)
-    judges = bench.guard.Judges(bench.guard.remembering(LexicalScorer()), Letters())
-    kind = PassageKind.QUESTION_ANSWER
-    domain = bench.transfer.read_domain(path, folder, kind, judges)
-    other = bench.transfer.read_domain(path, folder, kind, judges)
-    given = SimpleNamespace(risks=[0.5], delta=0.4, splits=3)
-
-    found = list(bench.transfer.rows([domain, other], judges, "lexical", kind, given))
-
-    assert [len(row.policies) for row in found] == [6, 1, 1, 6]
-    within, across = found[:2]
-    assert [row.fitted_on for row in (within, across)] == ["T, other half", "T"]
-    assert across.result.pooled.replies == 8
-    assert within.result.pooled.replies == 3 * 8  # each question by the three splits
-    assert within.result.pooled.questions == 4
-    assert across.to_dict()["certified"] == 1
-    assert across.markdown().count("|") == bench.transfer.HEAD.splitlines()[0].count("|")
-    json.dumps([row.to_dict() for row in found], allow_nan=False)
 
 
 # ---- the public logs

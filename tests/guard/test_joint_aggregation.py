@@ -149,15 +149,6 @@ def test_all_four_forms_agree(cases: list[tuple[str, Any]], name: str) -> None:
         assert [without_timings(d) for d in decisions] == expected, form
 
 
-def test_a_batch_asks_for_32_questions_per_call_once_it_knows_how_long_they_take() -> None:
-    scorer = FakeSetScorer(HALVES)
-    found = joint_guard(scorer).decide_batch(
-        ["q"] * 150, [["half"] * (i % 3 + 1) for i in range(150)]
-    )
-    assert [d.scores for d in found] == [(0.3,) * (i % 3 + 1) for i in range(150)]
-    assert scorer.calls == 6
-
-
 def test_the_joint_value_does_not_follow_from_passage_scores() -> None:
     assert AGGREGATOR_NAMES == ("max", "noisy_or", "top3_mean", "joint")
     with pytest.raises(InputError, match="scorer's own"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 import weakref
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from knowgate.guard import (
     Decision,
     Guard,
     GuardMetrics,
-    GuardOptions,
     LanguageModelError,
     MissingDependencyError,
     Mode,
@@ -27,7 +25,7 @@ from knowgate.guard._metrics import ERROR_KINDS, error_kind
 from knowgate.guard.errors import LanguageModelTimeoutError, SignalValueError
 from knowgate.guard.process import DEVICE_EVENTS
 from knowgate.guard.testing import FailingScorer, FakeEstimator, FakeScorer
-from tests.support.guards import guard_with, policy_with
+from tests.support.guards import guard_with
 from tests.support.hostile import hostile_inputs
 
 MARKER = "Xylophone-4711"
@@ -88,32 +86,6 @@ def test_guards_with_names_are_counted_apart_and_each_starts_at_nothing() -> Non
     again = counted_guard(registry).metrics
     assert again is not None
     assert again.abstention_rate() is None
-
-
-@pytest.mark.parametrize(
-    ("file", "name", "label"),
-    [
-        ("faq.json", None, "faq"),
-        ("FAQ v2.json", None, "faq-v2"),
-        ("7.json", None, "default"),
-        ("faq.json", "mine", "mine"),
-    ],
-)
-def test_a_guard_is_named_after_the_file_of_its_policy_unless_it_has_a_name(
-    tmp_path: Path, file: str, name: str | None, label: str
-) -> None:
-    policy_with().save(tmp_path / file)
-    registry = CollectorRegistry()
-
-    Guard.load(
-        tmp_path / file,
-        scorer=FakeScorer(),
-        estimator=FakeEstimator(),
-        metrics=GuardMetrics.on(registry),
-        options=None if name is None else GuardOptions(name=name),
-    )
-
-    assert sample(registry, "knowgate_guards_total", guard=label, calibrated="false") == 1
 
 
 def test_the_message_of_a_typed_error_is_logged_and_of_a_foreign_one_the_type(

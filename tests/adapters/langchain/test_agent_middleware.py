@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 from langchain.agents.middleware import HumanInTheLoopMiddleware
-from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
-from pydantic import BaseModel
 
 from knowgate.adapters.langchain import ChatModelLM
 from knowgate.guard import (
@@ -195,43 +193,6 @@ async def test_each_question_of_a_thread_is_decided_anew(asynchronous: bool) -> 
     assert "Off topic" not in str(model.seen)
     assert not any(isinstance(one, ToolMessage) for one in model.seen[-1])
     assert decisions(setting) == 3
-
-
-class Answer(BaseModel):
-    """The answer."""
-
-    text: str
-
-
-@BOTH
-@pytest.mark.parametrize(
-    ("question", "structured"),
-    [
-        ("a grounded one", Answer(text="a grounded one")),
-        ("a known one", Answer(text="a known one")),
-        ("direct and known", Answer(text="direct and known")),
-        ("an unknown", None),
-        ("direct", None),
-    ],
-)
-async def test_structured_answers_are_guarded_too(
-    question: str, structured: Answer | None, asynchronous: bool
-) -> None:
-    def speak(messages: list[BaseMessage], tools: list[str]) -> AIMessage:
-        said = searching(messages, tools)
-        return (
-            said if said.tool_calls else AIMessage("", tool_calls=[call("Answer", text=question)])
-        )
-
-    setting = known()
-    made, _ = agent(setting, speak=speak, response_format=ToolStrategy(Answer))
-
-    state = await run(made, asking(question), asynchronous)
-
-    assert state.get("structured_response") == structured
-    if structured is None:
-        assert state["messages"][-1].text == "Sorry."
-    assert decisions(setting) == 1
 
 
 @BOTH

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from langchain_core.documents import Document
-
-from knowgate.adapters.langchain import GuardedRAG, Replies
-from knowgate.guard import Guard, Policy, Reason, Route
+from knowgate.adapters.langchain import Replies
+from knowgate.guard import Reason, Route
 from knowgate.guard.contracts import View
-from knowgate.guard.signals.conflict import PassageConflict, SameMeaning
-from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
-from tests.adapters.langchain.fakes import DOCUMENTS, Setting, collector
+from tests.adapters.langchain.fakes import DOCUMENTS, Setting
 
 DISAGREE = (View("nine", (0, 2)), View("ten", (3,)), View("noon", (), from_memory=True))
 
@@ -66,36 +62,3 @@ def test_braces_and_line_breaks_in_an_answer_stay_text() -> None:
     assert (
         Replies().showing([View("{sources}\n{x}", (0,))], []).endswith("passage 1: {sources} {x}")
     )
-
-
-def test_contradicting_documents_are_shown_by_a_chain_without_any_confidence() -> None:
-    documents = [
-        Document("We open at nine.", metadata={"title": "Old page"}),
-        Document("Ask us.", metadata={"title": "Contact"}),
-        Document("We open at ten.", metadata={"title": "New page"}),
-    ]
-    scorer = FakeScorer({"open": 0.9})
-    policy = Policy(
-        scorer=scorer.fingerprint,
-        relevance_threshold=0.5,
-        check_conflict=True,
-        conflict_between="passages",
-        on_conflict="show_both",
-    )
-    model = ScriptedLanguageModel({"at nine": "It is nine.", "at ten": "10 o'clock"})
-    detector = PassageConflict(model, same=SameMeaning())
-    given, with_context = collector()
-    chain = GuardedRAG(
-        guard=Guard(policy, scorer=scorer, conflict_detector=detector, metrics=False),
-        retriever=lambda question: documents,
-        with_context=with_context,
-    )
-
-    answer = chain.invoke("When do you open?")
-
-    assert answer.answer.splitlines()[1:] == [
-        "- According to Old page: It is nine.",
-        "- According to New page: 10 o'clock",
-    ]
-    assert (model.calls, model.generated, given) == (1, 3, [])
-    assert answer.decision.confidence is None

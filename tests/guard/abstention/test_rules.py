@@ -57,7 +57,7 @@ def test_uaqfact_refuses_exactly_as_coded() -> None:
 
 
 def test_nothing_cited_in_many_spellings() -> None:
-    for value in [
+    values: list[Any] = [
         None,
         "",
         "  ",
@@ -80,7 +80,8 @@ def test_nothing_cited_in_many_spellings() -> None:
         b"",
         "无",
         "沒有引用",
-    ]:
+    ]
+    for value in values:
         assert read_citation(value) is Citation.NONE
 
 

@@ -15,10 +15,6 @@ from knowgate.guard import Fingerprint, Policy
 from tests.offline_eval.cli.commands import Knowgate, Outcome, read_lines, refused, write_lines
 from tests.support.paths import ROOT
 
-PAIR = '{"question": "Q", "passages": ["P"]}'
-SIGNALS = '{"relevance": 0.5}'
-REPLY = '{"response": "A"}'
-
 
 def _apply(knowgate: Knowgate, folder: Path, *options: str | Path) -> Outcome:
     return knowgate(
@@ -54,48 +50,6 @@ def test_odd_passages_and_questions_are_lines_and_not_failures(
     assert found[2] == {"scores": None, "relevance": None, "error": "the question is empty"}
     assert set(found[3]) == {"scores", "relevance", "error"}
     assert found[4]["id"] == "\ud800"
-
-
-@pytest.mark.parametrize(
-    ("first", "line", "words"),
-    [
-        (PAIR, "{}", "'question': Field required"),
-        (PAIR, '{"question": 1, "passages": []}', "'question'"),
-        (PAIR, '{"question": "Q", "passages": "P"}', "'passages'"),
-        (PAIR, '{"question": "Q", "passages": ["P", {"body": "x"}]}', "passages[1] is not text"),
-        (PAIR, '{"question": "Q", "passages": [], "id": [Infinity]}', "'id'"),
-        (PAIR, "[]", "expected a JSON object"),
-        (PAIR, '{"question"', "broken JSON"),
-        (SIGNALS, "{}", "'relevance' is missing"),
-        (SIGNALS, '{"relevance": "0.5"}', "'relevance'"),
-        (SIGNALS, '{"relevance": true}', "'relevance'"),
-        (SIGNALS, '{"relevance": 1.01}', "not within [0, 1]"),
-        (SIGNALS, '{"relevance": 1' + "0" * 400 + "}", "'relevance'"),
-        (SIGNALS, '{"relevance": 0.5, "confidence": 7}', "'confidence'"),
-        (SIGNALS, '{"relevance": 0.5, "conflict": 0}', "'conflict'"),
-        (SIGNALS, '{"relevance": 0.5, "nothing_retrieved": null}', "'nothing_retrieved'"),
-        (SIGNALS, '{"relevance": 0.5, "relevance_stage": "x"}', "'relevance_stage'"),
-        (REPLY, '{"question": "Q?"}', "'response': Field required"),
-        (REPLY, '{"response": null}', "'response'"),
-        (REPLY, '{"response": "A", "id": NaN}', "'id'"),
-    ],
-)
-def test_a_bad_line_is_named_and_neither_file_is_touched(
-    knowgate: Knowgate, workplace: Path, first: str, line: str, words: str
-) -> None:
-    content = f"{first}\n\n{line}\n"
-    (workplace / "in.jsonl").write_text(content, encoding="utf-8")
-    (workplace / "out.jsonl").write_text("kept", encoding="utf-8")
-    given: dict[str, list[str | Path]] = {
-        PAIR: ["--scorer", "lexical"],
-        SIGNALS: ["--policy", workplace / "policy.json"],
-        REPLY: [],
-    }
-
-    refused(_apply(knowgate, workplace, *given[first]), "in.jsonl:3: ", words)
-
-    assert (workplace / "in.jsonl").read_text(encoding="utf-8") == content
-    assert (workplace / "out.jsonl").read_text(encoding="utf-8") == "kept"
 
 
 def test_a_decision_holds_what_signals_can_tell_and_nothing_else(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import zlib
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from knowgate.guard import Generation, Guard, Policy
 from knowgate.guard.signals.confidence import Sampling
 from knowgate.guard.signals.relevance import CascadeScorer, LexicalScorer, SufficiencyJudge
 from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
-from tests.offline_eval.cli.commands import Knowgate, Outcome, read_lines, refused, write_lines
+from tests.offline_eval.cli.commands import Knowgate, Outcome, read_lines, write_lines
 from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
 
 JUDGE = SufficiencyJudge(ScriptedLanguageModel(default="yes"))
@@ -136,42 +135,3 @@ def test_two_runs_give_a_policy_of_both(
     )
     assert {one.route.value for one in asked} == {"abstain"}
     assert "costly" in {one.relevance_stage for one in asked}
-
-
-def test_the_better_of_two_runs_is_chosen_under_one_promise(
-    knowgate: Knowgate, two_runs: tuple[Path, Path], tmp_path: Path
-) -> None:
-    fresh = shutil.ignore_patterns("calibration*")
-    noise, judged = (shutil.copytree(r, tmp_path / r.name, ignore=fresh) for r in two_runs)
-    policy = tmp_path / "policy.json"
-    done = knowgate("calibrate", "--run", noise, "--run", judged, "--risk", "0.2", "--out", policy)
-    assert done.code == 0, done.err
-    assert f"chosen of 2 runs: {judged}" in done.out
-    assert f"next: knowgate report {judged}" in done.out
-    guarantee = Policy.load(policy).guarantee
-    assert guarantee is not None
-    assert (guarantee.attempt, guarantee.candidates) == (1, 2)
-    assert "the best of 2 scorers" in guarantee.statement
-    assert (judged / "calibration.json").exists()
-    assert not (noise / "calibration.json").exists()
-
-    both = knowgate(
-        "calibrate", "--run", noise, "--run", judged, "--cascade", f"run={judged}", "--out", policy
-    )
-    refused(both, "goes with one --run")
-    other = knowgate(
-        "calibrate", "--run", noise, "--run", judged, "--promise", "selective", "--out", policy
-    )
-    refused(other, "one of several scorers is chosen for a leak")
-
-    # Each run counts what it took part in, as one to choose or as the judge of a cascade.
-    for number, options in (
-        (1, ("--run", judged, "--run", noise, "--risk", "0.2")),
-        (2, ("--run", noise, "--cascade", f"run={judged}", "--risk", "0.2")),
-        (3, ("--run", judged, "--risk", "0.2")),
-    ):
-        done = knowgate("calibrate", *options, "--out", policy)
-        assert done.code == 0, done.err
-        guarantee = Policy.load(policy).guarantee
-        assert guarantee is not None
-        assert guarantee.attempt == number

@@ -79,42 +79,6 @@ def test_costs_write_a_policy_that_says_everywhere_that_nothing_is_guaranteed(
     assert float(shown[1]) == pytest.approx(100 * value, abs=0.06)
 
 
-@pytest.mark.parametrize("risk", ["0.01", "0.1"])  # uncertified; abstains from too much
-def test_a_refusal_names_bounds_that_are_those_of_the_next_attempt(
-    knowgate: Knowgate, blurred: Path, risk: str
-) -> None:
-    said = _calibrate(knowgate, blurred, "--risk", risk)
-    assert said.code == 3
-    lines = re.findall(r"  next: (.+)", said.err)
-    history = (blurred / "run" / "calibrations.jsonl").read_text(encoding="utf-8")
-    assert history.count("\n") == 1  # what was tried for the advice counts as nothing
-
-    smallest = re.findall(rf"--risk {_NUMBER} is the smallest bound that can be", said.err)
-    assert len(smallest) == (risk == "0.01")
-    assert len(re.findall(r"smallest bound that (?:can|these)", said.err)) == len(smallest)
-    [(bound, share)] = re.findall(rf"--risk {_NUMBER} abstains from (\d+)%", said.err)
-    assert float(bound) > float(smallest[0] if smallest else risk)
-    assert set(re.findall(r"attempt (\d+) on this data\)", said.err)) == {"2"}
-    assert any("tells the cases apart better" in line for line in lines)
-    assert any(line.startswith("`knowgate label ") for line in lines)
-    assert any("more questions" in line or "more passages" in line for line in lines)
-
-    # They hold what they say.
-    taken = _calibrate(knowgate, blurred, "--risk", bound, "--json")
-    found = json.loads(taken.out)
-    assert (taken.code, found["certified"]) == (0, True)
-    assert f"{found['rates']['false_abstention']['value']:.0%}" == f"{share}%"
-    assert "attempt 2 on this data" in found["statement"]
-    [(limit, passing, abstained)] = re.findall(
-        rf"--max-abstention {_NUMBER} lets through about (\d+)% of left-out questions and abstains "
-        r"from about (\d+)%",
-        said.err,
-    )
-    rates = json.loads(_calibrate(knowgate, blurred, "--max-abstention", limit, "--json").out)
-    assert f"{1 - rates['rates']['left_out_abstention']['value']:.0%}" == f"{passing}%"
-    assert f"{rates['rates']['false_abstention']['value']:.0%}" == f"{abstained}%"
-
-
 # -- check ------------------------------------------------------------------------------
 
 

@@ -46,17 +46,3 @@ def test_a_tuned_folder_holds_the_scorer_and_the_verdict(tuned: tuple[Path, Outc
     assert folder.stat().st_mode & 0o755 == 0o755
     report = json.loads((folder / "tuning.json").read_text(encoding="utf-8"))
     assert report["questions"] == 24
-
-
-@pytest.mark.parametrize(
-    ("folder", "named"),
-    [("lexical", "./lexical"), ("my scorer", "'my scorer'"), ("tuned", "tuned")],
-)
-def test_a_folder_is_named_so_that_it_is_found(
-    capsys: pytest.CaptureFixture[str], folder: str, named: str
-) -> None:
-    report = TuningReport(30, 0.5, 0.5, Interval(1.0, 1.0, 1.0, 30), 12)
-    _tune._tell(report, Path(folder))
-    assert capsys.readouterr().out.endswith(
-        f"Use it with --scorer {named}, and calibrate again, on other questions.\n"
-    )

@@ -97,22 +97,6 @@ def test_labels_may_know_the_chance_with_which_they_were_drawn(tmp_path: Path) -
     assert found.accuracy.value == pytest.approx(15 / 20)
 
 
-def test_several_replies_to_a_question_are_no_independent_evidence(tmp_path: Path) -> None:
-    run = judged(tmp_path / "run", JUDGE, systems=("s", "t", "u"))
-    labels = {
-        f"{system}/q{index}": outcome
-        for system in ("s", "t", "u")
-        for index, outcome in enumerate(HUMAN)
-    }
-    [found] = JudgeValidation.of_judges(run, {"abstention": labels})
-    assert (found.n, found.accuracy.n) == (30, 10)
-    assert found.accuracy.value == pytest.approx(0.7)
-    naive = Interval.wilson(21, 30)
-    assert found.accuracy.high is not None
-    assert found.accuracy.low is not None
-    assert found.accuracy.high - found.accuracy.low > (naive.high or 0) - (naive.low or 0)
-
-
 def test_factuality_is_measured_on_what_was_answered(tmp_path: Path) -> None:
     human = ["tier_1", "tier_2", "tier_3", "tier_3", "NA", "tier_1"]
     said = ["tier_2", "tier_3", "tier_3", "tier_1", "NA", "NA"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import shutil
 import threading
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.runnables import RunnableLambda
 from starlette.types import ASGIApp
 
 from knowgate.offline_eval.judging.labelling.review_session import ReviewSession
@@ -150,41 +148,6 @@ def test_a_chain_is_tried_and_a_passage_struck_out(
         expect(page.locator("#saved")).to_have_text("")
         expect(page.locator("#state")).to_have_text("")
     assert TEXTS[0] in (tmp_path / "saved.jsonl").read_text(encoding="utf-8")
-
-
-def test_the_question_comes_first_and_shows_how_far_it_is(
-    tmp_path: Path, browser: Any, socket_enabled: None
-) -> None:
-    from playwright.sync_api import expect
-
-    found = threading.Event()
-    chain = chain_of()
-
-    async def slowly(question: str) -> Any:
-        await asyncio.to_thread(found.wait, 60)
-        return await chain.retriever.ainvoke(question)
-
-    slow = chain.with_parts(retriever=RunnableLambda(slowly))
-    ground = Playground(slow, "pool", tmp_path / "saved.jsonl")
-    try:
-        with served(play_app(ground)) as url, page_of(browser, viewport=NARROW) as page:
-            page.goto(url)
-            first = page.locator("#main").locator("input, h1, p").first
-            expect(first).to_have_attribute("id", "search")
-            expect(first).to_be_focused()
-            expect(page.locator("#progress")).to_be_hidden()
-            page.keyboard.type("When does the pool open?")
-            page.keyboard.press("Enter")
-            expect(page.locator("#state")).to_have_text("Retrieving passages …")
-            expect(page.locator("#progress")).to_be_visible()
-            expect(page.locator("#seconds")).to_have_text(re.compile(r"\d+ s"))
-            assert is_narrow_enough(page)
-            found.set()
-            expect(page.locator("#reply")).to_contain_text("nine.")
-            expect(page.locator("#progress")).to_be_hidden()
-            expect(page.locator("#state")).to_have_text("")
-    finally:
-        found.set()
 
 
 def test_the_labelling_page_is_accessible(

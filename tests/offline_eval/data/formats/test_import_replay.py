@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import InputError
 from knowgate.offline_eval.run import RepliesRun
 from knowgate.offline_eval.run.questions import CaseKind
 from tests.offline_eval.cli.commands import write_lines
@@ -122,12 +121,6 @@ def test_texts_in_a_context_become_passages_once(tmp_path: Path) -> None:
     assert len(run.passages) == 5
 
 
-def test_a_question_without_id_is_found_by_its_text(tmp_path: Path) -> None:
-    run = _run(tmp_path, {"question": " Colour of  the tram? ", "response": "R"})
-
-    assert [case.question_id for case in run.cases.values()] == ["b"]
-
-
 def test_a_failed_call_is_a_row_without_judgements(tmp_path: Path) -> None:
     run = _run(
         tmp_path, {"id": "a", "response": None, "abstained": "yes"}, {"id": "b", "reply": ""}
@@ -137,27 +130,6 @@ def test_a_failed_call_is_a_row_without_judgements(tmp_path: Path) -> None:
     assert failed.error is not None
     assert (failed.response, empty.response, empty.error) == (None, "", None)
     assert not run.judgements
-
-
-def test_without_documents_the_logs_questions_stand_in(tmp_path: Path) -> None:
-    run = _run(
-        tmp_path,
-        {
-            "id": "a",
-            "question": "Q1?",
-            "expected_answer": "A1",
-            "response": "R",
-            "context_ids": None,
-        },
-        {"question": "Q2?", "response": "R", "context_ids": ["a"]},
-        documents=False,
-    )
-
-    assert {name: one.answer for name, one in run.questions.items()} == {"a": "A1", "q2": ""}
-    second = list(run.replies.values())[1]
-    assert [passage.text for passage in run.context_passages(second)] == ["Q1?\nA1"]
-    with pytest.raises(InputError, match="by id alone"):
-        _run(tmp_path, {"id": "a", "response": "R"}, documents=False)
 
 
 def test_ids_that_two_documents_share_are_told_apart(tmp_path: Path) -> None:

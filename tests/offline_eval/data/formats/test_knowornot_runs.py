@@ -89,42 +89,6 @@ def test_question_documents_give_expected_answers(tmp_path: Path) -> None:
     assert reply.context.kind == "none"
 
 
-def test_a_context_is_taken_from_the_prompt_where_it_stands_nowhere_else(tmp_path: Path) -> None:
-    question = asked(0, None)
-    del question["source_context_qa"]["context_questions"]
-    question["prompt_to_llm"] = (
-        "Be careful. Colour of the bus?\nThe context is Question 0: Colour of the tram?\n"
-        "Answer 0: Blue.\nQuestion 1: Colour of the sky?\nAnswer 1: Grey.\n"
-    )
-    output = {"metadata": metadata(), "responses": [replied(question, "R")]}
-    document = {"knowledge_base_identifier": "kb", "questions": QUESTIONS}
-
-    run = _import(tmp_path, output, document)
-
-    (reply,) = run.replies.values()
-    assert [one.text for one in run.context_passages(reply)] == [
-        "Colour of the tram?\nBlue.",
-        "Colour of the sky?\nGrey.",
-    ]
-    assert run.context_passages(reply)[0].passage_id == "kb_1"
-
-
-def test_synthetic_questions_may_reuse_ids_of_the_knowledge_base(tmp_path: Path) -> None:
-    synthetic = asked(0, [1], question="Colour of the moon?", expected_answer="")
-    output = {
-        "metadata": metadata(experiment_type="synthetic"),
-        "responses": [replied(synthetic, "White.")],
-    }
-
-    run = _import(tmp_path, _output(), output)
-
-    last = list(run.replies.values())[-1]
-    assert run.case_of(last).kind is CaseKind.SYNTHETIC
-    assert run.question_of(last).question == "Colour of the moon?"
-    assert run.question_of(last).question_id == "kb_0~2"
-    assert list(run.systems) == ["gpt-x·basic_rag·careful"]
-
-
 def test_contradictions_are_refused(tmp_path: Path) -> None:
     specs = [spec("abstention")]
     first = _evaluated(specs, [verdict("abstention", "no")], [])

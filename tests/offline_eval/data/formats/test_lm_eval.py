@@ -72,22 +72,6 @@ def test_the_likeliest_choice_is_the_reply(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "resps"),
-    [
-        ([["a text"]], [[-123.4]]),
-        ([["a text"]], [["-123.4"]]),
-        ([["She saw the", " bus"]], [[[-1.0, True]]]),
-    ],
-)
-def test_requests_that_ask_for_no_answer_have_no_reply(
-    tmp_path: Path, arguments: list[Any], resps: list[Any]
-) -> None:
-    value = {**CHOICE, "arguments": arguments, "resps": resps, "filtered_resps": resps[0]}
-
-    assert _one(tmp_path, value).response is None
-
-
-@pytest.mark.parametrize(
     ("changes", "response"),
     [
         ({"filtered_resps": [["Red."]]}, "Red."),
@@ -101,13 +85,6 @@ def test_the_filtered_response_is_the_reply_where_there_is_one(
     tmp_path: Path, changes: dict[str, Any], response: str
 ) -> None:
     assert _one(tmp_path, {**GENERATION, **changes}).response == response
-
-
-def test_a_chat_without_a_question_of_its_own_asks_its_last_message(tmp_path: Path) -> None:
-    chat = [{"role": "user", "content": "One?"}, {"role": "user", "content": "Two?"}]
-    arguments = {"gen_args_0": {"arg_0": [json.dumps(chat)], "arg_1": {}}}
-
-    assert _one(tmp_path, {**GENERATION, "doc": {}, "arguments": arguments}).question == "Two?"
 
 
 def test_a_context_counts_if_it_stood_in_the_prompt(tmp_path: Path) -> None:

@@ -114,30 +114,6 @@ def test_bad_requests_are_refused_and_the_server_goes_on(
     assert ask(url, "state")[0] == 200
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        # Cut off in its body: nothing of it may be done.
-        ["Host: 127.0.0.1", "Content-Type: application/json", "Content-Length: 50", "", "{}"],
-        ["Host: 127.0.0.1", "Host: elsewhere.example", "Content-Length: 0", "", ""],
-    ],
-    ids=["cut off", "two hosts"],
-)
-def test_a_request_that_is_cut_off_or_names_two_hosts_is_refused(
-    run: RepliesRun, url: str, lines: list[str]
-) -> None:
-    body = {"criterion": "abstention", "outcome": "yes"}
-    assert ask(url, "replies/0/label", body)[0] == 200
-    parts = urlsplit(url)
-    head = ["POST /label/undo HTTP/1.1", f"Cookie: {cookie_of(url)['Cookie']}"]
-    with socket.create_connection((parts.hostname, parts.port or 0), timeout=60) as connection:
-        connection.sendall("\r\n".join([*head, *lines]).encode())
-        connection.shutdown(socket.SHUT_WR)
-        answer = connection.makefile("rb").readline()
-    assert answer in (b"", b"HTTP/1.1 400 Bad Request\r\n")
-    assert len(Labels.read(run.folder).consensus("abstention")) == 1
-
-
 def test_a_disk_that_refuses_is_told_and_nothing_is_acknowledged(run: RepliesRun, url: str) -> None:
     (run.folder / "labels" / "anna.jsonl").mkdir()
     status, _, text = ask(url, "replies/0/skip", {})

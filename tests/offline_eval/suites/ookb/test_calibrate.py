@@ -69,23 +69,6 @@ def test_by_default_all_questions_are_fitted_on_and_each_is_judged_by_the_others
     assert summary.left_out.tested == 60
 
 
-def test_calibrating_twice_gives_the_same_bytes_and_another_share_is_another_attempt(
-    toy: Path,
-) -> None:
-    contents, attempts = [], []
-    for name, share in (("a", 0.5), ("b", 0.5), ("c", 0.6), ("d", 0.5)):
-        found = calibrate_run(
-            toy / "run", toy / name, Leak(0.2), delta=0.1, share=share, write_anyway=True
-        )
-        contents.append(((toy / name).read_bytes(), (toy / "run/calibration.json").read_bytes()))
-        assert found.policy.guarantee is not None
-        attempts.append(found.policy.guarantee.attempt)
-
-    assert contents[0] == contents[1] == contents[3]
-    assert contents[0][1] != contents[2][1]
-    assert attempts == [1, 1, 2, 1]
-
-
 def test_a_left_out_passage_that_was_retrieved_is_not_calibrated_on(toy: Path) -> None:
     rows = toy / "run" / "rows.jsonl"
     lines = rows.read_text(encoding="utf-8").splitlines(keepends=True)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -22,32 +21,6 @@ def error_of(run: Path) -> InputError:
     assert caught.value.where
     assert caught.value.hint
     return caught.value
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ('{"case_id": "x"', "broken JSON"),
-        ("[1]", "expected a JSON object"),
-        ('{"case_id": "x", "question_id": "q0"}', "kind"),
-        (json.dumps(case(0, "elsewhere", 0.5)), "kind"),
-        (json.dumps(case(0, "in_kb", float("nan"))), "finite"),
-        (json.dumps(case(0, "in_kb", 0.5, raw_relevance=None)), "raw_relevance is missing"),
-        (json.dumps(case(0, "in_kb", 0.5, scores=[])), "differ in length"),
-        (json.dumps(case(9, "in_kb", 0.5)), "not in questions.jsonl"),
-        (json.dumps(case(0, "in_kb", 0.5, case_id="again")), "second in_kb case"),
-        (json.dumps(case(0, "left_out", 0.5, retrieved=["q0"])), "although it was left out"),
-    ],
-)
-def test_a_broken_row_is_refused_with_its_line(write_run: WriteRun, line: str, said: str) -> None:
-    run = write_run([case(0, "in_kb", 0.9)])
-    with (run / "rows.jsonl").open("a", encoding="utf-8") as stream:
-        stream.write(line + "\n")
-
-    error = error_of(run)
-
-    assert said in error.what
-    assert error.where == f"{run / 'rows.jsonl'}:2"
 
 
 def test_a_policy_of_another_scorer_is_refused(write_run: WriteRun) -> None:

@@ -69,17 +69,3 @@ def test_another_threshold_is_tried_on_the_held_out_questions(write_run: WriteRu
     assert own.false_abstention.value == summary.in_kb.abstention_rate.value
     assert own.coverage.whole == 4 + summary.in_kb.tested + 1  # and a retrieval miss
     assert found.certified
-
-
-def test_without_a_policy_the_raw_score_is_moved_and_nothing_certified(
-    write_run: WriteRun,
-) -> None:
-    run = MeasuredRun.read(write_run(pairs([3.5, 2.5], [-1.0, -2.0])), unfinished=True)
-
-    found = signals_what_if(summarise_signals(run))
-
-    assert isinstance(found, WhatIf)
-    assert not found.certified
-    assert not found.has_point
-    assert found.start == (2.5, None)  # which tells all of them apart
-    assert found.at(2.5, None).leak.value == found.at(2.5, None).false_abstention.value == 0.0

@@ -14,7 +14,7 @@ from knowgate.offline_eval.run.manifest import Manifest
 from knowgate.offline_eval.suites.uniknow._suite import Parts
 from knowgate.offline_eval.testbed.check import microworld_model_path
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
-from tests.offline_eval.suites.uniknow.small_run import small_run, stored_run
+from tests.offline_eval.suites.uniknow.small_run import small_run
 
 
 @pytest.fixture(scope="module")
@@ -29,24 +29,6 @@ def test_training_without_anything_to_train_on_is_refused_before_any_row(
         small_run(tmp_path / "run", lm, limit=2, methods=("naive", "kaft"))
 
     assert not (tmp_path / "run" / "rows.jsonl").exists()
-
-
-# -- failures ----------------------------------------------------------------------------
-
-
-def test_a_model_that_fails_leaves_rows_with_errors_and_the_run_ends(tmp_path: Path) -> None:
-    lm = ScriptedLanguageModel(default="Rome", fails_after=400)
-
-    run = stored_run(small_run(tmp_path / "run", lm, methods=("all",), limit=40))
-
-    assert run.finished
-    errors = [row.error for row in run.rows if row.error]
-    assert errors
-    assert set(errors) <= {
-        "LanguageModelError: the script ends here",
-        "SignalError: confidence could not be measured",
-    }
-    assert not any(row.right for row in run.rows if row.error)
 
 
 def test_settings_of_training_do_not_bind_a_run_that_trains_nothing(tmp_path: Path) -> None:
