@@ -33,10 +33,10 @@ class _Tuned:
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> _Tuned:
-    """One tuning of a step with its judgement, on two folds."""
+    """One tuning of a step with its judgement, on three folds."""
     folder = tmp_path_factory.mktemp("tuned")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tuning, "_FOLDS", 2)
+        patch.setattr(tuning, "_FOLDS", 3)
         report = tune_relevance(
             made_up_questions(), folder, settings=TuningSettings(checkpoints=(1,))
         )

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import signal
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,6 @@ from knowgate.offline_eval.data.facts.build import BuildTotals
 from knowgate.offline_eval.data.questions import QuestionRecord
 from knowgate.offline_eval.run import CallLimits
 from tests.offline_eval.cli.commands import read_lines
-from tests.support.commands import Program
 from tests.support.scripted_chat import Script, ScriptedChat, ScriptedTextChat
 from tests.support.scripted_facts import scripted_facts
 
@@ -194,57 +190,3 @@ def test_a_changed_document_redoes_its_own_part_only(documents: Path, tmp_path: 
     assert {row.answer for row in QuestionRecord.read(tmp_path / "kb" / "questions.jsonl")} >= {
         "the amber light"
     }
-
-
-def slow_build(documents: Path, out: Path, log: Path, most: int) -> None:
-    """Build with a model that notes every answer, often fails, and hangs after `most` answers."""
-    answers = itertools.count()
-
-    def script(messages: Sequence[BaseMessage]) -> Mapping[str, Any]:
-        if next(answers) >= most:
-            time.sleep(3600)
-        with log.open("a") as stream:
-            stream.write("x\n")
-        return scripted_facts(messages)
-
-    build_questions(
-        [documents],
-        out,
-        model=ScriptedChat(script=script, failure_rate=0.3, seconds=0.01),
-        settings=BuildSettings(model="scripted"),
-        limits=CallLimits(max_concurrency=4, first_wait=0.001),
-    )
-
-
-@pytest.mark.slow
-def test_a_killed_build_goes_on_and_repeats_no_more_than_was_under_way(
-    tmp_path: Path,
-) -> None:
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    for n in range(20):
-        (folder / f"{n:02}.txt").write_text(
-            " ".join(f"Rule {n}-{k} of the road is about lane {n * k + 7}." for k in range(4))
-        )
-    arguments = (folder, tmp_path / "kb", tmp_path / "log")
-    stored = tmp_path / "kb" / "calls" / "questions.jsonl"
-
-    # However late it is killed, it is not at its end.
-    with Program(slow_build, *arguments, 60) as killed:
-        killed.wait_for_lines(stored, 21)
-        killed.signal(signal.SIGKILL)
-        killed.wait()
-    survived = stored.read_bytes()
-    with Program(slow_build, *arguments, 1000) as resumed:
-        assert resumed.wait() == 0, resumed.err
-    build(folder, tmp_path / "calm", ScriptedChat(script=scripted_facts))
-
-    whole = survived[: survived.rfind(b"\n") + 1]
-    assert stored.read_bytes().startswith(whole)
-    keys = [row["key"] for row in read_lines(stored)]
-    assert len(keys) == len(set(keys)) == 80
-    # 20 + 80 answers; at most four more were under way when it was killed.
-    answers = (tmp_path / "log").read_text().count("x")
-    assert 100 <= answers <= 104
-    one, two = (tmp_path / name / "questions.jsonl" for name in ("kb", "calm"))
-    assert one.read_bytes() == two.read_bytes()
