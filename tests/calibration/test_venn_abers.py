@@ -79,7 +79,7 @@ def test_it_agrees_with_the_peer() -> None:
     assert {score: found.apply(score) for score in peer} == pytest.approx(peer, abs=1e-11)
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, deadline=None, max_examples=20)
 @given(_CASES, st.randoms(use_true_random=False))
 def test_any_finite_scores_give_a_table_blind_to_order(
     cases: list[tuple[float, bool]], random: Random

@@ -162,7 +162,7 @@ texts = st.text() | phrases
 
 @pytest.mark.slow
 @given(texts)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_canonical_form_is_its_own(text: str) -> None:
     canonical = canonical_answer(text)
     assert canonical_answer(canonical) == canonical
@@ -171,7 +171,7 @@ def test_the_canonical_form_is_its_own(text: str) -> None:
 
 @pytest.mark.slow
 @given(texts, texts)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_sameness_is_symmetric_and_every_answer_is_its_own(first: str, second: str) -> None:
     assert same_answer(first, second) == same_answer(second, first)
     assert same_answer(first, first) is bool(normalise_answer(first))
@@ -226,7 +226,7 @@ def test_without_aliases_letters_decide() -> None:
 
 
 @given(texts, texts)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_aliases_keep_sameness_symmetric(first: str, second: str) -> None:
     matcher = AnswerMatcher({"two million": ["plenty"], first: [second], "july 4": ["the day"]})
 

@@ -184,7 +184,7 @@ VALUES = st.one_of(
 
 
 @given(st.sampled_from(sorted(STORED)), st.data(), VALUES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @example("selective", None, 0.5)
 def test_a_single_edit_is_rejected_in_one_line_or_changes_nothing(
     name: str, data: Any, value: Any
@@ -258,7 +258,7 @@ def test_the_margin_that_says_nothing_is_lost_of_is_kept_at_zero() -> None:
 
 
 @given(st.integers(0, 3000), st.floats(0.001, 0.999), st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_exact_tail_is_that_of_scipy(n: int, risk: float, data: st.DataObject) -> None:
     errors = data.draw(st.integers(0, n))
     expected = 1.0 if n == 0 else float(binom.cdf(errors, n, risk))
@@ -266,7 +266,7 @@ def test_the_exact_tail_is_that_of_scipy(n: int, risk: float, data: st.DataObjec
 
 
 @given(st.integers(1, 500), st.floats(0.01, 0.99), st.floats(0, 1))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_bounded_losses_have_the_p_value_of_the_calibration(
     n: int, risk: float, share: float
 ) -> None:

@@ -151,7 +151,7 @@ def test_the_lexical_scorer_gives_a_meaningful_number_for_a_chinese_question(
 
 
 @given(st.text(max_size=80))
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_a_share_is_one_or_there_are_no_letters(text: str) -> None:
     share = latin_share(text)
     assert share is None or 0.0 <= share <= 1.0

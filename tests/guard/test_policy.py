@@ -90,7 +90,7 @@ def test_saving_and_loading_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 @given(st.floats(0, 1), st.floats(min_value=1e-300, max_value=1e300), st.floats(-1e300, 1e300))
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_no_digit_of_a_number_is_lost(threshold: float, a: float, b: float) -> None:
     policy = policy_with(
         relevance_threshold=threshold, relevance_calibrator=PlattCalibrator(a=a, b=b)

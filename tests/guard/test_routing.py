@@ -154,7 +154,7 @@ policies = st.builds(
 
 @pytest.mark.slow
 @given(policies, units, units, maybe, st.none() | st.booleans())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_more_relevance_never_leads_away_from_the_context(
     policy: Policy, first: float, second: float, confidence: float | None, conflict: bool | None
 ) -> None:
@@ -165,7 +165,7 @@ def test_more_relevance_never_leads_away_from_the_context(
 
 @pytest.mark.slow
 @given(policies, maybe, maybe, st.none() | st.booleans(), st.booleans())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_no_route_is_taken_that_the_policy_does_not_allow(
     policy: Policy,
     relevance: float | None,
@@ -214,7 +214,7 @@ class StatedText:
 
 @pytest.mark.slow
 @given(policies, maybe, maybe, st.none() | st.booleans(), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_a_replay_equals_what_the_guard_decided(
     policy: Policy,
     relevance: float | None,

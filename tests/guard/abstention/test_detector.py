@@ -40,7 +40,7 @@ def test_a_real_answer_is_no_abstention() -> None:
 
 @pytest.mark.slow
 @given(reply=_REPLIES)
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 def test_any_text_gets_the_same_probability_each_time(reply: str) -> None:
     verdict = _DETECTOR.detect(reply)
 
@@ -52,7 +52,7 @@ def test_any_text_gets_the_same_probability_each_time(reply: str) -> None:
 @given(
     reply=_REPLIES, before=st.text(" \t\r\n\u3000", max_size=5), after=st.text(" \n", max_size=5)
 )
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 def test_surrounding_whitespace_and_curly_quotes_change_nothing(
     reply: str, before: str, after: str
 ) -> None:

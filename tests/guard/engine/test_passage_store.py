@@ -68,7 +68,7 @@ def same(found: Sequence[EncodedText], expected: Sequence[EncodedText], within: 
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     parts=st.lists(st.lists(st.text(max_size=4), max_size=6), min_size=1, max_size=4),
     others=st.lists(st.text(max_size=4), max_size=4),

@@ -43,7 +43,7 @@ def all_same(first: list[list[EncodedText]], second: list[list[EncodedText]]) ->
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(text=st.text(max_size=400))
 @example(text="[CLS] literal [SEP] marks")
 @example(text="a\x1cb\u200bc")

@@ -118,7 +118,7 @@ _VALUES = st.recursive(
 @settings(
     derandomize=True,
     deadline=None,
-    max_examples=40,
+    max_examples=20,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(_VALUES, st.sampled_from([None, 1]))

@@ -360,7 +360,7 @@ TEXTS = st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=24).map("".joi
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(TEXTS, st.lists(TEXTS, max_size=4), st.booleans())
 def test_any_question_and_any_passages_have_a_verdict(
     question: str, passages: list[str], closed_world: bool

@@ -106,7 +106,7 @@ def test_waves_draw_no_sample_more_than_asking_after_each(flip: float) -> None:
 
 
 @given(st.integers(1, 12), st.floats(0.05, 1), st.floats(0.001, 0.4), st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_any_rule_ends_within_n_and_no_later_than_the_exact_one(
     n: int, threshold: float, flip: float, data: st.DataObject
 ) -> None:

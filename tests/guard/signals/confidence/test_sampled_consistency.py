@@ -96,7 +96,7 @@ def test_every_pattern_of_ten_outcomes_is_decided_as_by_all_ten() -> None:
 
 
 @given(st.integers(1, 12), st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_any_n_and_threshold_stop_without_waste_or_another_decision(
     n: int, data: st.DataObject
 ) -> None:

@@ -149,7 +149,7 @@ def test_passages_of_a_finding_can_be_renumbered() -> None:
 
 
 @given(st.lists(st.sampled_from([NINE, TEN, SILENT, ODD, ""]), max_size=6))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_views_share_no_passage_and_miss_none_that_answers(passages: Sequence[str]) -> None:
     finding = detector().examine("When?", "noon", passages)
 

@@ -79,7 +79,7 @@ def guard_of(scorer: CascadeScorer, **options: Any) -> Guard:
     lower=st.floats(-5, 5),
     higher=st.floats(-5, 5),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_what_passes_goes_on_passing_as_the_band_moves_down(
     cheap: float, verdict: float, reach: float, lower: float, higher: float
 ) -> None:

@@ -72,7 +72,7 @@ def test_circumstances_that_the_question_states_are_no_answer() -> None:
     assert _told(question, "I have lost my card. The desk blocks it.") == "The desk blocks it."
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(question=st.text(max_size=80), passage=st.text(max_size=200))
 def test_any_text_is_accepted(question: str, passage: str) -> None:
     found = strip_echo(question, passage)

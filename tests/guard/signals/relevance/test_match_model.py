@@ -83,7 +83,7 @@ def test_features_of_a_set(
 values = st.floats(-2.0, 2.0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     vectors=st.lists(st.lists(values, min_size=4, max_size=4), min_size=1, max_size=8),
     together=st.lists(values, min_size=4, max_size=4),
@@ -100,7 +100,7 @@ def test_the_order_of_passages_does_not_matter(
     assert [model.passage_score(vector) for vector in shuffled] == [alone[i] for i in order]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     vectors=st.lists(st.lists(values, min_size=2, max_size=2), min_size=2, max_size=6),
     together=st.lists(values, min_size=2, max_size=2),

@@ -71,7 +71,7 @@ def test_a_context_is_found_in_its_prompt(pairs: list[tuple[str, str]]) -> None:
     assert context_in_prompt("Be careful.\nWhy?") is None
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(_JSON)
 def test_any_json_is_a_document_or_an_input_error(
     tmp_path_factory: pytest.TempPathFactory, value: Any

@@ -97,7 +97,7 @@ def test_a_context_counts_if_it_stood_in_the_prompt(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.dictionaries(st.sampled_from(sorted(GENERATION)), _JSON, max_size=4), st.booleans())
 def test_any_json_is_a_sample_or_an_input_error(
     tmp_path_factory: pytest.TempPathFactory, changes: dict[str, Any], choice: bool

@@ -114,7 +114,7 @@ def test_a_failed_call_is_a_line_without_a_reply(
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.lists(
         st.dictionaries(st.sampled_from(_FIELDS), _JSON, max_size=6)

@@ -115,7 +115,7 @@ NAMES = st.sampled_from(
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.lists(st.dictionaries(NAMES, JSON, max_size=8), max_size=3),
     st.sampled_from(["json", "jsonl"]),

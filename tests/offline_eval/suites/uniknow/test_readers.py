@@ -128,7 +128,7 @@ _JSON = st.recursive(
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(content=st.binary(max_size=200) | st.lists(_JSON, max_size=4))
 def test_junk_gives_a_clear_error_or_a_data_set(
     tmp_path_factory: pytest.TempPathFactory, content: bytes | list[Any]
