@@ -53,6 +53,7 @@ from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.hidden_state_probe import ProbeSearch
 from knowgate.calibration.risk import fit_policy
+from knowgate.guard.signals.confidence import Sampling
 from knowgate.guard.signals.relevance.registry import PRESETS
 from knowgate.offline_eval.testbed import default_world
 from knowgate.offline_eval.testbed.check import microworld_model_path
@@ -353,6 +354,10 @@ class Setting:
 
 
 SETTINGS = {
+    "docs/how-to/choose-a-scorer.md": Setting(
+        given={"ONE": Sampling(n=1)},
+        source={'(model="gpt-4o-mini"))': '(model="gpt-4o-mini")), sampling=ONE'},
+    ),
     "docs/how-to/calibrate.md": Setting(lexical=True, given={"retriever": retrieve}),
     "docs/how-to/score-faster.md": Setting(real=True),
     # One layer and one penalty: what is chosen among is not what the page shows.

@@ -256,14 +256,6 @@ def test_damage_is_one_line_that_names_the_command(
     assert "\n" not in str(raised.value)
 
 
-def test_passages_of_another_encoder_are_rejected_when_read_and_written(tmp_path: Path) -> None:
-    write(tmp_path, ["a passage"])
-    other = ENCODER.model_copy(update={"weights_sha256": "b" * 64})
-    for use in (PassageStore, PassageWriter):
-        with pytest.raises(ModelFolderError, match=r"by another scorer .*weights.*knowgate index"):
-            use(tmp_path, other)
-
-
 def test_a_new_folder_takes_over_what_an_old_one_has(tmp_path: Path) -> None:
     write(tmp_path / "old", ["kept", "gone"])
 

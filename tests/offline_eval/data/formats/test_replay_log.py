@@ -50,15 +50,6 @@ def _read(folder: Path, *lines: dict[str, Any], name: str = "log.jsonl") -> Any:
     return read_replay_log(write_lines(folder / name, lines))
 
 
-def test_a_response_and_an_id_are_enough(tmp_path: Path) -> None:
-    (reply,) = _read(tmp_path, _LINE)
-
-    assert (reply.question_id, reply.question, reply.response) == ("a", None, "It is red.")
-    assert (reply.context, reply.abstained, reply.factuality, reply.kind) == (None,) * 4
-    assert (reply.model, reply.retrieval, reply.prompt) == ("replay", "", "")
-    assert reply.where == f"{tmp_path / 'log.jsonl'}:1"
-
-
 @pytest.mark.parametrize(
     ("name", "domain", "retrieval", "prompt"),
     [

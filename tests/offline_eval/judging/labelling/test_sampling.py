@@ -10,12 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowgate.guard import InputError
 from knowgate.offline_eval.judging.labelling._criteria import (
-    LabelCriterion,
     Stratum,
     draw_sample,
-    load_criterion,
     open_sample,
 )
 from knowgate.offline_eval.run import (
@@ -103,13 +100,3 @@ def test_annotators_who_start_at_once_get_one_sample(run: RepliesRun) -> None:
 
     assert len(found) == 4
     assert all(sample == found[0] for sample in found)
-
-
-def test_criteria_add_up_and_never_change(run: RepliesRun) -> None:
-    open_sample(run, criteria=[load_criterion("abstention")])
-    tone = LabelCriterion(name="tone", outcomes=("kind", "rude"))
-    found = open_sample(run, criteria=[tone])
-
-    assert [criterion.name for criterion in found.criteria] == ["abstention", "tone"]
-    with pytest.raises(InputError, match="other outcomes"):
-        open_sample(run, criteria=[LabelCriterion(name="tone", outcomes=("kind", "harsh"))])

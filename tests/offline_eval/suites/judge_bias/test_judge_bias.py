@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from knowgate.calibration import Interval
 from knowgate.guard import Generation, InputError, LanguageModelError
@@ -179,17 +178,6 @@ def test_failures_and_silence_cost_one_case_each(tmp_path: Path) -> None:
     assert measured(silent, items(3), tmp_path / "b.json", "given").no_verdict == 12
     rows = [json.loads(line) for line in (tmp_path / "b/rows.jsonl").read_text().splitlines()]
     assert {row["error"]["type"] for row in rows} == {"NoVerdictError"}
-
-
-def test_a_model_without_instructions_is_scored() -> None:
-    class Scoring(ScriptedLanguageModel):
-        def score_options(
-            self, prompts: Sequence[str], options: Sequence[str]
-        ) -> NDArray[np.float64]:
-            yes = np.array(["yes" in option.casefold() for option in options])
-            return np.array([np.where(yes == ("Reply: Ann" in p), -1.0, -2.0) for p in prompts])
-
-    assert BiasJudge("s", Scoring()).judge(cases(1)) == [True, False, True, False]
 
 
 def test_a_judge_without_beliefs_cannot_be_measured(tmp_path: Path) -> None:
