@@ -24,7 +24,7 @@ INSTALL ?= $(PIP)
 # A thread for each process of the tests, unless somebody says otherwise.
 PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
 
-# Instructions of twenty years ago, as in tests/support/processors.py, and golden artefacts
+# Instructions of twenty years ago, and golden artefacts
 # of each kind of network: encoders, cross-encoders, language models.
 OLD_PROCESSOR := ATEN_CPU_CAPABILITY=default MKL_CBWR=COMPATIBLE OMP_NUM_THREADS=1 \
 	ONEDNN_MAX_CPU_ISA=SSE41 OPENBLAS_CORETYPE=Nehalem

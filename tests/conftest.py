@@ -36,7 +36,7 @@ _PATIENT: dict[str, Any] = {
 }  # fmt: skip
 # The same examples in every run, so that more of them find nothing new the next time;
 # `--hypothesis-profile explore` draws others, and more.
-hypothesis.settings.register_profile("default", **_PATIENT, derandomize=True, max_examples=30)
+hypothesis.settings.register_profile("default", **_PATIENT, derandomize=True, max_examples=20)
 hypothesis.settings.register_profile("explore", **_PATIENT, max_examples=1000)
 hypothesis.settings.register_profile("fast", **_PATIENT, derandomize=True, max_examples=10)
 hypothesis.settings.load_profile("default")

@@ -7,8 +7,6 @@ import importlib
 import importlib.util
 from pathlib import Path
 
-import pytest
-
 from tests.support.paths import BENCHMARKS, ROOT
 
 SCRIPTS = [
@@ -35,29 +33,29 @@ def is_there(module: str, name: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_every_name_that_a_script_imports_is_there(path: Path) -> None:
-    missing = [
-        f"{module}.{name}"
-        for module, names in imports(path)
-        if module.split(".")[0] == "knowgate"
-        for name in names
-        if not is_there(module, name)
-    ]
-    assert missing == []
+def test_every_name_that_a_script_imports_is_there() -> None:
+    for path in SCRIPTS:
+        missing = [
+            f"{module}.{name}"
+            for module, names in imports(path)
+            if module.split(".")[0] == "knowgate"
+            for name in names
+            if not is_there(module, name)
+        ]
+        assert missing == []
 
 
-@pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("*.py")), ids=lambda path: path.name)
-def test_every_name_that_a_benchmark_takes_from_another_is_there(path: Path) -> None:
-    missing = []
-    for module, names in imports(path):
-        other = BENCHMARKS / f"{module}.py"
-        if other.is_file():
-            text = other.read_text(encoding="utf-8")
-            defined = {
-                getattr(target, "id", None) or getattr(node, "name", None)
-                for node in ast.parse(text).body
-                for target in [*getattr(node, "targets", []), getattr(node, "target", None)]
-            } | {name for _, taken in imports(other) for name in taken}
-            missing += [f"{module}.{name}" for name in names if name not in defined]
-    assert missing == []
+def test_every_name_that_a_benchmark_takes_from_another_is_there() -> None:
+    for path in sorted(BENCHMARKS.glob("*.py")):
+        missing = []
+        for module, names in imports(path):
+            other = BENCHMARKS / f"{module}.py"
+            if other.is_file():
+                text = other.read_text(encoding="utf-8")
+                defined = {
+                    getattr(target, "id", None) or getattr(node, "name", None)
+                    for node in ast.parse(text).body
+                    for target in [*getattr(node, "targets", []), getattr(node, "target", None)]
+                } | {name for _, taken in imports(other) for name in taken}
+                missing += [f"{module}.{name}" for name in names if name not in defined]
+        assert missing == []

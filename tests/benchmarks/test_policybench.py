@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from knowgate.calibration import Interval
-from knowgate.guard import Fingerprint, Guard, Policy, Route
-from knowgate.guard.signals.relevance import LexicalScorer
+from knowgate.guard import Fingerprint, Policy
 from knowgate.guard.testing import FakeScorer
 from knowgate.offline_eval.data.questions import PassageKind
 from tests.support.paths import BENCHMARKS
@@ -158,50 +157,6 @@ def test_the_guard_decides_on_question_and_answer_of_each_id(bench: Any, tmp_pat
     ]
 
 
-def test_the_decisions_are_those_of_a_guard_without_memory(bench: Any, tmp_path: Path) -> None:
-    path, folder = folder_with(tmp_path, T_RAG_basic=RAG)
-    document = bench.logs.read_document(path, PassageKind.QUESTION_ANSWER)
-    (run,), _ = bench.logs.read_runs(folder, document)
-    scorer = LexicalScorer()
-    judges = bench.guard.Judges(bench.guard.remembering(scorer), Letters())
-    policy = policy_of(scorer, 0.1)
-    asked = bench.guard.Asked(policy, judges, document)
-    contexts = [asked.put(one.question_id, one.context) for one in run.replies]
-    contexts.append(asked.put("T_3", ("T_1", "T_3")))
-
-    found = asked.follows(contexts + contexts)
-
-    plain = Guard(policy, scorer=scorer, metrics=False)
-    expected = [
-        plain.decide(
-            document.questions[one.question_id].question,
-            [document.knowledge_base.passages[name] for name in one.ids],
-        ).route
-        is Route.FOLLOW_CONTEXT
-        for one in contexts
-    ]
-    assert found == expected * 2
-    assert len(set(expected)) == 2
-
-
-def test_a_long_context_is_put_as_its_nearest_passages(bench: Any) -> None:
-    texts = {f"q{n}": ("ab" if n == 17 else "abc" if n == 3 else "xyz") for n in range(30)}
-    questions = {name: SimpleNamespace(question="ab") for name in texts}
-    base = SimpleNamespace(passages=texts, passage_of={name: name for name in texts})
-    document = bench.logs.Document("long", questions, base)
-    scorer = FakeScorer(default=0.9)
-    judges = bench.guard.Judges(bench.guard.remembering(scorer), Letters())
-    whole = tuple(name for name in texts if name != "q0")
-
-    short = bench.guard.Asked(policy_of(scorer), judges, document).put("q0", whole)
-    full = bench.guard.Asked(policy_of(scorer), judges, document, shorten=False).put("q0", whole)
-    few = bench.guard.Asked(policy_of(scorer), judges, document).put("q0", whole[:20])
-
-    assert short.ids == ("q17", "q3", "q1", "q2", "q4")
-    assert full.ids == whole
-    assert few.ids == whole[:20]
-
-
 def test_a_missed_source_is_no_false_abstention(bench: Any, tmp_path: Path) -> None:
     path, folder = folder_with(tmp_path, T_RAG_basic=RAG)
     document = bench.logs.read_document(path, PassageKind.QUESTION_ANSWER)
@@ -225,30 +180,6 @@ def test_a_missed_source_is_no_false_abstention(bench: Any, tmp_path: Path) -> N
 
     assert found.missed == Interval.wilson(3, 4)
     assert found.false_abstention == Interval.wilson(1, 1)
-
-
-def test_questions_of_another_part_do_not_count(bench: Any, tmp_path: Path) -> None:
-    path, folder = folder_with(tmp_path, T_RAG_basic=RAG)
-    document = bench.logs.read_document(path, PassageKind.QUESTION_ANSWER)
-    runs, _ = bench.logs.read_runs(folder, document)
-    open_to_all, closed = FakeScorer(default=0.9), FakeScorer(default=0.1)
-    parts = [
-        bench.measures.Part(
-            bench.guard.Asked(
-                policy_of(scorer),
-                bench.guard.Judges(bench.guard.remembering(scorer), Letters()),
-                document,
-            ),
-            frozenset(names),
-        )
-        for scorer, names in ((open_to_all, ["T_0", "T_1"]), (closed, ["T_2"]))
-    ]
-
-    found = bench.measures.measured(runs, parts)
-
-    assert found.pooled.replies == 3
-    assert found.pooled.stopped.value == pytest.approx(1 / 3)
-    assert found.retrieved.passed == Interval.wilson(2, 3)
 
 
 # ---- intervals
@@ -282,189 +213,6 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says(bench: Any) -> 
         )
         covered += found.low <= 1 / 3 <= found.high
     assert covered / 200 >= 0.95 - 3 * (0.05 * 0.95 / 200) ** 0.5
-
-
-def test_where_nothing_varies_the_interval_is_that_of_the_questions(bench: Any) -> None:
-    counted = [bench.rates.Counted(str(n % 10), 0) for n in range(70)]
-
-    found = bench.rates.clustered(counted)
-
-    questions = Interval.wilson(0, 10)
-    assert (found.value, found.low, found.high, found.n) == (0.0, 0.0, questions.high, 70)
-    assert bench.rates.clustered([bench.rates.Counted("a", 0, 0)]).value is None
-
-
-# ---- reading
-
-
-def test_runs_of_other_questions_are_passed_over(bench: Any, tmp_path: Path) -> None:
-    stranger = row("T_0", ["T_1"], "tier_3", question="something else")
-    path, folder = folder_with(tmp_path, T_RAG_basic=RAG, U_RAG_basic=[stranger])
-    document = bench.logs.read_document(path, PassageKind.ANSWER)
-
-    runs, others = bench.logs.read_runs(folder, document)
-
-    assert [run.name for run in runs] == ["T_RAG_basic"]
-    assert others == ["U_RAG_basic"]
-
-
-def test_replies_that_the_document_cannot_explain_are_counted_apart(
-    bench: Any, tmp_path: Path
-) -> None:
-    rows = [
-        row("T_0", ["T_1"], "tier_3"),
-        row("T_1", ["elsewhere"], "tier_3"),
-        row("T_2", ["T_1"], "tier_1", question="another one"),
-        row("T_3", ["T_1"], "NA", abstained="no"),
-    ]
-    path, folder = folder_with(tmp_path, T_RAG_basic=rows)
-
-    (run,), _ = bench.logs.read_runs(folder, bench.logs.read_document(path, PassageKind.ANSWER))
-
-    assert [one.question_id for one in run.replies] == ["T_0"]
-    assert (run.strangers, run.unjudged) == (2, 1)
-
-
-def test_an_answer_from_memory_counts_as_an_abstention(bench: Any, tmp_path: Path) -> None:
-    path, _ = folder_with(tmp_path)
-    document = bench.logs.read_document(path, PassageKind.ANSWER)
-    scorer = FakeScorer({"harbour": 0.9}, default=0.1)
-    policy = policy_of(
-        scorer,
-        confidence_threshold=0.5,
-        check_conflict=True,
-        allowed_routes=(Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN),
-    )
-    judges = bench.guard.Judges(bench.guard.remembering(scorer), Letters())
-    asked = bench.guard.Asked(policy, judges, document)
-
-    contexts = [asked.put("T_0", ("T_2",)), asked.put("T_0", ("T_1",)), asked.put("T_0", ())]
-    assert asked.follows(contexts) == [True, False, False]
-
-
-# ---- the command
-
-
-def ended(bench: Any, monkeypatch: pytest.MonkeyPatch, *given: object) -> int:
-    """The exit code of the script."""
-    monkeypatch.setattr(sys, "argv", ["policybench", *map(str, given)])
-    try:
-        bench.main.main()
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
-
-
-@pytest.mark.slow
-def test_the_command_prints_a_table_and_writes_all_figures(
-    bench: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    document, runs = folder_with(tmp_path, T_RAG_basic=RAG, T_DIRECT_basic=DIRECT)
-    policy, out = tmp_path / "policy.json", tmp_path / "out.json"
-    policy_of(LexicalScorer(), None).save(policy)
-
-    code = ended(
-        bench,
-        monkeypatch,
-        *("--questions", document, "--runs", runs, "--policy", policy, "--json", out),
-    )
-
-    said = capsys.readouterr().out
-    found = json.loads(out.read_text())
-    assert code == 0
-    assert "T_RAG_basic | 4 |" in said
-    assert "abstains always" in said
-    assert (found["document"], found["questions"], found["scorer"]) == ("T", 4, "lexical")
-    assert found["policy"] == {"threshold": None, "certified": None, "risk": None, "delta": None}
-    assert found["passed_over"] == []
-    assert [run["name"] for run in found["result"]["runs"]] == ["T_DIRECT_basic", "T_RAG_basic"]
-    assert found["result"]["pooled"]["unsafe_without"]["value"] == 0.75
-    assert found["result"]["pooled"]["unsafe_with"]["value"] == 0.0
-
-
-@pytest.mark.parametrize(
-    ("rows", "place"),
-    [
-        ([row("T_0", ["T_1"], "tier_4")], ":1"),
-        ([row("T_0", None, "tier_3"), row("T_1", None, "NA", context_ids="T_0")], ":2"),
-        ([row("T_0", [], "tier_3"), row("T_0", [], "tier_3")], ":2"),
-        ([row("T_0", [], "tier_3", question="something else")], ""),
-    ],
-)
-def test_a_broken_run_ends_in_one_line_and_exit_code_2(
-    bench: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    rows: list[dict[str, Any]],
-    place: str,
-) -> None:
-    document, runs = folder_with(tmp_path, T_RAG_basic=rows)
-    policy, out = tmp_path / "policy.json", tmp_path / "out.json"
-    policy_of(LexicalScorer()).save(policy)
-
-    code = ended(
-        bench,
-        monkeypatch,
-        *("--questions", document, "--runs", runs, "--policy", policy, "--json", out),
-    )
-
-    said = capsys.readouterr()
-    assert code == 2
-    assert said.err.count("\n") == 1
-    assert (f"T_RAG_basic.jsonl{place}" if place else str(runs)) in said.err
-    assert not said.out
-    assert not out.exists()
-
-
-# ---- halves
-
-
-def test_halves_test_every_question_on_a_policy_that_has_not_seen_it(bench: Any) -> None:
-    from knowgate.calibration import CalibrationRecord
-
-    records = tuple(
-        record
-        for n in range(60)
-        for record in CalibrationRecord.leave_one_out_pair(
-            f"q{n}", 0.6 + n / 1e3, n / 1e3, group=f"q{n}"
-        )
-    )
-    domain = SimpleNamespace(records=records)
-    judges = SimpleNamespace(scorer=FakeScorer(default=0.3))
-
-    found = list(bench.transfer.halves(domain, judges, 0.1, 0.1, 2))
-
-    assert len(found) == 4
-    for first, second in (found[:2], found[2:]):
-        assert first[1] | second[1] == {record.question_id for record in records}
-        assert not first[1] & second[1]
-        fit_on = [record for record in records if record.question_id in second[1]]
-        assert first[0] == bench.transfer.fitted(fit_on, judges, 0.1, 0.1)
-
-
-def test_every_domain_is_tested_on_the_policies_of_every_one(bench: Any, tmp_path: Path) -> None:
-    path, folder = folder_with(tmp_path, T_RAG_basic=RAG, T_DIRECT_basic=DIRECT)
-    judges = bench.guard.Judges(bench.guard.remembering(LexicalScorer()), Letters())
-    kind = PassageKind.QUESTION_ANSWER
-    domain = bench.transfer.read_domain(path, folder, kind, judges)
-    other = bench.transfer.read_domain(path, folder, kind, judges)
-    given = SimpleNamespace(risks=[0.5], delta=0.4, splits=3)
-
-    found = list(bench.transfer.rows([domain, other], judges, "lexical", kind, given))
-
-    assert [len(row.policies) for row in found] == [6, 1, 1, 6]
-    within, across = found[:2]
-    assert [row.fitted_on for row in (within, across)] == ["T, other half", "T"]
-    assert across.result.pooled.replies == 8
-    assert within.result.pooled.replies == 3 * 8  # each question by the three splits
-    assert within.result.pooled.questions == 4
-    assert across.to_dict()["certified"] == 1
-    assert across.markdown().count("|") == bench.transfer.HEAD.splitlines()[0].count("|")
-    json.dumps([row.to_dict() for row in found], allow_nan=False)
 
 
 # ---- the public logs

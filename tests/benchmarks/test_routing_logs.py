@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,22 +37,6 @@ def _one_thread() -> Iterator[None]:
         yield
 
 
-def row(**changes: Any) -> dict[str, Any]:
-    closed_book = {
-        "answer": "paris",
-        "perplexity": 1.2,
-        "energy_score": 21.0,
-        "ln_entropy": 2.0,
-        "eigen_score": -0.5,
-    }
-    return {
-        "question": "what is the capital of france",
-        "gold": ["Paris"],
-        "closed_book": closed_book | changes.pop("closed_book", {}),
-        "rag_answer": "Lyon",
-    } | changes
-
-
 def world(n: int, seed: int) -> tuple[Any, Any, list[str]]:
     """A sixth right only by closed book, a third only by RAG; random numbers; the groups."""
     rng = np.random.default_rng(seed)
@@ -70,40 +53,6 @@ def test_the_known_accuracies_come_out(routing: Any, shared_data: Path) -> None:
     assert [np.mean(right) for right in (closed_book, rag, either)] == pytest.approx(
         [0.374, 0.440, 0.538]
     )
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"rag_answer": None},
-        {"gold": []},
-        {"gold": [" "]},
-        {"gold": "Paris"},
-        {"question": " "},
-        {"closed_book": {"perplexity": float("nan")}},
-        {"closed_book": {"eigen_score": None}},
-        {"closed_book": {"energy_score": 10**400}},
-        {"closed_book": {"answer": 3}},
-    ],
-)
-def test_a_broken_line_ends_in_one_line_and_exit_code_2(
-    routing: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    changes: dict[str, Any],
-) -> None:
-    data, out = tmp_path / "log.jsonl", tmp_path / "out.json"
-    data.write_text("\n".join(json.dumps(one) for one in (row(), row(**changes), row())))
-    monkeypatch.setattr(sys, "argv", ["routing_logs", "--data", str(data), "--json", str(out)])
-    with pytest.raises(SystemExit) as ended:
-        routing.main()
-    said = capsys.readouterr()
-    assert ended.value.code == 2
-    assert said.err.count("\n") == 1
-    assert f"{data}:2" in said.err
-    assert not said.out
-    assert not out.exists()
 
 
 @pytest.mark.parametrize(

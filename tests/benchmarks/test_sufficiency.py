@@ -5,15 +5,13 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.testbed import default_world
-from tests.support.paths import BENCHMARKS, SHARED_DATA
+from tests.support.paths import BENCHMARKS
 
 MODULES = ("sufficiency_cases", "sufficiency_measures", "sufficiency_domains")
 
@@ -72,51 +70,6 @@ def test_no_question_is_judged_by_a_scorer_that_was_adapted_to_it(
     assert all(question not in adapted_to[fold] for fold, question in judged)
 
 
-def test_a_microworld_document_without_a_fact_states_only_the_others(
-    sufficiency: tuple[Any, Any, Any],
-) -> None:
-    cases, *_ = sufficiency
-    world = default_world()
-    fact = next(f for f in world.facts if f.relation == "founding_year")
-
-    rest = cases.without_fact(world, fact)
-
-    assert fact.value in world.document_for(fact).text
-    assert fact.value not in rest
-    assert world.entity(fact.subject).name in rest
-
-
-def test_sets_of_one_case_are_alike_in_size(sufficiency: tuple[Any, Any, Any]) -> None:
-    cases, *_ = sufficiency
-
-    found = cases.alike_in_size(cases.Case("q", ("a", "b"), ("c", "d", "e")))
-
-    assert (found.positives, found.negatives) == (("a", "b"), ("c", "d"))
-
-
-def test_sets_say_whether_insufficient_passages_are_on_the_topic(
-    sufficiency: tuple[Any, Any, Any],
-) -> None:
-    cases, *_ = sufficiency
-    if not (SHARED_DATA / "nomiracl").is_dir():
-        pytest.skip("the shared data are not here")
-
-    class ByLength:
-        def embed(self, texts: Any) -> Any:
-            return np.asarray([[len(text), 1.0] for text in texts])
-
-    builder = cases.Builder(SHARED_DATA, ByLength(), most=4)
-    judged, site, snippets = (builder.build(name) for name in ("NoMIRACL-en", "FAQ-foia", "RGB-en"))
-
-    assert [one.lacks for one in (judged, site, snippets)] == ["on_topic", "off_answer", "on_topic"]
-    assert [one.pooled for one in (judged, site, snippets)] == [False, True, False]
-    assert all(bool(one.positives) != bool(one.negatives) for one in judged.cases)
-    assert {len(values) for values in judged.verdicts.values()} == {len(judged.cases)}
-    assert all(len(one.positives) == len(one.negatives) == cases.TOP for one in site.cases)
-    assert all(len(one.positives) == len(one.negatives) for one in snippets.cases)
-    assert not any(name.startswith("FAQ-orsharc") for name in builder.names)
-
-
 def judged_set(modules: tuple[Any, Any, Any], name: str, shift: float) -> tuple[Any, Any]:
     """A policy-like domain of 40 questions and its cell: values with this gap on average."""
     cases, measures, _ = modules
@@ -151,38 +104,3 @@ def test_domains_weigh_alike_and_their_spread_widens_the_interval(
     assert narrow.value == pytest.approx(np.mean([cell.auroc.value for _, cell in alike]))
     assert wide.high - wide.low > narrow.high - narrow.low
     assert narrow.n == 3
-
-
-def test_a_scorer_differs_from_itself_by_nothing(
-    sufficiency: tuple[Any, Any, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    *_, domains = sufficiency
-    monkeypatch.setattr(domains, "DRAWS", 20)
-    found = [judged_set(sufficiency, name, 1.0) for name in ("FAQ-a", "FAQ-bb")]
-    cells = [cell for _, cell in found]
-    same = [replace(cell, scorer="same") for cell in cells]
-
-    _, one = domains.pooled([s for s, _ in found], [*cells, *same], "one")
-
-    difference = one.difference[domains.AUROC]
-    assert (difference.value, difference.low, difference.high) == (0.0, 0.0, 0.0)
-
-
-def test_a_site_is_judged_by_what_was_fitted_on_the_others(
-    sufficiency: tuple[Any, Any, Any],
-) -> None:
-    cases, _, domains = sufficiency
-    sets = [
-        cases.CaseSet(name, name, (cases.Case(f"{name}?", ("yes",), ("no",)),))
-        for name in ("FAQ-a", "FAQ-b", "policy")
-    ]
-    fitted_on: list[list[str]] = []
-
-    def fit(given: Any) -> LexicalScorer:
-        fitted_on.append([case.question for case in given])
-        return LexicalScorer()
-
-    found = domains.domain_left_out("refitted", sets, fit)
-
-    assert [one.set_name for one in found] == ["FAQ-a", "FAQ-b", "policy"]
-    assert fitted_on == [["FAQ-b?"], ["FAQ-a?"], ["FAQ-a?", "FAQ-b?"]]

@@ -33,19 +33,19 @@ def test_values_worked_out_by_hand() -> None:
     assert (beta_cdf(-1, 2, 2), beta_cdf(2, 2, 2), chi_squared_cdf(0, 3)) == (0.0, 1.0, 0.0)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(x=st.floats(0.0, 1.0), a=shapes, b=shapes)
 def test_beta_probabilities_are_scipys(x: float, a: float, b: float) -> None:
     assert beta_cdf(x, a, b) == pytest.approx(float(stats.beta.cdf(x, a, b)), abs=1e-10)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(level=levels, a=shapes, b=shapes)
 def test_beta_quantiles_are_scipys(level: float, a: float, b: float) -> None:
     assert beta_quantile(level, a, b) == pytest.approx(float(stats.beta.ppf(level, a, b)), abs=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(level=st.floats(0.001, 0.999), freedom=st.floats(1.0, 10_000))
 def test_quantiles_of_students_t_and_the_normal_are_scipys(level: float, freedom: float) -> None:
     expected = float(stats.t.ppf(level, freedom))
@@ -53,14 +53,14 @@ def test_quantiles_of_students_t_and_the_normal_are_scipys(level: float, freedom
     assert normal_quantile(level) == pytest.approx(float(stats.norm.ppf(level)), abs=1e-12)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(x=st.floats(1e-3, 2e4), freedom=st.floats(0.5, 2_000), c=st.floats(0.0, 2e4))
 def test_chi_squared_probabilities_are_scipys(x: float, freedom: float, c: float) -> None:
     expected = stats.ncx2.cdf(x, freedom, c) if c > 0 else stats.chi2.cdf(x, freedom)
     assert chi_squared_cdf(x, freedom, c) == pytest.approx(float(expected), abs=1e-8)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(zero=st.floats(-50, 50), power=st.sampled_from([1, 3, 5]))
 def test_roots_are_found_in_few_steps(zero: float, power: int) -> None:
     asked: list[float] = []

@@ -53,7 +53,7 @@ def test_steps_by_hand_lie_in_the_middle_of_gaps() -> None:
     assert found == StepCalibrator(edges=(3.0, 6.0), values=(1 / 4, 1 / 2, 4 / 5))
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, deadline=None, max_examples=20)
 @given(_CASES, st.randoms(use_true_random=False))
 def test_any_finite_scores_give_a_table_blind_to_order(
     cases: list[tuple[float, bool]], random: Random

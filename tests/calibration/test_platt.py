@@ -64,7 +64,7 @@ def test_without_a_rising_curve_the_identity_is_returned(
     assert fit_platt(positives, negatives) == IdentityCalibrator()
 
 
-@settings(derandomize=True, deadline=None, max_examples=30)
+@settings(derandomize=True, deadline=None, max_examples=20)
 @given(_ANY, _ANY)
 def test_any_finite_scores_give_a_usable_curve_without_a_warning(
     positives: list[float], negatives: list[float]

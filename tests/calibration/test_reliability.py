@@ -38,7 +38,7 @@ def test_bins_of_equal_mass_by_hand() -> None:
     assert found.n == 6
 
 
-@settings(derandomize=True, deadline=None, max_examples=30)
+@settings(derandomize=True, deadline=None, max_examples=20)
 @given(_CASES, st.integers(1, 12))
 def test_every_case_lies_in_one_bin_and_equal_probabilities_in_the_same(
     cases: list[tuple[float, bool]], bins: int

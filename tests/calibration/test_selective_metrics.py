@@ -85,7 +85,7 @@ def test_the_curve_and_areas_agree_with_the_peer() -> None:
     )
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(derandomize=True, deadline=None, max_examples=20)
 @given(_CASES, st.randoms(use_true_random=False))
 def test_areas_stay_in_their_bounds_and_are_blind_to_order(
     cases: list[tuple[float, bool]], random: Random
@@ -116,7 +116,7 @@ def test_areas_stay_in_their_bounds_and_are_blind_to_order(
         )
 
 
-@settings(derandomize=True, deadline=None, max_examples=30)
+@settings(derandomize=True, deadline=None, max_examples=20)
 @given(_CASES, st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0]))
 def test_coverage_at_risk_is_the_best_threshold_of_all(
     cases: list[tuple[float, bool]], risk: float

@@ -69,9 +69,13 @@ def test_the_p_value_is_no_looser_than_hoeffding_bentkus_of_mapie() -> None:
 def test_the_errors_allowed_are_the_most_that_pass_the_test(
     n: int, risk: float, delta: float
 ) -> None:
-    passing = [k for k in range(n + 1) if n and binom.cdf(k, n, risk) <= delta]
+    # Where the tail is delta itself, rounding decides.
+    most = {
+        max((k for k in range(n + 1) if n and binom.cdf(k, n, risk) <= bound), default=None)
+        for bound in (delta * (1 - 1e-12), delta * (1 + 1e-12))
+    }
 
-    assert errors_allowed(n, risk, delta) == (max(passing) if passing else None)
+    assert errors_allowed(n, risk, delta) in most
 
 
 @settings(derandomize=True, deadline=None)
@@ -122,7 +126,7 @@ def test_the_bootstrap_resamples_questions_as_a_loop_over_scikit_learn_does() ->
     assert found.high == pytest.approx(float(np.quantile(drawn, 0.975)), abs=0.01)
 
 
-@settings(derandomize=True, deadline=None, max_examples=50)
+@settings(derandomize=True, deadline=None, max_examples=25)
 @given(_SCORES, _SCORES)
 def test_the_risk_coverage_curve_counts_what_passes(
     may_pass: list[float], must_not_pass: list[float]

@@ -64,7 +64,7 @@ def test_with_many_cases_it_is_scikit_learns_temperature() -> None:
         assert found.apply(float(stated[row])) == pytest.approx(expected, abs=2e-3)
 
 
-@settings(derandomize=True, deadline=None, max_examples=30)
+@settings(derandomize=True, deadline=None, max_examples=20)
 @given(_CASES)
 def test_any_probabilities_give_a_usable_temperature_without_a_warning(
     cases: list[tuple[float, bool]],

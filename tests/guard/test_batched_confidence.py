@@ -98,20 +98,3 @@ async def test_a_joint_estimate_that_hangs_leaves_each_question_its_own_deadline
             estimator.released.set()
 
     await awith_enough_time(check)
-
-
-async def test_a_joint_estimate_of_the_wrong_length_or_value_fails_as_single_ones_do() -> None:
-    class Miscounting(Hanging):
-        def estimate_many(self, questions: Sequence[str], **settings: Any) -> Any:
-            return [Confidence(1.0, "Ada")]
-
-        async def aestimate_many(self, questions: Sequence[str], **settings: Any) -> Any:
-            return [Confidence(7.0, "Ada"), LanguageModelError("no"), Confidence(1.0, "Ada")]
-
-    guard = guard_with(policy_with(confidence_threshold=0.7), estimator=Miscounting())
-
-    found = guard.decide_batch(["a", "b", "c"], [[]] * 3)
-    afound = await guard.adecide_batch(["a", "b", "c"], [[]] * 3)
-
-    assert [d.route.value for d in found] == ["answer"] * 3
-    assert [d.route.value for d in afound] == ["abstain", "abstain", "answer"]

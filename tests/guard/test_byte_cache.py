@@ -10,7 +10,7 @@ from sys import getsizeof
 import numpy as np
 import pytest
 
-from knowgate.guard import InputError, matching
+from knowgate.guard import matching
 from knowgate.guard._byte_cache import ByteCache, content_key
 
 
@@ -76,11 +76,6 @@ def test_keys_tell_texts_and_kinds_apart() -> None:
         len({content_key("a"), content_key("b"), content_key("a", 1), content_key("\ud800")}) == 4
     )
     assert len(content_key("x" * 1_000_000)) == 17
-
-
-def test_a_negative_number_of_bytes_is_rejected() -> None:
-    with pytest.raises(InputError, match="cache_bytes"):
-        ByteCache(-1, len)
 
 
 def test_long_answers_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from knowgate.guard import InputError
 from knowgate.guard.policy import IdentityCalibrator
 from knowgate.guard.routing import (
     AGGREGATORS,
@@ -43,7 +42,7 @@ calibrators = (
 
 @pytest.mark.slow
 @given(calibrators, finite, finite)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_calibrator_never_decreases_and_stays_within_zero_and_one(
     calibrator: Calibrator, first: float, second: float
 ) -> None:
@@ -53,7 +52,7 @@ def test_a_calibrator_never_decreases_and_stays_within_zero_and_one(
 
 @pytest.mark.slow
 @given(st.floats(-745, 745), st.sampled_from([0.0, math.inf]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_neighbouring_scores_are_never_turned_round(score: float, towards: float) -> None:
     calibrator = PlattCalibrator(a=1.0, b=0.0)
     other = math.nextafter(score, towards)
@@ -130,7 +129,7 @@ def test_scores_are_aggregated_as_worked_out_by_hand(
 
 @pytest.mark.slow
 @given(st.sampled_from(sorted(AGGREGATORS)), st.lists(finite, min_size=1, max_size=6), st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_better_passage_never_makes_the_whole_worse(
     name: str, scores: list[float], data: st.DataObject
 ) -> None:
@@ -139,8 +138,3 @@ def test_a_better_passage_never_makes_the_whole_worse(
     improved = [*scores[:index], better, *scores[index + 1 :]]
     before, after = aggregator(name)(scores), aggregator(name)(improved)
     assert after >= before or math.isclose(after, before, rel_tol=1e-12)
-
-
-def test_an_unknown_aggregator_is_refused_naming_the_known() -> None:
-    with pytest.raises(InputError, match="max, noisy_or, top3_mean"):
-        aggregator("median")

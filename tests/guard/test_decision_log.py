@@ -16,14 +16,11 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from knowgate.guard import (
-    Decision,
     DecisionLog,
     Guard,
     GuardMetrics,
-    InputError,
     Mode,
     Policy,
-    Reason,
     Route,
 )
 from knowgate.guard.testing import FakeScorer
@@ -200,21 +197,3 @@ def test_an_id_that_cannot_be_made_costs_no_decision(tmp_path: Path) -> None:
 
     assert guarded(log).decide("one", ["good"]).route is Route.FOLLOW_CONTEXT
     assert (log.written, log.lost) == (0, 1)
-
-
-def test_a_decision_of_a_chain_is_written_without_a_question(tmp_path: Path) -> None:
-    guard = guarded(DecisionLog(tmp_path))
-    guard.count(Decision(route=Route.ABSTAIN, reason=Reason.RETRIEVAL_FAILED))
-
-    (line,) = lines_of(tmp_path)
-    assert (line["reason"], line["question_id"], line["passages"]) == (
-        "retrieval_failed", None, None,
-    )  # fmt: skip
-
-
-def test_a_folder_that_cannot_be_made_is_refused_at_once(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be made"):
-        DecisionLog(tmp_path / "file" / "log")
-    with pytest.raises(InputError, match="at least 1"):
-        DecisionLog(tmp_path, max_bytes=0)

@@ -7,13 +7,11 @@ import pickle
 from copy import deepcopy
 from typing import Any
 
-import numpy as np
 import pytest
 from langchain_core.documents import Document
 from prometheus_client import CollectorRegistry, generate_latest
 
 from knowgate.adapters.langchain import GuardedRAG
-from knowgate.calibration.monitoring import DecisionMonitor
 from knowgate.guard import (
     Decision,
     Guard,
@@ -164,20 +162,6 @@ async def test_where_nothing_was_retrieved_the_premise_is_not_asked_about(
     assert decision.answerability is None
 
 
-def test_indices_and_probabilities_of_a_numerical_library_are_as_good() -> None:
-    found = Answerability(
-        Premise.ANSWERABLE,
-        probability=np.float32(0.5),  # type: ignore[arg-type]
-        passages=(np.int64(1), 0, np.int32(1)),  # type: ignore[arg-type]
-    )
-
-    answerability = guard_asking(ScriptedAnswerability({"q": found})).decide("q", ["a", "b"])
-
-    assert answerability.answerability == Answerability(
-        Premise.ANSWERABLE, probability=0.5, passages=(0, 1)
-    )
-
-
 @pytest.mark.parametrize("form", FORMS)
 async def test_a_guard_that_abstains_from_everything_does_not_look_at_the_premise(
     form: str,
@@ -189,15 +173,6 @@ async def test_a_guard_that_abstains_from_everything_does_not_look_at_the_premis
 
     assert decision.reason is Reason.NO_THRESHOLD
     assert detector.calls == 0
-
-
-@pytest.mark.parametrize("form", FORMS)
-async def test_a_question_is_looked_at_once(form: str) -> None:
-    detector = ScriptedAnswerability({TRUE: FOUND})
-
-    await decided(form, guard_asking(detector), TRUE, ["first", "second"])
-
-    assert detector.calls == 1
 
 
 def test_a_decision_with_its_verdict_survives_json_pickle_and_copies() -> None:
@@ -213,12 +188,6 @@ def test_a_decision_with_its_verdict_survives_json_pickle_and_copies() -> None:
         assert copy.answerability == NOBODY
 
 
-def test_a_decision_from_before_there_were_verdicts_is_read() -> None:
-    old = '{"route": "abstain", "reason": "neither_knows", "relevance": 0.1, "scores": [0.1]}'
-
-    assert Decision.model_validate_json(old).answerability is None
-
-
 @pytest.mark.parametrize("detector", [ScriptedAnswerability({FALSE: NOBODY}), None])
 def test_false_premises_are_told_apart_in_metrics_by_few_labels(detector: Any) -> None:
     registry = CollectorRegistry()
@@ -231,10 +200,6 @@ def test_false_premises_are_told_apart_in_metrics_by_few_labels(detector: Any) -
     assert "secret" not in text
     assert ('reason="false_premise"' in text) == (detector is not None)
     assert text.count("knowgate_decisions_total{") == (2 if detector else 1)
-
-
-def test_without_a_detector_a_decision_holds_no_verdict() -> None:
-    assert guard_with().decide("q", ["p"]).answerability is None
 
 
 def chain_with(guard: Guard, asked: list[Any]) -> GuardedRAG:
@@ -253,19 +218,6 @@ def chain_with(guard: Guard, asked: list[Any]) -> GuardedRAG:
     )
 
 
-def test_a_chain_says_that_the_question_does_not_fit_what_the_documents_say() -> None:
-    asked: list[Any] = []
-    chain = chain_with(guard_asking(PremiseChecker()), asked)
-
-    answer = chain.invoke("Who leads Rill and is also the mother of Ann?")
-
-    assert answer.abstained
-    assert asked == []
-    assert answer.decision.reason is Reason.FALSE_PREMISE
-    assert "does not fit what the documents say" in answer.answer
-    assert chain.invoke("Who leads Rill?").answer == "from context"
-
-
 def test_in_shadow_mode_a_false_premise_is_decided_and_changes_nothing() -> None:
     asked: list[Any] = []
     chain = chain_with(guard_asking(PremiseChecker(), mode="shadow"), asked)
@@ -275,18 +227,3 @@ def test_in_shadow_mode_a_false_premise_is_decided_and_changes_nothing() -> None
     assert answer.answer == "from context"
     assert len(asked) == 1
     assert answer.decision.reason is Reason.FALSE_PREMISE
-
-
-QUESTION = "Who leads Rill and is also the mother of Ann?"
-
-
-def test_monitors_take_false_premises_for_abstentions_without_a_relevance() -> None:
-    guard = guard_asking(ScriptedAnswerability({FALSE: NOBODY}))
-    monitor = DecisionMonitor(guard.policy, window=100, metrics=False)
-
-    for question in (FALSE, TRUE):
-        monitor(guard.decide(question, ["a", "b"]))
-
-    report = monitor.report()
-    assert report.decisions == 2
-    assert report.abstention.rate.value == 0.5

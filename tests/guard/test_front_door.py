@@ -12,9 +12,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import knowgate
-from knowgate.guard import Guard, GuardMetrics, Policy, Route
+from knowgate.guard import Guard, GuardMetrics, Route
 from knowgate.guard._guard import _log_uncalibrated
-from knowgate.guard.testing import FakeScorer
 
 PROGRAM = """
 import json, sys
@@ -66,27 +65,3 @@ def test_the_default_guard_decides_and_says_that_it_is_not_calibrated(
     )
     said = [one for one in caplog.records if "not calibrated on your data" in one.getMessage()]
     assert len(said) == 1
-
-
-@pytest.mark.slow
-def test_the_note_is_kept_in_the_policy_file(tmp_path: Path) -> None:
-    path = tmp_path / "policy.json"
-    Guard.default(metrics=False).policy.save(path)
-
-    assert "not calibrated on your data" in Policy.load(path).note
-
-
-def test_a_guard_with_a_fitted_policy_without_a_guarantee_is_counted_as_such() -> None:
-    registry = CollectorRegistry()
-    scorer = FakeScorer()
-    policy = Policy(
-        scorer=scorer.fingerprint, relevance_threshold=0.5, calibration_set_sha256="0" * 64
-    )
-    Guard(policy, scorer=scorer, metrics=GuardMetrics(registry))
-
-    assert (
-        registry.get_sample_value(
-            "knowgate_guards_total", {"guard": "default", "calibrated": "costs"}
-        )
-        == 1
-    )

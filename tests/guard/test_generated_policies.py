@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
 
-from knowgate.guard import Guard, GuardMetrics, Policy, PolicyError
+from knowgate.guard import Policy, PolicyError
 from knowgate.guard.testing import FakeScorer
 
 
@@ -42,21 +41,3 @@ def test_it_survives_its_file_and_cannot_be_taken_out(tmp_path: Path) -> None:
 
     with pytest.raises(PolicyError, match="not as it was calibrated"):
         Policy.load(path)
-
-
-def test_the_metrics_and_the_log_of_a_guard_say_it(caplog: pytest.LogCaptureFixture) -> None:
-    registry = CollectorRegistry()
-    with caplog.at_level("WARNING", "knowgate.guard"):
-        guard = Guard(policy(1.0), scorer=FakeScorer(), metrics=GuardMetrics.on(registry))
-        guard.decide("Where?", ["Here."])
-
-    labels = {"guard": "default", "calibrated": "generated"}
-    assert registry.get_sample_value("knowgate_guards_total", labels) == 1
-    (shown,) = [
-        one.labels
-        for family in registry.collect()
-        for one in family.samples
-        if one.name == "knowgate_policy_info"
-    ]
-    assert shown["calibrated"] == "generated"
-    assert caplog.text.count("Rules made them.") == 1

@@ -27,7 +27,7 @@ from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import FakeScorer
 from knowgate.guard.text import passage_text
-from tests.support.guards import guard_with, policy_with, without_timings
+from tests.support.guards import guard_with, policy_with
 from tests.support.hostile import Document, RaisingText, hostile_inputs
 
 NO_DEADLINES = {"relevance": None, "confidence": None, "conflict": None}
@@ -187,14 +187,6 @@ def test_texts_come_out_as_plain_strings() -> None:
     assert type(passage_text(RaisingText("text"))) is str
 
 
-def test_a_megabyte_is_decided_as_its_beginning_is(bi_encoder: BiEncoderScorer) -> None:
-    policy = Policy(scorer=bi_encoder.fingerprint, relevance_threshold=0.3)
-    guard = Guard(policy, scorer=bi_encoder, metrics=False)
-    long, short = ("word " * 200_000, "word " * 5_000)
-    first, second = guard.decide("word", [long]), guard.decide("word", [short])
-    assert without_timings(first) == without_timings(second)
-
-
 class _Returns(FakeScorer):
     """Returns one thing, whatever it is asked."""
 
@@ -206,22 +198,31 @@ class _Returns(FakeScorer):
         return self._value() if callable(self._value) else self._value
 
 
-@pytest.mark.parametrize(
-    "value",
-    [{0.9: "a"}, {0.9}, frozenset({0.9}), b"\x01", bytearray(b"\x01"), "1", lambda: iter([0.9]),
-     lambda: (0.9 for _ in iter(int, 1)), np.array(0.9), np.array([[0.9]]), [True], range(1, 3),
-     np.array([0.9 + 1j]), [np.complex64(0.9)], [0.9 + 0j], np.array([True])],
-    ids=["dict", "set", "frozenset", "bytes", "bytearray", "text", "iterator", "endless",
-         "scalar", "column", "bool", "range", "complex array", "complex number", "no imaginary",
-         "truth values"],
-)  # fmt: skip
-def test_scores_that_are_no_sequence_of_numbers_are_a_failed_signal(value: Any) -> None:
-    scorer = _Returns(value)
-    policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.5)
+def test_scores_that_are_no_sequence_of_numbers_are_a_failed_signal() -> None:
+    for value in [
+        {0.9: "a"},
+        {0.9},
+        frozenset({0.9}),
+        b"\x01",
+        bytearray(b"\x01"),
+        "1",
+        lambda: iter([0.9]),
+        lambda: (0.9 for _ in iter(int, 1)),
+        np.array(0.9),
+        np.array([[0.9]]),
+        [True],
+        range(1, 3),
+        np.array([0.9 + 1j]),
+        [np.complex64(0.9)],
+        [0.9 + 0j],
+        np.array([True]),
+    ]:
+        scorer = _Returns(value)
+        policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.5)
 
-    decision = Guard(policy, scorer=scorer, metrics=False).decide("When?", ["At nine."])
+        decision = Guard(policy, scorer=scorer, metrics=False).decide("When?", ["At nine."])
 
-    assert (decision.route, decision.reason) == (Route.ABSTAIN, Reason.RELEVANCE_FAILED)
+        assert (decision.route, decision.reason) == (Route.ABSTAIN, Reason.RELEVANCE_FAILED)
 
 
 @pytest.mark.parametrize(

@@ -46,10 +46,6 @@ def test_importing_the_guard_imports_nothing_that_is_needed_later() -> None:
     assert not (MODELS | EVALUATION) & imported("from knowgate.guard import *")
 
 
-def test_errors_are_imported_without_asyncio_and_pydantic() -> None:
-    assert not {"asyncio", "pydantic", "numpy"} & imported("import knowgate.guard.errors")
-
-
 @pytest.mark.slow
 def test_the_first_decision_of_the_default_guard_imports_no_library_but_onnx_runtime() -> None:
     found = imported(

@@ -12,7 +12,7 @@ import pytest
 from langchain_core.documents import Document
 from prometheus_client import CollectorRegistry
 
-from knowgate.guard import Decision, GuardOptions, InputError, InputLimits, QuestionError, Reason
+from knowgate.guard import Decision, InputError, InputLimits, QuestionError, Reason
 from knowgate.guard.errors import InputTooLargeError, PassageError
 from knowgate.guard.testing import FakeScorer
 from knowgate.guard.text import read_requests
@@ -126,14 +126,6 @@ def test_a_batch_without_an_end_is_an_error_of_the_call() -> None:
         read_requests(itertools.repeat("q"), itertools.repeat(["p"]), LIMITS)
     with pytest.raises(InputError, match="more than 4 questions"):
         read_requests(["q"] * 5, [["p"]] * 5, LIMITS)
-
-
-@pytest.mark.parametrize("value", [0, -1, True, 1.5, "9", None])
-def test_limits_are_positive_whole_numbers(value: Any) -> None:
-    with pytest.raises(InputError, match="passages"):
-        InputLimits(passages=value)
-    with pytest.raises(InputError, match="InputLimits"):
-        GuardOptions(limits=value)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from knowgate.guard import Decision, Guard, InputError, PolicyError, Reason, Route
-from knowgate.guard.contracts import SetRelevanceScorer, SetScore
+from knowgate.guard.contracts import SetScore
 from knowgate.guard.errors import SignalValueError
-from knowgate.guard.fingerprint import default_aggregator
 from knowgate.guard.routing import AGGREGATOR_NAMES, aggregator
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import FakeScorer, FakeSetScorer
@@ -150,29 +149,10 @@ def test_all_four_forms_agree(cases: list[tuple[str, Any]], name: str) -> None:
         assert [without_timings(d) for d in decisions] == expected, form
 
 
-def test_a_batch_asks_for_32_questions_per_call_once_it_knows_how_long_they_take() -> None:
-    scorer = FakeSetScorer(HALVES)
-    found = joint_guard(scorer).decide_batch(
-        ["q"] * 150, [["half"] * (i % 3 + 1) for i in range(150)]
-    )
-    assert [d.scores for d in found] == [(0.3,) * (i % 3 + 1) for i in range(150)]
-    assert scorer.calls == 6
-
-
 def test_the_joint_value_does_not_follow_from_passage_scores() -> None:
     assert AGGREGATOR_NAMES == ("max", "noisy_or", "top3_mean", "joint")
     with pytest.raises(InputError, match="scorer's own"):
         aggregator("joint")([0.5])
-
-
-def test_the_contract_is_matched_by_methods() -> None:
-    assert isinstance(FakeSetScorer(), SetRelevanceScorer)
-    assert not isinstance(FakeScorer(), SetRelevanceScorer)
-
-
-def test_only_the_trained_scorer_is_judged_by_its_joint_value_by_default() -> None:
-    assert default_aggregator("sufficiency") == "joint"
-    assert {default_aggregator(kind) for kind in ("lexical", "bi_encoder", "own")} == {"max"}
 
 
 class AwaitedSets(FakeSetScorer):
@@ -218,15 +198,3 @@ def test_a_scorer_that_can_be_awaited_is_awaited_with_the_same_results(aggregato
     for decisions in (found, singly):
         assert list(map(without_timings, decisions)) == list(map(without_timings, expected))
     assert expected[1].reason is Reason.UNSUPPORTED_LANGUAGE
-
-
-def test_awaited_values_of_a_wrong_number_are_a_failure() -> None:
-    class Short(AwaitedSets):
-        async def ascore_sets(self, *given: Any) -> list[SetScore]:
-            return [SetScore((0.9,), 0.9)]
-
-        async def ascore_set(self, *given: Any) -> SetScore:
-            return SetScore((), 0.9)
-
-    found = asyncio.run(joint_guard(Short()).adecide_batch(["q", "r"], [["p"], ["p"]]))
-    assert {one.reason for one in found} == {Reason.RELEVANCE_FAILED}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 
-from knowgate.guard import Decision, Guard, Policy, PolicyError, Route
+from knowgate.guard import Decision, Guard, Policy, Route
 from knowgate.guard.contracts import ConflictFinding, View
 from knowgate.guard.testing import FakeConflictDetector, FakeScorer
 from tests.support.guards import guard_with, policy_with
@@ -89,14 +89,6 @@ def test_the_margin_is_stored_and_left_out_where_there_is_none(tmp_path: Path) -
 
     assert "kept_margin" not in json.loads(policy_with().to_json())
     assert "kept_margin" not in policy_with().model_dump()
-
-
-def test_a_margin_below_zero_is_rejected(tmp_path: Path) -> None:
-    stored = json.loads(policy_with(kept_margin=0.25).to_json()) | {"kept_margin": -1.0}
-    path = tmp_path / "policy.json"
-    path.write_text(json.dumps(stored), encoding="utf-8")
-    with pytest.raises(PolicyError, match="field 'kept_margin'"):
-        Policy.load(path)
 
 
 @given(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard import Decision, Guard, InputError, Policy, Reason, Route
+from knowgate.guard import Decision, Guard, Policy, Reason, Route
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.errors import UnsupportedLanguageError
 from knowgate.guard.signals.relevance import LexicalScorer, load_scorer
@@ -70,11 +70,6 @@ def test_an_error_is_raised_where_that_is_configured(ask: Ask) -> None:
 def test_a_failing_signal_has_an_action_of_its_own() -> None:
     found = one(english_only(on_error={"relevance": "raise"}))
     assert found.reason is Reason.UNSUPPORTED_LANGUAGE
-
-
-def test_an_unknown_action_for_languages_is_refused() -> None:
-    with pytest.raises(InputError, match="on_error"):
-        english_only(on_error={"language": "translate"})
 
 
 @pytest.mark.parametrize("answer", ["yes", None, 1])
@@ -156,7 +151,7 @@ def test_the_lexical_scorer_gives_a_meaningful_number_for_a_chinese_question(
 
 
 @given(st.text(max_size=80))
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_a_share_is_one_or_there_are_no_letters(text: str) -> None:
     share = latin_share(text)
     assert share is None or 0.0 <= share <= 1.0

@@ -76,7 +76,7 @@ def test_with_one_question_per_passage_it_is_the_exact_binomial_tail(
     assert test.p_values(48 * errors[-1])[::48] == pytest.approx(binom.cdf(errors, passages, risk))
 
 
-@settings(derandomize=True, deadline=None, max_examples=50)
+@settings(derandomize=True, deadline=None, max_examples=25)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=40), st.floats(0.02, 0.6))
 def test_p_values_rise_from_that_of_nothing_passing(sizes: list[int], risk: float) -> None:
     p_values = LeakTest.of(sizes, risk).p_values(100)

@@ -69,7 +69,7 @@ def test_nothing_gives_no_scores(lexical: LexicalScorer) -> None:
 
 
 @given(st.lists(st.tuples(st.text(max_size=30), st.text(max_size=60)), max_size=5))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_pairs_and_single_scores_are_equal_and_in_range(pairs: list[tuple[str, str]]) -> None:
     lexical = LexicalScorer()
     together = lexical.score_pairs(pairs).tolist()

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard import InputError
 from knowgate.guard.matching import (
     SentenceMatcher,
     is_refusal,
@@ -15,9 +14,8 @@ from knowgate.guard.matching import (
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "normalised"),
-    [
+def test_an_answer_is_normalised_as_worked_out_by_hand() -> None:
+    for text, normalised in [
         ("", ""),
         ("  Paris. ", "paris"),
         ("The  Eiffel\tTower", "eiffel tower"),
@@ -47,10 +45,8 @@ from knowgate.guard.matching import (
         ("Straße", "strasse"),
         ("(yes)", "yes"),
         ("你好。", "你好"),
-    ],
-)
-def test_an_answer_is_normalised_as_worked_out_by_hand(text: str, normalised: str) -> None:
-    assert normalise_answer(text) == normalised
+    ]:
+        assert normalise_answer(text) == normalised
 
 
 @pytest.mark.parametrize(
@@ -78,22 +74,21 @@ texts = st.text() | st.text(alphabet="aAnthe 0123456789.,:;'’/-–%\u0301\u00a
 
 
 @given(texts)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_normalising_twice_changes_nothing_more(text: str) -> None:
     once = normalise_answer(text)
     assert normalise_answer(once) == once
 
 
 @given(texts)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_every_answer_with_something_in_it_is_the_same_as_itself(text: str) -> None:
     assert same_answer(text, text) is bool(normalise_answer(text))
     assert same_answer(text, f"  {text}\n") is bool(normalise_answer(text))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_reply_that_says_there_is_no_answer_is_a_refusal() -> None:
+    for text in [
         "",
         "  ",
         "I don't know.",
@@ -111,15 +106,12 @@ def test_every_answer_with_something_in_it_is_the_same_as_itself(text: str) -> N
         "I DON'T KNOW",
         "我不知道。",
         "無法回答",
-    ],
-)
-def test_a_reply_that_says_there_is_no_answer_is_a_refusal(text: str) -> None:
-    assert is_refusal(text)
+    ]:
+        assert is_refusal(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_an_answer_is_no_refusal() -> None:
+    for text in [
         "Ada",
         "1.5",
         "no",
@@ -132,18 +124,15 @@ def test_a_reply_that_says_there_is_no_answer_is_a_refusal(text: str) -> None:
         "He is in charge of issues not mentioned in the constitution.",
         "The first climber is not known for being a teacher.",
         "the Tomb of the Unknown Soldier",
-    ],
-)
-def test_an_answer_is_no_refusal(text: str) -> None:
-    assert not is_refusal(text)
+    ]:
+        assert not is_refusal(text)
 
 
 _POLAND = "What is the capital of Poland?"
 
 
-@pytest.mark.parametrize(
-    ("question", "first", "second", "same"),
-    [
+def test_sentences_are_the_same_by_what_they_add_to_the_question() -> None:
+    for question, first, second, same in [
         (_POLAND, "The capital of Poland is Warsaw.", "Warsaw is the capital of Poland.", True),
         (_POLAND, "The capital of Poland is Warsaw.", "Warsaw", True),
         (_POLAND, "The capital of Poland is Warsaw.", "The capital of Poland is Krakow.", False),
@@ -194,17 +183,7 @@ _POLAND = "What is the capital of Poland?"
             "She always wore the Chanel 5.",
             True,
         ),
-    ],
-)
-def test_sentences_are_the_same_by_what_they_add_to_the_question(
-    question: str, first: str, second: str, same: bool
-) -> None:
-    matcher = SentenceMatcher().about(question)
-    assert matcher(first, second) is same
-    assert matcher(second, first) is same
-
-
-@pytest.mark.parametrize("share", [0.0, -1.0, 1.01])
-def test_a_share_of_words_off_the_scale_is_rejected(share: float) -> None:
-    with pytest.raises(InputError, match="share"):
-        SentenceMatcher(share=share)
+    ]:
+        matcher = SentenceMatcher().about(question)
+        assert matcher(first, second) is same
+        assert matcher(second, first) is same

@@ -177,21 +177,6 @@ def test_a_batch_may_come_from_generators() -> None:
     assert list(map(without_timings, generated)) == list(map(without_timings, listed))
 
 
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"on_error": "ignore"}, "on_error"),
-        ({"on_error": {"relevanz": "abstain"}}, "relevanz"),
-        ({"mode": "dry"}, "mode"),
-        ({"max_concurrency": 0}, "max_concurrency"),
-        ({"deadlines": {1: 2.0}}, "deadlines"),
-    ],
-)
-def test_a_setting_that_does_not_exist_is_refused(changes: dict[str, Any], named: str) -> None:
-    with pytest.raises(InputError, match=named):
-        guard_with(**changes)
-
-
 async def test_shadow_mode_decides_alike_and_does_not_act() -> None:
     enforcing, shadowing = guard_with(mode="enforce"), guard_with(mode="shadow")
     first, second = enforcing.decide("q", ["p"]), shadowing.decide("q", ["p"])

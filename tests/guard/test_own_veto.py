@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -13,14 +12,12 @@ import pytest
 from langchain_core.documents import Document
 from prometheus_client import CollectorRegistry
 
-from knowgate.adapters.langchain import GuardedRAG
 from knowgate.guard import (
     Decision,
     Fingerprint,
     FingerprintMismatchError,
     Guard,
     GuardMetrics,
-    InputError,
     Policy,
     PolicyError,
     Request,
@@ -211,47 +208,6 @@ def test_a_veto_on_the_question_alone_is_asked_where_nothing_was_retrieved() -> 
     assert closed.decide("a question at length", []).vetoes == {}
 
 
-@pytest.mark.parametrize(
-    ("attribute", "value"),
-    [
-        ("name", "relevance"),
-        ("name", "total"),
-        ("name", "Passage age"),
-        ("name", "x" * 41),
-        ("reason", "sufficient_context"),
-        ("reason", "über"),
-        ("reason", None),
-    ],
-)
-def test_names_and_reasons_that_cannot_be_labels_are_rejected(attribute: str, value: Any) -> None:
-    veto = StalePassage()
-    setattr(veto, attribute, value)
-    with pytest.raises((InputError, ValueError), match=r"veto|StalePassage|name"):
-        guard_against_stale(veto)
-
-
-def test_vetoes_that_are_none_or_twice_the_same_are_rejected() -> None:
-    with pytest.raises(InputError, match="not a veto"):
-        Guard(policy_with(confidence_threshold=None), scorer=FakeScorer(), vetoes=["stale"])  # type: ignore[list-item]
-    with pytest.raises(InputError, match="two vetoes"):
-        guard_with(vetoes=[StalePassage(), StalePassage()])
-
-
-@dataclass
-class Unhashable(StalePassage):
-    """A veto need not be hashable."""
-
-    limit: int = 1
-
-    def __post_init__(self) -> None:
-        super().__init__()
-
-
-async def test_an_unhashable_veto_works_in_batches() -> None:
-    for decisions in await in_every_form(guard_against_stale(Unhashable()), CASES[:2]):
-        assert str(decisions[1].reason) == "passage_too_old"
-
-
 class Counting(StalePassage):
     """Measures many questions in one call."""
 
@@ -270,15 +226,3 @@ def test_a_veto_that_measures_many_is_asked_once_per_batch() -> None:
 
     assert veto.sizes == [2]
     assert [str(one.reason) for one in decisions] == ["passage_too_old", "sufficient_context"]
-
-
-def test_a_chain_replies_to_a_veto_by_its_reason() -> None:
-    chain = GuardedRAG(
-        guard=guard_against_stale(),
-        retriever=lambda _: [OLD],
-        with_context=lambda given: given["context"],
-        closed_book=lambda _: "from memory",
-        replies={"passage_too_old": "What I found is out of date."},
-    )
-
-    assert chain.invoke("When?").answer == "What I found is out of date."

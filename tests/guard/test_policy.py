@@ -90,7 +90,7 @@ def test_saving_and_loading_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 @given(st.floats(0, 1), st.floats(min_value=1e-300, max_value=1e300), st.floats(-1e300, 1e300))
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_no_digit_of_a_number_is_lost(threshold: float, a: float, b: float) -> None:
     policy = policy_with(
         relevance_threshold=threshold, relevance_calibrator=PlattCalibrator(a=a, b=b)
@@ -105,55 +105,6 @@ def test_a_newer_schema_is_refused_with_what_to_do(tmp_path: Path) -> None:
     assert isinstance(raised.value, InputError)
     assert raised.value.where == str(path)
     assert "upgrade" in raised.value.hint
-
-
-@pytest.mark.parametrize("version", [None, True, False, "1", 0, -1, 1.0, [], {}])
-def test_a_schema_version_that_is_no_positive_number_is_refused(version: object) -> None:
-    with pytest.raises(PolicyError, match="schema_version"):
-        Policy.parse(fields(schema_version=version), where="here")
-
-
-GUARANTEE = {
-    "statement": "x",
-    "risk": 0.1,
-    "delta": 0.1,
-    "certified": True,
-    "loss": "y",
-    "n": 30,
-    "errors": 0,
-}
-
-
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"surprise": 1}, "surprise"),
-        ({"relevance_threshold": float("nan")}, "relevance_threshold"),
-        ({"relevance_threshold": "0.5"}, "relevance_threshold"),
-        ({"relevance_threshold": 1.0000000000000002}, "relevance_threshold"),
-        ({"confidence_threshold": -5e-324}, "confidence_threshold"),
-        ({"allowed_routes": ["follow"]}, "allowed_routes"),
-        ({"scorer": {"kind": "a", "settings": {"x": float("nan")}}}, "scorer"),
-        ({"scorer": {"kind": "\ud800"}}, "policy.json"),
-        ({"relevance_calibrator": {"kind": "pickle"}}, "relevance_calibrator"),
-        ({"relevance_calibrator": {"kind": "platt", "a": 0, "b": 0}}, "relevance_calibrator"),
-        ({"check_conflict": True, "confidence_threshold": None}, "check_conflict"),
-        ({"on_conflict": "answer"}, "on_conflict"),
-        (
-            {"check_conflict": True, "conflict_between": "both", "confidence_threshold": None},
-            "check_conflict",
-        ),
-        ({"histograms": {"r": {"edges": [0, 0], "counts": [1]}}}, "histograms"),
-        ({"guarantee": {"statement": "x"}}, "guarantee"),
-        ({"guarantee": GUARANTEE | {"errors": 31}}, "errors must not exceed n"),
-        ({"guarantee": GUARANTEE | {"certified": False}}, "no threshold was certified"),
-    ],
-)
-def test_a_field_that_is_wrong_is_refused_by_name(changes: dict[str, Any], named: str) -> None:
-    with pytest.raises(PolicyError, match=named) as raised:
-        Policy.parse(fields(**changes), where="policy.json")
-    assert str(raised.value).startswith("policy.json: ")
-    assert "\n" not in str(raised.value)
 
 
 def test_a_policy_without_the_newer_fields_looks_for_a_conflict_with_memory() -> None:
@@ -226,27 +177,12 @@ def test_a_missing_threshold_is_refused_because_none_must_be_written_out() -> No
         Policy.parse(value, where="here")
 
 
-@pytest.mark.parametrize("value", [None, [], "text", 1, True])
-def test_a_file_that_holds_no_object_is_refused(value: object) -> None:
-    with pytest.raises(PolicyError, match="JSON object"):
-        Policy.parse(value, where="here")
-
-
 @pytest.mark.parametrize("content", ["", "{", "[" * 100_000, '{"a": ' + "1" * 5000 + "}", "\x00"])
 def test_a_file_that_is_no_json_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "policy.json"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(InputError):
         Policy.load(path)
-
-
-@pytest.mark.slow
-def test_a_policy_nested_beyond_reason_is_refused() -> None:
-    deep: list[Any] = []
-    for _ in range(100_000):
-        deep = [deep]
-    with pytest.raises(PolicyError):
-        Policy.parse(fields(histograms={"x": deep}), where="here")
 
 
 def test_another_scorers_policy_is_refused_naming_the_fields_that_differ() -> None:

@@ -41,18 +41,7 @@ def test_the_bundled_prompts_have_the_slots_that_the_signals_fill(
     assert prompt.sha256 == hashlib.sha256(prompt.text.encode()).hexdigest()
 
 
-@pytest.mark.parametrize("name", ["missing", "", "../_errors", "closed_book.txt"])
-def test_a_bundled_prompt_that_does_not_exist_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match=r"closed_book, .*with_context"):
-        Prompt.bundled(name)
-
-
 def test_a_prompt_of_ones_own_is_named_after_its_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.txt"
     path.write_bytes(b"\xef\xbb\xbfQ: {question}\n\n")
     assert Prompt.load(path) == Prompt("mine", "Q: {question}")
-
-
-def test_a_prompt_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file"):
-        Prompt.load(tmp_path / "none.txt")

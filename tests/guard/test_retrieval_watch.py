@@ -7,11 +7,10 @@ import json
 import pytest
 from prometheus_client import CollectorRegistry
 
-from knowgate.guard import Guard, GuardMetrics, GuardOptions, Policy
+from knowgate.guard import Guard, GuardMetrics, Policy
 from knowgate.guard.artefacts import Retrieval
 from knowgate.guard.engine.encoder import TokenEncoder
 from knowgate.guard.testing import FakeScorer
-from tests.guard.test_changed_policies import certified
 
 RETRIEVAL = Retrieval(k=2, passage="answer", longest=10, details={"retrieval": "basic_rag"})
 POLICY = Policy(scorer=FakeScorer().fingerprint, relevance_threshold=0.5, retrieval=RETRIEVAL)
@@ -100,23 +99,3 @@ def test_the_embedded_model_reads_a_passage_to_its_end_up_to_sixteen_windows() -
 
 def test_what_was_retrieved_is_stored() -> None:
     assert Policy.parse(json.loads(POLICY.to_json()), where="here") == POLICY
-
-
-@pytest.mark.parametrize(
-    ("on_error", "warned"),
-    [
-        ("follow_context", True),
-        ({"relevance": "follow_context"}, True),
-        ("abstain", False),
-        ({"confidence": "raise"}, False),
-    ],
-)
-def test_following_unjudged_contexts_under_a_certificate_is_warned_of(
-    on_error: str | dict[str, str], warned: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    scorer = FakeScorer()
-    policy = certified("leak").model_copy(update={"scorer": scorer.fingerprint})
-    with caplog.at_level("WARNING", "knowgate.guard"):
-        Guard(policy, scorer=scorer, options=GuardOptions(on_error=on_error), metrics=False)
-        Guard(POLICY, scorer=scorer, options=GuardOptions(on_error=on_error), metrics=False)
-    assert caplog.text.count("promise does not cover") == warned

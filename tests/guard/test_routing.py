@@ -81,25 +81,27 @@ def all_policies() -> list[Policy]:
     return found
 
 
-@pytest.mark.parametrize("policy", all_policies(), ids=lambda _: "")
-def test_every_combination_of_signals_takes_the_tabulated_route(policy: Policy) -> None:
-    for relevance, confidence, conflict in itertools.product(VALUES, VALUES, (None, True, False)):
-        signals = Signals.replay(policy, relevance, confidence, conflict)
-        verdict = decide_route(policy, signals)
-        assert (verdict.route, verdict.reason) == expected(
-            policy, relevance, confidence, conflict
-        ), (relevance, confidence, conflict)
-        assert policy.route(relevance, confidence, conflict) is verdict.route
-        assert next_signal(policy, signals) is None
+def test_every_combination_of_signals_takes_the_tabulated_route() -> None:
+    for policy in all_policies():
+        for relevance, confidence, conflict in itertools.product(
+            VALUES, VALUES, (None, True, False)
+        ):
+            signals = Signals.replay(policy, relevance, confidence, conflict)
+            verdict = decide_route(policy, signals)
+            assert (verdict.route, verdict.reason) == expected(
+                policy, relevance, confidence, conflict
+            ), (relevance, confidence, conflict)
+            assert policy.route(relevance, confidence, conflict) is verdict.route
+            assert next_signal(policy, signals) is None
 
 
-@pytest.mark.parametrize("policy", all_policies(), ids=lambda _: "")
-def test_without_passages_the_context_is_never_followed(policy: Policy) -> None:
-    for confidence in VALUES:
-        signals = Signals.replay(policy, 1.0, confidence, False, nothing_retrieved=True)
-        verdict = decide_route(policy, signals)
-        assert verdict.route is not F
-        assert signals.relevance == 0.0
+def test_without_passages_the_context_is_never_followed() -> None:
+    for policy in all_policies():
+        for confidence in VALUES:
+            signals = Signals.replay(policy, 1.0, confidence, False, nothing_retrieved=True)
+            verdict = decide_route(policy, signals)
+            assert verdict.route is not F
+            assert signals.relevance == 0.0
 
 
 @pytest.mark.parametrize(
@@ -152,7 +154,7 @@ policies = st.builds(
 
 @pytest.mark.slow
 @given(policies, units, units, maybe, st.none() | st.booleans())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_more_relevance_never_leads_away_from_the_context(
     policy: Policy, first: float, second: float, confidence: float | None, conflict: bool | None
 ) -> None:
@@ -163,7 +165,7 @@ def test_more_relevance_never_leads_away_from_the_context(
 
 @pytest.mark.slow
 @given(policies, maybe, maybe, st.none() | st.booleans(), st.booleans())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_no_route_is_taken_that_the_policy_does_not_allow(
     policy: Policy,
     relevance: float | None,
@@ -212,7 +214,7 @@ class StatedText:
 
 @pytest.mark.slow
 @given(policies, maybe, maybe, st.none() | st.booleans(), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_a_replay_equals_what_the_guard_decided(
     policy: Policy,
     relevance: float | None,

@@ -13,12 +13,11 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.exposition import generate_latest
 
 from knowgate.guard import Decision, Guard, Route
-from knowgate.guard.errors import LanguageModelError, SignalError
+from knowgate.guard.errors import SignalError
 from knowgate.guard.testing import FakeEstimator, FakeScorer
 from tests.support.deadlines import with_enough_time
 from tests.support.guards import guard_with, policy_with
@@ -254,12 +253,6 @@ async def test_a_cancelled_decision_ends_its_spans_and_leaves_the_context_as_it_
     assert len(traced.spans("confidence")) == 1
 
 
-def test_a_failing_language_model_is_told_by_its_kind(traced: Traced) -> None:
-    guard_with(estimator=FakeEstimator(error=LanguageModelError("no answer"))).decide("q", ["p"])
-    [failed] = traced.spans("confidence")
-    assert (failed.attributes or {})["knowgate.error.kind"] == "language_model"
-
-
 def exposition(registry: CollectorRegistry) -> str:
     """In the OpenMetrics format, which alone has exemplars."""
     return str(generate_latest(registry), "utf-8")  # type: ignore[no-untyped-call]
@@ -287,15 +280,6 @@ def test_metrics_name_the_span_as_their_exemplar(traced: Traced) -> None:
     assert len(set(seen[1:])) == 1
 
 
-def test_spans_that_are_not_sampled_are_no_exemplars(monkeypatch: pytest.MonkeyPatch) -> None:
-    unsampled = Traced(sampler=ALWAYS_OFF)
-    monkeypatch.setattr(trace, "get_tracer_provider", lambda: unsampled.provider)
-    registry = CollectorRegistry()
-    nested_guard(metrics=True, registry=registry).decide(QUESTION, ["good"])
-    assert "trace_id" not in exposition(registry)
-    assert unsampled.spans() == []
-
-
 def test_without_a_provider_nothing_is_traced_nor_imported() -> None:
     program = (
         "import sys\n"
@@ -308,11 +292,3 @@ def test_without_a_provider_nothing_is_traced_nor_imported() -> None:
         "assert 'knowgate.guard._tracing' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
-
-
-@pytest.mark.parametrize("value", ["yes", 1, None])
-def test_whether_text_is_traced_is_true_or_false(value: Any) -> None:
-    from knowgate.guard import GuardOptions, InputError
-
-    with pytest.raises(InputError, match="trace_text"):
-        GuardOptions(trace_text=value)

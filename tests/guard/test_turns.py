@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry
 
-from knowgate.guard import Decision, Guard, InputError, Reason, Route
+from knowgate.guard import Decision, Guard, Reason, Route
 from knowgate.guard._turns import Turns
 from knowgate.guard.deadlines import check_deadline
 from knowgate.guard.errors import NoTurnError, SignalWaitError
@@ -289,15 +289,3 @@ def test_an_event_loop_that_was_closed_takes_no_turn() -> None:
     with pytest.raises(RuntimeError):
         waiting.get_coro().throw(RuntimeError())
     waiting._log_destroy_pending = False  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("changes", [{"max_wait": 0}, {"max_wait": float("nan")}])
-def test_a_wait_that_is_no_positive_number_is_refused(changes: Any) -> None:
-    with pytest.raises(InputError, match="max_wait"):
-        guard_with(**changes)
-
-
-@pytest.mark.parametrize("at_once", [{"relevance": 0}, {"relevance": True}, [], {"x": 1}])
-def test_a_number_at_once_that_is_none_is_refused(at_once: Any) -> None:
-    with pytest.raises(InputError, match="at_once"):
-        guard_with(at_once=at_once)

@@ -43,6 +43,8 @@ _SHORTER = {
 _WIKIDATA = "http://www.wikidata.org"
 _REPLACED = {
     "smollm2": "embedded",
+    # One verdict of the five.
+    "judge:openai:gpt-4o-mini": "judge:openai:gpt-4o-mini,samples=1",
     "wdt:P39 wd:Q11696": f"<{_WIKIDATA}/prop/direct/P39> <{_WIKIDATA}/entity/Q300>",
 }
 # Where an encoder is made for retrieval.

@@ -10,6 +10,8 @@ import pytest
 from knowgate.offline_eval.report.plots import Plot
 
 _SVG = Plot.svg
+# Of plots of one name the first is drawn, so that a mistake in drawing fails a test.
+_ALREADY: set[str] = set()
 
 
 @contextmanager
@@ -29,7 +31,9 @@ def full_plots() -> Iterator[None]:
 
 
 def _drawn(plot: Plot) -> str:
-    from matplotlib.figure import Figure
+    if plot.name not in _ALREADY:
+        from matplotlib.figure import Figure
 
-    plot.draw(Figure(figsize=plot.size))
+        plot.draw(Figure(figsize=plot.size))
+        _ALREADY.add(plot.name)
     return f'<svg viewBox="0 0 1 1" role="img" aria-labelledby="{plot.name}-caption"></svg>'

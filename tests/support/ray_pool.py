@@ -65,12 +65,15 @@ async def outcomes() -> dict[str, list[str]]:
 
     pools = {
         "among others": _outcomes(_answering, [*many[:6], "deadly", *many[6:]], size(2, 4)),
-        "late": _outcomes(_answering, ["a", "late", "b"], size(in_flight=2), 6.0),
-        "blocking": _outcomes(_answering, ["blocking", "a"], size(grace=0.5), 6.0),
-        "cannot travel": _outcomes(_answering, ["a", threading.Lock(), "b"], size()),
-        "no restarts": _outcomes(_answering, ["deadly"], size(max_restarts=0)),
+        "late": _outcomes(_answering, ["a", "late", threading.Lock(), "b"], size(in_flight=2), 4.0),
+        # Its second worker dies, too, and no third one may take its place.
+        "blocking": _outcomes(
+            _answering, ["blocking", "a", "deadly"], size(grace=0.5, max_restarts=1), 4.0
+        ),
         "no model": _outcomes(_no_model, ["a"], size()),
         "dies at start": _outcomes(_dying, ["a"], size()),
-        "no room": _outcomes(_answering, ["a"], PoolSize(workers=3, start_timeout=4.0)),
+        "no room": _outcomes(
+            _answering, ["a"], PoolSize(workers=1, cpus_per_worker=3.0, start_timeout=1.0)
+        ),
     }
     return dict(zip(pools, await asyncio.gather(*pools.values()), strict=True))

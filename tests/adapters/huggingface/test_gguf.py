@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 from tokenizers.pre_tokenizers import ByteLevel
 
 from knowgate.adapters.huggingface import HuggingFaceLM, _gguf, get_model, model_folder
-from knowgate.guard.errors import InputError, ModelFolderError
+from knowgate.guard.errors import ModelFolderError
 from knowgate.guard.files import file_sha256
 
 gguf = pytest.importorskip("gguf")
@@ -121,14 +121,6 @@ def test_a_damaged_file_is_told_in_one_line_and_nothing_is_kept(
 def test_a_model_that_was_not_downloaded_says_how() -> None:
     with pytest.raises(ModelFolderError, match="knowgate models smollm2"):
         HuggingFaceLM.bundled("smollm2")
-
-
-def test_an_unknown_name_is_rejected() -> None:
-    assert model_folder("gpt-9") is None
-    with pytest.raises(InputError, match="smollm2"):
-        HuggingFaceLM.bundled("gpt-9")
-    with pytest.raises(InputError, match="smollm2"):
-        get_model("gpt-9")
 
 
 @pytest.fixture

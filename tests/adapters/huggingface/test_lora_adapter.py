@@ -218,24 +218,6 @@ def test_a_bad_adapter_is_refused_in_one_line(
     assert caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"target_modules": "(.+)+x"}, "too complex"),
-        ({"alpha_pattern": {"(a|b)*c": 4}}, "too complex"),
-        ({"lora_alpha": float("nan")}, "out of range"),
-        ({"alpha_pattern": {"q_proj": -1}}, "out of range"),
-    ],
-)
-def test_values_that_no_adapter_has_are_refused_before_anything_is_loaded(
-    fields: dict[str, Any], said: str, folder: Path, broken: Path
-) -> None:
-    change(broken, **fields)
-
-    with pytest.raises(ModelFolderError, match=said):
-        HuggingFaceLM(folder, adapter=broken, **SETTINGS)
-
-
 def test_an_adapter_of_an_output_layer_shared_with_the_embeddings_is_refused(
     folder: Path, tokenizer: Any, tmp_path: Path
 ) -> None:

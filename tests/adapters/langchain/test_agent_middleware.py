@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from threading import Event
 from typing import Any
 
 import pytest
-from langchain.agents.middleware import HumanInTheLoopMiddleware, ModelFallbackMiddleware
-from langchain.agents.structured_output import ToolStrategy
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
-from pydantic import BaseModel
 
-from knowgate.adapters import langchain
-from knowgate.adapters.langchain import ChatModelLM, GuardMiddleware
+from knowgate.adapters.langchain import ChatModelLM
 from knowgate.guard import (
     Confidence,
     Guard,
-    InputError,
-    MissingDependencyError,
     Policy,
     Route,
 )
 from knowgate.guard.signals.confidence import SampledConsistency
 from knowgate.guard.testing import FakeEstimator, FakeScorer
 from tests.adapters.langchain.agents import (
-    ScriptedAgentModel,
     agent,
     asking,
     call,
@@ -184,19 +177,6 @@ async def test_from_memory_other_tools_can_still_be_used(asynchronous: bool) -> 
 
 
 @BOTH
-async def test_direct_answers_can_be_allowed(asynchronous: bool) -> None:
-    setting = Setting()
-    made, _ = agent(setting, direct_answers="allow")
-
-    pieces = await streamed(made, asking("direct"), asynchronous)
-    state = await run(made, asking("direct"), asynchronous)
-
-    assert "".join(pieces) == state["messages"][-1].text == "from memory: direct"
-    assert len(pieces) > 1
-    assert decisions(setting) == 0
-
-
-@BOTH
 async def test_each_question_of_a_thread_is_decided_anew(asynchronous: bool) -> None:
     setting = known()
     made, model = agent(setting, checkpointer=InMemorySaver())
@@ -213,56 +193,6 @@ async def test_each_question_of_a_thread_is_decided_anew(asynchronous: bool) -> 
     assert "Off topic" not in str(model.seen)
     assert not any(isinstance(one, ToolMessage) for one in model.seen[-1])
     assert decisions(setting) == 3
-
-
-@BOTH
-async def test_a_direct_answer_from_memory_has_not_seen_earlier_passages(
-    asynchronous: bool,
-) -> None:
-    made, model = agent(known(), checkpointer=InMemorySaver())
-
-    await run(made, asking("a grounded one"), asynchronous, THREAD)
-    state = await run(made, asking("direct and known"), asynchronous, THREAD)
-
-    assert state["messages"][-1].text == "from memory: direct and known"
-    assert not any(isinstance(one, ToolMessage) for one in model.seen[-1])
-
-
-class Answer(BaseModel):
-    """The answer."""
-
-    text: str
-
-
-@BOTH
-@pytest.mark.parametrize(
-    ("question", "structured"),
-    [
-        ("a grounded one", Answer(text="a grounded one")),
-        ("a known one", Answer(text="a known one")),
-        ("direct and known", Answer(text="direct and known")),
-        ("an unknown", None),
-        ("direct", None),
-    ],
-)
-async def test_structured_answers_are_guarded_too(
-    question: str, structured: Answer | None, asynchronous: bool
-) -> None:
-    def speak(messages: list[BaseMessage], tools: list[str]) -> AIMessage:
-        said = searching(messages, tools)
-        return (
-            said if said.tool_calls else AIMessage("", tool_calls=[call("Answer", text=question)])
-        )
-
-    setting = known()
-    made, _ = agent(setting, speak=speak, response_format=ToolStrategy(Answer))
-
-    state = await run(made, asking(question), asynchronous)
-
-    assert state.get("structured_response") == structured
-    if structured is None:
-        assert state["messages"][-1].text == "Sorry."
-    assert decisions(setting) == 1
 
 
 @BOTH
@@ -374,24 +304,6 @@ async def test_probes_of_the_closed_book_answer_are_not_streamed(
     assert "".join(pieces) == "from memory: an odd one"
 
 
-@BOTH
-@pytest.mark.parametrize("question", CASES)
-async def test_a_model_that_takes_over_is_under_the_same_decision(
-    question: str, asynchronous: bool
-) -> None:
-    def breaks(messages: list[BaseMessage], tools: list[str]) -> AIMessage:
-        raise ConnectionResetError
-
-    setting = known()
-    other = ScriptedAgentModel(speak=searching)
-    made, _ = agent(setting, speak=breaks, others=[ModelFallbackMiddleware(other)])
-
-    pieces = await streamed(made, asking(question), asynchronous)
-
-    assert "".join(pieces) == CASES[question][1]
-    assert decisions(setting) == 1
-
-
 async def test_questions_asked_at_once_are_not_mixed_up() -> None:
     setting = known()
     made, _ = agent(setting)
@@ -403,16 +315,6 @@ async def test_questions_asked_at_once_are_not_mixed_up() -> None:
         CASES[question] for question in questions
     ]
     assert decisions(setting) == len(questions)
-
-
-async def test_events_of_unseen_calls_are_tagged() -> None:
-    made, _ = agent(Setting())
-
-    events = [one async for one in made.astream_events(asking("direct"), version="v2")]
-    said = [one for one in events if one["event"] == "on_chat_model_stream"]
-
-    assert said
-    assert all("nostream" in one["tags"] for one in said)
 
 
 @BOTH
@@ -441,43 +343,3 @@ async def test_in_shadow_mode_the_agent_is_as_without_a_guard(
         "mode": "shadow",
     }
     assert all("as the tool writes it" in one.text for one in tool_messages(state))
-
-
-async def test_the_question_can_be_made_from_the_history() -> None:
-    asked = []
-
-    def standalone(messages: Any) -> str:
-        asked.append(len(messages))
-        return "a known one"
-
-    made, _ = agent(known(), question=standalone)
-
-    state = made.invoke(asking("and that?"))
-
-    assert state["guard_decision"]["route"] == "answer"
-    assert asked == [3]
-
-
-@pytest.mark.parametrize(
-    ("tools", "options", "where"),
-    [
-        ([], {}, "tools"),
-        ("search", {}, "tools"),
-        (["search"], {"searches": 0}, "searches"),
-        (["search"], {"direct_answers": "stream"}, "direct_answers"),
-        (["search"], {"on_retriever_error": "ignore"}, "on_retriever_error"),
-    ],
-)
-def test_arguments_that_mean_nothing_are_rejected(tools: Any, options: Any, where: str) -> None:
-    with pytest.raises(InputError, match=where):
-        GuardMiddleware(Setting().guard, tools, **options)
-
-
-def test_without_langchain_the_command_to_install_it_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "langchain.agents.middleware", None)
-    monkeypatch.delitem(sys.modules, "knowgate.adapters.langchain._agent_middleware")
-
-    with pytest.raises(MissingDependencyError, match=r"knowgate\[agents\]"):
-        _ = langchain.GuardMiddleware

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import create_retriever_tool, tool
 from langchain_core.vectorstores import InMemoryVectorStore
@@ -142,30 +142,6 @@ async def test_a_search_that_fails_leads_to_an_abstention(
 
 
 @BOTH
-async def test_a_failed_search_can_be_raised(asynchronous: bool) -> None:
-    made, _ = agent(Setting(), on_retriever_error="raise")
-
-    with pytest.raises(OSError, match="no route"):
-        await run(made, asking("a broken one"), asynchronous)
-
-
-@BOTH
-async def test_results_in_a_command_are_read_too(asynchronous: bool) -> None:
-    @tool
-    def search(query: str) -> Command[Any]:
-        """Search the pages."""
-        message = ToolMessage("Off topic.", tool_call_id="search-10", name="other")
-        return Command(update={"messages": [message]})
-
-    made, _ = agent(Setting(), tools=[search])
-
-    state = await run(made, asking("an unknown"), asynchronous)
-
-    assert state["messages"][-1].text == "Sorry."
-    assert "Off topic" not in str(state["messages"])
-
-
-@BOTH
 @pytest.mark.parametrize("kind", ["content", "content_and_artifact"])
 async def test_a_retriever_tool_of_langchain_is_judged(
     kind: Literal["content", "content_and_artifact"], asynchronous: bool
@@ -183,44 +159,6 @@ async def test_a_retriever_tool_of_langchain_is_judged(
     said = state["messages"][-1].text
     assert "A grounded passage." in said
     assert ("Off topic." in said) == (kind == "content")
-
-
-@BOTH
-async def test_arguments_that_do_not_fit_are_corrected_by_the_model(asynchronous: bool) -> None:
-    def speak(messages: list[BaseMessage], tools: list[str]) -> AIMessage:
-        if isinstance(messages[-1], HumanMessage):
-            return AIMessage("", tool_calls=[call("search", 1, wrong="q")])
-        if messages[-1].text.startswith("Error"):
-            return AIMessage("", tool_calls=[call("search", 2, query="grounded")])
-        return AIMessage("done")
-
-    made, _ = agent(Setting(), speak=speak)
-
-    state = await run(made, asking("a question"), asynchronous)
-
-    assert state["messages"][-1].text == "done"
-
-
-@BOTH
-@pytest.mark.parametrize("blocks", [False, True])
-async def test_text_beside_a_search_is_left_out(blocks: bool, asynchronous: bool) -> None:
-    text = "I believe it is Paris."
-    content: Any = [{"type": "text", "text": text}, {"type": "x"}] if blocks else text
-
-    def speak(messages: list[BaseMessage], tools: list[str]) -> AIMessage:
-        count = sum(isinstance(one, ToolMessage) for one in messages)
-        if count < 2:
-            return AIMessage(content, tool_calls=[call("search", count, query="off")])
-        return AIMessage(text)
-
-    def made() -> Any:
-        return agent(Setting(), speak=speak, searches=2)[0]
-
-    state = await run(made(), asking("a question"), asynchronous)
-
-    assert "Paris" not in str(state["messages"])
-    assert state["messages"][-1].text == "Sorry."
-    assert await streamed(made(), asking("a question"), asynchronous) == ["Sorry."]
 
 
 @BOTH

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from langchain_core.caches import InMemoryCache
-from langchain_core.globals import set_llm_cache
 from langchain_core.messages import AIMessage
 from langchain_core.rate_limiters import BaseRateLimiter, InMemoryRateLimiter
-from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import ChatLimits, ChatModelLM
 from knowgate.adapters.langchain._calls import TokenUsage
-from knowgate.guard import InputError, LanguageModelError
+from knowgate.guard import LanguageModelError
 from knowgate.guard.contracts import PartialGenerationsError
-from knowgate.guard.errors import LanguageModelTimeoutError
 from knowgate.guard.signals.confidence import SampledConsistency
 from tests.adapters.langchain.fakes import TalkingModel
 
@@ -120,11 +116,6 @@ async def test_waiting_for_the_limiter_can_be_cancelled() -> None:
     assert model.record.prompts == []
 
 
-def test_a_limiter_of_another_kind_is_refused() -> None:
-    with pytest.raises(InputError, match="rate_limiter"):
-        ChatModelLM(TalkingModel(speak=str), limits=ChatLimits(rate_limiter=5))  # type: ignore[arg-type]
-
-
 async def test_the_callers_model_stays_as_it_is_whatever_is_asked_of_it() -> None:
     model = TalkingModel(speak=failing_from(13, lambda: StatusError(500)))
     before = model.model_dump(exclude={"record", "speak"})
@@ -172,18 +163,6 @@ async def test_tokens_are_counted_over_all_calls(asynchronous: bool) -> None:
     assert lm.usage == TokenUsage()
 
 
-async def test_a_reply_that_does_not_tell_its_tokens_is_a_call_without_any() -> None:
-    lm = ChatModelLM(TalkingModel(speak=lambda prompt: "said"))
-    text = ChatModelLM(RunnableLambda(lambda messages: "said"), greedy_options={})
-
-    lm.generate(["q"])
-    await lm.agenerate(["q"])
-    text.generate(["q"])
-
-    assert lm.usage == TokenUsage(calls=2)
-    assert text.usage == TokenUsage(calls=1)
-
-
 def test_failed_attempts_are_calls_too() -> None:
     lm = ChatModelLM(
         TalkingModel(speak=failing_from(1, lambda: StatusError(500))),
@@ -194,22 +173,6 @@ def test_failed_attempts_are_calls_too() -> None:
         lm.generate(["q"])
 
     assert lm.usage == TokenUsage(calls=3)
-
-
-@pytest.fixture
-def cache() -> Iterator[None]:
-    set_llm_cache(InMemoryCache())
-    yield
-    set_llm_cache(None)
-
-
-def test_a_reply_from_the_cache_used_no_tokens(cache: None) -> None:
-    lm = ChatModelLM(TalkingModel(speak=lambda prompt: metered(12, 3)))
-
-    lm.generate(["q"])
-    lm.generate(["q"])
-
-    assert (lm.usage.input_tokens, lm.usage.metered_calls) == (12, 1)
 
 
 def test_many_threads_lose_no_count() -> None:
@@ -310,39 +273,6 @@ async def test_a_provider_that_is_down_is_not_asked_for_every_prompt(asynchronou
 
     assert [len(row) for row in caught.value.generations] == [1, 1] + [0] * 38
     assert len(model.record.prompts) == 2 + 3 * 2
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-async def test_many_questions_keep_theirs_when_one_of_them_fails(asynchronous: bool) -> None:
-    def speak(prompt: str) -> str:
-        if "late" in prompt:
-            raise TimeoutError
-        return "Paris"
-
-    lm = ChatModelLM(TalkingModel(speak=speak), limits=ChatLimits(max_attempts=1))
-    estimator = SampledConsistency(lm)
-    questions = ["one", "the late one", "another"]
-
-    if asynchronous:
-        found = await estimator.aestimate_many(questions, on_error="return")
-    else:
-        found = estimator.estimate_many(questions, on_error="return")
-
-    assert found[0] == found[2] == estimator.estimate("one")
-    assert isinstance(found[1], LanguageModelTimeoutError)
-    assert lm.usage.calls == 2 * (1 + 7) + 1 + (1 + 7)
-
-
-def test_the_providers_log_probabilities_can_settle_a_question_without_samples() -> None:
-    tokens = [{"token": "Par", "logprob": -0.01}, {"token": "is", "logprob": -0.02}]
-    said = AIMessage("Paris", response_metadata={"logprobs": {"content": tokens}})
-    lm = ChatModelLM(TalkingModel(speak=lambda prompt: said))
-
-    found = SampledConsistency(lm).estimate("q")
-
-    assert found.samples_drawn == 0
-    assert found.value == pytest.approx(0.9704455)
-    assert lm.usage.calls == 1
 
 
 # -- log-probabilities -----------------------------------------------------------------

@@ -13,14 +13,12 @@ import pytest
 from langchain_core.caches import InMemoryCache
 from langchain_core.exceptions import ContextOverflowError, ModelRateLimitError
 from langchain_core.globals import set_llm_cache
-from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import ChatLimits, ChatModelLM
-from knowgate.guard import Generation, InputError, LanguageModelError
+from knowgate.guard import Generation, LanguageModelError
 from knowgate.guard.errors import LanguageModelTimeoutError, PromptTooLongError
-from knowgate.guard.signals.confidence import SampledConsistency, Sampling
 from tests.adapters.langchain.fakes import TalkingModel, collector
 from tests.support.deadlines import awith_enough_time
 
@@ -36,50 +34,6 @@ async def draw(lm: ChatModelLM, asynchronous: bool, *prompts: str, **options: An
     if asynchronous:
         return await lm.agenerate(prompts, **options)
     return lm.generate(prompts, **options)
-
-
-def script(*said: str) -> GenericFakeChatModel:
-    return GenericFakeChatModel(messages=iter(said))
-
-
-# -- with SampledConsistency ---------------------------------------------------------
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-@pytest.mark.parametrize(
-    ("samples", "drawn", "value"),
-    [
-        (["Paris"] * 10, 7, 1.0),
-        (["Rome"] * 4 + ["Paris"] * 6, 4, 0.0),
-        (["Paris"] * 6 + ["Rome"] * 3 + ["Paris"], 10, 0.7),
-    ],
-)
-async def test_sampling_stops_at_seven_matches_or_four_misses(
-    samples: list[str], drawn: int, value: float, asynchronous: bool
-) -> None:
-    left = iter(["Paris", *samples])
-    lm = ChatModelLM(GenericFakeChatModel(messages=left), limits=ChatLimits(max_concurrency=1))
-    estimator = SampledConsistency(lm, sampling=Sampling(n=10), threshold=0.7)
-
-    if asynchronous:
-        found = await estimator.aestimate("What is the capital of France?")
-    else:
-        found = estimator.estimate("What is the capital of France?")
-
-    assert (found.samples_drawn, found.value) == (drawn, value)
-    assert len(list(left)) == 10 - drawn
-
-
-# -- what the model is asked ----------------------------------------------------------
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-async def test_answers_come_in_the_order_of_the_prompts(asynchronous: bool) -> None:
-    lm = ChatModelLM(TalkingModel(speak=lambda prompt: prompt.upper()))
-
-    rows = await draw(lm, asynchronous, "a", "b", "c", n=3, temperature=1.0)
-
-    assert [[found.text for found in row] for row in rows] == [["A"] * 3, ["B"] * 3, ["C"] * 3]
 
 
 async def test_options_follow_the_temperature_and_can_be_left_out() -> None:
@@ -137,25 +91,6 @@ async def test_samples_do_not_come_from_a_response_cache(cache: None, asynchrono
     [samples] = await draw(lm, asynchronous, "q", n=4, temperature=1.0)
 
     assert greedy[0] == greedy[1]
-    assert {found.text for found in samples} == {"Rome", "Oslo", "Bern", "Riga"}
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-async def test_samples_of_fallbacks_do_not_come_from_a_cache(
-    cache: None, asynchronous: bool
-) -> None:
-    guesses = iter(["Rome", "Oslo", "Bern", "Riga"])
-
-    def fails(prompt: str) -> str:
-        raise ConnectionError
-
-    model = TalkingModel(speak=fails).with_fallbacks(
-        [TalkingModel(speak=lambda prompt: next(guesses))]
-    )
-    lm = ChatModelLM(model, limits=ChatLimits(max_concurrency=1))
-
-    [samples] = await draw(lm, asynchronous, "q", n=4, temperature=1.0)
-
     assert {found.text for found in samples} == {"Rome", "Oslo", "Bern", "Riga"}
 
 
@@ -379,11 +314,3 @@ def test_nothing_of_the_prompt_is_logged(caplog: pytest.LogCaptureFixture) -> No
         )
 
     assert "private" not in caplog.text
-
-
-@pytest.mark.parametrize(
-    "settings", [{"max_concurrency": 0}, {"timeout": 0}, {"max_attempts": 0}, {"first_wait": -1}]
-)
-def test_arguments_out_of_range_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=next(iter(settings))):
-        ChatModelLM(script("x"), limits=ChatLimits(**settings))

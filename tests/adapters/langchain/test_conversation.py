@@ -7,9 +7,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import reduce
-from operator import add
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,14 +16,13 @@ from langchain_core.runnables import Runnable, RunnableLambda
 
 from knowgate.adapters.langchain import (
     Conversation,
-    GuardedAnswer,
     RetrievalError,
     SmallTalk,
 )
 from knowgate.adapters.langchain._conversation import history_text, small_talk_pattern
-from knowgate.guard import Decision, InputError, Reason, Route
+from knowgate.guard import Reason, Route
 from knowgate.guard.prompts import Prompt
-from tests.adapters.langchain.fakes import CONTEXT_PROMPT, WAYS, RunsHandler, Setting, collector
+from tests.adapters.langchain.fakes import CONTEXT_PROMPT, WAYS, Setting, collector
 from tests.adapters.langchain.test_guarded_rag_ways import essence
 from tests.support.deadlines import awith_enough_time, with_enough_time
 
@@ -133,26 +129,6 @@ def test_the_model_of_the_chain_rewrites_where_no_other_is_given() -> None:
     assert "Last message: what about yearly?" in prompt
 
 
-def test_prompt_and_key_of_the_history_can_be_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "mine.txt"
-    path.write_text("Given {history}: {question}?")
-    seen: list[str] = []
-
-    class Model(FakeListChatModel):
-        def _call(self, messages: Any, *args: Any, **kwargs: Any) -> str:
-            seen.append(messages[0].text)
-            return STANDALONE
-
-    conversation = Conversation(
-        Model(responses=[""]), prompt=Prompt.load(path), history_key="earlier"
-    )
-    chain = Setting(conversation=conversation).chain
-
-    chain.invoke({"question": "and yearly", "earlier": "U: monthly is nine"})
-
-    assert seen == ["Given U: monthly is nine: and yearly?"]
-
-
 @pytest.mark.parametrize(
     "history",
     [
@@ -170,24 +146,6 @@ def test_a_history_is_read_in_every_form(history: Any) -> None:
     text = history_text(history)
 
     assert text == "Human: How much is the grounded plan?\nAI: Nine euros a month."
-
-
-def test_only_the_last_messages_of_a_history_are_read() -> None:
-    assert history_text([HumanMessage(f"m{i}") for i in range(30)]).split()[1::2] == [
-        f"m{i}" for i in range(20, 30)
-    ]
-
-
-def test_a_trace_shows_the_rewriting_as_a_child_that_does_not_stream() -> None:
-    handler = RunsHandler()
-    model = FakeListChatModel(responses=[STANDALONE])
-
-    Setting(conversation=Conversation(model)).chain.invoke(FOLLOW_UP, {"callbacks": [handler]})
-
-    models = [run for run, (kind, _, _) in handler.runs.items() if kind == "model"]
-    assert ["nostream" in handler.tags[run] for run in models] == [True, False]
-    assert all("GuardedRAG" in line for line in handler.ancestors("model"))
-    assert handler.names().index("rewrite_question") < handler.names().index("_retrieve")
 
 
 # -- failures of the rewriter -------------------------------------------------------------
@@ -346,61 +304,47 @@ async def test_small_talk_bypasses_the_guard_to_the_model_without_context(way: A
     assert (setting.asked, decisions(setting), checked) == ([], 0, [])
 
 
-def test_small_talk_can_have_a_runnable_and_prompts_of_its_own() -> None:
-    given, talker = collector("Moin!")
-    talk = SmallTalk(model=talker, patterns=Prompt("mine", "moin\n# a comment\nmoin moin"))
-    chain = Setting(conversation=Conversation(small_talk=talk)).chain
-
-    assert chain.invoke({"question": "Moin, moin!", "user": "u"}).answer == "Moin!"
-    assert given == [{"question": "Moin, moin!", "original_question": "Moin, moin!", "user": "u"}]
-    assert not chain.invoke("a comment").small_talk
-    assert not chain.invoke("hello").small_talk
-
-
-def test_small_talk_in_shadow_mode_is_counted_and_changes_nothing() -> None:
-    setting = Setting(mode="shadow", conversation=Conversation(small_talk=SmallTalk(reply="Hi!")))
-
-    answer = setting.chain.invoke("hello")
-
-    assert answer.answer == "from context: hello"
-    assert answer.small_talk
-    assert (turns(setting), setting.asked) == ({"small_talk": 1}, ["hello"])
-
-
-def test_the_reply_to_small_talk_streams_as_the_model_speaks() -> None:
-    setting = Setting(conversation=Conversation(small_talk=SmallTalk()))
-    setting.context_model.speak = lambda prompt: "Good day to you"
-
-    chunks = list(setting.chain.stream("hello"))
-
-    assert len(chunks) > 4
-    assert reduce(add, chunks).answer == "Good day to you"
-    assert all(chunk.small_talk for chunk in chunks)
+def test_messages_of_small_talk() -> None:
+    for text in [
+        "thanks!",
+        "Thank you so much :)",
+        "hello",
+        "Hi there!!",
+        "ok, thanks",
+        "Great, thanks! 👍",
+        "Hi! How are you?",
+        "that’s all, thank you. Bye",
+        "How's it going?",
+        "THANKS",
+        "你好!",
+        "谢谢你",
+        "你好，谢谢",
+        "Got it, thanks again 🙏",
+    ]:
+        assert small_talk_pattern(Prompt.bundled("small_talk_patterns").text).fullmatch(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "thanks!", "Thank you so much :)", "hello", "Hi there!!", "ok, thanks", "Great, thanks! 👍",
-        "Hi! How are you?", "that’s all, thank you. Bye", "How's it going?", "THANKS", "你好!",
-        "谢谢你", "你好，谢谢", "Got it, thanks again 🙏",
-    ],
-)  # fmt: skip
-def test_messages_of_small_talk(text: str) -> None:
-    assert small_talk_pattern(Prompt.bundled("small_talk_patterns").text).fullmatch(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "thanks, and what about yearly?", "what about yearly?", "hello, how much is a permit?",
-        "yes", "no", "ok", "hi-fi", "thanksgiving opening hours", "", "?", "👍", "high",
-        "great deals", "How are you billing me?", "谢谢，多少钱？", "cool down period",
+def test_messages_that_ask_something() -> None:
+    for text in [
+        "thanks, and what about yearly?",
+        "what about yearly?",
+        "hello, how much is a permit?",
+        "yes",
+        "no",
+        "ok",
+        "hi-fi",
+        "thanksgiving opening hours",
+        "",
+        "?",
+        "👍",
+        "high",
+        "great deals",
+        "How are you billing me?",
+        "谢谢，多少钱？",
+        "cool down period",
         "see you in court costs",
-    ],
-)  # fmt: skip
-def test_messages_that_ask_something(text: str) -> None:
-    assert not small_talk_pattern(Prompt.bundled("small_talk_patterns").text).fullmatch(text)
+    ]:
+        assert not small_talk_pattern(Prompt.bundled("small_talk_patterns").text).fullmatch(text)
 
 
 def test_a_long_message_is_no_small_talk_and_is_told_fast() -> None:
@@ -411,32 +355,6 @@ def test_a_long_message_is_no_small_talk_and_is_told_fast() -> None:
     pattern = small_talk_pattern(Prompt.bundled("small_talk_patterns").text)
     assert not pattern.fullmatch("thanks! " * 12 + "x")
     assert time.process_time() - started < 2
-
-
-# -- arguments ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("make", "where"),
-    [
-        (lambda: Conversation(timeout=0), "timeout"),
-        (lambda: Conversation(on_error="ignore"), "on_error"),  # type: ignore[arg-type]
-        (lambda: Conversation(prompt=Prompt("p", "no slots")), "prompt"),
-        (lambda: Conversation(prompt=Prompt("p", "{question} {other}")), "prompt"),
-        (lambda: Conversation(small_talk=SmallTalk(prompt=Prompt("p", "{history}"))), "prompt"),
-    ],
-)
-def test_a_bad_argument_is_rejected(make: Callable[[], Conversation], where: str) -> None:
-    with pytest.raises(InputError, match=where):
-        make()
-
-
-def test_small_talk_without_a_reply_or_model_is_rejected() -> None:
-    with pytest.raises(InputError, match="small_talk"):
-        Setting(
-            conversation=Conversation(small_talk=SmallTalk()),
-            with_context=RunnableLambda(lambda given: "x"),
-        )
 
 
 def test_a_retriever_that_fails_on_a_rewritten_question_abstains() -> None:
@@ -452,34 +370,3 @@ def test_a_retriever_that_fails_on_a_rewritten_question_abstains() -> None:
     answer = chain.invoke(FOLLOW_UP)
 
     assert answer.decision.reason is Reason.RETRIEVAL_FAILED
-
-
-def test_a_graph_keeps_the_conversation_as_messages() -> None:
-    graph = pytest.importorskip("langgraph.graph")
-    memory = pytest.importorskip("langgraph.checkpoint.memory")
-    jsonplus = pytest.importorskip("langgraph.checkpoint.serde.jsonplus")
-    asked, rewrites = rewriter()
-    conversation = Conversation(rewrites, SmallTalk(reply="Any time!"))
-    chain = Setting(conversation=conversation).chain
-
-    def ask(state: dict[str, Any]) -> dict[str, Any]:
-        *history, last = state["messages"]
-        return {"messages": [chain.invoke({"question": last.text, "chat_history": history})]}
-
-    builder = graph.StateGraph(graph.MessagesState)
-    builder.add_node("ask", ask)
-    builder.add_edge(graph.START, "ask")
-    types = [GuardedAnswer, Decision]
-    serializer = jsonplus.JsonPlusSerializer(allowed_msgpack_modules=types)
-    app = builder.compile(checkpointer=memory.InMemorySaver(serde=serializer))
-    config: Any = {"configurable": {"thread_id": "1"}}
-
-    for text in ("How much is the grounded plan?", "what about yearly?", "thanks!"):
-        state = app.invoke({"messages": [HumanMessage(text)]}, config)
-
-    answers = [message for message in state["messages"] if isinstance(message, GuardedAnswer)]
-    assert [answer.small_talk for answer in answers] == [False, False, True]
-    assert [answer.standalone_question for answer in answers] == [None, STANDALONE, None]
-    assert [history_text(given["chat_history"]) for given in asked] == [
-        f"Human: How much is the grounded plan?\nAI: {answers[0].answer}"
-    ]

@@ -11,7 +11,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 
 from knowgate.adapters.langchain import guard_node
-from knowgate.guard import InputError
 from knowgate.guard.contracts import View
 from tests.adapters.langchain.fakes import Setting, retrieve
 
@@ -98,13 +97,6 @@ def test_in_shadow_mode_the_context_is_followed_whatever_the_decision_says() -> 
 
     assert (state["route"], state["answer"]) == ("follow_context", "Off topic.")
     assert state["decision"]["route"] == "abstain"
-
-
-def test_a_key_that_the_state_lacks_is_named() -> None:
-    node = guard_node(Setting().guard, documents="found")
-
-    with pytest.raises(InputError, match="'found'"):
-        node.invoke({"question": "a question", "documents": []})
 
 
 def test_a_reply_that_shows_all_views_stands() -> None:

@@ -70,15 +70,6 @@ async def test_a_batch_scores_together_and_keeps_a_bad_input_to_itself(asynchron
     assert setting.scorer.calls == 2  # the first question tells how long one takes
 
 
-def test_a_missing_key_is_refused() -> None:
-    runnable = GuardRunnable(Setting().guard)
-
-    with pytest.raises(InputError, match="question"):
-        runnable.invoke({"documents": []})
-    with pytest.raises(InputError, match="context"):
-        runnable.invoke({"question": "q"})
-
-
 def test_the_guard_is_a_run_of_its_own_in_traces() -> None:
     handler = RunsHandler()
     chain: Runnable[Any, Any] = RunnableLambda(

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
-import pytest
-from langchain_core.documents import Document
-
-from knowgate.adapters.langchain import GuardedRAG, Replies
-from knowgate.guard import Guard, InputError, Policy, Reason, Route
+from knowgate.adapters.langchain import Replies
+from knowgate.guard import Reason, Route
 from knowgate.guard.contracts import View
-from knowgate.guard.signals.conflict import PassageConflict, SameMeaning
-from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
-from tests.adapters.langchain.fakes import DOCUMENTS, Setting, collector
+from tests.adapters.langchain.fakes import DOCUMENTS, Setting
 
 DISAGREE = (View("nine", (0, 2)), View("ten", (3,)), View("noon", (), from_memory=True))
 
@@ -51,40 +43,6 @@ def test_in_shadow_mode_a_conflict_changes_nothing() -> None:
     assert answer.answer == "from context: grounded"
 
 
-def test_sources_are_named_by_title_then_source_then_number() -> None:
-    passages = [
-        Document("a", metadata={"source": "hours.pdf", "title": "Opening \n hours"}),
-        Document("b"),
-        Document("c", metadata={"source": "faq.html", "title": "  "}),
-        Document("d", metadata={"title": 7}),
-    ]
-
-    assert Replies().showing(DISAGREE, passages).splitlines()[1:] == [
-        "- According to Opening hours, faq.html: nine",
-        "- According to passage 4: ten",
-        "- From what I know myself, without the documents: noon",
-    ]
-
-
-def test_the_chinese_texts_are_chosen_by_language() -> None:
-    replies = Replies(language="zh")
-
-    shown = replies.showing(DISAGREE, [Document("a", metadata={"title": "营业时间"})])
-
-    assert shown.splitlines() == [
-        "各来源对此说法不一：",
-        "- 根据营业时间、第3段：nine",
-        "- 根据第4段：ten",
-        "- 根据我自己所知（不依据文档）：noon",
-    ]
-    ends_well = {Reason.SUFFICIENT_CONTEXT, Reason.CONFLICT_FOLLOWS_CONTEXT,
-                 Reason.CONFLICT_SHOWS_BOTH, Reason.CONFIDENT_MEMORY,
-                 Reason.SIGNAL_FAILED_FOLLOWS_CONTEXT, Reason.SHADOW_FAILED}  # fmt: skip
-    said = [replies.to(reason) for reason in Reason if reason not in ends_well]
-    assert len(set(said)) == len(said)
-    assert all(re.search(r"[\u4e00-\u9fff].*。$", reply) for reply in said)
-
-
 def test_templates_are_replaced_by_name_and_not_by_the_default_reply() -> None:
     own = Replies(
         {
@@ -104,55 +62,3 @@ def test_braces_and_line_breaks_in_an_answer_stay_text() -> None:
     assert (
         Replies().showing([View("{sources}\n{x}", (0,))], []).endswith("passage 1: {sources} {x}")
     )
-
-
-@pytest.mark.parametrize(
-    "replies",
-    [
-        {"conflict_shows_both": "No slot."},
-        {"view_of_memory": "{answer} {sources}"},
-        {"passage": "p. {page}"},
-        {"between_sources": 3},
-    ],
-)
-def test_a_template_with_other_slots_is_refused(replies: Any) -> None:
-    with pytest.raises(InputError, match="replies"):
-        Replies(replies)
-
-
-def test_an_unknown_language_is_refused() -> None:
-    with pytest.raises(InputError, match="language"):
-        Replies(language="fr")  # type: ignore[arg-type]
-
-
-def test_contradicting_documents_are_shown_by_a_chain_without_any_confidence() -> None:
-    documents = [
-        Document("We open at nine.", metadata={"title": "Old page"}),
-        Document("Ask us.", metadata={"title": "Contact"}),
-        Document("We open at ten.", metadata={"title": "New page"}),
-    ]
-    scorer = FakeScorer({"open": 0.9})
-    policy = Policy(
-        scorer=scorer.fingerprint,
-        relevance_threshold=0.5,
-        check_conflict=True,
-        conflict_between="passages",
-        on_conflict="show_both",
-    )
-    model = ScriptedLanguageModel({"at nine": "It is nine.", "at ten": "10 o'clock"})
-    detector = PassageConflict(model, same=SameMeaning())
-    given, with_context = collector()
-    chain = GuardedRAG(
-        guard=Guard(policy, scorer=scorer, conflict_detector=detector, metrics=False),
-        retriever=lambda question: documents,
-        with_context=with_context,
-    )
-
-    answer = chain.invoke("When do you open?")
-
-    assert answer.answer.splitlines()[1:] == [
-        "- According to Old page: It is nine.",
-        "- According to New page: 10 o'clock",
-    ]
-    assert (model.calls, model.generated, given) == (1, 3, [])
-    assert answer.decision.confidence is None

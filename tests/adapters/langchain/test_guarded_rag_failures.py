@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import logging
 from collections.abc import AsyncIterator
@@ -14,7 +13,7 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableGenerator, RunnableLambda
 
 from knowgate.adapters.langchain import RetrievalError
-from knowgate.guard import Decision, InputLimits, Mode, Reason, Route
+from knowgate.guard import InputLimits, Reason, Route
 from tests.adapters.langchain.fakes import WAYS, RunsHandler, Setting
 from tests.support.deadlines import auntil
 from tests.support.hostile import Exits
@@ -38,21 +37,6 @@ async def test_a_failing_retriever_is_abstained_from_counted_and_logged_without_
     assert setting.counted("retrieval_failed") == 1
     assert "OSError" in caplog.text
     assert "private" not in caplog.text
-
-
-@pytest.mark.parametrize("mode", ["enforce", "shadow"])
-async def test_observers_are_told_of_a_failing_retriever_as_of_any_decision(mode: str) -> None:
-    seen: list[Decision] = []
-    setting = Setting(mode=mode, observers=[seen.append])
-
-    for call in (setting.chain.invoke, lambda question: setting.chain.batch([question])):
-        with contextlib.suppress(OSError):  # in shadow mode the chain raises as it would have
-            call("broken")
-    with contextlib.suppress(OSError):
-        await setting.chain.ainvoke("broken")
-
-    assert [(one.reason, one.mode) for one in seen] == 3 * [(Reason.RETRIEVAL_FAILED, Mode(mode))]
-    assert setting.counted("retrieval_failed") == 3
 
 
 async def test_a_failing_retriever_can_be_raised() -> None:
@@ -217,43 +201,3 @@ async def test_a_stream_that_is_no_longer_read_closes_the_models_stream() -> Non
     await stream.aclose()  # type: ignore[attr-defined]
 
     assert closed.is_set()
-
-
-def test_a_question_that_is_too_long_is_not_looked_up() -> None:
-    setting = Setting()
-
-    answer = setting.chain.invoke("grounded " + "x" * 2**20)
-
-    assert answer.decision.reason is Reason.INPUT_TOO_LARGE
-    assert "shorter question" in answer.answer
-    assert setting.asked == []
-    assert setting.counted("input_too_large") == 1
-
-
-@pytest.mark.parametrize("way", ["invoke", "stream", "batch"])
-def test_a_scorer_that_returns_nan_is_abstained_from(way: str) -> None:
-    setting = Setting(default_score=float("nan"))
-
-    if way == "invoke":
-        answer = setting.chain.invoke("who knows")
-    elif way == "stream":
-        [answer] = setting.chain.stream("who knows")
-    else:
-        [answer] = setting.chain.batch(["who knows"])
-
-    assert answer.decision.reason is Reason.RELEVANCE_FAILED
-    assert answer.abstained
-
-
-async def test_many_threads_and_tasks_share_one_chain() -> None:
-    setting = Setting(questions=("known",))
-    kinds = ["grounded", "known", "who knows", "nothing"] * 10
-
-    answers = await asyncio.gather(
-        *(setting.chain.ainvoke(kind) for kind in kinds),
-        *(asyncio.to_thread(setting.chain.invoke, kind) for kind in kinds),
-    )
-
-    routes = [answer.decision.route for answer in answers]
-    assert routes[:4] == [Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN, Route.ABSTAIN]
-    assert routes == routes[:4] * 20

@@ -11,9 +11,9 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import AbstainedError, Conversation, Replies
-from knowgate.guard import InputError, Reason, Route
+from knowgate.guard import Reason, Route
 from knowgate.guard.contracts import View
-from tests.adapters.langchain.fakes import WAYS, Setting, astream, stream
+from tests.adapters.langchain.fakes import WAYS, Setting
 from tools.attack.judged_texts import Changing
 
 ways = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
@@ -165,16 +165,6 @@ async def test_the_estimators_own_answer_is_said_without_another_call(way: Any) 
     assert setting.closed_model.record.prompts == setting.context_model.record.prompts == []
 
 
-@pytest.mark.parametrize("way", [stream, astream])
-async def test_a_stream_gives_the_estimators_answer_in_one_chunk(way: Any) -> None:
-    chain = Setting(closed_book="estimator", drawn="Ada Lovelace").chain
-    chunks = list(chain.stream("known one"))
-    if way is astream:
-        chunks = [chunk async for chunk in chain.astream("known one")]
-
-    assert [chunk.answer for chunk in chunks] == ["Ada Lovelace"]
-
-
 @ways
 @pytest.mark.parametrize("drawn", ["", " \n"])
 async def test_an_estimator_without_an_answer_is_an_abstention_of_the_model(
@@ -192,22 +182,6 @@ async def test_an_estimator_without_an_answer_is_an_abstention_of_the_model(
         await way(raising.chain, ("known one",))
 
 
-@ways
-async def test_the_estimators_answer_is_checked_as_any_reply(way: Any) -> None:
-    def abstains(question: str, reply: str) -> bool:
-        return question == "known one" and "know" in reply
-
-    given: dict[str, Any] = {
-        "closed_book": "estimator", "drawn": "I do not know.", "check_reply": abstains
-    }  # fmt: skip
-
-    [kept] = await way(Setting(**given).chain, ("known one",))
-    [replaced] = await way(Setting(**given, replace_abstentions=True).chain, ("known one",))
-
-    assert (kept.answer, kept.reply_abstained) == ("I do not know.", True)
-    assert replaced.answer == Replies().to(Reason.REPLY_ABSTAINED)
-
-
 def test_the_estimators_answer_takes_no_part_in_other_routes_and_in_shadow_mode() -> None:
     setting = Setting(closed_book="estimator")
     shadow = Setting(closed_book="estimator", mode="shadow")
@@ -215,8 +189,3 @@ def test_the_estimators_answer_takes_no_part_in_other_routes_and_in_shadow_mode(
     assert setting.chain.invoke("grounded").answer.startswith("from context")
     assert setting.chain.invoke("who knows").decision.reason is Reason.NEITHER_KNOWS
     assert shadow.chain.invoke("known one").answer.startswith("from context")
-
-
-def test_another_word_for_closed_book_is_rejected() -> None:
-    with pytest.raises(InputError, match="closed_book: 'memory' is unknown"):
-        Setting(closed_book="memory")

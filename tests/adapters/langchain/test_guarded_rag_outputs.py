@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import reduce
 from operator import add
 from typing import Any
@@ -12,15 +12,14 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, message_to_dict
-from langchain_core.output_parsers import JsonOutputParser, StrOutputParser
-from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
+from langchain_core.output_parsers import JsonOutputParser
+from langchain_core.runnables import Runnable, RunnableLambda
 from pydantic import BaseModel
 
 from knowgate.adapters.langchain import GuardedAnswer
 from knowgate.guard import Decision, Reason, Route
 from knowgate.guard.contracts import Answerability, Premise, View
 from tests.adapters.langchain.fakes import CONTEXT_PROMPT, WAYS, Setting, TalkingModel
-from tests.adapters.langchain.test_guarded_rag_ways import essence
 
 DECISION = Decision(
     route=Route.FOLLOW_CONTEXT,
@@ -121,30 +120,6 @@ def test_partial_objects_stream_as_they_grow() -> None:
     assert reduce(add, chunks).answer == '{"name":"Paris","people":2}'
 
 
-# -- parsers, tools, histories ------------------------------------------------------------
-
-
-CHAINS: list[Callable[[Any], Any]] = [
-    lambda chain: chain | StrOutputParser(),
-    lambda chain: RunnablePassthrough() | chain | StrOutputParser(),
-    lambda chain: chain.with_retry() | StrOutputParser(),
-]
-
-
-@pytest.mark.parametrize("piped", CHAINS)
-@pytest.mark.parametrize("question", ["grounded", "who knows"])
-async def test_a_text_parser_takes_the_answer(question: str, piped: Any) -> None:
-    text = Setting().chain.invoke(question).answer
-    parsed = piped(Setting().chain)
-
-    assert text
-    assert parsed.invoke(question) == text
-    assert await parsed.ainvoke(question) == text
-    assert parsed.batch([question]) == await parsed.abatch([question]) == [text]
-    assert "".join(parsed.stream(question)) == text
-    assert "".join([chunk async for chunk in parsed.astream(question)]) == text
-
-
 @pytest.mark.filterwarnings("ignore:This API is in beta")
 async def test_a_chain_is_a_tool_that_takes_a_question() -> None:
     tool = Setting().chain.as_tool(name="ask_help", description="Answers from the help pages.")
@@ -191,12 +166,6 @@ def test_an_answer_survives_json(answer: GuardedAnswer) -> None:
     }  # fmt: skip
 
 
-def test_what_json_cannot_hold_is_written_as_text() -> None:
-    answer = GuardedAnswer("x", DECISION, [Document("x", metadata={"at": {1j}})], output=object())
-
-    assert "object object" in json.loads(answer.model_dump_json())["output"]
-
-
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 def test_an_answer_survives_a_checkpoint_without_a_warning(
     answer: GuardedAnswer, caplog: pytest.LogCaptureFixture
@@ -212,34 +181,3 @@ def test_an_answer_survives_a_checkpoint_without_a_warning(
     assert restored == {"answer": answer, "decision": answer.decision}
     assert type(restored["answer"].output) is type(answer.output)
     assert type(restored["decision"]) is Decision
-
-
-def test_a_pydantic_output_keeps_its_type_in_a_checkpoint() -> None:
-    jsonplus = pytest.importorskip("langgraph.checkpoint.serde.jsonplus")
-    serializer = jsonplus.JsonPlusSerializer(
-        allowed_msgpack_modules=[GuardedAnswer, Decision, City]
-    )
-    answer = GuardedAnswer("x", DECISION, output=PARIS)
-
-    assert serializer.loads_typed(serializer.dumps_typed(answer)).output == PARIS
-
-
-def test_a_graph_checkpoints_answers_of_the_chain(caplog: pytest.LogCaptureFixture) -> None:
-    graph = pytest.importorskip("langgraph.graph")
-    memory = pytest.importorskip("langgraph.checkpoint.memory")
-    jsonplus = pytest.importorskip("langgraph.checkpoint.serde.jsonplus")
-    chain = Setting().chain
-    builder = graph.StateGraph(dict)
-    builder.add_node("ask", lambda state: {"answer": chain.invoke(state["question"])})
-    builder.add_edge(graph.START, "ask")
-    serializer = jsonplus.JsonPlusSerializer(allowed_msgpack_modules=[GuardedAnswer, Decision])
-    app = builder.compile(checkpointer=memory.InMemorySaver(serde=serializer))
-    config = {"configurable": {"thread_id": "1"}}
-
-    with caplog.at_level(logging.WARNING):
-        said = app.invoke({"question": "grounded"}, config)["answer"]
-        kept = app.get_state(config).values["answer"]
-
-    assert caplog.text == ""
-    assert essence(kept) == essence(said)
-    assert kept.decision.route is Route.FOLLOW_CONTEXT

@@ -14,7 +14,7 @@ import pytest
 from langchain_core.runnables import Runnable, RunnableLambda
 
 from knowgate.adapters.langchain import AbstainedError, GuardedAnswer, Replies
-from knowgate.guard import InputError, Reason, Route
+from knowgate.guard import Reason, Route
 from tests.adapters.langchain.fakes import Setting
 
 REFUSES: Runnable[Any, str] = RunnableLambda(lambda inputs: "I do not know that.")
@@ -28,17 +28,6 @@ def declines(question: str, reply: str) -> bool:
 class Verdict:
     abstained: bool
     probability: float
-
-
-class Detector:
-    """As an abstention detector is called."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, str]] = []
-
-    def detect(self, response: str, *, question: str) -> Verdict:
-        self.asked.append((question, response))
-        return Verdict(declines(question, response), 0.9)
 
 
 def test_a_reply_that_declines_is_flagged_and_left_as_it_is() -> None:
@@ -157,9 +146,3 @@ async def test_a_check_does_not_block_the_event_loop() -> None:
 
     assert len(threads) == 3
     assert threading.get_ident() not in threads
-
-
-@pytest.mark.parametrize("check", [3, "yes", object()])
-def test_a_check_that_cannot_be_asked_is_refused(check: Any) -> None:
-    with pytest.raises(InputError, match="check_reply"):
-        Setting(check_reply=check)

@@ -103,27 +103,3 @@ async def test_the_guards_samples_are_tagged_children(asynchronous: bool) -> Non
     assert len(sampled) == 8  # one greedy answer and seven samples that repeat it
     assert handler.count("model") == 9
     assert all(line[-1] == "GuardedRAG" for line in handler.ancestors("model"))
-
-
-async def test_samples_can_be_told_apart_from_the_answer_in_streamed_events() -> None:
-    chain = sampling_chain(TalkingModel(speak=speak))
-
-    shown = [
-        str(event["data"]["chunk"].text)
-        async for event in chain.astream_events("q", version="v2", exclude_tags=["knowgate"])
-        if event["event"] == "on_chat_model_stream"
-    ]
-
-    assert "".join(shown) == "from memory: q"
-
-
-def test_a_sufficient_context_asks_the_model_once_and_never_for_confidence() -> None:
-    model = TalkingModel(speak=speak)
-    chain = sampling_chain(model)
-
-    answer = chain.invoke("grounded")
-
-    assert answer.decision.route is Route.FOLLOW_CONTEXT
-    assert answer.decision.confidence is None
-    assert len(model.record.prompts) == 1
-    assert model.record.prompts[0].startswith("CONTEXT")

@@ -8,12 +8,10 @@ from email.utils import formatdate
 from typing import Any
 
 import pytest
-from langchain_core.runnables import RunnableLambda
-from langchain_core.tracers.log_stream import LogStreamCallbackHandler
 
 from knowgate.adapters.langchain import ChatLimits, ChatModelLM
 from knowgate.adapters.langchain._calls import retry_after
-from knowgate.guard import InputError, LanguageModelError
+from knowgate.guard import LanguageModelError
 from knowgate.guard.signals.confidence import SampledConsistency, Sampling
 from tests.support.openai_style import Server, busy, chat_model, serving
 
@@ -115,23 +113,6 @@ def test_without_the_option_and_with_seeds_each_sample_is_a_request(
     assert {body.get("seed") for body in server.bodies} == ({1, 2, 3} if seeded else {None})
 
 
-def test_several_replies_need_a_chat_model(server: Server) -> None:
-    with pytest.raises(InputError, match="n_option: needs a chat model"):
-        ChatModelLM(chat_model(server) | RunnableLambda(lambda said: said), n_option="n")
-
-
-async def test_a_trace_that_streams_does_not_mix_the_replies(server: Server) -> None:
-    lm = ChatModelLM(chat_model(server), n_option="n")
-    handler = LogStreamCallbackHandler()
-
-    asking: RunnableLambda[str, Any] = RunnableLambda(
-        lambda question: lm.generate([question], n=3, temperature=0.7)
-    )
-    found = asking.invoke("q", {"callbacks": [handler]})
-
-    assert [one.text for one in found[0]] == ["answer 0", "answer 1", "answer 2"]
-
-
 # -- retries ---------------------------------------------------------------------------------
 
 
@@ -221,26 +202,3 @@ def test_forms_of_retry_after(headers: dict[str, str], seconds: float | None) ->
 
     assert retry_after(error) == (None if seconds is None else pytest.approx(seconds, abs=120))
     assert retry_after(None) is None
-
-
-# -- identity --------------------------------------------------------------------------------
-
-
-def test_only_what_changes_answers_changes_the_fingerprint(server: Server) -> None:
-    def fingerprint(**settings: Any) -> str:
-        return ChatModelLM(chat_model(server, **settings)).fingerprint
-
-    same = fingerprint()
-
-    assert {
-        fingerprint(streaming=True), fingerprint(timeout=3), fingerprint(api_key="sk-other"),
-        fingerprint(max_retries=7), fingerprint(n=2),
-        fingerprint(callbacks=[LogStreamCallbackHandler()]), fingerprint(base_url="http://other/v1"),
-        fingerprint(verbose=True), fingerprint(cache=False), fingerprint(tags=["x"]),
-    } == {same}  # fmt: skip
-    assert same != fingerprint(temperature=0.3)
-    assert same != fingerprint(logprobs=True)  # estimators then need no samples
-    assert same != fingerprint(model="gpt-4o")
-    lm = ChatModelLM(chat_model(server))
-    lm.generate(["q"], n=2, temperature=0.5)
-    assert lm.fingerprint == same

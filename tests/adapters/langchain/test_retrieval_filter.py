@@ -108,13 +108,6 @@ def test_the_retriever_takes_its_place_in_a_chain_and_its_traces() -> None:
     assert "GuardedRetriever" in handler.ancestors("retriever")[1]
 
 
-def test_any_runnable_that_finds_documents_can_be_wrapped() -> None:
-    finds: RunnableLambda[str, list[Document]] = RunnableLambda(lambda question: list(FOUND))
-    retriever = GuardedRetriever(guard=Setting(kept_margin=0.1).guard, retriever=finds)
-
-    assert [one.metadata["id"] for one in retriever.invoke("a question")] == ["a", "c"]
-
-
 def test_what_cannot_be_read_is_not_returned() -> None:
     setting = Setting()
     retriever = GuardedRetriever(

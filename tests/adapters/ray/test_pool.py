@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from knowgate.adapters.ray.cluster import RemoteCallError, ray_cluster
-from knowgate.adapters.ray.pool import PoolSize
 from knowgate.guard import InputError
 from tests.support.ray_outcomes import ray_outcomes
 
@@ -37,28 +36,18 @@ def test_an_item_that_kills_every_worker_is_given_up_and_no_other_with_it(
 
 @_needs_ray
 @pytest.mark.slow
-def test_an_answer_that_takes_too_long_is_given_up_and_its_worker_goes_on(
+def test_an_item_that_is_late_or_cannot_travel_is_given_up_and_its_worker_goes_on(
     said: dict[str, Any],
 ) -> None:
-    assert said["late"] == ["A", "LanguageModelTimeoutError", "B"]
+    assert said["late"] == ["A", "LanguageModelTimeoutError", "TypeError", "B"]
 
 
 @_needs_ray
 @pytest.mark.slow
-def test_a_worker_that_is_stuck_is_replaced(said: dict[str, Any]) -> None:
-    assert said["blocking"] == ["LanguageModelTimeoutError", "A"]
-
-
-@_needs_ray
-@pytest.mark.slow
-def test_an_item_that_cannot_travel_is_an_error_of_its_own(said: dict[str, Any]) -> None:
-    assert said["cannot travel"] == ["A", "TypeError", "B"]
-
-
-@_needs_ray
-@pytest.mark.slow
-def test_without_any_worker_left_nobody_waits_for_one(said: dict[str, Any]) -> None:
-    assert said["no restarts"] == ["NoWorkersLeftError"]
+def test_a_worker_that_is_stuck_is_replaced_and_without_any_nobody_waits(
+    said: dict[str, Any],
+) -> None:
+    assert said["blocking"] == ["LanguageModelTimeoutError", "A", "NoWorkersLeftError"]
 
 
 @_needs_ray
@@ -81,7 +70,7 @@ def test_more_workers_than_the_cluster_has_room_for_are_an_error_in_time(
     said: dict[str, Any],
 ) -> None:
     (line,) = said["no room"]
-    assert line.startswith("WorkerStartError: a worker was not ready within 4 s")
+    assert line.startswith("WorkerStartError: a worker was not ready within 1 s")
     assert "ask for fewer workers" in line
 
 
@@ -104,19 +93,6 @@ def test_an_address_where_nobody_listens_is_refused_at_once() -> None:
 
         with pytest.raises(InputError, match="no Ray cluster there"), ray_cluster(address, 1):
             pass
-
-
-@pytest.mark.parametrize(
-    ("options", "where"),
-    [
-        ({"workers": 0}, "workers"),
-        ({"gpus_per_worker": float("nan")}, "gpus_per_worker"),
-        ({"grace": 0.0}, "grace"),
-    ],
-)
-def test_a_size_out_of_range_is_refused(options: dict[str, Any], where: str) -> None:
-    with pytest.raises(InputError, match=f"^{where}: "):
-        PoolSize(**options)
 
 
 def test_an_error_that_stands_for_another_keeps_what_is_known_of_it() -> None:

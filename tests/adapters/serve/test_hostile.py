@@ -101,7 +101,7 @@ async def test_a_body_at_the_limit_is_read_and_one_above_is_not() -> None:
 
 @pytest.mark.parametrize("path", ["/v1/decide", CHAT])
 async def test_a_flood_against_a_scorer_that_hangs_ends_in_its_route(path: str) -> None:
-    found = await flood(60, 0.05, path)
+    found = await flood(24, 0.05, path)
     reasons = set()
     for reply in found.replies:
         body = reply.json()

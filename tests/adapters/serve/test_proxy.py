@@ -14,13 +14,10 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.serve import ServeLimits
-from knowgate.adapters.serve._proxy import marked
 from knowgate.guard import Decision
-from knowgate.guard.prompts import Prompt
 from tests.adapters.serve.service import (
     BAD,
     GOOD,
-    MODELS,
     Call,
     Model,
     chat,
@@ -175,16 +172,6 @@ async def test_requests_that_cannot_be_guarded_are_rejected(change: dict[str, An
     assert found.json()["error"]["type"] == "invalid_request_error"
 
 
-async def test_numbers_that_json_has_not_are_not_sent_on() -> None:
-    model = Model()
-    async with client_of(make_app(model=model)) as client:
-        for value in ("NaN", "1e999"):
-            body = json.dumps(chat("When?", GOOD))[:-1] + f', "temperature": {value}}}'
-            headers = {"content-type": "application/json"}
-            found = await client.post(PATH, content=body, headers=headers)
-            assert (found.status_code, model.bodies) == (422, [])
-
-
 async def test_text_that_cannot_be_encoded_reaches_the_upstream_escaped() -> None:
     model = Model()
     async with client_of(make_app(model=model)) as client:
@@ -218,12 +205,6 @@ async def test_a_configured_retriever_finds_the_passages(retriever: Any) -> None
     found = await ask(make_app(model=model, retriever=retriever), chat())
     assert found.headers["x-knowgate-route"] == "follow_context"
     assert GOOD in model.prompts[0]
-
-
-async def test_passages_of_the_request_come_before_the_retriever() -> None:
-    app = make_app(model=Model(), retriever=lambda question: [GOOD])
-    found = await ask(app, chat("When?", BAD))
-    assert found.headers["x-knowgate-reason"] == "insufficient_context"
 
 
 def hang(question: str) -> list[str]:
@@ -286,18 +267,6 @@ async def test_shadow_mode_changes_nothing_and_decides_beside() -> None:
 
     await ask(make_app(guard, model), chat("Hello"))
     assert model.prompts[1] == "Hello"
-
-
-# -- the upstream ------------------------------------------------------------------------------
-
-
-async def test_key_and_model_are_those_of_the_options() -> None:
-    model = Model()
-    app = make_app(model=model, upstream_key="up", upstream_model="big", token="t" * 16)
-    async with client_of(app, headers={"authorization": "Bearer " + "t" * 16}) as client:
-        await client.post(PATH, json=chat("When?", GOOD))
-    assert model.headers[0]["authorization"] == "Bearer up"
-    assert model.bodies[0]["model"] == "big"
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
@@ -366,35 +335,6 @@ async def test_failures_of_the_upstream_are_typed_and_decided(
     assert "user" not in found.text
     if code == "upstream_rejected":
         assert "no_model" in found.json()["error"]["message"]
-
-
-async def models_of(app: Any, **options: Any) -> httpx.Response:
-    async with client_of(app, **options) as client:
-        return await client.get("/v1/models")
-
-
-async def test_the_models_are_those_that_the_upstream_lists() -> None:
-    model = Model()
-    app = make_app(model=model, upstream_key="up", upstream_model="big", token="t" * 16)
-    found = await models_of(app, headers={"authorization": "Bearer " + "t" * 16})
-    assert (found.status_code, found.json()) == (200, MODELS)
-    assert model.bodies == [{"path": "/v1/models"}]
-    assert model.headers[0]["authorization"] == "Bearer up"
-    assert (await models_of(app)).json()["error"]["code"] == "wrong_token"
-    assert len(model.bodies) == 1
-
-
-@FAULTS
-async def test_failures_of_the_upstream_are_typed_where_it_lists_its_models(
-    monkeypatch: pytest.MonkeyPatch, fault: Any, status: int, code: str, attempts: int
-) -> None:
-    monkeypatch.setattr("knowgate.adapters.serve._upstream._FIRST_WAIT", lambda state: 0)
-    model = Model()
-    model.fault = fault
-    found = await models_of(make_app(model=model, upstream_retries=1))
-    assert (found.status_code, found.json()["error"]["code"]) == (status, code)
-    assert len(model.bodies) == attempts
-    assert "user" not in found.text
 
 
 async def test_an_upstream_that_hangs_is_given_up() -> None:
@@ -542,32 +482,3 @@ async def test_a_wait_beyond_the_deadline_of_the_upstream_stays_429() -> None:
     model.fault = lambda number: httpx.Response(429, headers={"retry-after": "4"})
     found = await ask(make_app(model=model, upstream_seconds=2.0), chat("When?", GOOD))
     assert (found.status_code, found.headers["retry-after"]) == (429, "4")
-
-
-@pytest.mark.parametrize(
-    "pieces",
-    [[b""], [b"data: [DONE]\n\n"], [b"data: 3\n\n", b"x"], [b"no end"], [b"x" * 2**21, b"y"]],
-    ids=["nothing", "done", "number", "no end", "too long"],
-)
-async def test_a_stream_without_json_passes_unchanged(pieces: list[bytes]) -> None:
-    async def source() -> AsyncIterator[bytes]:
-        for piece in pieces:
-            yield piece
-
-    found = [piece async for piece in marked(source(), {"a": 1})]
-    assert b"".join(found) == b"".join(pieces)
-
-
-async def test_lines_of_windows_end_events_too() -> None:
-    async def source() -> AsyncIterator[bytes]:
-        yield b'data: {"b": 2}\r\n\r\ndata: rest'
-
-    found = b"".join([piece async for piece in marked(source(), {"a": 1})])
-    assert found == b'data: {"b":2,"knowgate":{"a":1}}\n\ndata: rest'
-
-
-async def test_an_own_prompt_takes_the_place_of_the_bundled_one() -> None:
-    model = Model()
-    prompt = Prompt("mine", "{context} / {question}")
-    await ask(make_app(model=model, prompt=prompt), chat("When {context}?", GOOD))
-    assert model.prompts == [f"{GOOD} / When {{context}}?"]

@@ -141,7 +141,7 @@ def test_an_alarm_stays_whatever_comes_after() -> None:
     assert monitor.log_evidence < 0
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from([0.25, 0.5, 1.0])), max_size=60))
 def test_a_saved_monitor_goes_on_as_if_nothing_had_happened(
     labels: list[tuple[bool, float]],

@@ -126,7 +126,7 @@ def test_the_certificate_tells_the_test_of_every_threshold() -> None:
 
 
 @pytest.mark.slow
-@settings(derandomize=True, deadline=None, max_examples=30)
+@settings(derandomize=True, deadline=None, max_examples=20)
 @given(st.lists(_FLOATS, min_size=11, max_size=40), st.lists(_FLOATS, min_size=40, max_size=40))
 def test_through_the_calibrator_no_more_pass_than_were_certified(
     left_out: list[float], in_kb: list[float]

@@ -27,7 +27,7 @@ records = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(
     st.lists(records, min_size=1, max_size=8),
     thresholds,

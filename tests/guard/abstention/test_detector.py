@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard import InputError
 from knowgate.guard.abstention import AbstentionDetector
-from knowgate.guard.abstention.detector import AbstentionModel
 from tests.guard.abstention import replies
 from tests.support.hostile import OTHERS, TEXTS
 
@@ -31,19 +28,19 @@ _REPLIES = st.one_of(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("reply", replies.ENGLISH_ABSTENTIONS + replies.CHINESE_ABSTENTIONS)
-def test_an_abstention_is_recognised(reply: str) -> None:
-    assert _DETECTOR.detect(reply).abstained
+def test_an_abstention_is_recognised() -> None:
+    for reply in replies.ENGLISH_ABSTENTIONS + replies.CHINESE_ABSTENTIONS:
+        assert _DETECTOR.detect(reply).abstained
 
 
-@pytest.mark.parametrize("reply", replies.ENGLISH_ANSWERS + replies.CHINESE_ANSWERS)
-def test_a_real_answer_is_no_abstention(reply: str) -> None:
-    assert not _DETECTOR.detect(reply).abstained
+def test_a_real_answer_is_no_abstention() -> None:
+    for reply in replies.ENGLISH_ANSWERS + replies.CHINESE_ANSWERS:
+        assert not _DETECTOR.detect(reply).abstained
 
 
 @pytest.mark.slow
 @given(reply=_REPLIES)
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 def test_any_text_gets_the_same_probability_each_time(reply: str) -> None:
     verdict = _DETECTOR.detect(reply)
 
@@ -55,7 +52,7 @@ def test_any_text_gets_the_same_probability_each_time(reply: str) -> None:
 @given(
     reply=_REPLIES, before=st.text(" \t\r\n\u3000", max_size=5), after=st.text(" \n", max_size=5)
 )
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 def test_surrounding_whitespace_and_curly_quotes_change_nothing(
     reply: str, before: str, after: str
 ) -> None:
@@ -66,11 +63,11 @@ def test_surrounding_whitespace_and_curly_quotes_change_nothing(
     assert _DETECTOR.detect(before + reply + after) == _DETECTOR.detect(reply)
 
 
-@pytest.mark.parametrize("reply", TEXTS + OTHERS, ids=lambda value: type(value).__name__)
-def test_a_hostile_reply_gets_a_verdict(reply: Any) -> None:
-    verdict = _DETECTOR.detect(reply, citation=reply)
+def test_a_hostile_reply_gets_a_verdict() -> None:
+    for reply in TEXTS + OTHERS:
+        verdict = _DETECTOR.detect(reply, citation=reply)
 
-    assert 0 <= verdict.probability <= 1
+        assert 0 <= verdict.probability <= 1
 
 
 @pytest.mark.parametrize(
@@ -112,11 +109,6 @@ def test_a_batch_equals_single_calls() -> None:
     assert _DETECTOR.detect_many(_PIECES) == [_DETECTOR.detect(piece) for piece in _PIECES]
 
 
-def test_a_batch_of_unequal_lengths_is_refused() -> None:
-    with pytest.raises(InputError, match="1 citations for 2 responses"):
-        _DETECTOR.detect_many(["a", "b"], citations=[None])
-
-
 def test_weights_from_a_file_are_used_and_change_the_fingerprint(tmp_path: Path) -> None:
     timid = _DETECTOR.model.model_copy(update={"threshold": 0.999_999})
     (tmp_path / "weights.json").write_text(timid.model_dump_json(), encoding="utf-8")
@@ -125,22 +117,3 @@ def test_weights_from_a_file_are_used_and_change_the_fingerprint(tmp_path: Path)
 
     assert not loaded.detect("I do not know.").abstained
     assert loaded.fingerprint != _DETECTOR.fingerprint
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"schema_version": 2}, "schema_version"),
-        ({"weights": {}}, "do not fit the features"),
-        ({"slope": -1.0}, "slope"),
-        ({"bogus": 1}, "bogus"),
-    ],
-)
-def test_a_file_that_is_no_model_is_refused(
-    tmp_path: Path, change: dict[str, Any], words: str
-) -> None:
-    content = _DETECTOR.model.model_dump() | change
-    (tmp_path / "weights.json").write_text(json.dumps(content), encoding="utf-8")
-
-    with pytest.raises(InputError, match=words):
-        AbstentionModel.load(tmp_path / "weights.json")

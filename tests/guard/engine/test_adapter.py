@@ -99,39 +99,6 @@ def test_a_configuration_beyond_plain_lora_is_refused(copy: Path, changes: dict[
     _refused(copy, "does not describe a plain LoRA adapter")
 
 
-@pytest.mark.parametrize("content", ["[]", "null", "{}"])
-def test_a_configuration_of_another_shape_is_refused(copy: Path, content: str) -> None:
-    (copy / "adapter_config.json").write_text(content, encoding="utf-8")
-    _refused(copy, "does not describe a plain LoRA adapter")
-
-
-@pytest.mark.parametrize("size", [0, 100, 5000])
-def test_a_cut_off_weights_file_is_refused(copy: Path, size: int) -> None:
-    path = copy / "adapter_model.safetensors"
-    path.write_bytes(path.read_bytes()[:size])
-    _refused(copy, "cannot be read as safetensors")
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({f"{QUERY}.lora_B.weight": None}, "not those of a plain LoRA adapter"),
-        ({f"{QUERY}.lora_B.bias": torch.ones(384)}, "not those of a plain LoRA adapter"),
-        ({"classifier.weight": torch.ones(2, 384)}, "not those of a plain LoRA adapter"),
-        ({f"{QUERY}.lora_A.weight": torch.ones(2, 768)}, "does not fit this model"),
-        ({f"{QUERY}.lora_A.weight": torch.ones(384)}, "does not fit this model"),
-        ({f"{QUERY}.lora_A.weight": torch.ones(3, 384)}, "does not fit this model"),
-        ({f"{QUERY}.lora_A.weight": torch.full((2, 384), torch.nan)}, "NaN or infinity"),
-    ],
-    ids=["half", "bias", "head", "width", "vector", "rank", "nan"],
-)
-def test_weights_that_are_not_an_adapters_or_do_not_fit_are_refused(
-    copy: Path, changes: dict[str, torch.Tensor | None], words: str
-) -> None:
-    _change_weights(copy, changes)
-    _refused(copy, words)
-
-
 def test_an_adapter_of_other_layers_is_refused_and_adds_nothing(
     copy: Path,
 ) -> None:

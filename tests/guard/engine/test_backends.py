@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 
 from knowgate.guard import FingerprintMismatchError, InputError, KnowgateError, Policy
 from knowgate.guard.engine import BiEncoderScorer, _onnx_backend
-from knowgate.guard.engine.backends import Runtime, in_threads, run_rows
+from knowgate.guard.engine.backends import in_threads, run_rows
 from knowgate.guard.engine.encoder import TokenEncoder
-from knowgate.guard.errors import DeviceError, MissingDependencyError, ModelFolderError
+from knowgate.guard.errors import DeviceError
 from knowgate.guard.policy import IdentityCalibrator
 from knowgate.guard.signals.relevance import load_scorer
-from knowgate.guard.signals.relevance.sufficiency import BUNDLED_FOLDER
 from tools.attack.tiny_models import tiny_encoder
 
 # A bi-encoder of random weights, exported in float32: of `tiny_encoder`, whose numbers it gives.
@@ -103,11 +102,6 @@ def test_the_first_error_is_raised_after_all_threads_have_stopped() -> None:
     assert running == []
 
 
-def test_a_dtype_that_nothing_computes_in_is_rejected() -> None:
-    with pytest.raises(InputError, match="dtype: 'int4' is not one of float32"):
-        Runtime(dtype="int4")  # type: ignore[arg-type]
-
-
 def test_torch_computes_in_bfloat16_and_not_in_int8(tmp_path: Path) -> None:
     folder = tiny_encoder(tmp_path / "encoder")
     full, half = (
@@ -118,27 +112,6 @@ def test_torch_computes_in_bfloat16_and_not_in_int8(tmp_path: Path) -> None:
     assert float(one @ other) > 0.999
     with pytest.raises(InputError, match=r"does not compute this model in int8 .*export_scorer"):
         BiEncoderScorer(folder, device="cpu", dtype="int8")
-
-
-def test_an_exported_folder_takes_no_adapter() -> None:
-    with pytest.raises(InputError, match="an adapter is for the bundled encoder"):
-        TokenEncoder(EXPORTED, adapter=BUNDLED_FOLDER)
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("lexical,dtype=float32", "the scorer 'lexical' takes no options"),
-        ("sufficiency,threads=2", "'threads=2' is no option of a scorer"),
-        ("sufficiency,dtype", "'dtype' is no option of a scorer"),
-        ("sufficiency,dtype=float64", "'float64' is not one of"),
-        ("sufficiency,backend=torch", "'backend=torch' is no option of a scorer"),
-        ("none,dtype=float32", "unknown scorer 'none'"),
-    ],
-)
-def test_options_after_a_name_are_checked(name: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        load_scorer(name)
 
 
 def test_an_exported_encoder_gives_the_numbers_of_torch(
@@ -198,14 +171,6 @@ def test_a_damaged_exported_folder_is_rejected_in_one_line(
     assert "\n" not in str(error.value)
 
 
-def test_a_manifest_of_a_later_version_is_rejected(tmp_path: Path) -> None:
-    folder = shutil.copytree(EXPORTED, tmp_path / "copy")
-    path = folder / "exported.json"
-    path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 2'))
-    with pytest.raises(ModelFolderError, match=r"'schema_version'.*export_scorer"):
-        load_scorer(str(folder))
-
-
 def _installed(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     def distribution(name: str) -> str:
         if name not in names:
@@ -235,19 +200,6 @@ def _open(device: str) -> _onnx_backend.OnnxBackend:
     return _onnx_backend.OnnxBackend(b"", device, "float32")
 
 
-def test_both_builds_of_onnx_runtime_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    _installed(monkeypatch, "onnxruntime", "onnxruntime-gpu")
-    with pytest.raises(MissingDependencyError, match=r"are both installed .* uninstall"):
-        _open("cpu")
-
-
-def test_a_missing_onnx_runtime_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    _installed(monkeypatch)
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'knowgate'"):
-        _open("cpu")
-
-
 @pytest.mark.parametrize(
     ("providers", "device", "message"),
     [
@@ -265,15 +217,3 @@ def test_a_cuda_request_never_runs_on_the_cpu(
     with pytest.raises(DeviceError, match=message) as error:
         _open(device)
     assert isinstance(error.value, KnowgateError)
-
-
-def test_without_a_cuda_device_the_default_is_the_cpu(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    _installed(monkeypatch, "onnxruntime-gpu")
-    monkeypatch.setitem(sys.modules, "onnxruntime", _runtime("CUDAExecutionProvider"))
-    monkeypatch.setattr(_onnx_backend, "_CUDA_DEVICE_FILE", tmp_path / "none")
-    assert _open("auto").device == "cpu"
-    monkeypatch.setattr(_onnx_backend, "_CUDA_DEVICE_FILE", tmp_path)
-    with pytest.raises(DeviceError, match="check the driver"):
-        _open("auto")

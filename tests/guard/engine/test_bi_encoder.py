@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
 import shutil
 import threading
 from pathlib import Path
@@ -11,16 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowgate.guard import FingerprintMismatchError, InputError, Policy
+from knowgate.guard import FingerprintMismatchError, Policy
 from knowgate.guard._byte_cache import content_key
 from knowgate.guard.engine import BiEncoderScorer, embedded
-from knowgate.guard.engine.encoder import TokenEncoder
 from knowgate.guard.errors import ModelFolderError
 from knowgate.guard.files import file_sha256
-from knowgate.guard.model_files import EMBEDDED_SHA256, FORMER_EMBEDDED_SHA256
-from knowgate.guard.policy import default_calibrator
+from knowgate.guard.model_files import EMBEDDED_SHA256
 from knowgate.guard.signals.relevance import load_scorer
-from knowgate.guard.testing import FakeScorer
 
 
 @pytest.mark.parametrize("name", ["encoder.safetensors", "tokenizer.json", "encoder.onnx"])
@@ -61,38 +56,6 @@ def test_int8_ranks_as_float32_and_is_bound_to_its_own_policy(bi_encoder: BiEnco
     assert load_scorer(policy.scorer, device="cpu").fingerprint == policy.scorer
     with pytest.raises(FingerprintMismatchError, match=r"dtype: 'int8' .*knowgate calibrate"):
         policy.require_scorer(bi_encoder.fingerprint)
-
-
-def test_other_precisions_are_refused() -> None:
-    with pytest.raises(InputError, match="compute in float32 or int8, not bfloat16"):
-        BiEncoderScorer(dtype="bfloat16")
-
-
-def test_the_known_vocabulary_is_that_of_the_tokenizer() -> None:
-    encoder = TokenEncoder(device="cpu")
-    by_id = sorted(
-        (i, piece) for piece, i in encoder.loaded.tokenizer.backend_tokenizer.get_vocab().items()
-    )
-    text = "\n".join(f"{i} {piece}" for i, piece in by_id)
-    assert hashlib.sha256(text.encode()).hexdigest() == encoder.vocabulary_sha256()
-
-
-def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "pytorch_model.bin").write_bytes(b"pickle")
-    with pytest.raises(ModelFolderError, match=r"no model\.safetensors"):
-        BiEncoderScorer(tmp_path)
-
-
-def test_a_folder_with_nothing_but_weights_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "model.safetensors").write_bytes(b"not safetensors")
-    with pytest.raises(ModelFolderError, match="cannot be read as safetensors"):
-        BiEncoderScorer(tmp_path)
-
-
-def test_a_model_that_is_neither_a_folder_nor_to_be_had_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelFolderError, match="neither a model folder"):
-        BiEncoderScorer(tmp_path / "none")
 
 
 def test_the_fingerprint_names_weights_precision_and_length(bi_encoder: BiEncoderScorer) -> None:
@@ -158,25 +121,3 @@ def test_many_threads_get_the_scores_that_one_gets(bi_encoder: BiEncoderScorer) 
     for thread in threads:
         thread.join(60)
     assert found == [expected] * 6
-
-
-def test_the_embedded_scorer_has_a_default_calibrator_and_others_have_none(
-    bi_encoder: BiEncoderScorer,
-) -> None:
-    fitted = default_calibrator(bi_encoder.fingerprint)
-    assert math.isclose(fitted.apply(1.0), 1 / (1 + math.exp(-(4.972 - 2.787))))
-    assert default_calibrator(FakeScorer().fingerprint).apply(0.3) == 0.3
-
-
-def test_a_policy_of_the_former_encoder_says_in_one_line_how_to_calibrate_anew(
-    bi_encoder: BiEncoderScorer,
-) -> None:
-    former = bi_encoder.fingerprint.model_copy(
-        update={"weights_sha256": FORMER_EMBEDDED_SHA256, "backend": "torch"}
-    )
-    policy = Policy.for_scorer(bi_encoder, threshold=0.5).model_copy(update={"scorer": former})
-    with pytest.raises(
-        FingerprintMismatchError, match=r"knowgate 0\.2 .*knowgate measure"
-    ) as error:
-        policy.require_scorer(bi_encoder.fingerprint)
-    assert "\n" not in str(error.value)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
-from knowgate.guard import FingerprintMismatchError, InputError, Policy
 from knowgate.guard.engine import CrossEncoderScorer
 from knowgate.guard.signals.relevance import load_scorer
 from tools.attack.tiny_models import tiny_cross_encoder
@@ -72,18 +69,6 @@ def test_scores_do_not_depend_on_neighbours(name: str, request: pytest.FixtureRe
     assert scorer.score_pairs([]).shape == (0,)
 
 
-@pytest.mark.parametrize("name", ["scorer", "exported"])
-def test_scoring_is_tokenising_computing_and_shaping(
-    name: str, request: pytest.FixtureRequest
-) -> None:
-    scorer = request.getfixturevalue(name)
-    rows = scorer.encode_pre(PAIRS)
-    assert [len(row.ids) for row in rows] == [len(row.types) for row in rows]
-    assert max(len(row.ids) for row in rows) == 64
-    outputs = scorer.encode_core(rows)
-    assert np.array_equal(scorer.encode_post(outputs, rows), scorer.score_pairs(PAIRS))
-
-
 def test_folders_are_loaded_by_their_path(
     folder: Path, scorer: CrossEncoderScorer, exported: CrossEncoderScorer
 ) -> None:
@@ -91,51 +76,8 @@ def test_folders_are_loaded_by_their_path(
     assert load_scorer(str(EXPORTED)).fingerprint == exported.fingerprint
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"dtype": "bfloat16"}, "dtype: 'float32' against 'bfloat16'|dtype: 'bfloat16' against"),
-        ({"max_length": 32}, "max_length: "),
-        ({"truncation": "only_second"}, "truncation: "),
-    ],
-)
-def test_a_policy_of_another_is_rejected_and_calibrate_is_named(
-    folder: Path, scorer: CrossEncoderScorer, options: Any, message: str
-) -> None:
-    policy = Policy.for_scorer(scorer, threshold=0.5)
-    other = CrossEncoderScorer(folder, device="cpu", **options)
-    assert np.isfinite(other.score_pairs(PAIRS)).all()
-    with pytest.raises(FingerprintMismatchError, match=message) as error:
-        policy.require_scorer(other.fingerprint)
-    assert "knowgate calibrate" in str(error.value)
-
-
-def test_a_policy_of_torch_is_rejected_by_the_exported_one(
-    scorer: CrossEncoderScorer, exported: CrossEncoderScorer
-) -> None:
-    policy = Policy.for_scorer(scorer, threshold=0.5)
-    with pytest.raises(FingerprintMismatchError, match=r"backend: .*knowgate calibrate"):
-        policy.require_scorer(exported.fingerprint)
-
-
-def test_a_policy_does_not_choose_the_folder(scorer: CrossEncoderScorer) -> None:
-    with pytest.raises(InputError, match=r"pass scorer=load_scorer\(FOLDER\)"):
-        load_scorer(scorer.fingerprint)
-
-
-def test_a_cross_encoder_has_no_joint_value(scorer: CrossEncoderScorer) -> None:
-    assert Policy.for_scorer(scorer, threshold=0.5).aggregator == "max"
-    with pytest.raises(InputError, match="has no joint value"):
-        Policy.for_scorer(scorer, threshold=0.5, aggregator="joint")
-
-
 def test_questions_that_the_vocabulary_lacks_are_not_supported(
     scorer: CrossEncoderScorer,
 ) -> None:
     assert scorer.supports("when is the library open ?")
     assert not scorer.supports("图书馆几点开门")
-
-
-def test_a_length_beyond_the_model_is_rejected(folder: Path) -> None:
-    with pytest.raises(InputError, match="max_length: must be from 1 to 64"):
-        CrossEncoderScorer(folder, device="cpu", max_length=65)

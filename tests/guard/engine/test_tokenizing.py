@@ -17,7 +17,6 @@ from tokenizers import (
     processors,
 )
 
-from knowgate.guard import InputError
 from knowgate.guard.engine._tokenizing import PairTokenizer, free_tokenizer
 from knowgate.guard.errors import ModelFolderError
 
@@ -180,10 +179,3 @@ def test_a_tokenizer_with_other_surroundings_is_read_or_rejected(pair: str) -> N
         [row] = PairTokenizer(tokenizer, 16).rows([("the", "library")])
         found = tokenizer.encode("the", "library")
         assert (row.ids.tolist(), row.types.tolist()) == (found.ids, found.type_ids)
-
-
-def test_options_off_their_scale_are_rejected() -> None:
-    with pytest.raises(InputError, match="truncation: 'none' is not one of longest_first"):
-        PairTokenizer(bert(), 16, "none")  # type: ignore[arg-type]
-    with pytest.raises(ModelFolderError, match="a length of 4 leaves no room"):
-        PairTokenizer(bert(), 4)

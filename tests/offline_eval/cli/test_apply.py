@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import subprocess
 import sys
@@ -15,10 +14,6 @@ import pytest
 from knowgate.guard import Fingerprint, Policy
 from tests.offline_eval.cli.commands import Knowgate, Outcome, read_lines, refused, write_lines
 from tests.support.paths import ROOT
-
-PAIR = '{"question": "Q", "passages": ["P"]}'
-SIGNALS = '{"relevance": 0.5}'
-REPLY = '{"response": "A"}'
 
 
 def _apply(knowgate: Knowgate, folder: Path, *options: str | Path) -> Outcome:
@@ -55,116 +50,6 @@ def test_odd_passages_and_questions_are_lines_and_not_failures(
     assert found[2] == {"scores": None, "relevance": None, "error": "the question is empty"}
     assert set(found[3]) == {"scores", "relevance", "error"}
     assert found[4]["id"] == "\ud800"
-
-
-@pytest.mark.parametrize(
-    ("first", "line", "words"),
-    [
-        (PAIR, "{}", "'question': Field required"),
-        (PAIR, '{"question": 1, "passages": []}', "'question'"),
-        (PAIR, '{"question": "Q", "passages": "P"}', "'passages'"),
-        (PAIR, '{"question": "Q", "passages": ["P", {"body": "x"}]}', "passages[1] is not text"),
-        (PAIR, '{"question": "Q", "passages": [], "id": [Infinity]}', "'id'"),
-        (PAIR, "[]", "expected a JSON object"),
-        (PAIR, '{"question"', "broken JSON"),
-        (SIGNALS, "{}", "'relevance' is missing"),
-        (SIGNALS, '{"relevance": "0.5"}', "'relevance'"),
-        (SIGNALS, '{"relevance": true}', "'relevance'"),
-        (SIGNALS, '{"relevance": 1.01}', "not within [0, 1]"),
-        (SIGNALS, '{"relevance": 1' + "0" * 400 + "}", "'relevance'"),
-        (SIGNALS, '{"relevance": 0.5, "confidence": 7}', "'confidence'"),
-        (SIGNALS, '{"relevance": 0.5, "conflict": 0}', "'conflict'"),
-        (SIGNALS, '{"relevance": 0.5, "nothing_retrieved": null}', "'nothing_retrieved'"),
-        (SIGNALS, '{"relevance": 0.5, "relevance_stage": "x"}', "'relevance_stage'"),
-        (REPLY, '{"question": "Q?"}', "'response': Field required"),
-        (REPLY, '{"response": null}', "'response'"),
-        (REPLY, '{"response": "A", "id": NaN}', "'id'"),
-    ],
-)
-def test_a_bad_line_is_named_and_neither_file_is_touched(
-    knowgate: Knowgate, workplace: Path, first: str, line: str, words: str
-) -> None:
-    content = f"{first}\n\n{line}\n"
-    (workplace / "in.jsonl").write_text(content, encoding="utf-8")
-    (workplace / "out.jsonl").write_text("kept", encoding="utf-8")
-    given: dict[str, list[str | Path]] = {
-        PAIR: ["--scorer", "lexical"],
-        SIGNALS: ["--policy", workplace / "policy.json"],
-        REPLY: [],
-    }
-
-    refused(_apply(knowgate, workplace, *given[first]), "in.jsonl:3: ", words)
-
-    assert (workplace / "in.jsonl").read_text(encoding="utf-8") == content
-    assert (workplace / "out.jsonl").read_text(encoding="utf-8") == "kept"
-
-
-def test_a_policy_gives_calibrator_and_aggregator(knowgate: Knowgate, workplace: Path) -> None:
-    write_lines(workplace / "in.jsonl", [{"question": "Pool open?", "passages": ["open"]}])
-    policy = Policy.load(workplace / "policy.json")
-
-    _apply(knowgate, workplace, "--policy", workplace / "policy.json")
-
-    found = read_lines(workplace / "out.jsonl")[0]
-    assert found["relevance"] == policy.relevance_calibrator.apply(found["scores"][0])
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"scorer": {"kind": "other"}}, "not as it was calibrated: its digest is that of other"),
-        ({"schema_version": 99}, "policy schema 99 is newer than 1"),
-        ({"relevance_threshold": 2}, "'relevance_threshold'"),
-        ({"surprise": 1}, "'surprise'"),
-    ],
-)
-def test_a_policy_that_cannot_be_used_is_one_line(
-    knowgate: Knowgate, workplace: Path, change: dict[str, Any], words: str
-) -> None:
-    path = workplace / "policy.json"
-    path.write_text(
-        json.dumps({**json.loads(path.read_text(encoding="utf-8")), **change}), encoding="utf-8"
-    )
-    write_lines(workplace / "in.jsonl", [{"question": "Pool?", "passages": ["pool"]}])
-
-    outcome = _score(knowgate, workplace, "--policy", path)
-
-    refused(outcome, words, "policy.json")
-    assert not (workplace / "out.jsonl").exists()
-
-
-@pytest.mark.slow
-def test_a_chinese_question_gets_a_reason_instead_of_a_number(
-    knowgate: Knowgate, tmp_path: Path
-) -> None:
-    lines = [
-        {"question": "图书馆几点开门？", "passages": ["图书馆九点开门。"]},
-        {"question": "When does it open?", "passages": ["It opens at nine."]},
-    ]
-    write_lines(tmp_path / "in.jsonl", lines)
-
-    _score(knowgate, tmp_path, "--scorer", "late_interaction")
-
-    unsupported, known = read_lines(tmp_path / "out.jsonl")
-    assert unsupported == {"scores": None, "relevance": None, "error": "unsupported language"}
-    assert known["relevance"] > 0.5
-
-
-def test_signals_keep_ids_as_they_came_and_extra_fields_are_tolerated(
-    knowgate: Knowgate, workplace: Path
-) -> None:
-    ids = ["a", 7, None, "\ud800", {"x": [1]}, "ü\u2028"]
-    write_lines(
-        workplace / "in.jsonl",
-        [{"id": i, "relevance": 0.5, "note": math.nan} for i in ids] + [{"relevance": 1}],
-    )
-
-    outcome = _route(knowgate, workplace)
-
-    found = read_lines(workplace / "out.jsonl")
-    assert (outcome.code, outcome.err) == (0, "")
-    assert [line["id"] for line in found[:-1]] == ids
-    assert "id" not in found[-1]
 
 
 def test_a_decision_holds_what_signals_can_tell_and_nothing_else(

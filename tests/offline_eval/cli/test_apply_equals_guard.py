@@ -131,7 +131,7 @@ def _require_equal(
 
 @pytest.mark.slow
 @settings(
-    max_examples=50,
+    max_examples=25,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import zlib
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,8 @@ from knowgate.guard import Generation, Guard, Policy
 from knowgate.guard.signals.confidence import Sampling
 from knowgate.guard.signals.relevance import CascadeScorer, LexicalScorer, SufficiencyJudge
 from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
-from tests.offline_eval.cli.commands import Knowgate, Outcome, read_lines, refused, write_lines
+from tests.offline_eval.cli.commands import Knowgate, Outcome, read_lines, write_lines
 from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
-from tests.support.bound_rows import bind
 
 JUDGE = SufficiencyJudge(ScriptedLanguageModel(default="yes"))
 
@@ -71,29 +69,6 @@ def test_records_with_both_scores_give_a_policy_of_both(knowgate: Knowgate, reco
     assert guard.decide("When does it open?", ["It opens at nine."]).relevance_stage is not None
 
 
-def test_route_and_drift_know_both_stages(knowgate: Knowgate, records: Path) -> None:
-    _calibrate(knowgate, records)
-    policy, folder = records.with_name("policy.json"), records.parent
-    stages = ["costly"] * 150 + ["cheap"] * 5 + ["fallback"] * 45
-    logged = [{"relevance": 0.9 - 0.001 * i, "relevance_stage": s} for i, s in enumerate(stages)]
-    write_lines(folder / "signals.jsonl", logged)
-    routed = folder / "decisions.jsonl"
-    done = knowgate(
-        "apply", "--policy", policy, "--input", folder / "signals.jsonl", "--output", routed
-    )
-    assert done.code == 0, done.err
-    assert [line["relevance_stage"] for line in read_lines(routed)] == stages
-    drift = knowgate("drift", "--policy", policy, "--input", routed)
-    assert "asked: drifted in 200 values" in drift.out
-    write_lines(folder / "signals.jsonl", [{"relevance": 0.9, "relevance_stage": "third"}])
-    refused(
-        knowgate(
-            "apply", "--policy", policy, "--input", folder / "signals.jsonl", "--output", routed
-        ),
-        "'relevance_stage'",
-    )
-
-
 def test_a_calibration_with_other_verdicts_counts_as_a_further_one(
     knowgate: Knowgate, records: Path
 ) -> None:
@@ -104,20 +79,6 @@ def test_a_calibration_with_other_verdicts_counts_as_a_further_one(
     guarantee = Policy.load(records.with_name("policy.json")).guarantee
     assert guarantee is not None
     assert guarantee.attempt == 2
-
-
-def test_a_cascade_is_recalibrated_with_both_scorers(knowgate: Knowgate, records: Path) -> None:
-    _calibrate(knowgate, records)
-    old, new = records.with_name("policy.json"), records.with_name("new.json")
-    again = ("calibrate", "--like", old, "--out", new, "--records")
-    done = knowgate(*again, records)
-    assert done.code == 0, done.err
-    assert "width of the band, chosen on" in done.out
-    before, after = Policy.load(old), Policy.load(new)
-    assert after.scorer.stages == before.scorer.stages
-    assert after.guarantee is not None
-    # The same data and bound are the same attempt.
-    assert after.guarantee.attempt == 1
 
 
 class Reading(ScriptedLanguageModel):
@@ -174,93 +135,3 @@ def test_two_runs_give_a_policy_of_both(
     )
     assert {one.route.value for one in asked} == {"abstain"}
     assert "costly" in {one.relevance_stage for one in asked}
-
-
-def test_verdicts_on_other_passages_are_rejected(
-    knowgate: Knowgate, two_runs: tuple[Path, Path], tmp_path: Path
-) -> None:
-    cheap, judged = two_runs
-    changed = shutil.copytree(judged, tmp_path / "changed")
-    file = changed / "questions.jsonl"
-    # As long as before, and under the same ids.
-    file.write_text(file.read_text("utf-8").replace("opens at", "shuts at"), "utf-8")
-    bind(changed, "questions")
-    outcome = knowgate(
-        "calibrate",
-        "--run",
-        cheap,
-        "--cascade",
-        f"run={changed}",
-        "--out",
-        tmp_path / "policy.json",
-    )
-    refused(outcome, "has another question or other passages here than in cheap")
-
-
-def test_the_better_of_two_runs_is_chosen_under_one_promise(
-    knowgate: Knowgate, two_runs: tuple[Path, Path], tmp_path: Path
-) -> None:
-    fresh = shutil.ignore_patterns("calibration*")
-    noise, judged = (shutil.copytree(r, tmp_path / r.name, ignore=fresh) for r in two_runs)
-    policy = tmp_path / "policy.json"
-    done = knowgate("calibrate", "--run", noise, "--run", judged, "--risk", "0.2", "--out", policy)
-    assert done.code == 0, done.err
-    assert f"chosen of 2 runs: {judged}" in done.out
-    assert f"next: knowgate report {judged}" in done.out
-    guarantee = Policy.load(policy).guarantee
-    assert guarantee is not None
-    assert (guarantee.attempt, guarantee.candidates) == (1, 2)
-    assert "the best of 2 scorers" in guarantee.statement
-    assert (judged / "calibration.json").exists()
-    assert not (noise / "calibration.json").exists()
-
-    both = knowgate(
-        "calibrate", "--run", noise, "--run", judged, "--cascade", f"run={judged}", "--out", policy
-    )
-    refused(both, "goes with one --run")
-    other = knowgate(
-        "calibrate", "--run", noise, "--run", judged, "--promise", "selective", "--out", policy
-    )
-    refused(other, "one of several scorers is chosen for a leak")
-
-    # Each run counts what it took part in, as one to choose or as the judge of a cascade.
-    for number, options in (
-        (1, ("--run", judged, "--run", noise, "--risk", "0.2")),
-        (2, ("--run", noise, "--cascade", f"run={judged}", "--risk", "0.2")),
-        (3, ("--run", judged, "--risk", "0.2")),
-    ):
-        done = knowgate("calibrate", *options, "--out", policy)
-        assert done.code == 0, done.err
-        guarantee = Policy.load(policy).guarantee
-        assert guarantee is not None
-        assert guarantee.attempt == number
-
-
-def test_only_the_scorers_of_the_old_policy_recalibrate_and_replay_it(
-    knowgate: Knowgate, two_runs: tuple[Path, Path], tmp_path: Path
-) -> None:
-    cheap, judged = two_runs
-    old, new = tmp_path / "old.json", tmp_path / "new.json"
-    again = ("calibrate", "--like", old, "--out", new)
-    both = ("--run", cheap, "--cascade", f"run={judged},cost=20")
-    done = knowgate("calibrate", *both, "--risk", "0.2", "--out", old)
-    assert done.code == 0, done.err
-    done = knowgate(*again, *both)
-    assert done.code == 0, done.err
-    assert Policy.load(new).scorer.stages == Policy.load(old).scorer.stages
-    refused(knowgate(*again, "--run", cheap), "have no verdicts of its costly scorer")
-    turned = ("--run", judged, "--cascade", f"run={cheap}")
-    refused(knowgate(*again, *turned), "another costly scorer measured these cases")
-
-    drift = ("drift", "--policy", old)
-    done = knowgate(*drift, "--run", cheap, "--judge-run", judged)
-    assert done.code == 0, done.err
-    assert "asked:" in done.out
-    refused(knowgate(*drift, "--run", cheap), "the policy is of a cascade")
-    refused(knowgate(*drift, "--run", judged, "--judge-run", cheap), "calibrated on another scorer")
-
-    done = knowgate("calibrate", "--run", judged, "--risk", "0.2", "--out", old)
-    assert done.code == 0, done.err
-    refused(knowgate(*again, *turned), "the old policy is of one scorer, these cases are of two")
-    done = knowgate(*drift, "--run", cheap, "--judge-run", judged)
-    refused(done, "the policy is of one scorer")

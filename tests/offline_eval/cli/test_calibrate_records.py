@@ -31,31 +31,6 @@ def _calibrate(knowgate: Knowgate, records: Path, *options: str | Path) -> Outco
     )
 
 
-def test_it_says_what_is_promised_for_whom_and_what_is_not(
-    knowgate: Knowgate, records: Path
-) -> None:
-    outcome = _calibrate(knowgate, records, "--risk", "0.25")
-
-    assert (outcome.code, outcome.err) == (0, "")
-    policy = Policy.load(records.with_name("policy.json"))
-    assert policy.guarantee is not None
-    assert policy.guarantee.certified
-    first = outcome.out.splitlines()[0]
-    assert first.startswith("answers at most 25% of what it lets through wrongly (confidence 90%)")
-    assert "; abstains from about " in first
-    for words in (
-        policy.guarantee.statement,
-        "population: drawn ones",
-        "nor does it say anything about:",
-        "another domain",
-        "another language model",
-        "another relevance scorer or confidence estimator",
-        "questions that it was calibrated on: lets through",
-        "policy → ",
-    ):
-        assert words in outcome.out
-
-
 def test_records_that_name_nothing_give_a_policy_that_no_guard_loads(
     knowgate: Knowgate, tmp_path: Path, drawn_lines: list[dict[str, Any]]
 ) -> None:
@@ -104,30 +79,6 @@ def test_a_history_that_is_damaged_or_cannot_be_kept_is_bad_input(
     refused(outcome, f"{history}:1")
 
 
-def test_a_policy_that_abstains_from_too_much_is_not_written(
-    knowgate: Knowgate, records: Path
-) -> None:
-    outcome = _calibrate(knowgate, records, "--risk", "0.25", "--max-false-abstention", "0.01")
-
-    assert outcome.code == 3
-    assert "problem: It would abstain from" in outcome.err
-    assert "more than 1%" in outcome.err
-    assert not records.with_name("policy.json").exists()
-
-
-def test_an_ookb_run_can_be_promised_otherwise(knowgate: Knowgate, workplace: Path) -> None:
-    outcome = knowgate(
-        "calibrate", "--run", workplace / "run", "--promise", "selective", "--risk", "0.4",
-        "--out", workplace / "new.json",
-    )  # fmt: skip
-
-    assert (outcome.code, outcome.err) == (0, "")
-    assert "each asked twice" in outcome.out
-    policy = Policy.load(workplace / "new.json")
-    assert policy.scorer.kind == "lexical"
-    assert not policy.may_answer
-
-
 def test_nothing_is_written_over_the_records(knowgate: Knowgate, records: Path) -> None:
     before = records.read_bytes()
 
@@ -139,20 +90,6 @@ def test_nothing_is_written_over_the_records(knowgate: Knowgate, records: Path) 
     )
 
     assert records.read_bytes() == before
-
-
-@pytest.mark.parametrize("name", ["signals.jsonl", "plan.json", "policy.json"])
-def test_nothing_is_written_over_a_uniknow_run(
-    knowgate: Knowgate, tmp_path: Path, name: str
-) -> None:
-    (tmp_path / "plan.json").write_text("{}", encoding="utf-8")
-    (tmp_path / "manifest.json").write_text('{"suite": "uniknow"}', encoding="utf-8")
-
-    outcome = knowgate(
-        "calibrate", "--run", tmp_path, "--promise", "selective", "--out", tmp_path / name
-    )
-
-    refused(outcome, "is a file that is read here")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from knowgate.guard import Guard, Policy
-from knowgate.offline_eval.run.measured_run import MeasuredRun
 from tests.offline_eval.cli.commands import Knowgate, read_lines, write_lines
 
 _NUMBER = r"(\d+(?:\.\d+)?)"
@@ -78,100 +77,6 @@ def test_costs_write_a_policy_that_says_everywhere_that_nothing_is_guaranteed(
     assert shown is not None
     value = figures["in_kb"]["false_abstention_rate"]["value"]
     assert float(shown[1]) == pytest.approx(100 * value, abs=0.06)
-
-
-@pytest.mark.parametrize("risk", ["0.01", "0.1"])  # uncertified; abstains from too much
-def test_a_refusal_names_bounds_that_are_those_of_the_next_attempt(
-    knowgate: Knowgate, blurred: Path, risk: str
-) -> None:
-    said = _calibrate(knowgate, blurred, "--risk", risk)
-    assert said.code == 3
-    lines = re.findall(r"  next: (.+)", said.err)
-    history = (blurred / "run" / "calibrations.jsonl").read_text(encoding="utf-8")
-    assert history.count("\n") == 1  # what was tried for the advice counts as nothing
-
-    smallest = re.findall(rf"--risk {_NUMBER} is the smallest bound that can be", said.err)
-    assert len(smallest) == (risk == "0.01")
-    assert len(re.findall(r"smallest bound that (?:can|these)", said.err)) == len(smallest)
-    [(bound, share)] = re.findall(rf"--risk {_NUMBER} abstains from (\d+)%", said.err)
-    assert float(bound) > float(smallest[0] if smallest else risk)
-    assert set(re.findall(r"attempt (\d+) on this data\)", said.err)) == {"2"}
-    assert any("tells the cases apart better" in line for line in lines)
-    assert any(line.startswith("`knowgate label ") for line in lines)
-    assert any("more questions" in line or "more passages" in line for line in lines)
-
-    # They hold what they say.
-    taken = _calibrate(knowgate, blurred, "--risk", bound, "--json")
-    found = json.loads(taken.out)
-    assert (taken.code, found["certified"]) == (0, True)
-    assert f"{found['rates']['false_abstention']['value']:.0%}" == f"{share}%"
-    assert "attempt 2 on this data" in found["statement"]
-    [(limit, passing, abstained)] = re.findall(
-        rf"--max-abstention {_NUMBER} lets through about (\d+)% of left-out questions and abstains "
-        r"from about (\d+)%",
-        said.err,
-    )
-    rates = json.loads(_calibrate(knowgate, blurred, "--max-abstention", limit, "--json").out)
-    assert f"{1 - rates['rates']['left_out_abstention']['value']:.0%}" == f"{passing}%"
-    assert f"{rates['rates']['false_abstention']['value']:.0%}" == f"{abstained}%"
-
-
-def test_the_smallest_bound_is_one_number_in_all_outputs(knowgate: Knowgate, blurred: Path) -> None:
-    for risk in ("0.3", "0.4"):
-        _calibrate(knowgate, blurred, "--risk", risk)
-    said = _calibrate(knowgate, blurred, "--risk", "0.01")
-    again = _calibrate(knowgate, blurred, "--risk", "0.01", "--json")
-    text, _ = _report(knowgate, blurred)
-
-    everything = said.err + again.out + text.replace("\\", "")
-    numbers = re.findall(rf"--risk {_NUMBER} is the smallest bound that can", everything)
-    numbers.append(str(json.loads(again.out)["smallest_risk"]))
-    assert len(numbers) >= 4
-    assert len(set(numbers)) == 1
-
-
-def test_the_report_after_a_refusal_says_what_was_refused_and_what_is_next(
-    knowgate: Knowgate, blurred: Path
-) -> None:
-    said = _calibrate(knowgate, blurred, "--risk", "0.01")
-    text, figures = _report(knowgate, blurred)
-
-    assert "Refused: No threshold certifies" in text
-    assert "Next: --risk" in text.replace("\\", "")
-    assert "There is no threshold yet" not in text
-    assert figures["policy"] is None
-    assert figures["refusal"]["problems"][0] in said.err
-    assert all(f"next: {line}" in said.err for line in figures["refusal"]["advice"])
-
-    assert _calibrate(knowgate, blurred, "--max-abstention", "0.3").code == 0
-    text, figures = _report(knowgate, blurred)
-    assert "Refused" not in text
-    assert "refusal" not in figures
-
-    # A policy that was written before stays reported, beside the refusal.
-    assert _calibrate(knowgate, blurred, "--risk", "0.01").code == 3
-    text, figures = _report(knowgate, blurred)
-    assert "The figures are those of the policy before" in text
-    assert figures["policy"] is not None
-    assert MeasuredRun.read(blurred / "run", with_calibration=False).refusal is None
-
-
-def test_where_the_cause_is_the_retriever_nothing_else_is_advised(
-    knowgate: Knowgate, blurred: Path
-) -> None:
-    rows = read_lines(blurred / "run" / "rows.jsonl")
-    for row in rows[: len(rows) // 2]:
-        if row["kind"] == "in_kb":
-            row |= {"retrieval_miss": True, "retrieved": ["other" for _ in row["retrieved"]]}
-    write_lines(blurred / "run" / "rows.jsonl", rows)
-
-    said = _calibrate(knowgate, blurred, "--cost", "leak=5")
-
-    assert said.code == 3
-    assert "does not find the source" in said.err
-    assert re.findall(r"  next: (.+)", said.err) == [
-        "check that the passages are chunks of the documents, and repair the retriever first"
-    ]
 
 
 # -- check ------------------------------------------------------------------------------

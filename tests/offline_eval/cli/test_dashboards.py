@@ -16,7 +16,7 @@ from knowgate.calibration.monitoring import DecisionMonitor
 from knowgate.guard.artefacts import Histogram
 from knowgate.offline_eval.cli._dashboards import AlertLimits, render_dashboards
 from tests.calibration.monitoring.populations import GUARANTEE
-from tests.offline_eval.cli.commands import Knowgate, refused
+from tests.offline_eval.cli.commands import Knowgate
 from tests.support.guards import guard_with, policy_with
 from tests.support.paths import ROOT
 from tests.support.prometheus import needs_promtool, promtool
@@ -110,27 +110,6 @@ def test_only_series_that_are_exported_are_asked_for() -> None:
 
     assert len(names) > 20
     assert not names - known
-
-
-def test_the_command_writes_both_files_or_nothing(knowgate: Knowgate, tmp_path: Path) -> None:
-    policy = policy_with()
-    policy.save(tmp_path / "policy.json")
-    out = tmp_path / "monitoring"
-
-    found = knowgate(
-        "dashboards", "--out", out, "--policy", tmp_path / "policy.json", "--limits", "latency=0.5"
-    )
-
-    assert (found.code, found.err) == (0, "")
-    assert sorted(one.name for one in out.iterdir()) == [
-        "knowgate-dashboard.json", "knowgate-rules.yml"
-    ]  # fmt: skip
-    rules = (out / "knowgate-rules.yml").read_text(encoding="utf-8")
-    assert "quantile5m > 0.5" in rules
-    assert policy.sha256[:12] in rules
-    shown = json.loads((out / "knowgate-dashboard.json").read_text(encoding="utf-8"))
-    assert shown["title"] == "knowgate"
-    refused(knowgate("dashboards", "--out", out), "exists and is not an empty folder")
 
 
 def test_a_calibrated_policy_gives_the_alerts_its_bound(knowgate: Knowgate, tmp_path: Path) -> None:

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import Fingerprint, Policy
-from tests.calibration.monitoring.populations import calibrated_policy, histogram, questions
-from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
+from tests.calibration.monitoring.populations import calibrated_policy, questions
+from tests.offline_eval.cli.commands import Knowgate, Outcome, write_lines
 
 
 @pytest.fixture
@@ -42,19 +41,6 @@ def drift(knowgate: Knowgate, folder: Path, *options: str | Path) -> Outcome:
     return knowgate(
         "drift", "--policy", folder / "policy.json", "--input", folder / "decisions.jsonl", *options
     )
-
-
-def test_unchanged_traffic_is_told_in_words(knowgate: Knowgate, folder: Path) -> None:
-    decided(knowgate, folder)
-
-    outcome = drift(knowgate, folder, "--fail-on-drift")
-
-    assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.out.startswith("600 decisions\nsignal")
-    assert "relevance: no drift seen in 600 values" in outcome.out
-    assert "confidence: no drift seen" in outcome.out
-    assert "no change seen" in outcome.out
-    assert outcome.out.endswith("no alarm\n")
 
 
 def test_drift_fails_the_gate_only_where_there_is_one(knowgate: Knowgate, folder: Path) -> None:
@@ -89,94 +75,3 @@ def test_feedback_is_held_against_the_promise(knowgate: Knowgate, folder: Path) 
     outcome = drift(knowgate, folder, "--feedback", feedback, "--risk", "0.6", "--fail-on-drift")
     assert outcome.code == 0
     assert "the bound of 60.0% is kept" in outcome.out
-
-
-def test_feedback_at_known_rates_is_weighed(knowgate: Knowgate, folder: Path) -> None:
-    decided(knowgate, folder)
-    write_lines(
-        folder / "feedback.jsonl",
-        [
-            {"route": "answer", "right": False, "rate": 0.5},
-            *({"route": "answer", "right": None, "rate": 0.5} for _ in range(3)),
-        ],
-    )
-
-    outcome = drift(knowgate, folder, "--feedback", folder / "feedback.jsonl")
-
-    assert "risk of answer: 50.0% wrong of 4" in outcome.out
-
-
-def test_rates_without_the_replies_that_were_not_picked_are_refused(
-    knowgate: Knowgate, folder: Path
-) -> None:
-    (folder / "decisions.jsonl").touch()
-    labelled = [{"route": "answer", "right": i > 0, "rate": 0.3} for i in range(20)]
-    feedback = write_lines(folder / "feedback.jsonl", labelled)
-
-    refused(drift(knowgate, folder, "--feedback", feedback), "not one reply", '"right": null')
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("{}", "'route'"),
-        ('{"route": "away", "reason": "conflict"}', "'route'"),
-        ('{"route": ["abstain"], "reason": "conflict"}', "'route'"),
-        ('{"route": "abstain", "reason": 3}', "'reason'"),
-        ('{"route": "abstain", "reason": "conflict", "relevance": "x"}', "'relevance'"),
-        ('{"route": "abstain", "reason": "conflict", "relevance": NaN}', "'relevance'"),
-        ('{"route": "abstain", "reason": "conflict", "confidence": 1.5}', "'confidence'"),
-        ("[]", "expected a JSON object"),
-        ("nope", "broken JSON"),
-    ],
-)
-def test_a_bad_decision_is_named_and_nothing_is_printed(
-    knowgate: Knowgate, folder: Path, line: str, words: str
-) -> None:
-    good = '{"route": "abstain", "reason": "conflict"}\n'
-    (folder / "decisions.jsonl").write_text(good + line + "\n", encoding="utf-8")
-
-    outcome = drift(knowgate, folder, "--json")
-
-    refused(outcome, "decisions.jsonl:2: ", words)
-
-
-def test_feedback_without_a_promise_asks_for_one(knowgate: Knowgate, folder: Path) -> None:
-    policy = Policy.load(folder / "policy.json")
-    left_out = {"relevance.in_kb": histogram([0.5]), "relevance.left_out": histogram([0.5])}
-    policy.model_copy(update={"histograms": left_out}).save(folder / "policy.json")
-    (folder / "decisions.jsonl").touch()
-    write_lines(folder / "feedback.jsonl", [{"route": "answer", "right": True}])
-
-    refused(
-        drift(knowgate, folder, "--feedback", folder / "feedback.jsonl"),
-        "is not about wrong replies",
-        "--risk",
-    )
-
-
-def test_a_run_of_a_live_log_is_compared_too(knowgate: Knowgate, folder: Path) -> None:
-    asked = [{"question": f"When does the {word} gate open?"} for word in "abcdefgh"]
-    write_lines(folder / "live.jsonl", asked)
-    (folder / "live_pages.py").write_text(
-        "def search(question: str, k: int = 2) -> list[str]:\n"
-        "    return ['The gate opens at nine.', 'The shop sells maps.'][:k]\n",
-        encoding="utf-8",
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        done = knowgate(
-            "measure", "--chain", "live_pages:search", "--questions", folder / "live.jsonl",
-            "--scorer", "lexical", "--out", folder / "live",
-        )  # fmt: skip
-    assert done.code == 0, done.err
-    scorer = json.loads((folder / "live" / "manifest.json").read_text())["settings"]["scorer"]
-    policy = Policy.load(folder / "policy.json")
-    bound = policy.model_copy(update={"scorer": Fingerprint.model_validate(scorer)}).sealed()
-    bound.save(folder / "lexical.json")
-
-    done = knowgate("drift", "--policy", folder / "lexical.json", "--run", folder / "live")
-
-    assert done.code == 0, done.err
-    assert done.out.startswith("8 decisions")
-    refused(knowgate("drift", "--policy", folder / "policy.json"), "--input, --run")

@@ -13,9 +13,8 @@ import pytest
 from knowgate.calibration import Interval
 from knowgate.calibration.training.sufficiency.tuning import TuningReport
 from knowgate.guard import Policy
-from knowgate.offline_eval.cli._console import out, print_figures
+from knowgate.offline_eval.cli._console import out
 from knowgate.offline_eval.cli._demo import Answer
-from knowgate.offline_eval.cli._options import prints_figures
 from tests.offline_eval.cli.commands import Knowgate, every_command, refused, write_lines
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
 from tests.offline_eval.judging.runs import ANSWER, REFUSAL, replies_run
@@ -143,14 +142,6 @@ def test_labelling_itself_prints_no_figures(knowgate: Knowgate, tmp_path: Path) 
     refused(knowgate("label", run, "--annotator", "anna", "--json"), "--json: does not go with")
 
 
-def test_a_bad_input_prints_no_json(knowgate: Knowgate, tmp_path: Path) -> None:
-    refused(
-        knowgate("calibrate", "--dry-run", "--questions", tmp_path / "none.jsonl", "--json"),
-        "no such file",
-    )
-    assert not out.quiet
-
-
 def test_a_calibration_that_certifies_nothing_says_so_in_json(
     knowgate: Knowgate, workplace: Path
 ) -> None:
@@ -168,21 +159,3 @@ def test_a_calibration_that_certifies_nothing_says_so_in_json(
     )
     assert found["problems"][0]["hint"]
     assert found["smallest_risk"] > 0.01
-
-
-def test_figures_may_be_anything_that_commands_count_in(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    @prints_figures
-    def command(what: int) -> None:
-        out.print("for people")
-        print_figures({"path": Path("a"), "rate": Interval(0.5, 0.4, 0.6, what)})
-
-    command(what=3)
-    assert capsys.readouterr().out == "for people\n"
-    command(what=3, as_json=True)
-    rate = {"value": 0.5, "low": 0.4, "high": 0.6, "n": 3}
-    assert json.loads(capsys.readouterr().out) == {"path": "a", "rate": rate}
-    with pytest.raises(TypeError, match="set is no figure"):
-        prints_figures(lambda: print_figures({"x": {1}}))(as_json=True)
-    assert not out.quiet

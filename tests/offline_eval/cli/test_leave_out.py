@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from knowgate.offline_eval.policies.records import CalibrationSet
-from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
+from tests.offline_eval.cli.commands import Knowgate, write_lines
 
 PAGES = {
     "plans.md": "# Team\n\nThe Team plan costs nineteen euros a month.\n",
@@ -25,7 +25,6 @@ QUESTIONS: list[dict[str, Any]] = [
     {"id": "limit", "question": "How many requests per minute?", "source": "api.md"},
     {"id": "size", "question": "How large may an upload be?", "source": "files.md"},
 ]
-WRONG = {"id": "wrong", "question": "How many files may I keep?", "source": "fils.md"}
 
 
 @pytest.fixture
@@ -45,42 +44,6 @@ def _measure(
         *("measure", "--questions", path, "--documents", documents, "--scorer", "lexical"),
         *("--top-k", "2", "--out", tmp_path / "run", *more),
     )
-
-
-def test_the_last_table_counts_what_came_of_the_questions(
-    knowgate: Knowgate, tmp_path: Path, documents: Path
-) -> None:
-    unanswerable = write_lines(tmp_path / "u.jsonl", [{"question": "May I bring a dog?"}])
-    live = {"id": "live", "question": "What about yearly?"}
-    outcome = _measure(
-        *(knowgate, tmp_path, documents, "--set", "echo=true", "--unanswerable", str(unanswerable)),
-        questions=[*QUESTIONS, live, WRONG],
-    )
-
-    assert outcome.code == 0, outcome
-    assert outcome.err == ""
-    lines = outcome.out.splitlines()
-    table = dict(line.rsplit("  ", 1) for line in lines if "  " in line)
-    found = {name.strip(): number.strip() for name, number in table.items()}
-    assert found["what"] == "number"
-    assert found["cases, in_kb"] == found["cases, left_out"] == found["cases, echo"] == "7"
-    assert found["cases, unanswerable"] == found["cases, live"] == "1"
-    assert found["unmatched sources"] == "1"
-    assert found["duplicate questions"] == "1"
-    assert found["failed"] == "0"
-    assert found["time"].endswith(" s")
-    assert found["time per case"].endswith(" s")
-    assert lines[-1].startswith("1 of the questions name a source that no document has")
-
-
-def test_a_run_in_which_no_source_matches_is_bad_input(
-    knowgate: Knowgate, tmp_path: Path, documents: Path
-) -> None:
-    wrong = [WRONG, {**WRONG, "id": "too", "question": "Which files?"}]
-    outcome = _measure(knowgate, tmp_path, documents, questions=wrong)
-
-    refused(outcome, "fils.md", "--source-key")
-    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("leave_out", ["source", "page"])

@@ -8,13 +8,9 @@ import re
 import shutil
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer import Context
-from typer.main import get_command
 
-from knowgate.offline_eval.cli import app
 from knowgate.offline_eval.cli._app import COMMANDS
 from knowgate.offline_eval.cli._project_file import ProjectFile
 from knowgate.offline_eval.systems.guards import GuardChoice
@@ -104,16 +100,6 @@ def test_a_file_of_another_user_is_named_and_not_read(
     assert "at most 0.1 with" in knowgate("--config", path, *PLAN).out  # who names it trusts it
 
 
-def test_the_file_is_named_once_and_only_where_it_changes_something(
-    knowgate: Knowgate, measured: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert knowgate("check", "--accept-generated").err.count("options from knowgate.toml\n") == 1
-    assert knowgate("models").err == ""
-    (measured / "deep").mkdir()
-    monkeypatch.chdir(measured / "deep")
-    assert knowgate(*PLAN).err.startswith(f"options from {measured / 'knowgate.toml'}\n")
-
-
 def test_the_command_line_wins_and_parents_are_searched(
     knowgate: Knowgate, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,42 +115,6 @@ def test_the_command_line_wins_and_parents_are_searched(
     )
     refused(knowgate("--config", project / "none.toml", *PLAN), "none.toml: no such file")
     assert "knowgate.toml" in knowgate("--help").out
-
-
-def test_a_scorer_that_is_a_folder_is_relative_to_the_file(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("tuned", "lexical", "deep"):
-        (project / name).mkdir()
-    monkeypatch.chdir(project / "deep")
-
-    def scorer(shared: str, own: str | None = None, command: str = "measure") -> object:
-        section = "" if own is None else f"[{command}]\nscorer = {own}\n"
-        (project / "knowgate.toml").write_text(f'scorer = "{shared}"\n{section}')
-        file = ProjectFile.find(None, COMMANDS)
-        assert file is not None
-        root: Any = get_command(app)
-        found = root.get_command(Context(root), command)
-        return file.defaults([command], found, [])["scorer"]
-
-    tuned = str(project / "tuned")
-    assert scorer("tuned") == [tuned]
-    assert scorer("tuned,device=cpu") == [f"{tuned},device=cpu"]
-    assert scorer("hf:tuned") == [f"hf:{tuned}"]
-    assert scorer("lexical", '"tuned"') == [tuned]
-    assert scorer("tuned", '["tuned", "lexical"]', "measure") == [tuned, "lexical"]
-    for name in ("lexical", "hf:none", "judge:tuned"):
-        assert scorer(name) == [name]
-
-
-def test_options_that_exclude_each_other_leave_the_file_out(
-    knowgate: Knowgate, project: Path
-) -> None:
-    (project / "records.jsonl").write_text("{}\n")
-
-    said = knowgate("calibrate", "--records", "records.jsonl", "--coverage", "0.5")
-
-    refused(said, "records.jsonl:1")
 
 
 @pytest.mark.parametrize(
@@ -191,14 +141,6 @@ def test_a_fault_in_the_file_is_named(
     assert knowgate(*PLAN, "--help").code == 0
 
 
-def test_a_value_of_the_wrong_type_is_rejected_as_if_it_were_typed(
-    knowgate: Knowgate, project: Path
-) -> None:
-    (project / "knowgate.toml").write_text("[measure]\ntop_k = 1.5\n", encoding="utf-8")
-
-    refused(knowgate("measure", "--questions", "kb.jsonl"), "'--top-k'", "valid integer")
-
-
 def test_check_measures_calibrates_and_reports(knowgate: Knowgate, project: Path) -> None:
     with (project / "knowgate.toml").open("a") as file:
         file.write('gates = ["auroc<0.8"]\n[report]\nformat = "json,md"\n[measure]\ntop-k = 5\n')
@@ -216,33 +158,6 @@ def test_check_measures_calibrates_and_reports(knowgate: Knowgate, project: Path
     assert sorted(path.name for path in (project / "out" / "report").iterdir()) == [
         "report.json", "report.md",
     ]  # fmt: skip
-
-
-def test_check_takes_the_sections_of_what_it_runs(knowgate: Knowgate, measured: Path) -> None:
-    file = measured / "knowgate.toml"
-    text = file.read_text() + 'gates = ["auroc<0.8"]\n'
-    file.write_text(
-        f"{text}[calibrate]\nrisk = 0.25\ndelta = 0.2\n"
-        '[report]\nfail-if = ["auroc<2"]\nformat = "json"\n'
-    )
-
-    said = knowgate("check", "--json")
-    found = json.loads(said.out)
-
-    assert said.code == 1
-    policy = json.loads((measured / "out" / "policy.json").read_text())
-    assert (policy["guarantee"]["risk"], policy["guarantee"]["delta"]) == (0.25, 0.2)
-    assert [one["expression"] for one in found["report"]["gates"]] == ["auroc<0.8", "auroc<2"]
-    assert [Path(one).name for one in found["report"]["written"]] == ["report.json"]
-    # What is given to check itself wins: its section, and before that the command line.
-    file.write_text(file.read_text() + '[check]\nrisk = 0.3\nfail_if = ["auroc<0.7"]\n')
-    found = json.loads(knowgate("check", "--delta", "0.15", "--format", "md", "--json").out)
-    policy = json.loads((measured / "out" / "policy.json").read_text())
-    assert (policy["guarantee"]["risk"], policy["guarantee"]["delta"]) == (0.3, 0.15)
-    assert len(found["report"]["gates"]) == 3
-    assert [Path(one).name for one in found["report"]["written"]] == ["report.md"]
-    found = json.loads(knowgate("check", "--fail-if", "auroc<0.5", "--json").out)
-    assert [one["expression"] for one in found["report"]["gates"]] == ["auroc<0.5"]
 
 
 def test_a_failed_gate_is_exit_code_1_with_the_report(knowgate: Knowgate, measured: Path) -> None:
@@ -301,13 +216,3 @@ def test_a_policy_that_is_there_is_judged_as_it_stands(
     assert guard.held_out("What does it cost?") is None
     assert Path(policy).read_bytes() == before
     assert not (measured / "out" / "policy.json").exists()
-
-
-def test_a_check_without_questions_writes_nothing(
-    knowgate: Knowgate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    refused(knowgate("check"), "--questions: is missing", "knowgate init")
-    refused(knowgate("check", "--questions", "none.csv"), "none.csv: no such file")
-    refused(knowgate("check", "--questions", "none.csv", "--policy", "p.json"), "p.json")
-    assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import Policy
-from knowgate.guard.signals.relevance import load_scorer
 from tests.offline_eval.cli.commands import Knowgate, read_lines, refused, write_lines
 
 MODULE = """
@@ -62,24 +61,6 @@ def test_a_local_model_scores_both_words(knowgate: Knowgate, models: str) -> Non
     assert isinstance(scored, tuple)
     assert 0 < scored[0] < 1
     assert empty == (0.0, None)
-
-
-def test_verdicts_that_cannot_be_read_are_lines_with_an_error(
-    knowgate: Knowgate, models: str
-) -> None:
-    found = _score(knowgate, f"{models}:rambling")
-    assert found == [(None, "relevance_failed"), (None, "relevance_failed"), (0.0, None)]
-
-
-def test_options_follow_the_model(models: str) -> None:
-    Path("mine.txt").write_text("{mark} {question} {passages} Well?")
-    scorer = load_scorer(f"{models}:lm,samples=3,temperature=0.5,seed=7,prompt=mine.txt")
-    settings = scorer.fingerprint.settings
-    assert (settings["samples"], settings["temperature"], settings["seed"]) == (3, 0.5, 7)
-    plain = load_scorer(f"{models}:lm").fingerprint.settings
-    assert settings["prompt_sha256"] != plain["prompt_sha256"]
-    chinese = load_scorer(f"{models}:lm,prompt=sufficiency_zh").fingerprint.settings
-    assert chinese["prompt_sha256"] not in (settings["prompt_sha256"], plain["prompt_sha256"])
 
 
 def test_a_policy_is_calibrated_on_a_judge_and_bound_to_it(

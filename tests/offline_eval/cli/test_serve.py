@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,6 @@ own_guard = Guard(
     Policy(scorer=_SCORER.fingerprint, relevance_threshold=0.5), scorer=_SCORER, metrics=False
 )
 OWN = "tests.offline_eval.cli.test_serve:own_guard"
-
-
-def find(question: str) -> list[str]:
-    return ["We open at nine."]
 
 
 @pytest.fixture
@@ -70,66 +65,6 @@ async def test_shadow_decisions_are_logged(
     assert found.json()["decision"]["mode"] == "shadow"
     [path] = (tmp_path / "log").glob("*.jsonl")
     assert len(path.read_text().splitlines()) == 1
-
-
-@pytest.mark.enable_socket
-async def test_a_proxy_with_everything_of_ones_own(
-    knowgate: Knowgate,
-    served: dict[str, Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("KNOWGATE_TOKEN", "a token that is long")
-    monkeypatch.setenv("KNOWGATE_UPSTREAM", "http://127.0.0.1:1/v1")
-    (tmp_path / "prompt.txt").write_text("{context}: {question}")
-    (tmp_path / "replies.json").write_text(json.dumps({"default": "No."}))
-    arguments = ["--guard", OWN, "--port", "0", "--host", "0.0.0.0", "--retries", "0"]
-    arguments += ["--retriever", "tests.offline_eval.cli.test_serve:find"]
-    arguments += ["--prompt", str(tmp_path / "prompt.txt")]
-    done = knowgate("serve", *arguments, "--replies", tmp_path / "replies.json")
-
-    assert done.code == 0, done
-    assert "not calibrated" in done.out
-    transport = httpx.ASGITransport(served["app"])
-    headers = {"authorization": "Bearer a token that is long"}
-    async with httpx.AsyncClient(
-        transport=transport, base_url="http://elsewhere", headers=headers
-    ) as client:
-        assert (await client.get("/readyz")).json()["proxy"]
-        empty = (await client.post("/v1/decide", json={"question": "When?"})).json()
-        asked = {"model": "m", "messages": [{"role": "user", "content": "When?"}]}
-        found = await client.post("/v1/chat/completions", json=asked)
-    assert empty["reply"] == "No."
-    # The retriever's passages suffice, and nobody listens at the upstream.
-    assert found.headers["x-knowgate-route"] == "follow_context"
-    assert found.json()["error"]["code"] == "upstream_unreachable"
-
-
-@pytest.mark.enable_socket
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([], "exactly one of --policy, --guard and --uncalibrated"),
-        (["--uncalibrated", "--guard", OWN], "exactly one of"),
-        (["--policy", "missing.json"], "missing.json"),
-        (["--guard", "tests.offline_eval.cli.test_serve:find", "--shadow"], "--guard"),
-        (["--uncalibrated", "--monitor"], "--monitor needs --policy"),
-        (["--guard", "json:JSONDecoder"], "not a Guard"),
-        (["--guard", OWN, "--host", "0.0.0.0"], "KNOWGATE_TOKEN"),
-        (["--guard", OWN, "--upstream", "ftp://x"], "is no URL"),
-        (["--guard", OWN, "--retriever", "json:loads"], "--upstream"),
-        (["--guard", OWN, "--upstream", "http://x", "--retriever", "json:nothing"], "json:nothing"),
-        (["--guard", OWN, "--upstream", "http://x", "--prompt", "README.md"], "other slots"),
-        (["--guard", OWN, "--replies", "missing.json"], "missing.json"),
-        (["--guard", OWN, "--port", "70000"], "--port"),
-    ],
-    ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
-)
-def test_what_cannot_be_served_is_one_line(
-    knowgate: Knowgate, served: dict[str, Any], arguments: list[str], words: str
-) -> None:
-    refused(knowgate("serve", "--port", "0", *arguments), words)
-    assert not served
 
 
 @pytest.mark.enable_socket

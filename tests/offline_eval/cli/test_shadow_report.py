@@ -9,15 +9,11 @@ from typing import Any
 import pytest
 
 from knowgate.guard import Decision, DecisionLog, Guard, Policy, Reason, Route
-from knowgate.guard.signals.relevance import CascadeScorer
 from knowgate.guard.testing import FakeScorer
 from knowgate.offline_eval.policies import shadow_report
-from knowgate.offline_eval.report.document import Facts
-from knowgate.offline_eval.report.plots import Plot
-from knowgate.offline_eval.report.tables import Table
-from tests.calibration.monitoring.populations import GUARANTEE, calibrated_policy
+from tests.calibration.monitoring.populations import calibrated_policy
 from tests.offline_eval.cli.commands import Knowgate, read_lines, refused, write_lines
-from tests.support.guards import guard_with, policy_with
+from tests.support.guards import guard_with
 
 ASKED = {"good": ["good"], "bad": ["bad"], "none": []}
 SIDES = ("answerable", "unanswerable")
@@ -69,55 +65,6 @@ def test_shares_are_told_by_reason_route_and_change(knowgate: Knowgate, log: Pat
     assert sum(period["decisions"] for period in found["periods"]) == 10
 
 
-def test_both_stages_of_a_cascade_are_shown(tmp_path: Path) -> None:
-    scorer = CascadeScorer(
-        FakeScorer({"good": 0.9, "mid": 0.6, "odd": 0.65}, default=0.1),
-        FakeScorer({"mid": 1.0, "odd": float("nan")}, default=0.0),
-        threshold=0.5,
-        reach=0.3,
-        fallback=0.62,
-    )
-    policy = policy_with(
-        scorer=scorer.fingerprint,
-        aggregator="joint",
-        allowed_routes=(Route.FOLLOW_CONTEXT, Route.ABSTAIN),
-    )
-    log = DecisionLog(tmp_path / "log")
-    guard = guard_with(policy, scorer=scorer, observers=[log], mode="shadow")
-    for passage in ("good", "mid", "odd", "bad"):
-        guard.decide(f"Is it {passage}?", [passage])
-    guard.decide("Nothing?", [])
-
-    document = shadow_report([tmp_path / "log"])
-
-    found = document.values["cascade"]
-    assert (found["decisions"], found["asked"], found["saved"], found["failed"]) == (4, 2, 2, 1)
-    assert found["stages"]["cheap"] == {"follow_context": 1, "answer": 0, "abstain": 1}
-    (section,) = [one for one in document.sections if one and one.title == "Cascade of scorers"]
-    asked, failed, table, facts = section.blocks
-    assert "asked in 2 of 4 decisions (50\xa0%); 2 calls of it saved" in str(asked)
-    assert "suffices from the cheap value 0.62 on" in str(failed)
-    assert isinstance(facts, Facts)
-    assert "from 0.5 to below 0.8" in dict(facts.pairs)["band"]
-    assert isinstance(table, Table)
-    assert [[cell.value for cell in line.cells] for line in table.lines] == [
-        ["2", "1", "1"],
-        ["1", "1", "0"],
-        ["1", "1", "0"],
-    ]
-
-
-def test_logged_text_is_shown_with_the_examples(tmp_path: Path) -> None:
-    guarded(DecisionLog(tmp_path, text=True)).decide("who <b>is</b> it?", ["bad words"])
-
-    document = shadow_report([tmp_path])
-
-    section = next(one for one in document.sections if one is not None and one.title == "Examples")
-    text = repr(section)
-    assert "who <b>is</b> it?" in text
-    assert "bad words" in text
-
-
 def test_labels_give_leak_false_abstention_and_wrong_replies(knowgate: Knowgate, log: Path) -> None:
     lines = [
         {"question": f"good question {number}", "answerable": number > 0, "right": number > 1}
@@ -149,26 +96,6 @@ def test_labels_give_leak_false_abstention_and_wrong_replies(knowgate: Knowgate,
     assert "Leak: 50\xa0%" in knowgate("shadow-report", log, "--labels", labels).out
 
 
-def test_time_is_cut_into_periods(log: Path) -> None:
-    (path,) = log.glob("decisions-*.jsonl")
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    for number, line in enumerate(lines):
-        line["time"] = f"2026-03-{1 + number:02}T12:00:00+00:00"
-    write_lines(path, lines[::-1])
-
-    document = shadow_report([log])
-
-    found = document.values["periods"]
-    assert [one["begin"] for one in found] == [
-        f"2026-03-{1 + n:02}T12:00:00+00:00" for n in range(10)
-    ]
-    assert [one["abstention"]["value"] for one in found] == 6 * [0] + 4 * [1]
-    section = next(one for one in document.sections if one is not None and one.title == "Over time")
-    plot = section.blocks[0]
-    assert isinstance(plot, Plot)
-    assert plot.svg().startswith("<svg")
-
-
 def test_a_question_that_is_asked_again_and_again_counts_about_once(tmp_path: Path) -> None:
     guard = guarded(DecisionLog(tmp_path))
     for _ in range(50):
@@ -180,35 +107,6 @@ def test_a_question_that_is_asked_again_and_again_counts_about_once(tmp_path: Pa
     assert found["abstention"]["value"] == pytest.approx(50 / 51)
     assert found["abstention"]["n"] == 1
     assert found["abstention"]["low"] < 0.3
-
-
-@pytest.mark.parametrize("promise", ["none", "changed", "uncertified"])
-def test_a_policy_that_certifies_nothing_is_no_success(
-    knowgate: Knowgate, tmp_path: Path, promise: str
-) -> None:
-    policy = calibrated_policy(20)
-    if promise == "none":
-        policy = policy_with()
-    elif promise == "uncertified":
-        nothing = {"certified": False, "path": (), "chosen": None, "risks": (), "errors": 0}
-        policy = policy_with(
-            guarantee=GUARANTEE.model_copy(update=nothing),
-            relevance_threshold=None,
-            confidence_threshold=None,
-        )
-    ask(guarded(DecisionLog(tmp_path / "log"), policy))
-    if promise == "changed":
-        (path,) = (tmp_path / "log").glob("policy-*.json")
-        text = path.read_text()
-        assert '"relevance_threshold": 0.5' in text
-        path.write_text(text.replace('"relevance_threshold": 0.5', '"relevance_threshold": 0.4'))
-
-    outcome = knowgate("shadow-report", tmp_path / "log", "--out", tmp_path / "report")
-
-    assert outcome.code == 3
-    assert "no reason to enforce the policy yet" in outcome.out
-    assert "certifies nothing" in outcome.err
-    assert "certifies nothing" in (tmp_path / "report" / "report.html").read_text("utf-8")
 
 
 def test_failures_are_told_and_no_success(knowgate: Knowgate, log: Path) -> None:
@@ -240,41 +138,6 @@ def test_lost_and_cut_lines_are_told_and_no_success(knowgate: Knowgate, log: Pat
     assert (found["decisions"], found["lost"], found["cut_off_files"]) == (10, 7, 1)
 
 
-def test_decisions_of_other_guards_are_left_out_and_told(knowgate: Knowgate, log: Path) -> None:
-    other = guarded(DecisionLog(log), policy_with(relevance_threshold=0.05), name="other")
-    ask(other)
-    ask(other)
-
-    last = shadow_report([log]).values
-    first = shadow_report([log], guard="default").values
-    outcome = knowgate("shadow-report", log, "--guard", "default")
-
-    assert (last["guard"], last["decisions"]) == ("other", 20)
-    assert (first["guard"], first["decisions"]) == ("default", 10)
-    assert (outcome.code, "20 decisions of other guards" in outcome.err) == (0, True)
-    refused(knowgate("shadow-report", log, "--guard", "none"), "no decision of this guard")
-
-
-def test_another_log_is_compared_on_the_same_questions(tmp_path: Path, log: Path) -> None:
-    ask(guarded(DecisionLog(tmp_path / "lax"), policy_with(relevance_threshold=0.05)))
-
-    (found,) = shadow_report([log], compare=[tmp_path / "lax"]).values["compared"]
-
-    assert (found["questions"], found["only_here"], found["only_there"]) == (10, 3, 0)
-    assert found["difference"]["value"] == pytest.approx(0.3)
-    assert found["p_value"] == pytest.approx(0.25)
-
-
-def test_a_log_of_an_enforcing_guard_is_no_log_of_shadow_mode(
-    knowgate: Knowgate, tmp_path: Path
-) -> None:
-    ask(guarded(DecisionLog(tmp_path), mode="enforce"))
-
-    outcome = knowgate("shadow-report", tmp_path)
-
-    assert (outcome.code, "acted already" in outcome.err) == (1, True)
-
-
 def test_a_gate_fails_the_command(knowgate: Knowgate, log: Path) -> None:
     out = log / "report"
     gate = ("--fail-if", "abstention>30%", "--out", out)
@@ -282,15 +145,6 @@ def test_a_gate_fails_the_command(knowgate: Knowgate, log: Path) -> None:
     assert knowgate("shadow-report", log, *gate).code == 1
     assert knowgate("shadow-report", log, "--fail-if", "abstention>50%", "--out", out).code == 0
     refused(knowgate("shadow-report", log, *gate[:2]), "--fail-if", "add --out")
-
-
-def test_drift_reads_the_log_too_with_reasons_of_own_vetoes(knowgate: Knowgate, log: Path) -> None:
-    (policy,), (lines,) = log.glob("policy-*.json"), log.glob("decisions-*.jsonl")
-    lines.write_text(lines.read_text().replace("neither_knows", "passage_too_old"))
-
-    outcome = knowgate("drift", "--policy", policy, "--input", lines)
-
-    assert (outcome.code, outcome.out.startswith("10 decisions")) == (0, True)
 
 
 def test_labelled_questions_are_written_for_calibration(

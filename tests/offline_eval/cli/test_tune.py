@@ -13,10 +13,7 @@ from knowgate.calibration.training.sufficiency.cases import TrainingQuestion
 from knowgate.calibration.training.sufficiency.tuning import TuningReport
 from knowgate.offline_eval.cli import _tune, app
 from tests.offline_eval.cli.commands import (
-    Knowgate,
     Outcome,
-    read_lines,
-    refused,
 )
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
 
@@ -49,97 +46,3 @@ def test_a_tuned_folder_holds_the_scorer_and_the_verdict(tuned: tuple[Path, Outc
     assert folder.stat().st_mode & 0o755 == 0o755
     report = json.loads((folder / "tuning.json").read_text(encoding="utf-8"))
     assert report["questions"] == 24
-
-
-def test_what_is_printed_is_what_was_measured(tuned: tuple[Path, Outcome]) -> None:
-    folder, outcome = tuned
-    report = json.loads((folder / "tuning.json").read_text(encoding="utf-8"))
-    first, verdict, use = outcome.out.splitlines()
-    assert first.startswith("AUROC on questions not trained on (24): ")
-    assert f"{report['auroc_before']:.3f} bundled, {report['auroc_after']:.3f} tuned" in first
-    assert f"gain {report['gain']['value']:+.3f}" in first
-    assert ("It helped" in verdict) == report["helped"]
-    assert use == (
-        f"Use it with --scorer {folder}, and calibrate again, on other questions."
-        if report["helped"]
-        else "Keep the bundled scorer, --scorer sufficiency."
-    )
-    assert report["use"] == ("tuned" if report["helped"] else "sufficiency")
-
-
-@pytest.mark.parametrize(
-    ("gain", "words"),
-    [
-        (1.0, "It helped"),
-        (-1.0, "It did not help: the tuned scorer is worse"),
-        (0.0, "It is not shown to help"),
-    ],
-)
-def test_the_verdict_follows_the_interval(
-    capsys: pytest.CaptureFixture[str], gain: float, words: str
-) -> None:
-    report = TuningReport(30, 0.5, 0.5, Interval(gain, gain, gain, 30), 12)
-    _tune._tell(report, Path("tuned"))
-    _, verdict, use = capsys.readouterr().out.splitlines()
-    assert words in verdict
-    assert verdict.endswith("→ tuned")
-    assert ("--scorer tuned" in use) == (gain > 0)
-    assert ("--scorer sufficiency" in use) == (gain <= 0)
-
-
-@pytest.mark.parametrize(
-    ("folder", "named"),
-    [("lexical", "./lexical"), ("my scorer", "'my scorer'"), ("tuned", "tuned")],
-)
-def test_a_folder_is_named_so_that_it_is_found(
-    capsys: pytest.CaptureFixture[str], folder: str, named: str
-) -> None:
-    report = TuningReport(30, 0.5, 0.5, Interval(1.0, 1.0, 1.0, 30), 12)
-    _tune._tell(report, Path(folder))
-    assert capsys.readouterr().out.endswith(
-        f"Use it with --scorer {named}, and calibrate again, on other questions.\n"
-    )
-
-
-def test_questions_are_written_where_there_are_none_and_kept(
-    knowgate: Knowgate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = [f"When does hall {i} open?,Hall {i} opens at {i}.\n" for i in range(24)]
-    (tmp_path / "faq.csv").write_text("question,answer\n" + "".join(rows))
-    given: list[TrainingQuestion] = []
-
-    def tuned(cases: list[TrainingQuestion], work: Path, **_: object) -> TuningReport:
-        given.extend(cases)
-        (work / "sufficiency.json").write_text("{}")
-        return TuningReport(24, 0.8, 0.7, Interval(-0.1, -0.2, -0.05, 24), 0)
-
-    monkeypatch.setattr(_tune, "tune_relevance", tuned)
-    out = tmp_path / "new"
-    done = knowgate(
-        "tune", "relevance", "--documents", tmp_path / "faq.csv", "--model", "none", "--out", out
-    )
-    assert done.code == 0, done.err
-    assert [one.text for one in given[:2]] == ["When does hall 0 open?", "When does hall 1 open?"]
-    assert "Hall 0 opens at 0." in given[0].passage
-    kept = tmp_path / "new-kb" / "questions.jsonl"
-    assert f"24 questions → {kept}" in done.out
-    assert len(read_lines(kept)) == 24
-    assert done.out.endswith("Keep the bundled scorer, --scorer sufficiency.\n")
-    assert json.loads((out / "tuning.json").read_text())["use"] == "sufficiency"
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ((), "--questions, --documents: exactly one is needed"),
-        (("--questions", "kb.jsonl", "--documents", "docs"), "exactly one is needed"),
-        (("--documents", "docs"), "--model: is missing"),
-        (("--questions", "kb.jsonl", "--model", "none"), "--model: is for --documents"),
-        (("--questions", "kb.jsonl", "--kb", "kb"), "--kb: is for --documents"),
-    ],
-)
-def test_options_that_do_not_go_together_are_rejected(
-    knowgate: Knowgate, tmp_path: Path, options: tuple[str, ...], words: str
-) -> None:
-    refused(knowgate("tune", "relevance", *options, "--out", tmp_path / "out"), words)
-    assert not (tmp_path / "out").exists()

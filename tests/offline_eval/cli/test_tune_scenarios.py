@@ -9,7 +9,7 @@ import pytest
 
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.offline_eval.testbed.check import microworld_model_path
-from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
+from tests.offline_eval.cli.commands import Knowgate, write_lines
 from tests.offline_eval.suites.uniknow.known_half import write_known_half
 
 NAMES = ["Ash", "Birch", "Cedar", "Elm", "Fir", "Hazel", "Larch", "Maple", "Oak", "Pine"]
@@ -54,24 +54,3 @@ def test_an_adapter_is_trained_and_can_be_served(
     assert told["identity"]["objective"] == "preference"
     lm = HuggingFaceLM(microworld_model_path(), adapter=tmp_path / "adapter", max_new_tokens=4)
     assert lm.generate(["Question: Which tree?\nAnswer:"])[0][0].text
-
-
-def test_a_model_that_knows_nothing_is_said_to_and_nothing_is_written(
-    knowgate: Knowgate, questions: Path, tmp_path: Path
-) -> None:
-    outcome = knowgate(
-        "tune", "scenarios", "--method", "kaft", "--data", questions, "--training", "device=cpu",
-        "--out", tmp_path / "adapter",
-    )  # fmt: skip
-
-    refused(outcome, "training needs some of both")
-    assert not (tmp_path / "adapter").exists()
-
-
-def test_a_folder_that_holds_something_is_left_alone(knowgate: Knowgate, tmp_path: Path) -> None:
-    (tmp_path / "note.txt").write_text("mine", encoding="utf-8")
-
-    outcome = knowgate("tune", "scenarios", "--method", "kaft", "--out", tmp_path)
-
-    refused(outcome, "not an empty folder")
-    assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]

@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 from langchain_core.documents import Document
 
-from knowgate.calibration.risk import Leak
-from knowgate.guard import InputError, Policy
 from knowgate.offline_eval.policies import calibrate_chain
 from knowgate.offline_eval.policies.records import CalibrationSet
 from knowgate.offline_eval.run.measured_run import MeasuredRun
 from knowgate.offline_eval.run.questions import CaseKind
-from tests.offline_eval.cli.commands import Knowgate, write_lines
+from tests.offline_eval.cli.commands import write_lines
 
 TOPICS = ("train", "tram", "ferry", "plane", "bike", "bus", "canoe", "kayak", "sled", "horse")
 ITEMS = ("ticket", "seat", "meal", "bag")
@@ -90,41 +88,3 @@ def test_the_promise_is_about_them_by_default_and_the_left_out_cases_stand_besid
     assert not both.beside
     # Questions on one animal go alike: they are one piece of evidence.
     assert len({r.unit for r in own.records if r.case == "unanswerable"}) == 10
-
-
-@pytest.mark.parametrize(
-    ("option", "stored", "kinds"),
-    [
-        ([], "unanswerable", ["unanswerable"]),
-        (["--missing", "left-out"], "left_out", ["leak"]),
-        (["--missing", "both"], "both", ["leak", "unanswerable"]),
-    ],
-)
-def test_the_command_line_says_whom_the_promise_is_about(
-    knowgate: Knowgate, run: Path, tmp_path: Path, option: list[str], stored: str, kinds: list[str]
-) -> None:
-    out = tmp_path / "policy.json"
-    outcome = knowgate(
-        "calibrate", "--run", run, "--risk", "0.6", "--out", out, "--write-anyway", *option
-    )
-
-    assert outcome.code == 0
-    guarantee = Policy.load(out).guarantee
-    assert guarantee is not None
-    assert guarantee.missing == stored
-    if guarantee.certified:
-        assert [risk.kind for risk in guarantee.risks] == kinds
-    assert "of your unanswerable ones" in outcome.out
-    assert "of left-out ones" in outcome.out
-
-
-def test_a_run_without_them_cannot_promise_about_them(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no unanswerable questions of your own") as raised:
-        calibrate_chain(
-            search,
-            write_lines(tmp_path / "q.jsonl", QUESTIONS),
-            risk=Leak(0.2, "unanswerable"),
-            settings={"scorer": "lexical"},
-        )
-
-    assert "--unanswerable" in str(raised.value)

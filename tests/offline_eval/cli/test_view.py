@@ -13,19 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from knowgate.offline_eval.cli import main
-from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.web.runs import replies_run
 from tests.support.commands import Program
-
-
-def test_folders_without_runs_and_broken_runs_are_one_line(
-    knowgate: Knowgate, tmp_path: Path
-) -> None:
-    refused(knowgate("view", tmp_path), "no run in this folder")
-    refused(knowgate("view", tmp_path / "nowhere"), "no such folder")
-    run = replies_run(tmp_path / "run", questions=1)
-    (run / "replies.jsonl").write_text("{]\n", encoding="utf-8")
-    refused(knowgate("view", run), "replies.jsonl:1")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGHUP, 129)])

@@ -66,7 +66,7 @@ _CELLS = st.text(st.sampled_from('ab;,\t"\n é'), min_size=1, max_size=6).filter
 @settings(
     derandomize=True,
     deadline=None,
-    max_examples=30,
+    max_examples=20,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(

@@ -68,16 +68,6 @@ def test_every_layout_gives_the_same_records(tmp_path: Path, name: str, content:
     assert QuestionRecord.read(_file(tmp_path, name, content)) == _EXPECTED
 
 
-def test_a_number_in_the_place_of_an_id_avoids_the_ids_that_are_there(tmp_path: Path) -> None:
-    bare = {"question": "Who?", "answer": "Ann."}
-
-    found = QuestionRecord.read(
-        _file(tmp_path, "kb.jsonl", _lines(bare, {**bare, "id": "q1"}, bare))
-    )
-
-    assert [r.question_id for r in found] == ["q1'", "q1", "q3"]
-
-
 def test_surrogates_and_nul_in_text_are_cleaned(tmp_path: Path) -> None:
     content = '{"id": "\\ud800", "question": "W\\u0000ho\\udfff?", "answer": "\\ud83d\\ude00"}\n'
 
@@ -128,7 +118,7 @@ _VALUES = st.recursive(
 @settings(
     derandomize=True,
     deadline=None,
-    max_examples=40,
+    max_examples=20,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(_VALUES, st.sampled_from([None, 1]))

@@ -198,17 +198,3 @@ def test_no_label_gives_no_rate_and_one_label_no_interval() -> None:
     one = prediction_powered_rate([1], [1], [1, 0])
     assert (one.low, one.high, one.n) == (None, None, 1)
     assert one.value is not None
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"human": [1], "judge": [1, 0]},
-        {"human": [2], "judge": [1]},
-        {"human": [1], "judge": [1], "weights": [0.0]},
-        {"human": [1], "judge": [1], "groups": ["a"]},
-    ],
-)
-def test_arguments_that_cannot_be_are_refused(arguments: dict[str, list[float]]) -> None:
-    with pytest.raises(ValueError, match=r"must|labels"):
-        prediction_powered_rate(**{"judge_unlabelled": [1.0, 0.0], **arguments})  # type: ignore[arg-type]

@@ -6,13 +6,11 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableLambda
 
-from knowgate.guard import InputError
 from knowgate.guard.prompts import Prompt
 from knowgate.offline_eval.judging.contract import FIELDS, FunctionJudge, Judge, JudgedReply, shown
 from knowgate.offline_eval.judging.judges import DetectorJudge
@@ -139,21 +137,6 @@ def test_a_message_without_a_verdict_gets_a_reminder(tmp_path: Path) -> None:
     assert "yes, no" in judge.asked[1][3].text
 
 
-def test_reminders_are_bounded_and_what_they_cost_is_kept(tmp_path: Path) -> None:
-    judge = ScriptedJudge(lambda _: "")
-    folder = replies_run(tmp_path / "run", {"q": "3 mm."})
-    judge_run(folder, [llm(judge)])
-    found = verdicts(folder)
-    row = found["s/q/abstention/llm:scripted"]
-    assert (row.calls, row.input_tokens) == (3, 30)
-    # Empty messages are not sent back: some providers refuse them.
-    assert [message.type for message in judge.asked[2]] == ["system", "human", "human"]
-    later = found["s/q/factuality/llm:scripted"]
-    assert later.error is not None
-    assert later.error.type == "EarlierVerdictError"
-    assert len(judge.asked) == 3
-
-
 def test_one_failing_call_is_a_row_and_the_others_go_on(tmp_path: Path) -> None:
     def speak(messages: list[BaseMessage]) -> str | Exception:
         if "3 mm" in messages[1].text:
@@ -214,45 +197,6 @@ def test_a_judge_that_hangs_is_a_row(tmp_path: Path) -> None:
     assert totals.failed == 1
     assert row.error is not None
     assert row.error.type == "LanguageModelTimeoutError"
-
-
-def test_verdicts_of_another_version_are_not_mixed(tmp_path: Path) -> None:
-    folder = replies_run(tmp_path / "run", {"q": "3 mm."})
-    criterion = Criterion.bundled()[0]
-    judge_run(folder, [llm(ScriptedJudge(sensible), [criterion])])
-    other = Criterion(
-        name="abstention", prompt=Prompt("mine", "Yes?"), outcomes=("yes", "no"), tag="abstention"
-    )
-    with pytest.raises(InputError, match="another version"):
-        judge_run(folder, [llm(ScriptedJudge(sensible), [other])])
-
-
-def test_a_function_is_a_judge(tmp_path: Path) -> None:
-    async def length(reply: object) -> str:
-        return "short" if len(getattr(reply, "reply", "")) < 20 else "long"
-
-    folder = replies_run(tmp_path / "run", REPLIES)
-    judge_run(folder, [DetectorJudge(), FunctionJudge("words", "length", length)])
-    found = verdicts(folder)
-    assert found["s/wrong/length/words"].outcome == "short"
-    assert found["s/right/length/words"].outcome == "long"
-    assert RepliesRun.read(folder).judges_of("length") == ("words",)
-
-
-def test_a_plan_tells_the_cost_and_asks_nothing(tmp_path: Path) -> None:
-    judge = ScriptedJudge(sensible)
-    folder = replies_run(tmp_path / "run", REPLIES)
-    plans = plan_judging(folder, [DetectorJudge(), llm(judge)])
-    assert [(p.judge, p.criterion, p.verdicts, p.calls) for p in plans] == [
-        ("detector", "abstention", 3, 0),
-        ("llm:scripted", "abstention", 3, 3),
-        ("llm:scripted", "factuality", 3, 3),
-        ("llm:scripted", "failure", 3, 3),
-    ]
-    assert plans[0].input_tokens == 0
-    assert 300 < plans[1].input_tokens < 3_000
-    assert judge.asked == []
-    assert not (folder / "judgements.jsonl").exists()
 
 
 def test_the_judge_sees_only_what_the_criterion_names(tmp_path: Path) -> None:

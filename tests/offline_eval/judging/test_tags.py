@@ -1,18 +1,15 @@
 """Verdicts in tags, as language models really write them."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from knowgate.offline_eval.judging.llm_judge import Criterion
 
 YES_NO = ("yes", "no")
-TIERS = ("tier_1", "tier_2", "tier_3")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_verdict_is_read_however_it_is_decorated() -> None:
+    for text in [
         "<abstention>yes</abstention>",
         "<ABSTENTION>YES</ABSTENTION>",
         "< abstention > yes < / abstention >",
@@ -27,17 +24,14 @@ TIERS = ("tier_1", "tier_2", "tier_3")
         "<abstention>yes</abstention> not <abstention>perhaps</abstention>",
         "<abstention>yes</abstention></abstention>",
         "<abstention><b>no</b></abstention><abstention>yes</abstention>.",
-    ],
-)
-def test_a_verdict_is_read_however_it_is_decorated(text: str) -> None:
-    found = Criterion.parse_tag(text, "abstention", YES_NO)
-    assert found is not None
-    assert found.outcome == "yes"
+    ]:
+        found = Criterion.parse_tag(text, "abstention", YES_NO)
+        assert found is not None
+        assert found.outcome == "yes"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_anything_else_is_no_verdict() -> None:
+    for text in [
         "",
         "yes",
         "<abstention></abstention>",
@@ -50,10 +44,8 @@ def test_a_verdict_is_read_however_it_is_decorated(text: str) -> None:
         "</abstention>yes<abstention>",
         "&lt;abstention&gt;yes&lt;/abstention&gt;",
         "<factuality>yes</factuality>",
-    ],
-)
-def test_anything_else_is_no_verdict(text: str) -> None:
-    assert Criterion.parse_tag(text, "abstention", YES_NO) is None
+    ]:
+        assert Criterion.parse_tag(text, "abstention", YES_NO) is None
 
 
 @given(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,13 +12,11 @@ from knowgate.offline_eval.judging.correction import (
     corrected_rate,
     prediction_powered_rate,
 )
-from knowgate.offline_eval.judging.labelling import Labels
 from knowgate.offline_eval.judging.run import judge_run
 from knowgate.offline_eval.judging.validation import JudgeValidation
 from knowgate.offline_eval.run import (
     RepliesRun,
 )
-from tests.offline_eval.judging.labelling.votes import human_labels
 from tests.offline_eval.judging.runs import replies_run
 
 
@@ -77,31 +74,6 @@ def test_agreement_is_what_the_table_says(tmp_path: Path) -> None:
     assert "kappa 0.40" in found.warnings[1]
 
 
-def test_what_is_known_of_a_judge_goes_before_its_warnings(tmp_path: Path) -> None:
-    run = judged(tmp_path / "run", JUDGE)
-    [plain] = JudgeValidation.of_judges(run, people(HUMAN))
-    [found] = JudgeValidation.of_judges(
-        run, people(HUMAN), known_of={plain.judge: ("It believes.",)}
-    )
-    assert found.warnings == ("It believes.", *plain.warnings)
-    [other] = JudgeValidation.of_judges(run, people(HUMAN), known_of={"other": ("It believes.",)})
-    assert other.warnings == plain.warnings
-
-
-def test_replies_that_people_disagree_on_are_told_of(tmp_path: Path) -> None:
-    run = judged(tmp_path / "run", JUDGE)
-
-    def labels(name: str, outcomes: list[str]) -> Any:
-        return human_labels(name, " ".join(outcomes), "s/q{}")
-
-    both = Labels(None, {"a": labels("a", HUMAN), "b": labels("b", [*HUMAN[:8], "yes", "yes"])})
-    [found] = JudgeValidation.of_judges(run, both)
-    assert (found.n, found.unsettled) == (8, 2)
-    assert any("2 replies that people disagree on" in text for text in found.warnings)
-    settled = Labels(None, both.given, labels("c", HUMAN))
-    assert JudgeValidation.of_judges(run, settled)[0].unsettled == 0
-
-
 def test_full_agreement_on_lopsided_outcomes_proves_little_beyond_chance(tmp_path: Path) -> None:
     outcomes = ["yes"] * 30 + ["no"] * 3
     run = judged(tmp_path / "run", outcomes)
@@ -123,22 +95,6 @@ def test_labels_may_know_the_chance_with_which_they_were_drawn(tmp_path: Path) -
     run = judged(tmp_path / "run", JUDGE)
     [found] = JudgeValidation.of_judges(run, Labels())
     assert found.accuracy.value == pytest.approx(15 / 20)
-
-
-def test_several_replies_to_a_question_are_no_independent_evidence(tmp_path: Path) -> None:
-    run = judged(tmp_path / "run", JUDGE, systems=("s", "t", "u"))
-    labels = {
-        f"{system}/q{index}": outcome
-        for system in ("s", "t", "u")
-        for index, outcome in enumerate(HUMAN)
-    }
-    [found] = JudgeValidation.of_judges(run, {"abstention": labels})
-    assert (found.n, found.accuracy.n) == (30, 10)
-    assert found.accuracy.value == pytest.approx(0.7)
-    naive = Interval.wilson(21, 30)
-    assert found.accuracy.high is not None
-    assert found.accuracy.low is not None
-    assert found.accuracy.high - found.accuracy.low > (naive.high or 0) - (naive.low or 0)
 
 
 def test_factuality_is_measured_on_what_was_answered(tmp_path: Path) -> None:

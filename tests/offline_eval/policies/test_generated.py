@@ -6,11 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from langchain_core.documents import Document
 
 from knowgate.calibration.risk import Leak
-from knowgate.guard import Policy
-from knowgate.offline_eval.policies import Calibrated, calibrate_chain, calibrate_run
+from knowgate.offline_eval.policies import Calibrated, calibrate_run
 from knowgate.offline_eval.policies.records import CalibrationSet
 from knowgate.offline_eval.run.measured_run import MeasuredRun
 from tests.offline_eval.cli.commands import read_lines, write_lines
@@ -60,30 +58,3 @@ def test_more_than_a_tenth_of_them_is_refused_with_the_next_step(run_of: RunOf) 
     assert problem.what.startswith("Rules made 13 % of the questions behind this")
     assert "--accept-generated" in problem.hint
     assert not Path(found.measured.source).with_name("policy.json").exists()
-
-
-def test_a_chain_is_refused_alike(tmp_path: Path) -> None:
-    chunks = [Document(f"Hall{n} opens at {n}.", metadata={"source": f"p{n}"}) for n in range(40)]
-
-    def search(question: str, k: int = 3) -> list[Document]:
-        wanted = set(question.lower().split())
-        return sorted(chunks, key=lambda one: -len(wanted & set(one.page_content.lower().split())))[
-            :k
-        ]
-
-    lines = [
-        {"question": f"When does hall{n} open ?", "source": f"p{n}", "made_by": "model:m"}
-        for n in range(40)
-    ]
-    path, out = write_lines(tmp_path / "q.jsonl", lines), tmp_path / "run"
-    lexical = {"scorer": "lexical"}
-
-    refused = calibrate_chain(search, path, risk=0.2, out=out, settings=lexical)
-
-    assert [one.kind for one in refused.problems if one.kind == "generated"] == ["generated"]
-    assert refused.policy.note.startswith("A model made all of the questions behind this")
-    assert not (out / "policy.json").exists()
-
-    calibrate_chain(search, path, risk=0.2, out=out, settings=lexical, accept=("generated",))
-
-    assert Policy.load(out / "policy.json").state == "generated"

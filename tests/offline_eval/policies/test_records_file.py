@@ -69,21 +69,6 @@ def test_a_file_beside_the_records_may_say_it_too(tmp_path: Path) -> None:
     assert read_records(written(tmp_path, LINE)).scorer == SCORER
 
 
-def test_two_tellings_that_differ_are_refused(tmp_path: Path) -> None:
-    manifest = {"scorer": SCORER.model_dump()}
-    (tmp_path / "records.manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-
-    with pytest.raises(InputError, match=r"records\.jsonl:1: 'scorer' is stated here and, diff"):
-        read_records(written(tmp_path, {"scorer": ESTIMATOR.model_dump()}, LINE))
-
-
-def test_a_question_in_two_groups_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path, LINE | {"group": "a"}, LINE | {"case": "b", "group": "c"})
-
-    with pytest.raises(InputError, match=r":2: question 'q1' is in group 'c' here and in 'a' on"):
-        read_records(path)
-
-
 _VALUES = st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False))
 _FLAGS = st.sampled_from([None, True, False])
 _LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
@@ -136,14 +121,6 @@ def test_questions_that_the_scorer_was_tuned_on_are_found_and_rejected(tmp_path:
         calibrate_records(found, Leak(0.1), delta=0.1)
     assert read_records(written(tmp_path, ASKED[1]), _Tuned()).tuned_on == ()
     assert read_records(written(tmp_path, *ASKED), LexicalScorer()).tuned_on == ()
-
-
-def test_a_scorer_to_compare_with_needs_the_questions_and_must_be_the_same(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r":2: field 'question' must be text"):
-        read_records(written(tmp_path, ASKED[0], LINE), _Tuned())
-    path = written(tmp_path, {"scorer": SCORER.model_dump()}, *ASKED)
-    with pytest.raises(InputError, match="is not the scorer that measured these records"):
-        read_records(path, _Tuned())
 
 
 def test_records_of_a_tuned_scorer_must_say_what_it_was_tuned_on(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.guard import InputError, Policy, Route
+from knowgate.guard import Policy, Route
 from knowgate.guard.routing import PlattCalibrator
 from knowgate.offline_eval.policies import Calibrated, calibrate_records
 from knowgate.offline_eval.policies._rates import Rates, outcomes_under
@@ -13,7 +13,6 @@ from knowgate.offline_eval.policies._report import calibration_document, what_if
 from knowgate.offline_eval.report.writing import ReportPaths, ReportWriter
 from tests.offline_eval.policies.measured import ESTIMATOR, SCORER, drawn
 from tests.offline_eval.suites.ookb.test_signals_report import EVIL
-from tests.support.plots import full_plots
 from tests.support.report_page import Page
 
 
@@ -25,17 +24,6 @@ def calibrated() -> Calibrated:
 def write_calibration_report(found: Calibrated, page: Path) -> ReportPaths:
     writer = ReportWriter(page.parent, ("json", "html"), page=page.name)
     return writer.write(calibration_document(found))
-
-
-@pytest.fixture(scope="module")
-def written(calibrated: Calibrated, tmp_path_factory: pytest.TempPathFactory) -> ReportPaths:
-    """The report of that calibration, read by several tests."""
-    with full_plots():
-        return write_calibration_report(calibrated, tmp_path_factory.mktemp("report") / "page.html")
-
-
-def _text(path: Path) -> str:
-    return Page(path.read_text(encoding="utf-8")).text.replace("\u00a0", " ")
 
 
 @pytest.mark.slow
@@ -53,18 +41,6 @@ def test_text_of_the_records_cannot_become_markup(calibrated: Calibrated, tmp_pa
     assert not page.handlers
     assert "<script>alert(1)</script>" in page.text
     assert "\u202e" not in page.text
-
-
-@pytest.mark.slow
-def test_a_place_that_cannot_be_written_leaves_nothing(
-    calibrated: Calibrated, tmp_path: Path
-) -> None:
-    (tmp_path / "page.json").mkdir()
-
-    with pytest.raises(InputError, match=r"page\.json: cannot be written"):
-        write_calibration_report(calibrated, tmp_path / "page.html")
-
-    assert [path.name for path in tmp_path.iterdir()] == ["page.json"]
 
 
 def test_other_thresholds_give_the_rates_of_the_policy_that_has_them() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -73,13 +72,6 @@ def test_a_calibration_after_further_reviews_is_no_new_attempt(run: Path) -> Non
     assert [json.loads(line)["number"] for line in lines] == [1]
 
 
-def _usual(one: CalibrationSet) -> CalibrationSet:
-    from knowgate.guard.fingerprint import default_aggregator
-
-    assert one.scorer is not None
-    return replace(one, aggregator=default_aggregator(one.scorer.kind))
-
-
 def drawn(
     left_out: list[float], reviews: dict[str, Review.Verdict] | None, source: str = "run"
 ) -> CalibrationSet:
@@ -100,11 +92,6 @@ def drawn(
 def leaks(reviews: dict[str, Review.Verdict]) -> Calibrated:
     scores = np.linspace(0.0, 6.0, 60).round(2).tolist()
     return calibrate_records(drawn(scores, reviews), Leak(0.2), delta=0.1)
-
-
-def lines_of(found: Calibrated) -> list[str]:
-    outlook = found.reviews
-    return [] if outlook is None else outlook.lines(found.measured.source)
 
 
 def passing(found: Calibrated) -> int:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from matplotlib.figure import Figure as Canvas
 
 from knowgate.calibration import Interval
-from knowgate.guard import InputError
 from knowgate.offline_eval.report.document import (
     Case,
     CaseLine,
@@ -131,21 +129,6 @@ def test_a_spreadsheet_runs_no_formula(tmp_path: Path) -> None:
 
     with paths.csv.open(newline="", encoding="utf-8") as stream:
         assert list(csv.reader(stream)) == [["id", "ok"], ["plain", "yes"], ["'=1+1", ""]]
-
-
-@pytest.mark.parametrize(
-    ("changes", "name", "words"),
-    [
-        ({"rows": None}, "csv", "there is no csv"),
-        ({"checks": None}, "junit", "needs gates"),
-    ],
-)
-def test_a_format_that_a_document_lacks_is_named_and_nothing_is_written(
-    tmp_path: Path, changes: dict[str, Any], name: str, words: str
-) -> None:
-    with pytest.raises(InputError, match=words):
-        ReportWriter(tmp_path / "out", ["html", name]).write(document(**changes))
-    assert not (tmp_path / "out").exists()
 
 
 def test_the_best_of_a_column_is_marked_unless_all_are_equal() -> None:

@@ -19,7 +19,7 @@ from knowgate.offline_eval.report.document import Document, Section
 from knowgate.offline_eval.report.text import percent
 from knowgate.offline_eval.report.what_if import WhatIf, WhatIfCase, threshold_text
 from knowgate.offline_eval.report.writing import ReportWriter
-from tests.support.browser import chromium, page_of, serious_findings
+from tests.support.browser import chromium, page_of
 from tests.support.report_page import Page
 
 EVIL = (
@@ -279,55 +279,3 @@ def test_the_page_computes_what_python_computes_at_every_threshold(
             assert cost_of_share == wanted.cost(7, 2, 0.3)
     assert texts == [percent(share) for share in shares]
     assert thresholds == [threshold_text(value) for value in [*shares, -3.5, 12.25, 1 / 32, None]]
-
-
-@pytest.mark.slow
-def test_moving_the_slider_moves_the_numbers_and_the_cases(browser: Any, tmp_path: Path) -> None:
-    from playwright.sync_api import expect
-
-    with page_of(browser, viewport={"width": 1280, "height": 900}) as page:
-        page.goto(write(one_sided(), tmp_path).as_uri())
-        slider = page.get_by_role("slider", name="Follow the context from this relevance on")
-        leak = page.locator("#what-if-leak-row td").first
-        changes, state = page.locator("#what-if-changes"), page.locator("#what-if-state")
-        expect(slider).to_have_attribute("aria-valuetext", "0.5000, certified")
-        expect(leak).to_have_text("25 % (1 of 4)")
-        expect(changes).to_contain_text("None: this decides every case as the certified point does")
-        expect(page.get_by_role("button", name="Back to the certified point")).to_be_disabled()
-        expect(page.locator("#what-if-table table")).to_be_hidden()
-
-        slider.press("ArrowRight")  # to 0.6: every case goes as before
-        expect(state).to_have_text("not certified")
-        expect(changes).to_contain_text("None")
-        slider.press("ArrowRight")
-        expect(slider).to_have_attribute("aria-valuetext", "0.7000, not certified")
-        expect(leak).to_have_text("0 % (0 of 4)")
-        expect(page.locator("#what-if-cost-row td").first).to_have_text("12.5")
-        expect(changes).to_contain_text("let through at the certified point: 1")
-        expect(changes.get_by_role("listitem")).to_have_text(
-            re.compile(r"rightly abstained.*What is q1/left_out\?.*relevance 0\.6000")
-        )
-        page.get_by_role("spinbutton", name="a false abstention").fill("4")
-        expect(page.locator("#what-if-cost-row td").first).to_have_text("50.0")
-        expect(page.get_by_role("status")).to_contain_text("not certified. Leak")
-        slider.press("Home")
-        expect(changes).to_contain_text("abstained from at the certified point: 4")
-
-        page.get_by_role("button", name="Back to the certified point").press("Enter")
-        expect(slider).to_be_focused()
-        expect(slider).to_have_attribute("aria-valuetext", "0.5000, certified")
-        slider.press("End")
-        expect(page.locator("#what-if-coverage-row td").first).to_have_text("0 % (0 of 8)")
-
-
-@pytest.mark.slow
-def test_axe_has_no_serious_finding(browser: Any, tmp_path: Path) -> None:
-    with page_of(browser, viewport={"width": 380, "height": 800}) as page:
-        page.goto(write(two_sided(), tmp_path).as_uri())
-        page.get_by_role("slider").first.press("End")
-        page.locator("#what-if-table summary").click()
-        assert page.evaluate("document.documentElement.scrollWidth") <= 380
-        for scheme, width in (("light", 380), ("dark", 1280)):
-            page.emulate_media(color_scheme=scheme)
-            page.set_viewport_size({"width": width, "height": 900})
-            assert serious_findings(page) == []

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import fields
 from pathlib import Path
@@ -189,30 +187,6 @@ async def test_a_failure_row_that_cannot_be_stored_is_a_mistake_of_the_program(
         await _run(["a"], call, store, failed=lambda item, error: {"id": "other"})
 
 
-@pytest.mark.parametrize(
-    ("options", "where"),
-    [
-        ({"max_concurrency": 0}, "max_concurrency"),
-        ({"max_attempts": 0}, "max_attempts"),
-        ({"timeout": 0.0}, "timeout"),
-        ({"rate": 0.0}, "rate"),
-        ({"rate": float("nan")}, "rate"),
-        ({"first_wait": -1.0}, "first_wait"),
-    ],
-)
-async def test_a_number_out_of_range_is_refused_before_any_call(
-    tmp_path: Path, options: dict[str, Any], where: str
-) -> None:
-    async def call(item: str) -> dict[str, Any]:
-        raise AssertionError(item)
-
-    with (
-        any_table(tmp_path / "rows") as store,
-        pytest.raises(InputError, match=f"^{where}: "),
-    ):
-        await _run(["a"], call, store, **options)
-
-
 async def test_two_items_of_one_key_are_refused_before_any_call(tmp_path: Path) -> None:
     async def call(item: str) -> dict[str, Any]:
         raise AssertionError(item)
@@ -248,26 +222,3 @@ async def test_progress_counts_what_is_on_disk_and_what_it_cost(tmp_path: Path) 
     ]
     assert seen[-1].eta_seconds == 0.0
     assert (totals.input_tokens, totals.output_tokens, totals.calls) == (20, None, 4)
-
-
-def test_a_run_without_a_loop_of_its_own_gets_one(tmp_path: Path) -> None:
-    with any_table(tmp_path / "rows") as store:
-        totals = Calls(str, _failed).run_sync(["a", "b"], _echo, store)
-
-    assert totals.stored == 2
-    assert len(any_rows(tmp_path / "rows")) == 2
-
-
-@pytest.mark.slow
-def test_importing_the_runner_loads_nothing_heavy() -> None:
-    program = (
-        "import sys, knowgate.offline_eval.run\n"
-        "heavy = {'torch', 'transformers', 'langchain_core', 'ray', 'scipy'}\n"
-        "print(sorted(heavy & set(sys.modules)))\n"
-    )
-
-    loaded = subprocess.run(
-        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=300
-    )
-
-    assert loaded.stdout == "[]\n"

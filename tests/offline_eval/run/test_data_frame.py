@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 
-import pytest
-
-from knowgate.guard import MissingDependencyError
 from knowgate.offline_eval.run import RowError, Run, Stored
 from knowgate.offline_eval.run.manifest import Manifest
 from knowgate.offline_eval.run.table import TableSpec
@@ -69,13 +65,3 @@ def test_a_run_without_rows_has_the_same_columns(tmp_path: Path) -> None:
 
     assert len(frame) == 0
     assert {name: str(dtype) for name, dtype in frame.dtypes.items()} == DTYPES
-
-
-def test_without_pandas_the_error_names_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = stored(tmp_path / "run", Row(row_id="a"))
-    monkeypatch.setitem(sys.modules, "pandas", None)
-
-    with pytest.raises(MissingDependencyError, match=r"knowgate\[notebooks\]"):
-        run.to_pandas(ROWS)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from knowgate.guard import InputError
 from knowgate.offline_eval.run import Question, RepliesRun
-from knowgate.offline_eval.run.measured_run import MeasuredRun
 from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.run.replies import (
     ReplyCase,
@@ -100,31 +97,3 @@ def test_contexts_are_kept_by_reference(
     found = RepliesRun.read(run)
     passages = found.context_passages(found.replies["s/q1/left_out"])
     assert [passage.passage_id for passage in passages] == wanted
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        (reply("nowhere"), "names the case_id 'nowhere'"),
-        ({**reply("q1/left_out"), "system_id": "t"}, "names the system_id 't'"),
-        ({**reply("q1/left_out"), "route": "up"}, "field 'route'"),
-    ],
-)
-def test_a_row_that_fits_nothing_is_named(
-    tmp_path: Path, row: dict[str, Any], message: str
-) -> None:
-    run = start(tmp_path / "run")
-    store(run, "replies", "reply_id", row)
-    with pytest.raises(InputError, match=message):
-        RepliesRun.read(run)
-
-
-def test_a_run_of_signals_is_no_run_of_replies_and_the_other_way_round(tmp_path: Path) -> None:
-    signals = tmp_path / "signals"
-    signals.mkdir()
-    (signals / "manifest.json").write_text(json.dumps({"schema_version": 1, "suite": "ookb"}))
-    assert not RepliesRun.is_in(signals)
-    with pytest.raises(InputError, match="holds no replies"):
-        RepliesRun.read(signals)
-    with pytest.raises(InputError):
-        MeasuredRun.read(start(tmp_path / "run"))

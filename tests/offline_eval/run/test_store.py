@@ -165,20 +165,6 @@ def test_a_damaged_line_is_named_and_nothing_is_changed(
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ('{"id": "a"}', r"rows\.jsonl:2: id 'a' occurs twice"),
-        ('{"name": "b"}', r"rows\.jsonl:2: field 'id' is missing"),
-    ],
-)
-def test_rows_that_cannot_be_told_apart_are_named(tmp_path: Path, line: str, words: str) -> None:
-    (tmp_path / "rows.jsonl").write_text(f'{{"id": "a"}}\n{line}\n', encoding="utf-8")
-
-    with pytest.raises(InputError, match=words), any_table(tmp_path / "rows"):
-        pass
-
-
 _FULL_DISK = """
 import json, resource, sys
 from knowgate.guard import InputError
@@ -217,20 +203,6 @@ def test_a_full_disk_is_one_clear_error_and_what_was_stored_stays(tmp_path: Path
     with any_table(stem) as store:
         store.append({"id": "later"})
     assert [row["id"] for row in any_rows(stem)] == [*said["told"], "later"]
-
-
-def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine", encoding="utf-8")
-    (tmp_path / "taken.jsonl").mkdir()
-
-    for stem in (tmp_path / "file" / "rows", tmp_path / "taken"):
-        with (
-            pytest.raises(InputError, match="cannot be written"),
-            any_table(stem),
-        ):
-            pass
-
-    assert not [name for name in os.listdir(tmp_path) if name.endswith(".lock")]
 
 
 @pytest.mark.parametrize("how", ["removed", "moved", "folder"])

@@ -39,7 +39,7 @@ def _read(stem: Path) -> list[dict[str, Any]]:
     return any_rows(stem)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(rows=_ROWS)
 def test_any_rows_come_back_as_they_were(rows: list[dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -51,7 +51,7 @@ def test_any_rows_come_back_as_they_were(rows: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(rows=_ROWS, data=st.data())
 def test_after_any_cut_exactly_the_whole_rows_are_left_and_the_rest_can_follow(
     rows: list[dict[str, Any]], data: st.DataObject

@@ -20,14 +20,13 @@ from knowgate.guard.errors import LanguageModelError
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.run import CallLimits
 from knowgate.offline_eval.run.calls import Progress
-from knowgate.offline_eval.suites import read_suite_run, run_suite, write_report
+from knowgate.offline_eval.suites import read_suite_run, run_suite
 from knowgate.offline_eval.suites.driver import plan_suite
 from knowgate.offline_eval.suites.parts import RunOptions, System
 from tests.offline_eval.suites import arithmetic
 from tests.offline_eval.suites.arithmetic import SUMS, Row, Settings, Sum, Sums
 from tests.support.commands import command
 
-ROOT = Path(__file__).parents[3]
 _SUITE = f"python:{arithmetic.__name__}:SUMS"
 
 
@@ -192,12 +191,3 @@ def test_guards_are_systems_of_their_own_and_progress_counts_all_rows(tmp_path: 
         ("asking", 4, 8),
         ("asking", 8, 8),
     ]
-
-
-def test_a_suite_that_is_not_known_is_named(tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").write_text(
-        '{"schema_version": 1, "suite": "nobody"}', encoding="utf-8"
-    )
-
-    with pytest.raises(InputError, match="no report for a run of suite 'nobody'"):
-        write_report(tmp_path)

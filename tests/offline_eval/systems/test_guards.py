@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.systems.guards import GuardChoice, held_out_of
+from knowgate.offline_eval.systems.guards import GuardChoice
 from tests.offline_eval.systems.asked import calibrated_run, write_lexical_policy
 
 
@@ -41,40 +40,6 @@ def test_policies_of_one_file_name_are_told_apart_by_their_folders(tmp_path: Pat
     two = write_lexical_policy(tmp_path / "b" / "policy.json", 0.5)
 
     assert [c.name for c in GuardChoice.load([one, two])] == ["policy", "b/policy"]
-
-
-def test_one_guard_twice_is_refused(tmp_path: Path) -> None:
-    policy = write_lexical_policy(tmp_path / "policy.json", 1.0)
-
-    for specs in (["off", "off"], [policy, Path(shutil.copy(policy, tmp_path / "copy.json"))]):
-        with pytest.raises(InputError, match="twice"):
-            GuardChoice.load(specs)
-
-
-def test_a_run_without_a_policy_says_what_to_do(tmp_path: Path) -> None:
-    run = calibrated_run(tmp_path)
-    (run / "calibration.json").unlink()
-
-    with pytest.raises(InputError, match="knowgate calibrate --run"):
-        GuardChoice.load([run])
-
-
-def test_beside_a_policy_that_cannot_tell_no_question_is_known_to_be_unseen(
-    tmp_path: Path,
-) -> None:
-    calibrated = calibrated_run(tmp_path)
-    bare = write_lexical_policy(tmp_path / "bare.json")
-    off, known, unknown = GuardChoice.load(["off", calibrated, bare])
-    noted = json.loads((calibrated / "calibration.json").read_text("utf-8"))
-    lines = (calibrated / "questions.jsonl").read_text("utf-8").splitlines()
-    texts = {row["question_id"]: row["question"] for row in map(json.loads, lines)}
-    seen = texts[noted["calibration_questions"][0]]
-    unseen = texts[noted["test_questions"][0]]
-
-    assert held_out_of([off, known], unseen) is True
-    assert held_out_of([off, known, unknown], unseen) is None
-    assert held_out_of([off, known, unknown], seen) is False
-    assert held_out_of([off], seen) is None
 
 
 def test_the_premise_guard_was_fitted_on_no_question() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from collections.abc import Sequence
 from functools import partial
@@ -12,7 +11,6 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 
-from knowgate.guard import InputError
 from knowgate.offline_eval.run import RepliesRun
 from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.suites.ookb import OokbSuite
@@ -67,19 +65,6 @@ def test_what_hyde_writes_is_paid_for_by_one_system(tmp_path: Path) -> None:
     assert model.calls == done.totals.calls == 16 * 3
 
 
-def test_hyde_is_not_asked_again_when_a_run_goes_on(tmp_path: Path) -> None:
-    questions = write_toy_questions(tmp_path / "kb.jsonl", 8)
-    model = ScriptedTextChat(script=writes_and_reads)
-    comparison = Comparison(models={"m": model}, retrievals=("hyde",))
-    run(questions, tmp_path / "out", comparison)
-    (tmp_path / "out" / "replies.jsonl").unlink()
-    asked = model.calls
-
-    run(questions, tmp_path / "out", comparison)
-
-    assert model.calls - asked == 16
-
-
 def test_texts_that_only_the_users_retriever_finds_are_kept_with_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,21 +117,6 @@ def test_what_makes_replies_travels_to_other_processes(tmp_path: Path) -> None:
         "embedded·basic_rag·basic/q/in_kb",
         "embedded·basic_rag·basic·guard-run/q/in_kb",
     ]
-
-
-def test_a_run_without_a_model_to_write_says_so(tmp_path: Path) -> None:
-    questions = write_toy_questions(tmp_path / "kb.jsonl", 8)
-    from langchain_core.runnables import RunnableLambda
-
-    comparison = Comparison(
-        models={"chain": RunnableLambda(lambda given: json.dumps(sorted(given)))},
-        retrievals=("hyde",),
-    )
-
-    with pytest.raises(InputError, match="language model"):
-        run(questions, tmp_path / "out", comparison)
-
-    assert not (tmp_path / "out").exists()
 
 
 def test_made_up_questions_are_asked_and_made_up_once(tmp_path: Path) -> None:

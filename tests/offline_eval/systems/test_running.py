@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import GuardedRAG
-from knowgate.guard import Guard, InputError, Policy, Route
+from knowgate.guard import Guard, Policy, Route
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.run import CallLimits, RepliesRun
 from knowgate.offline_eval.run.questions import CaseKind
@@ -19,7 +19,6 @@ from knowgate.offline_eval.run.replies import ReplyRow
 from knowgate.offline_eval.suites.ookb import OokbSuite
 from knowgate.offline_eval.systems.comparison import Comparison
 from knowgate.offline_eval.systems.plan import load_system_prompt
-from tests.offline_eval.suites.ookb.toy import write_toy_questions
 from tests.offline_eval.systems.asked import (
     GreedyReader,
     answering_policy,
@@ -108,19 +107,6 @@ def test_a_guarded_system_says_what_the_guarded_chain_would(
     assert routes == {Route.FOLLOW_CONTEXT, Route.ABSTAIN}
 
 
-def test_direct_gives_the_guard_nothing_so_it_abstains(workplace: Path, tmp_path: Path) -> None:
-    model = reader()
-    comparison = Comparison(
-        models={"reader": model}, retrievals=("direct",), guards=(workplace / "run",)
-    )
-
-    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSuite.settings(limit=3))
-
-    rows = RepliesRun.read(tmp_path / "out").replies.values()
-    assert {row.route for row in rows} == {Route.ABSTAIN}
-    assert model.calls == 0
-
-
 def test_a_guard_decides_on_the_nearest_passages_of_a_long_context(
     workplace: Path, tmp_path: Path
 ) -> None:
@@ -183,32 +169,6 @@ def test_what_fails_for_good_is_a_row_and_the_rest_goes_on(workplace: Path, tmp_
     assert len(found.replies) == 80
     assert {row.error.type for row in failed if row.error} == {ScriptedError.__name__}
     assert all(row.response is None and row.context is not None for row in failed)
-
-
-@pytest.mark.slow
-def test_a_run_goes_on_where_it_stopped(workplace: Path, tmp_path: Path) -> None:
-    class StoppedError(Exception):
-        pass
-
-    def stop(progress: Any) -> None:
-        if progress.stage == "asking" and progress.done >= 25:
-            raise StoppedError
-
-    model = reader()
-    comparison = Comparison(models={"reader": model})
-    with pytest.raises(StoppedError):
-        run(workplace / "kb.jsonl", tmp_path / "out", comparison, on_progress=stop)
-    manifest = (tmp_path / "out" / "manifest.json").read_bytes()
-    before = len(RepliesRun.read(tmp_path / "out").replies)
-    assert 25 <= before < 80
-    asked = model.calls
-
-    done = run(workplace / "kb.jsonl", tmp_path / "out", comparison)
-
-    assert done.totals.already == before
-    assert model.calls - asked == 80 - before
-    assert len(RepliesRun.read(tmp_path / "out").replies) == 80
-    assert (tmp_path / "out" / "manifest.json").read_bytes() == manifest
 
 
 def test_a_chain_of_the_users_own_brings_its_own_prompt(workplace: Path, tmp_path: Path) -> None:
@@ -276,28 +236,3 @@ def test_answers_from_memory_are_asked_without_context_and_counted(
     assert row.calls == model.calls > 2
     assert row.input_tokens is not None
     assert row.input_tokens > 0
-
-
-def test_a_chain_cannot_be_asked_how_sure_it_is(workplace: Path, tmp_path: Path) -> None:
-    policy = answering_policy(tmp_path / "policy.json")
-    chain = always([])
-    comparison = Comparison(models={"chain": chain}, guards=(policy,))
-
-    with pytest.raises(InputError, match="no chat model"):
-        run(workplace / "kb.jsonl", tmp_path / "out", comparison)
-
-
-def test_several_bases_are_asked_apart(tmp_path: Path) -> None:
-    one = write_toy_questions(tmp_path / "one.jsonl", 6)
-    two = write_toy_questions(tmp_path / "two.jsonl", 4)
-
-    run([one, two], tmp_path / "out", Comparison(models={"reader": reader()}))
-
-    found = RepliesRun.read(tmp_path / "out")
-    assert [(b.name, b.questions) for b in found.manifest.knowledge_bases] == [
-        ("one", 6),
-        ("two", 4),
-    ]
-    for row in found.replies.values():
-        base = found.case_of(row).knowledge_base
-        assert {p.knowledge_base for p in found.context_passages(row)} == {base}

@@ -10,13 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from langchain_core.documents import Document
-from langchain_core.language_models import BaseChatModel, FakeListChatModel
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import RetrievalError
-from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.questions import KnowledgeBase, PassageKind
 from knowgate.offline_eval.run.questions import CaseKind
@@ -41,7 +37,6 @@ from tests.offline_eval.suites.ookb.toy import embed
 from tests.offline_eval.systems.recording import BASE, CASES, MADE_UP, RECORDS, RecordingEncoder
 
 _ANSWERS = "<passage>It costs four crowns.</passage> and <passage>The ferry is free.</passage>"
-_ANYTHING: dict[str, Any] = {"text": "gpt", "number": 3}
 
 
 def _ask(retriever: Retriever, case: Case) -> Retrieved:
@@ -59,19 +54,6 @@ def _passages(found: Retrieved) -> tuple[str, ...]:
 def _texts(found: Retrieved, base: KnowledgeBase = BASE) -> list[str]:
     others = {one.passage_id: one.text for one in found.passages}
     return list(context_texts(found.context, base.passages, others).values())
-
-
-class _Metered(BaseChatModel):
-    """Says one thing, and how many tokens that took."""
-
-    @property
-    def _llm_type(self) -> str:
-        return "metered"
-
-    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
-        usage = {"input_tokens": 30, "output_tokens": 12, "total_tokens": 42}
-        message = AIMessage(_ANSWERS, usage_metadata=usage)
-        return ChatResult(generations=[ChatGeneration(message=message)])
 
 
 def test_direct_gives_nothing_to_read() -> None:
@@ -124,42 +106,6 @@ def test_hyde_searches_with_the_mean_of_the_hypothetical_answers() -> None:
     assert "3" in lm.prompts[0]
 
 
-def test_hyde_counts_the_tokens_of_a_chat_model() -> None:
-    found = _ask(hyde(PassageIndex(BASE, RecordingEncoder()), _Metered()), CASES["a/left_out"])
-
-    assert (found.calls, found.input_tokens, found.output_tokens) == (1, 30, 12)
-    assert "a" not in _passages(found)
-
-
-def test_a_model_that_keeps_to_no_form_is_searched_with_as_it_speaks() -> None:
-    encoder = RecordingEncoder()
-    index = PassageIndex(BASE, encoder)
-    lm = FakeListChatModel(responses=["  The market is there. "])
-
-    found = _ask(hyde(index, lm, top_k=1), CASES["a/in_kb"])
-
-    assert encoder.seen[len(RECORDS) :] == ["The market is there."]
-    assert _passages(found) == ("d",)
-
-
-def test_a_tag_that_is_never_closed_is_no_part_of_the_answer() -> None:
-    encoder = RecordingEncoder()
-    lm = ScriptedLanguageModel(default="<passage>At the market.")
-
-    _ask(hyde(PassageIndex(BASE, encoder), lm), CASES["a/in_kb"])
-
-    assert encoder.seen[len(RECORDS) :] == ["At the market."]
-
-
-def test_no_more_answers_are_used_than_were_asked_for() -> None:
-    encoder = RecordingEncoder()
-    lm = ScriptedLanguageModel(default="<passage>1</passage>" * 9)
-
-    _ask(hyde(PassageIndex(BASE, encoder), lm), CASES["a/in_kb"])
-
-    assert encoder.seen[len(RECORDS) :] == ["1", "1", "1"]
-
-
 @pytest.mark.parametrize("nothing", ["", " \n", "<passage></passage>", "<passage> </Passage>\n"])
 def test_a_model_that_says_nothing_to_an_instruction_is_asked_the_plain_question(
     nothing: str,
@@ -172,13 +118,6 @@ def test_a_model_that_says_nothing_to_an_instruction_is_asked_the_plain_question
     assert encoder.seen[len(RECORDS) :] == ["At the market."]
     assert (found.calls, found.input_tokens) == (2, None)
     assert _passages(found) == ("d",)
-
-
-def test_a_model_that_says_nothing_is_an_error_of_the_model() -> None:
-    silent = hyde(PassageIndex(BASE, RecordingEncoder()), ScriptedLanguageModel(default=" "))
-
-    with pytest.raises(LanguageModelError, match="no hypothetical answer"):
-        _ask(silent, CASES["a/in_kb"])
 
 
 def test_answers_that_cancel_out_leave_the_first_one() -> None:
@@ -307,39 +246,3 @@ def test_an_error_of_ones_own_retriever_stays_what_it_is() -> None:
 
     with pytest.raises(ConnectionResetError):
         _ask(own_retriever(own, BASE), CASES["a/in_kb"])
-
-
-def test_a_retriever_of_ones_own_is_known_by_name() -> None:
-    own = load_retriever(f"python:{__name__}:make_own", BASE, _no_index)
-
-    assert _texts(_ask(own, CASES["a/in_kb"])) == ["mine"]
-
-
-def _no_index() -> PassageIndex:
-    raise AssertionError("something was embedded")
-
-
-def make_own() -> Any:
-    """What `python:module:attribute` calls."""
-    return RunnableLambda(lambda question: ["mine"])
-
-
-def test_what_cannot_be_loaded_is_refused_before_anything_is_embedded() -> None:
-    with pytest.raises(InputError, match="one of: direct, long_context, basic_rag, hyde; or"):
-        load_retriever("bm25", BASE, _no_index)
-    with pytest.raises(InputError, match="HyDE needs a language model"):
-        load_retriever("hyde", BASE, _no_index)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda index, lm: hyde(index, lm, top_k=0), "top_k: must be at least 1"),
-        (lambda index, lm: hyde(index, _ANYTHING["text"]), "is a str, no language model"),
-        (lambda index, lm: basic_rag(index, top_k=0), "top_k: must be at least 1"),
-        (lambda index, lm: own_retriever(_ANYTHING["number"], BASE), "is a int, no retriever"),
-    ],
-)
-def test_what_a_strategy_cannot_be_made_from_is_refused(make: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        make(PassageIndex(BASE, RecordingEncoder()), ScriptedLanguageModel())

@@ -28,7 +28,7 @@ def _vectors(n: int, seed: int, dimensions: int = 16) -> Floats32:
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), dtype=np.float32)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     arrays(np.float32, st.tuples(st.integers(1, 30), st.just(3)), elements=st.integers(-2, 2)),
     arrays(np.float32, st.tuples(st.integers(0, 5), st.just(3)), elements=st.integers(-2, 2)),

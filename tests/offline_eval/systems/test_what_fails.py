@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import GuardedAnswer
-from knowgate.guard import Decision, InputError, Reason, Route
+from knowgate.guard import Decision, Reason, Route
 from knowgate.offline_eval.run import CallLimits, RepliesRun
 from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.suites.ookb import OokbSuite
@@ -130,12 +130,3 @@ def test_attempts_that_failed_are_counted_with_the_reply(tmp_path: Path) -> None
     first, second = RepliesRun.read(tmp_path / "out").replies.values()
     assert (first.response, first.calls) == ("At nine.", 2)
     assert (second.response, second.calls) == (None, 3)
-
-
-def test_a_scorer_without_a_guard_is_refused(tmp_path: Path) -> None:
-    questions = write_toy_questions(tmp_path / "kb.jsonl", 2)
-
-    with pytest.raises(InputError, match="no guard is under test"):
-        run(questions, tmp_path / "out", Comparison(models={"r": reader()}, scorer="lexical"))
-
-    assert not (tmp_path / "out").exists()

@@ -12,14 +12,9 @@ import pytest
 from knowgate.guard.errors import ModelFolderError
 from knowgate.offline_eval.testbed import World, default_world
 from knowgate.offline_eval.testbed.check import microworld_model_path
-from tools.microworld.check import Answerer, Measure, MicroworldCheck, check_microworld
+from tools.microworld.check import Answerer, Measure, MicroworldCheck
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def checked() -> MicroworldCheck:
-    return check_microworld(questions=30, sampled_questions=15)
 
 
 def test_the_bundled_weights_have_the_recorded_sha256() -> None:
@@ -62,22 +57,6 @@ def test_batched_answers_equal_single_ones() -> None:
     together = answerer.greedy(prompts)
     alone = [answerer.greedy([prompt])[0] for prompt in prompts]
     assert together == alone
-
-
-def test_a_part_of_the_check_meets_the_targets(checked: MicroworldCheck) -> None:
-    values = {name: measure.value or 0.0 for name, measure in checked.measures.items()}
-    assert all(measure.value is not None for measure in checked.measures.values())
-    assert values["closed_book_taught"] >= 0.93
-    assert values["closed_book_withheld"] <= 0.07
-    assert values["external_only"] >= 0.75
-    assert 0.3 <= values["conflict"] <= 1
-    assert values["parametric_only"] >= 0.6
-    assert values["unknown_abstained"] == 0
-    assert (
-        values["modal_share_withheld"]
-        < values["modal_share_half_taught"]
-        < values["modal_share_taught"]
-    )
 
 
 def test_the_recorded_check_meets_every_target() -> None:

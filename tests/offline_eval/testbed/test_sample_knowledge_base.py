@@ -8,7 +8,6 @@ import pytest
 
 from knowgate.offline_eval.testbed import sample_knowledge_base_path
 
-FIELDS = ("id", "question", "answer", "passage", "source")
 NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 # A number with the word after it, such as "5.80 crowns": what a reader takes for a value.
 QUANTITY = re.compile(r"(\d+(?:[.,:]\d+)*) ([A-Za-z]+)")

@@ -109,12 +109,6 @@ def test_the_world_does_not_depend_on_the_hash_seed() -> None:
     assert len(digests) == 1
 
 
-def test_importing_the_microworld_does_not_import_torch() -> None:
-    code = "import sys, knowgate.offline_eval.testbed; print('torch' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    assert run.stdout.strip() == "False"
-
-
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_alternatives_are_of_the_same_kind_and_never_true(seed: int) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -121,37 +119,10 @@ def test_two_runs_are_compared_case_by_case(folder: Path, tmp_path: Path) -> Non
     assert (found.rows[0]["route"], found.rows[0]["other_route"]) == ("abstain", "follow_context")
 
 
-UNIKNOW: dict[str, list[dict[str, Any]]] = {
-    "rows": [{"case_id": "naive|d/q/original", "method": "naive", "answer": "Rome", "right": True}],
-    "cases": [
-        {
-            "case_id": "d/q/original",
-            "question": "Where?",
-            "answers": ["Rome", "Roma"],
-            "passages": ["It is in Rome."],
-        }
-    ],
-}
 CONFLICT: dict[str, list[dict[str, Any]]] = {
     "rows": [{"row_id": "m/RAG/NC/k", "system": "m", "evidence": "NC", "key": "k", "error": None}],
     "instances": [{"key": "k", "question": "Where?", "evidence": {"NC": {"passage": "Rome."}}}],
 }
-
-
-@pytest.mark.parametrize(
-    ("suite", "tables", "text"),
-    [("uniknow", UNIKNOW, "It is in Rome."), ("conflict", CONFLICT, "Rome.")],
-)
-def test_runs_of_other_suites_are_read_with_their_questions(
-    tmp_path: Path, suite: str, tables: dict[str, list[dict[str, Any]]], text: str
-) -> None:
-    with open_index([suite_run(tmp_path / "run", suite, **tables)]) as index:
-        (row,) = index.find(CaseQuery("run")).rows
-        case = index.case("run", row["key"])
-
-    assert case is not None
-    assert case["question"] == "Where?"
-    assert [one["text"] for one in case["passages"]] == [text]
 
 
 def test_a_folder_of_runs_is_searched_and_what_is_broken_in_it_left_out(
@@ -196,32 +167,4 @@ def test_a_damaged_run_is_left_out(folder: Path, tmp_path: Path, name: str) -> N
         (line,) = index.skipped
     assert f"{tmp_path / 'bad'}" in line
     with pytest.raises(InputError), open_index([tmp_path / "bad"]):
-        pass
-
-
-def test_a_damaged_run_larger_than_the_cache_leaves_the_others_whole(tmp_path: Path) -> None:
-    half = "\ud83d"
-    many = [{"case_id": f"m|{n}", "method": "m", "right": True} for n in range(800)]
-    # More text than SQLite's cache holds: it is written to the file before the row that fails.
-    cases = [{"case_id": f"{n}", "passages": [f"{n}" + "x" * 3000]} for n in range(800)]
-    suite_run(tmp_path / "a", "uniknow", **UNIKNOW)
-    suite_run(
-        tmp_path / "b", "uniknow", rows=[*many, {"case_id": half, "method": "m"}], cases=cases
-    )
-    suite_run(tmp_path / "c", "uniknow", **UNIKNOW)
-    with open_index([tmp_path]) as index:
-        assert [len(index.find(CaseQuery(run)).rows) for run in index.runs] == [1, 1]
-        assert list(index.runs) == ["a", "c"]
-        assert "no text" in index.skipped[0]
-        with closing(sqlite3.connect(index.path)) as base:
-            assert base.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-            base.execute("INSERT INTO words (words) VALUES ('integrity-check')")
-
-
-@pytest.mark.parametrize("name", ["nowhere", "empty", "file"])
-def test_what_is_no_run_is_rejected(tmp_path: Path, name: str) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "file").write_text("x", encoding="utf-8")
-
-    with pytest.raises(InputError, match=name), open_index([tmp_path / name]):
         pass

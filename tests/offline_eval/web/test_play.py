@@ -118,26 +118,6 @@ def test_a_case_is_saved_as_measure_reads_it(client: TestClient, tmp_path: Path)
     assert (second.question, second.passage) == ("Dogs?", None)
 
 
-def test_lines_written_by_hand_stay_as_they_are(tmp_path: Path) -> None:
-    path = tmp_path / "questions.jsonl"
-    lines = (
-        '{"question": "no id?", "answer": "yes"}\n'
-        '{"question_id": "a", "question": "named?", "answer": "yes"}\n'
-        '{"id": 7, "question": "the last one?", "answer": "without an end"}'
-    )
-    path.write_text(lines, encoding="utf-8")
-
-    body = {"question": "When?", "answer": "At nine."}
-    assert client_of(chain_of(), path).post("/save", json=body).status_code == 200
-
-    assert path.read_text("utf-8").startswith(lines + "\n")
-    assert len(QuestionRecord.read(path)) == 4
-    # A broken last line by hand is nothing that a kill left.
-    path.write_text(lines[:-1], encoding="utf-8")
-    assert client_of(chain_of(), path).post("/save", json=body).status_code == 500
-    assert path.read_text("utf-8") == lines[:-1]
-
-
 @pytest.mark.parametrize(
     ("path", "body", "status"),
     [

@@ -9,7 +9,7 @@ import pytest
 
 from tools.attack.certificates import ATTEMPTS, DELTA, SCORERS, attacks, best_of, best_scorer
 
-DRAWS = 400
+DRAWS = 200
 
 
 @pytest.mark.slow
@@ -25,7 +25,7 @@ def test_the_best_of_twenty_calibrations_keeps_its_promise_where_they_are_counte
 @pytest.mark.slow
 def test_scorers_that_do_not_share_delta_break_the_bound() -> None:
     # Those that share it are among the attacks below.
-    assert best_scorer(SCORERS, 60, shared=False) / 60 > 1.5 * DELTA
+    assert best_scorer(SCORERS, 40, shared=False) / 40 > 1.5 * DELTA
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowgate.offline_eval.testbed import FactStatus, default_world
-from tools.microworld._batches import END, PAD, UNKNOWN, build_tokenizer
+from tools.microworld._batches import build_tokenizer
 from tools.microworld._mixture import load_mixture
 from tools.microworld._tasks import Row, TaskMaker
 
@@ -24,10 +24,6 @@ def rows(seed: int, count: int) -> list[Row]:
 
 
 ROWS = rows(1, 300)
-
-
-def test_the_same_seed_gives_the_same_rows() -> None:
-    assert rows(5, 5) == rows(5, 5)
 
 
 def test_unseen_entities_never_occur_as_subjects_in_training() -> None:
@@ -63,19 +59,6 @@ def test_held_out_phrasings_never_occur_in_training() -> None:
             assert f"Question: {question.text}\n" not in asked
 
 
-def test_the_plain_prompts_never_teach_a_reply_of_not_knowing() -> None:
-    for row in ROWS:
-        if "reply unknown" not in row.parts[0][0]:
-            assert "unknown" not in row.text
-
-
-def test_the_prompt_that_allows_unknown_teaches_it() -> None:
-    allowed = [row for row in ROWS if "reply unknown" in row.parts[0][0]]
-    assert any(
-        reply == " unknown\n" for row in allowed for reply, is_answer in row.parts if is_answer
-    )
-
-
 def test_parts_encoded_alone_are_the_tokens_of_the_whole() -> None:
     for row in ROWS[::20]:
         parts = [TOKENIZER.encode(text).ids for text, _ in row.parts]
@@ -86,14 +69,3 @@ def test_parts_encoded_alone_are_the_tokens_of_the_whole() -> None:
 def test_any_text_round_trips_through_the_tokenizer(text: str) -> None:
     ids = TOKENIZER.encode(text).ids
     assert TOKENIZER.decode(ids, skip_special_tokens=False) == text
-
-
-def test_the_vocabulary_is_small_and_names_are_syllables() -> None:
-    assert TOKENIZER.get_vocab_size() <= 2000
-    assert TOKENIZER.encode(" Balbelbor\n").tokens == [" Bal", "bel", "bor", "\n"]
-    assert {TOKENIZER.token_to_id(name) for name in (PAD, END, UNKNOWN)} == {0, 1, 2}
-
-
-@pytest.mark.parametrize("progress", [0.0, 0.5, 0.999])
-def test_each_moment_of_training_has_a_phase(progress: float) -> None:
-    assert MIXTURE.phase_at(progress).until > progress

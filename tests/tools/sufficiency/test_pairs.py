@@ -7,10 +7,7 @@ import lzma
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from knowgate.calibration.training.sufficiency.cases import TrainingQuestion
-from knowgate.guard import InputError
 from tools.sufficiency.pairs import read_pairs
 
 
@@ -54,31 +51,3 @@ def test_several_files_are_one_set_and_another_language_can_be_asked_for(tmp_pat
     two = _write(tmp_path / "2.jsonl", [_row("a", "nein", 0, lang="de")])
     [found] = read_pairs([one, two], language="de")
     assert (found.passage, found.negatives) == ("ja", ("nein",))
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        [],
-        {},
-        _row("a", "x", 2),
-        {**_row("a", "x", 1), "passage": None},
-        {**_row("a", "x", 1), "qid": 7},
-        {**_row("a", "x", 1), "answer": 12},
-    ],
-    ids=str,
-)
-def test_a_bad_line_is_named(tmp_path: Path, row: Any) -> None:
-    path = _write(tmp_path / "pairs.jsonl", [_row("a", "yes", 1), row])
-    with pytest.raises(InputError, match=r"pairs\.jsonl:2: not a labelled pair — each line needs"):
-        read_pairs([path])
-
-
-def test_files_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
-    (tmp_path / "broken.jsonl.xz").write_bytes(b"not xz")
-    (tmp_path / "cut.jsonl.xz").write_bytes(lzma.compress(b'{"a": 1}\n' * 99)[:40])
-    (tmp_path / "latin.jsonl").write_bytes(b"\xff\xfe")
-    for name in ("none.jsonl", "broken.jsonl.xz", "cut.jsonl.xz", "latin.jsonl", "."):
-        with pytest.raises(InputError) as error:
-            read_pairs([tmp_path / name])
-        assert "\n" not in str(error.value)

@@ -127,24 +127,6 @@ def test_a_batch_in_parts_gives_the_sums_of_a_whole_one(base: Path, tmp_path: Pa
     assert parts.losses == pytest.approx(whole.losses, rel=1e-5)
 
 
-def test_a_finished_training_is_not_repeated(base: Path, trained: ScenarioTrainingReport) -> None:
-    before = (trained.folder / "training.json").stat().st_mtime_ns
-
-    again = train_scenarios(base, EXAMPLES, trained.folder, settings=FAST)
-
-    assert again == replace(trained, reused=True)
-    assert (trained.folder / "training.json").stat().st_mtime_ns == before
-
-
-def test_a_folder_with_another_training_is_left_as_it_is(
-    base: Path, trained: ScenarioTrainingReport
-) -> None:
-    with pytest.raises(InputError, match="not an empty folder"):
-        train_scenarios(base, EXAMPLES[:2], trained.folder, settings=FAST)
-
-    assert file_sha256(trained.folder / "adapter_model.safetensors") == trained.adapter_sha256
-
-
 def test_a_loss_that_is_no_number_ends_the_training_with_nothing_written(
     base: Path, tmp_path: Path
 ) -> None:

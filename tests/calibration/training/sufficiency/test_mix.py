@@ -95,15 +95,6 @@ def test_the_fit_is_scikit_learns_where_no_bound_holds(ridge: float) -> None:
     assert found.bias == pytest.approx(bias, abs=1e-3)
 
 
-PRIOR = MatchModel.of(
-    [-1.0, 1.5, 0.5],
-    [-2.0, 1.0, 2.0, 0.25, 0.75, 3.0, 4.0],
-    features=TWO,
-    length_penalty=0.06,
-    told=TOLD,
-)
-
-
 def test_a_set_of_two_halves_says_nothing_of_a_passage_alone() -> None:
     whole = _examples(200)
     halves = [MixExample(((0.0, 0.0), (0.0, 0.0)), (1.0, 1.0), True, whole=False)] * 100

@@ -56,7 +56,7 @@ def question_sets(draw: st.DrawFn) -> list[TrainingQuestion]:
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(questions=question_sets(), seed=st.integers(0, 3))
 def test_a_batch_keeps_its_promises(questions: list[TrainingQuestion], seed: int) -> None:
     by_text = {question.text: question for question in questions}

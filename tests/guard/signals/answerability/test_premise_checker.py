@@ -136,9 +136,8 @@ FIRST = "When did Ann Lund start holding mayor of Rill the first time? 1951"
 LAST = "When did Ann Lund stop holding member of the council the last time? 1971"
 
 
-@pytest.mark.parametrize(
-    ("time", "expected"),
-    [
+def test_a_time_outside_of_what_is_stated_is_impossible() -> None:
+    for time, expected in [
         ("from 1907 to 1912", "impossible_time"),
         ("between 1973 and 1980", "impossible_time"),
         ("in the year of 1950", "impossible_time"),
@@ -153,12 +152,10 @@ LAST = "When did Ann Lund stop holding member of the council the last time? 1971
         ("in 1972", "undecided"),
         ("in 300 BC", "undecided"),
         ("between 1940 and 1945 or in 1955", "undecided"),
-    ],
-)
-def test_a_time_outside_of_what_is_stated_is_impossible(time: str, expected: str) -> None:
-    question = f"Which position did Ann Lund hold {time}?"
+    ]:
+        question = f"Which position did Ann Lund hold {time}?"
 
-    assert fault(OPEN.detect(question, [FIRST, LAST])) == expected
+        assert fault(OPEN.detect(question, [FIRST, LAST])) == expected
 
 
 @pytest.mark.parametrize(
@@ -299,9 +296,8 @@ def test_a_closed_world_takes_what_is_stated_for_all_there_is(
     assert fault(CLOSED.detect(question, passages)) == expected
 
 
-@pytest.mark.parametrize(
-    ("question", "expected"),
-    [
+def test_some_times_are_impossible_by_themselves() -> None:
+    for question, expected in [
         ("Who won the cup in 2999?", "impossible_time"),
         ("2999年谁获得了冠军？", "impossible_time"),
         ("Who led Rill from 1912 to 1907?", "impossible_time"),
@@ -314,10 +310,8 @@ def test_a_closed_world_takes_what_is_stated_for_all_there_is(
         ("What was made in 2006 World Cup Stadium?", "undecided"),
         ("Which team has 3000 members?", "undecided"),
         ("What will the sea level be in 2100?", "undecided"),
-    ],
-)
-def test_some_times_are_impossible_by_themselves(question: str, expected: str) -> None:
-    assert fault(OPEN.detect(question, ["Nothing of use."])) == expected
+    ]:
+        assert fault(OPEN.detect(question, ["Nothing of use."])) == expected
 
 
 def test_a_far_future_that_the_passages_speak_of_is_left_to_them() -> None:
@@ -366,7 +360,7 @@ TEXTS = st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=24).map("".joi
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(TEXTS, st.lists(TEXTS, max_size=4), st.booleans())
 def test_any_question_and_any_passages_have_a_verdict(
     question: str, passages: list[str], closed_world: bool
@@ -378,13 +372,25 @@ def test_any_question_and_any_passages_have_a_verdict(
     assert all(0 <= index < len(passages) for index in found.passages)
 
 
-@pytest.mark.parametrize(
-    "piece",
-    ["a", " ", "1990 ", "1990-", " or ", "?", "\n", " — ", "Ann is ", "(", ", ", "是的谁", "?\nA ",
-     "Ann — mother of — Bo (1990–1995)\n", "When did Ann start the first time? 1990\n"],
-)  # fmt: skip
-def test_passages_of_any_length_come_to_an_end(piece: str) -> None:
-    # A pattern that backtracks would take hours.
-    for question in ("Which position did Ann hold from 1907 to 1912?", BOTH, "a, b or c?"):
-        CLOSED.detect(question, [piece * (100_000 // len(piece))])
-        CLOSED.detect(piece * (900 // len(piece)), [LEADER, MOTHER])
+def test_passages_of_any_length_come_to_an_end() -> None:
+    for piece in [
+        "a",
+        " ",
+        "1990 ",
+        "1990-",
+        " or ",
+        "?",
+        "\n",
+        " — ",
+        "Ann is ",
+        "(",
+        ", ",
+        "是的谁",
+        "?\nA ",
+        "Ann — mother of — Bo (1990–1995)\n",
+        "When did Ann start the first time? 1990\n",
+    ]:
+        # A pattern that backtracks would take hours.
+        for question in ("Which position did Ann hold from 1907 to 1912?", BOTH, "a, b or c?"):
+            CLOSED.detect(question, [piece * (100_000 // len(piece))])
+            CLOSED.detect(piece * (900 // len(piece)), [LEADER, MOTHER])

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import InputError, LanguageModelError
+from knowgate.guard import LanguageModelError
 from knowgate.guard.signals.confidence import SampledConsistency, Sampling
 from knowgate.guard.signals.confidence._cascade import Cascade
 from knowgate.guard.signals.confidence._self_reported import PTrue, Verbalized
-from knowgate.guard.signals.confidence._token_probability import TokenProbability
 from knowgate.guard.testing import ScriptedLanguageModel
 
 SCRIPT = {"sure": "Ada", "unsure": "Bob", "middle": "Cleo"}
@@ -84,13 +83,3 @@ def test_a_costly_failure_is_the_questions_own() -> None:
     found = Cascade(lm).estimate_many(["sure?", "middle?"], on_error="return")
     assert isinstance(found[1], LanguageModelError)
     assert not isinstance(found[0], LanguageModelError)
-
-
-def test_parts_and_bands_that_do_not_fit_are_refused() -> None:
-    lm = scripted()
-    with pytest.raises(InputError, match="another language model"):
-        Cascade(lm, cheap=TokenProbability(scripted()))
-    with pytest.raises(InputError, match="reject"):
-        Cascade(lm, accept=0.4, reject=0.5)
-    with pytest.raises(InputError, match="accept"):
-        Cascade(lm, accept=1.5)

@@ -13,8 +13,6 @@ from knowgate.guard import (
     Confidence,
     Fingerprint,
     Generation,
-    InputError,
-    KnowgateError,
     LanguageModel,
     LanguageModelError,
 )
@@ -117,20 +115,6 @@ def test_without_a_seed_the_same_question_is_sampled_for_each() -> None:
 
     assert model.shapes[0] == (1, 1)
     assert model.shapes[1] == (2, 4)
-
-
-@pytest.mark.parametrize(
-    ("settings", "where"),
-    [({"batch_size": 0}, "batch_size"), ({"on_error": "ignore"}, "on_error")],
-)
-def test_arguments_out_of_range_are_refused(settings: dict[str, Any], where: str) -> None:
-    with pytest.raises(InputError, match=where):
-        SampledConsistency(Recording()).estimate_many(["q"], **settings)
-
-
-def test_one_text_is_no_list_of_questions() -> None:
-    with pytest.raises(InputError, match="questions"):
-        SampledConsistency(Recording()).estimate_many("question")
 
 
 # -- failures --------------------------------------------------------------------------
@@ -292,11 +276,3 @@ async def test_scores_states_and_local_work_are_put_together_too() -> None:
     assert found == await estimator.aestimate_many(questions)
     assert found == [estimator.estimate(question) for question in questions]
     assert found[2].answer == "Ada 7 8"
-
-
-def test_a_model_that_cannot_do_what_is_asked_is_named() -> None:
-    found = Everything(Recording()).estimate_many(["sure", "torn"], on_error="return")
-
-    for one in found:
-        assert isinstance(one, KnowgateError)
-        assert "Recording has no score_options" in str(one)

@@ -16,7 +16,6 @@ from knowgate.guard import Confidence
 from knowgate.guard.matching import same_answer
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import StepwiseEstimator, load_estimator
-from knowgate.guard.signals.confidence._registry import _ESTIMATORS
 from knowgate.offline_eval.testbed import World, default_world
 from knowgate.offline_eval.testbed.check import microworld_model_path
 from knowgate.offline_eval.testbed.entities import Fact
@@ -103,14 +102,3 @@ def test_a_probe_fitted_on_some_subjects_works_on_others(lm: HuggingFaceLM) -> N
     probe = loaded("hidden_state_probe", lm, probe=fit.probe)
     found = probe.estimate_many([QUESTIONS[at] for at in outside])
     assert auroc_of(found, [FACTS[at] for at in outside]) > 0.7
-
-
-@pytest.mark.slow
-def test_single_questions_get_what_batches_get(lm: HuggingFaceLM) -> None:
-    for name in set(_ESTIMATORS.names) - {"hidden_state_probe", "verbalized"}:
-        estimator = loaded(name, lm)
-        for one, other in zip(
-            estimator.estimate_many(QUESTIONS[:3]), map(estimator.estimate, QUESTIONS), strict=False
-        ):
-            assert one.value == pytest.approx(other.value, abs=1e-4)
-            assert (one.answer, one.calls) == (other.answer, other.calls)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from knowgate.guard import InputError, LanguageModelError
+from knowgate.guard import LanguageModelError
 from knowgate.guard._model_steps import says_yes, share_of_yes
 from knowgate.guard.signals.confidence import Sampling
 from knowgate.guard.signals.confidence._self_reported import PTrue
@@ -81,11 +81,6 @@ def test_a_refusal_is_not_asked_about() -> None:
     lm = ScriptedLanguageModel(default="I don't know")
     assert PTrue(lm).estimate("who?").value == 0.0
     assert lm.generated == 1
-
-
-def test_options_need_a_model_that_scores_them() -> None:
-    with pytest.raises(InputError, match="cannot score options"):
-        PTrue(ScriptedLanguageModel(), method="options")
 
 
 def test_verdicts_that_arrived_before_the_model_failed_are_used() -> None:

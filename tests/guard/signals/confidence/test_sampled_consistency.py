@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from knowgate.guard import (
     Confidence,
     Generation,
-    InputError,
     LanguageModelError,
 )
 from knowgate.guard.contracts import PartialGenerationsError
@@ -29,7 +28,6 @@ from knowgate.guard.signals.confidence.stopping import (
     CurtailedSampling,
     FullSampling,
 )
-from knowgate.guard.signals.conflict import AnswerConflict
 from knowgate.guard.testing import ScriptedLanguageModel
 from tests.support.guards import guard_with, policy_with
 
@@ -98,7 +96,7 @@ def test_every_pattern_of_ten_outcomes_is_decided_as_by_all_ten() -> None:
 
 
 @given(st.integers(1, 12), st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_any_n_and_threshold_stop_without_waste_or_another_decision(
     n: int, data: st.DataObject
 ) -> None:
@@ -132,28 +130,6 @@ def test_an_answer_of_punctuation_alone_never_counts_as_repeated() -> None:
     assert SampledConsistency(model).estimate("q").value == 0.0
 
 
-@pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_temperature_that_cannot_sample_is_refused(temperature: float) -> None:
-    with pytest.raises(InputError, match="temperature"):
-        SampledConsistency(Pattern([]), sampling=Sampling(temperature=temperature))
-
-
-@pytest.mark.parametrize(
-    ("n", "threshold"), [(0, 0.7), (-1, 0.7), (10, 0.0), (10, 1.1), (10, float("nan"))]
-)
-def test_a_rule_that_makes_no_sense_is_refused(n: int, threshold: float) -> None:
-    with pytest.raises(ValueError, match=r"n must|threshold must"):
-        CurtailedSampling(n, threshold)
-
-
-@pytest.mark.parametrize(
-    ("n", "threshold", "needed"),
-    [(10, 0.7, 7), (10, 0.71, 8), (10, 1.0, 10), (10, 0.001, 1), (3, 1 / 3, 1), (100, 0.07, 7)],
-)
-def test_the_matches_needed_are_exact(n: int, threshold: float, needed: int) -> None:
-    assert CurtailedSampling(n, threshold).matches_needed == needed
-
-
 @pytest.mark.parametrize(
     ("threshold", "matches", "route"),
     [
@@ -178,26 +154,6 @@ def test_an_estimator_that_the_policy_was_calibrated_on_is_left_as_it_is() -> No
     policy = policy_with(confidence_threshold=0.9, estimator=estimator.fingerprint)
     decision = guard_with(policy, estimator=estimator).decide("q", [])
     assert decision.confidence == 1.0
-
-
-class Unhashed(ScriptedLanguageModel):
-    """Its fingerprint takes long, so it must not be asked for without need."""
-
-    @property
-    def fingerprint(self) -> str:
-        raise AssertionError
-
-
-@pytest.mark.parametrize("kind", [SampledConsistency, AnswerConflict])
-def test_what_is_no_language_model_is_refused_at_once(kind: Any) -> None:
-    class ChatModel:
-        def generate(self) -> None: ...
-
-        def agenerate(self) -> None: ...
-
-    with pytest.raises(InputError, match="ChatModelLM"):
-        kind(ChatModel())
-    kind(Unhashed())
 
 
 # -- stopping rules --------------------------------------------------------------------
@@ -230,25 +186,6 @@ def test_the_stopping_rule_says_how_many_samples_are_drawn(
     found = SampledConsistency(Pattern(pattern), stopping=stopping).estimate("q")
 
     assert found == Confidence(value, ANSWER, drawn, 10 - drawn, calls=1 + drawn)
-
-
-def test_a_rule_never_draws_more_than_n() -> None:
-    found = SampledConsistency(
-        Pattern([True] * 10), sampling=Sampling(n=3), stopping=FullSampling(50)
-    ).estimate("q")
-
-    assert found.samples_drawn == 3
-
-
-class Nothing:
-    def next_wave(self, matches: int, misses: int) -> int:
-        return 0
-
-
-@pytest.mark.parametrize("stopping", ["sometimes", 7, Nothing()])
-def test_an_unknown_rule_or_one_that_draws_nothing_is_refused(stopping: Any) -> None:
-    with pytest.raises(InputError, match="stopping"):
-        SampledConsistency(Pattern([]), stopping=stopping)
 
 
 @pytest.mark.parametrize("stopping", ["curtailed", "bayesian", BayesianStopping(), FirstTwo()])
@@ -361,24 +298,6 @@ def test_log_probabilities_that_say_nothing_settle_nothing(logprobs: Any) -> Non
     assert SampledConsistency(Model(default="Ada")).estimate("q").samples_drawn == 7
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"accept_probability": 0.0},
-        {"reject_probability": 0.95},
-        {"reject_probability": -0.1},
-    ],
-)
-def test_probabilities_out_of_range_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=next(iter(settings))):
-        GreedyShortcut(**settings)
-
-
-def test_at_least_one_sample_decides() -> None:
-    with pytest.raises(InputError, match="minimum_samples"):
-        SampledConsistency(Pattern([]), minimum_samples=0)
-
-
 # -- a model that fails part-way --------------------------------------------------------
 
 
@@ -460,23 +379,6 @@ async def test_a_meaning_matcher_works_in_a_thread_of_its_own_when_asynchronous(
     assert (await estimator().aestimate("q")).value == 1.0
     assert threading.get_ident() not in threads
     assert estimator().estimate("q") == await estimator().aestimate("q")
-
-
-def test_the_fingerprint_tells_rules_and_matchers_apart() -> None:
-    def fingerprint(**settings: Any) -> Any:
-        return SampledConsistency(Pattern([]), **settings).fingerprint
-
-    kinds: list[dict[str, Any]] = [
-        {},
-        {"stopping": "none"},
-        {"stopping": "bayesian"},
-        {"stopping": BayesianStopping(flip_probability=0.01)},
-        {"same": lambda first, second: True},
-        {"shortcut": None},
-        {"shortcut": GreedyShortcut(reject_probability=0.05)},
-    ]
-    assert len({str(fingerprint(**kind)) for kind in kinds}) == len(kinds)
-    assert fingerprint() == fingerprint(stopping=CurtailedSampling())
 
 
 def test_samples_in_other_words_than_the_greedy_sentence_count_as_repeated() -> None:

@@ -29,12 +29,6 @@ def test_rounding_above_one_stays_a_probability_and_minus_infinity_is_zero() -> 
     assert token_probability([-1e6]) == 0.0
 
 
-@pytest.mark.parametrize("logprobs", [[], [math.nan], [-0.1, math.nan]])
-def test_no_numbers_are_refused(logprobs: list[float]) -> None:
-    with pytest.raises(InputError, match="logprobs"):
-        token_probability(logprobs)
-
-
 async def test_the_estimator_asks_once_and_counts_it() -> None:
     lm = ScriptedLanguageModel(default=" Ada ", logprobs={" Ada ": math.log(0.25)})
     estimator = TokenProbability(lm)

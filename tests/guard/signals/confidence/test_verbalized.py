@@ -9,9 +9,8 @@ from knowgate.guard.signals.confidence._self_reported import Verbalized, spoken_
 from knowgate.guard.testing import ScriptedLanguageModel
 
 
-@pytest.mark.parametrize(
-    ("reply", "expected"),
-    [
+def test_numbers_and_words_in_two_languages_are_read() -> None:
+    for reply, expected in [
         ("80%", 0.8),
         ("80％", 0.8),
         ("0.8", 0.8),
@@ -41,10 +40,8 @@ from knowgate.guard.testing import ScriptedLanguageModel
         ("百分百", 1.0),
         ("不太确定", 0.35),
         ("完全确定", 0.98),
-    ],
-)
-def test_numbers_and_words_in_two_languages_are_read(reply: str, expected: float) -> None:
-    assert spoken_confidence(reply) == pytest.approx(expected)
+    ]:
+        assert spoken_confidence(reply) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

@@ -146,13 +146,6 @@ async def test_many_questions_are_decided_alike_in_every_form() -> None:
         assert all(0 not in view.passages for d in batch for view in d.views)
 
 
-def test_a_decision_with_views_survives_json() -> None:
-    guard, _, _ = contested("both")
-    decision = guard.decide("sure", PASSAGES)
-
-    assert Decision.model_validate_json(decision.model_dump_json()) == decision
-
-
 class Odd(FakeConflictDetector):
     """Finds what it is told to, sound or not."""
 
@@ -197,19 +190,6 @@ def test_the_policy_alone_routes_as_the_guard_does() -> None:
     assert policy.route(0.9, None, True) is Route.ABSTAIN
     assert policy.route(0.9, None, False) is Route.FOLLOW_CONTEXT
     assert policy.route(0.9, None, None) is Route.ABSTAIN
-
-
-async def test_an_empty_reply_about_a_conflict_is_a_failed_signal() -> None:
-    guard = guard_with(
-        policy_with(check_conflict=True, conflict_between="both", on_conflict="follow_context"),
-        scorer=FakeScorer({"good": 0.9}),
-        estimator=FakeEstimator({"sure": 0.9}, answers={"sure": "noon"}, default=0.1),
-        conflict_detector=PassageConflict(Scripted({**SAID, "good ten": " "}), same=SameMeaning()),
-    )
-
-    decision = await in_every_way(guard, "When?", PASSAGES)
-
-    assert (decision.route, decision.reason) == (Route.ABSTAIN, Reason.CONFLICT_FAILED)
 
 
 class _WithoutViews(FakeConflictDetector):

@@ -135,13 +135,13 @@ texts = st.text(max_size=40) | st.lists(
 @pytest.mark.slow
 @given(texts, texts)
 @example("0B", "0#0")
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_rules_never_fail_and_do_not_care_for_order(first: str, second: str) -> None:
     assert Rule.between(first, second) is Rule.between(second, first)
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_two_numbers_are_the_same_exactly_if_they_are_equal(first: int, second: int) -> None:
     expected = Rule.SAME if first == second else Rule.DIFFERENT
     assert Rule.between(f"{first:,}", f"It was {second}.") is expected

@@ -22,9 +22,8 @@ def _told(question: str, passage: str) -> str | None:
     return None if found is None else found.stated
 
 
-@pytest.mark.parametrize(
-    ("passage", "told"),
-    [
+def test_text_that_asks_is_taken_out() -> None:
+    for passage, told in [
         (QUESTION, ""),
         (QUESTION.upper(), ""),
         ("how long can i try the team plan for free", ""),
@@ -40,10 +39,8 @@ def _told(question: str, passage: str) -> str | None:
         ("1. Who may borrow books?\n2. When is the pool open?\n3. Is it heated?", ""),
         (LIST, ""),
         (f"Dogs must be registered. {LIST}", "Dogs must be registered."),
-    ],
-)
-def test_text_that_asks_is_taken_out(passage: str, told: str) -> None:
-    assert _told(QUESTION, passage) == told
+    ]:
+        assert _told(QUESTION, passage) == told
 
 
 @pytest.mark.parametrize(
@@ -75,7 +72,7 @@ def test_circumstances_that_the_question_states_are_no_answer() -> None:
     assert _told(question, "I have lost my card. The desk blocks it.") == "The desk blocks it."
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(question=st.text(max_size=80), passage=st.text(max_size=200))
 def test_any_text_is_accepted(question: str, passage: str) -> None:
     found = strip_echo(question, passage)

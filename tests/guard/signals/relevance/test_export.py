@@ -31,15 +31,12 @@ def texts(count: int) -> list[tuple[str, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["bi_encoder", "cross_encoder"])
-def test_a_scorer_in_int8_ranks_as_the_one_in_torch(
-    kind: str, encoder: Path, tmp_path: Path
-) -> None:
+def test_a_scorer_in_int8_ranks_as_the_one_in_torch(tmp_path: Path) -> None:
     for module in ("onnx", "onnxruntime", "onnxscript"):
         pytest.importorskip(module, reason="needs `pip install 'knowgate[onnx-export]'`")
-    model = encoder if kind == "bi_encoder" else tiny_cross_encoder(tmp_path / "model")
+    model = tiny_cross_encoder(tmp_path / "model")
     report = export_scorer(str(model), tmp_path / "out", texts(120), dtype="int8")
-    assert (report.kind, report.dtype, report.pairs) == (kind, "int8", 60)
+    assert (report.kind, report.dtype, report.pairs) == ("cross_encoder", "int8", 60)
     assert report.correlation is not None
     assert report.correlation >= 0.99
     scorer = load_scorer(str(tmp_path / "out"), device="cpu")

@@ -149,7 +149,7 @@ def matches(draw: st.DrawFn) -> list[PassageMatch]:
     ]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(found=matches(), data=st.data())
 def test_joining_never_lowers_a_match_and_knows_no_order(
     found: list[PassageMatch], data: st.DataObject
@@ -165,7 +165,7 @@ def test_joining_never_lowers_a_match_and_knows_no_order(
     assert (again.cosine, again.pieces) == (together.cosine, together.pieces)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_a_further_window_never_lowers_the_match(data: st.DataObject) -> None:
     directions = st.sampled_from([X, Y, Z, [-1.0, 0.0, 0.0], [0.6, 0.8, 0.0]])

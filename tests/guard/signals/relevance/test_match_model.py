@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
-from knowgate.guard import InputError
-from knowgate.guard.errors import ModelFolderError
 from knowgate.guard.signals.relevance.match_model import (
     FEATURES,
     EchoMix,
@@ -34,10 +30,6 @@ MODEL = MatchModel(
 )
 
 
-def test_features_are_named() -> None:
-    assert FEATURES == ("cosine", "idf_match", "match", "coverage")
-
-
 def test_a_mix_is_made_of_flat_weights_and_gives_them_back() -> None:
     flat = MODEL.single_weights, MODEL.several_weights
     assert flat == ([-1.0, 2.0, 3.0], [-2.0, 1.0, 4.0, 0.5, 0.25, 8.0, 16.0])
@@ -49,11 +41,6 @@ def test_a_mix_is_made_of_flat_weights_and_gives_them_back() -> None:
 
 def test_a_passage_is_scored_by_its_features_alone() -> None:
     assert MODEL.passage_score([0.5, 0.25]) == -1.0 + 2.0 * 0.5 + 3.0 * 0.25
-
-
-def test_values_are_put_in_the_order_of_the_weights() -> None:
-    values = {"match": 0.25, "coverage": 9.0, "cosine": 0.5}
-    assert MODEL.vector(values) == [0.5, 0.25]
 
 
 def test_several_passages_are_scored_by_best_margin_and_gain() -> None:
@@ -96,7 +83,7 @@ def test_features_of_a_set(
 values = st.floats(-2.0, 2.0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     vectors=st.lists(st.lists(values, min_size=4, max_size=4), min_size=1, max_size=8),
     together=st.lists(values, min_size=4, max_size=4),
@@ -113,7 +100,7 @@ def test_the_order_of_passages_does_not_matter(
     assert [model.passage_score(vector) for vector in shuffled] == [alone[i] for i in order]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     vectors=st.lists(st.lists(values, min_size=2, max_size=2), min_size=2, max_size=6),
     together=st.lists(values, min_size=2, max_size=2),
@@ -130,54 +117,3 @@ def test_a_model_comes_back_from_its_file_unchanged(tmp_path: Path) -> None:
     MODEL.save(tmp_path / "mix.json")
     assert MatchModel.load(tmp_path / "mix.json") == MODEL
     assert json.loads((tmp_path / "mix.json").read_text(encoding="utf-8"))["schema_version"] == 2
-
-
-def test_a_model_cannot_be_changed() -> None:
-    with pytest.raises(ValidationError):
-        MODEL.length_penalty = 0.5  # type: ignore[misc]
-
-
-TWO_WEIGHTS: dict[str, Any] = {"bias": 0.0, "top": [1.0, 1.0]}
-NAN = float("nan")
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"schema_version": 3}, "schema 3 is newer than 2, the newest known here"),
-        ({"features": ["cosine", "depth"]}, "unknown, repeated or none"),
-        ({"single": {"bias": 0.0, "top": [1.0]}}, "as many weights as features"),
-        ({"several": {**TWO_WEIGHTS, "margin": [1.0, 1.0], "gain": [1.0]}}, "as many weights"),
-        ({"several": TWO_WEIGHTS}, "field 'several.margin'"),
-        ({"single": {"bias": 0.0, "top": [1.0, NAN]}}, "field 'single.top.1'"),
-        ({"length_penalty": -0.1}, "field 'length_penalty'"),
-        ({"surprise": 1}, "field 'surprise'"),
-    ],
-    ids=str,
-)
-def test_a_file_that_cannot_be_used_is_one_line(
-    tmp_path: Path, change: dict[str, Any], words: str
-) -> None:
-    path = tmp_path / "mix.json"
-    path.write_text(json.dumps({**MODEL.model_dump(), **change}), encoding="utf-8")
-    with pytest.raises(ModelFolderError) as error:
-        MatchModel.load(path)
-    line = str(error.value)
-    assert words in line
-    assert line.startswith(f"{path}: ")
-    assert " — " in line
-    assert "\n" not in line
-
-
-@pytest.mark.parametrize("content", ["[]", "1", "null", '"text"'])
-def test_json_that_is_no_object_is_refused(tmp_path: Path, content: str) -> None:
-    (tmp_path / "mix.json").write_text(content, encoding="utf-8")
-    with pytest.raises(ModelFolderError):
-        MatchModel.load(tmp_path / "mix.json")
-
-
-@pytest.mark.parametrize("content", ["", "{", "\x00"])
-def test_what_is_not_json_is_refused(tmp_path: Path, content: str) -> None:
-    (tmp_path / "mix.json").write_text(content, encoding="utf-8")
-    with pytest.raises(InputError, match=r"mix\.json"):
-        MatchModel.load(tmp_path / "mix.json")

@@ -12,10 +12,10 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import GuardedRAG
-from knowgate.guard import Guard, InputError, Policy
+from knowgate.guard import Guard, Policy
 from knowgate.guard.engine.encoder import TokenEncoder
-from knowgate.guard.errors import FingerprintMismatchError, ModelFolderError
-from knowgate.guard.signals.relevance import LexicalScorer, index_passages, load_scorer
+from knowgate.guard.errors import FingerprintMismatchError
+from knowgate.guard.signals.relevance import index_passages, load_scorer
 
 QUESTION = "How many books may I borrow?"
 PASSAGES = [
@@ -162,23 +162,3 @@ def test_a_second_build_encodes_only_what_is_new(
     encoded.clear()
     assert index_passages(PASSAGES[:3], tmp_path / "new", plain).encoded == 0
     assert encoded == []
-
-
-def test_passages_of_another_scorer_are_one_line(folder: Path) -> None:
-    with pytest.raises(ModelFolderError, match=r"another scorer .*knowgate index"):
-        _loaded(folder, "late_interaction")
-
-
-def test_what_does_not_go_together_is_rejected(plain: Any, folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="'lexical' does not use stored passages"):
-        index_passages(PASSAGES, tmp_path / "new", LexicalScorer())
-    assert not (tmp_path / "new").exists()
-    with pytest.raises(InputError, match="'bi_encoder' does not use stored passages"):
-        load_scorer("bi_encoder", device="cpu", passages=str(folder))
-    with pytest.raises(InputError, match="mutually exclusive"):
-        Guard.load(Policy.for_scorer(plain), scorer=plain, passages=folder)
-
-
-def test_the_option_follows_a_scorers_name(folder: Path) -> None:
-    scorer = load_scorer(f"sufficiency,device=cpu,passages={folder}")
-    assert scorer.encoder._store is not None  # type: ignore[attr-defined]

@@ -43,18 +43,6 @@ def test_log_odds_become_probabilities(scorer: SufficiencyScorer) -> None:
         assert calibrator.apply(value) == pytest.approx(1 / (1 + math.exp(-value)))
 
 
-@pytest.mark.parametrize("name", ["sufficiency", "lexical"])
-def test_a_name_that_is_taken_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match=f"'{name}' exists already"):
-        register_scorer(name, LexicalScorer)
-
-
-def test_what_is_neither_a_name_nor_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"unknown scorer .*sufficiency.* a tuned") as error:
-        load_scorer(str(tmp_path / "none"))
-    assert "\n" not in str(error.value)
-
-
 @pytest.mark.parametrize("lost", ["sufficiency.json", "adapter_config.json"])
 def test_a_tuned_folder_that_lost_a_file_is_told_which(
     folder: Path, tmp_path: Path, lost: str

@@ -133,19 +133,6 @@ def test_odd_texts_get_finite_scores(scorer: SufficiencyScorer) -> None:
         assert np.isfinite([*judged.scores, judged.joint]).all()
 
 
-def test_nothing_to_score_gives_nothing(scorer: SufficiencyScorer) -> None:
-    assert scorer.score(QUESTION, []).shape == (0,)
-    assert scorer.score_pairs([]).shape == (0,)
-    assert scorer.score_sets([], []) == []
-
-
-def test_a_question_without_passages_is_refused(scorer: SufficiencyScorer) -> None:
-    with pytest.raises(InputError, match="no passage"):
-        scorer.score_sets([QUESTION, QUESTION], [PASSAGES, []])
-    with pytest.raises(InputError, match="1 questions but 2 sets"):
-        scorer.score_sets([QUESTION], [PASSAGES, PASSAGES])
-
-
 def test_scripts_that_the_model_does_not_know_are_not_supported(
     scorer: SufficiencyScorer,
 ) -> None:
@@ -201,20 +188,6 @@ def test_a_tuned_folder_is_loaded_by_its_path(folder: Path, scorer: SufficiencyS
 def test_another_folder_is_still_taken_for_a_bi_encoder(tmp_path: Path) -> None:
     with pytest.raises(ModelFolderError, match=r"no model\.safetensors"):
         load_scorer(str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    "name", ["sufficiency.json", "adapter_config.json", "adapter_model.safetensors"]
-)
-def test_a_folder_without_one_of_its_files_is_one_line(
-    folder: Path, tmp_path: Path, name: str
-) -> None:
-    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
-    (copy / name).unlink()
-    with pytest.raises(InputError) as error:
-        SufficiencyScorer(copy, device="cpu")
-    assert name in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def test_a_tuned_scorer_knows_the_questions_that_it_was_tuned_on(

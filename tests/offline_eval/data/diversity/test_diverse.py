@@ -113,24 +113,6 @@ def test_lines_stay_lines_with_every_field_and_get_their_ids(tmp_path: Path) -> 
     ]
 
 
-@pytest.mark.parametrize("within_document", [True, False])
-def test_a_document_stays_a_document(tmp_path: Path, within_document: bool) -> None:
-    questions = [
-        {"identifier": "a", "question": "Who pays?", "answer": "A"},
-        {"identifier": "b", "question": "Who pays?", "answer": "A"},
-        {"identifier": "c", "question": "When?", "answer": "C"},
-    ]
-    value: Any = {"knowledge_base_identifier": "kb", "questions": questions, "more": 1}
-    kept: Any = {**value, "questions": [questions[0], questions[2]]}
-
-    text = _filter(
-        tmp_path, "kb.json", json.dumps(value if within_document else questions, indent=1)
-    )
-
-    assert json.loads(text) == (kept if within_document else kept["questions"])
-    assert [one.question_id for one in QuestionRecord.read(tmp_path / "out")] == ["a", "c"]
-
-
 class _Scattered:
     """Some vectors near to each other, told by the number at a text's end."""
 

@@ -54,7 +54,7 @@ def test_the_selection_is_that_of_the_described_algorithm(seed: int, dimensions:
         assert farthest_first(vectors, min_distance=least).tolist() == expected
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     arrays(
         np.int64,

@@ -8,19 +8,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from knowgate.offline_eval.data.diversity.uniqueness import (
     keyword_distinct,
     keyword_uniqueness,
     original_keyword_scores,
     words_of,
-)
-
-_WORDS = ["a", "b", "c", "d", "e", "f", "5", "5.5", "été", "税金"]
-_texts = st.lists(
-    st.lists(st.sampled_from(_WORDS), max_size=6).map(" ".join),
-    max_size=12,
 )
 
 

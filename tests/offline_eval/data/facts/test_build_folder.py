@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.data.facts import BuildSettings, build_questions
-from knowgate.offline_eval.data.facts.build import BuildEstimate, BuildTotals
+from knowgate.offline_eval.data.facts.build import BuildTotals
 from tests.offline_eval.cli.commands import read_lines
 from tests.support.scripted_chat import ScriptedChat
 from tests.support.scripted_facts import scripted_facts
@@ -36,19 +36,6 @@ def documents(tmp_path: Path) -> Path:
 
 def build(documents: Path, out: Path, chat: ScriptedChat) -> BuildTotals:
     return build_questions([documents], out, model=chat, settings=SETTINGS)
-
-
-def test_a_build_below_its_documents_does_not_read_itself(documents: Path) -> None:
-    out = documents / "kb"
-    chat = ScriptedChat(script=scripted_facts)
-    first = build(documents, out, chat)
-    (documents / "fees.txt").unlink()
-
-    second = build(documents, out, chat)
-    expected = BuildEstimate([documents], out, settings=SETTINGS)
-
-    assert (first.documents, second.documents, expected.documents) == (2, 1, 1)
-    assert {row["source"] for row in read_lines(out / "questions.jsonl")} == {"rules.txt"}
 
 
 def test_two_builds_at_once_are_told_apart_while_one_asks(documents: Path, tmp_path: Path) -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import json
-import signal
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,12 +10,10 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from knowgate.offline_eval.data.facts import BuildSettings, build_questions
-from knowgate.offline_eval.data.facts._rows import CallRow
-from knowgate.offline_eval.data.facts.build import BuildEstimate, BuildTotals
+from knowgate.offline_eval.data.facts.build import BuildTotals
 from knowgate.offline_eval.data.questions import QuestionRecord
 from knowgate.offline_eval.run import CallLimits
 from tests.offline_eval.cli.commands import read_lines
-from tests.support.commands import Program
 from tests.support.scripted_chat import Script, ScriptedChat, ScriptedTextChat
 from tests.support.scripted_facts import scripted_facts
 
@@ -66,28 +60,6 @@ def test_every_fact_has_its_sentences_and_its_question(documents: Path, tmp_path
         "Keep left on every road. Stop at the red light. Give way to all pedestrians.",
         "rules.txt",
     )
-
-
-def test_a_model_without_structured_output_is_asked_for_json(
-    documents: Path, tmp_path: Path
-) -> None:
-    prompts: list[str] = []
-
-    def script(messages: Sequence[BaseMessage]) -> str:
-        prompts.append(messages[0].text)
-        return f"Sure!\n```json\n{json.dumps(scripted_facts(messages))}\n```\nAnything else?"
-
-    build(documents, tmp_path / "plain", ScriptedTextChat(script=script, usage=False))
-    build(documents, tmp_path / "structured", ScriptedChat(script=scripted_facts))
-    build(documents, tmp_path / "ignoring", ScriptedChat(script=script))
-
-    assert "JSON schema" in prompts[0]
-    assert "JSON schema" not in prompts[-1]
-    one, two, three = (
-        (tmp_path / name / "questions.jsonl").read_bytes()
-        for name in ("plain", "structured", "ignoring")
-    )
-    assert one == two == three
 
 
 def faulty_first(bad: str | Mapping[str, Any]) -> tuple[Script, list[list[BaseMessage]]]:
@@ -218,94 +190,3 @@ def test_a_changed_document_redoes_its_own_part_only(documents: Path, tmp_path: 
     assert {row.answer for row in QuestionRecord.read(tmp_path / "kb" / "questions.jsonl")} >= {
         "the amber light"
     }
-
-
-def test_what_a_provider_never_answered_is_a_row_and_can_be_asked_again(
-    documents: Path, tmp_path: Path
-) -> None:
-    def script(messages: Sequence[BaseMessage]) -> Mapping[str, Any]:
-        if "Fact: Parking" in messages[0].text:
-            raise ConnectionError("down")
-        return scripted_facts(messages)
-
-    out = tmp_path / "kb"
-    first = build(documents, out, ScriptedChat(script=script))
-    kept = build(documents, out, ScriptedChat(script=scripted_facts))
-    again = build(documents, out, ScriptedChat(script=scripted_facts), retry_failed=True)
-
-    assert first.failures == kept.failures == {"provider_error": 1}
-    assert (kept.now.calls, again.now.calls) == (0, 1)
-    assert (again.questions, again.failures) == (6, {})
-    stored = [CallRow.model_validate(row) for row in read_lines(out / "calls" / "questions.jsonl")]
-    assert sum(row.error == ("provider_error", "ConnectionError") for row in stored) == 1
-
-
-def test_the_estimate_of_a_first_build_and_of_a_finished_one(
-    documents: Path, tmp_path: Path
-) -> None:
-    out, settings = tmp_path / "kb", BuildSettings(model="scripted")
-
-    before = BuildEstimate([documents], out, settings=settings)
-    exists = out.exists()
-    spent = build(documents, out, ScriptedChat(script=scripted_facts, usage=False)).now
-    after = BuildEstimate([documents], out, settings=settings)
-
-    assert not exists
-    assert (before.fact_calls, before.question_calls, before.answered_calls) == (2, 6, 0)
-    assert before.input_tokens == pytest.approx(spent.input_tokens, rel=0.2)
-    assert (after.fact_calls, after.question_calls, after.answered_calls) == (0, 0, 8)
-    assert (after.input_tokens, after.output_tokens) == (0, 0)
-
-
-def slow_build(documents: Path, out: Path, log: Path, most: int) -> None:
-    """Build with a model that notes every answer, often fails, and hangs after `most` answers."""
-    answers = itertools.count()
-
-    def script(messages: Sequence[BaseMessage]) -> Mapping[str, Any]:
-        if next(answers) >= most:
-            time.sleep(3600)
-        with log.open("a") as stream:
-            stream.write("x\n")
-        return scripted_facts(messages)
-
-    build_questions(
-        [documents],
-        out,
-        model=ScriptedChat(script=script, failure_rate=0.3, seconds=0.01),
-        settings=BuildSettings(model="scripted"),
-        limits=CallLimits(max_concurrency=4, first_wait=0.001),
-    )
-
-
-@pytest.mark.slow
-def test_a_killed_build_goes_on_and_repeats_no_more_than_was_under_way(
-    tmp_path: Path,
-) -> None:
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    for n in range(20):
-        (folder / f"{n:02}.txt").write_text(
-            " ".join(f"Rule {n}-{k} of the road is about lane {n * k + 7}." for k in range(4))
-        )
-    arguments = (folder, tmp_path / "kb", tmp_path / "log")
-    stored = tmp_path / "kb" / "calls" / "questions.jsonl"
-
-    # However late it is killed, it is not at its end.
-    with Program(slow_build, *arguments, 60) as killed:
-        killed.wait_for_lines(stored, 21)
-        killed.signal(signal.SIGKILL)
-        killed.wait()
-    survived = stored.read_bytes()
-    with Program(slow_build, *arguments, 1000) as resumed:
-        assert resumed.wait() == 0, resumed.err
-    build(folder, tmp_path / "calm", ScriptedChat(script=scripted_facts))
-
-    whole = survived[: survived.rfind(b"\n") + 1]
-    assert stored.read_bytes().startswith(whole)
-    keys = [row["key"] for row in read_lines(stored)]
-    assert len(keys) == len(set(keys)) == 80
-    # 20 + 80 answers; at most four more were under way when it was killed.
-    answers = (tmp_path / "log").read_text().count("x")
-    assert 100 <= answers <= 104
-    one, two = (tmp_path / name / "questions.jsonl" for name in ("kb", "calm"))
-    assert one.read_bytes() == two.read_bytes()

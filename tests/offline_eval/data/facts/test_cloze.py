@@ -98,23 +98,6 @@ def test_the_row_of_a_table_is_asked_for_its_last_value() -> None:
     ]
 
 
-PIECES = [
-    "The",
-    "rule",
-    "is",
-    "50",
-    "km/h",
-    "3",
-    "May",
-    "a",
-    "Traffic",
-    "Police",
-    ".",
-    ",",
-    "停车。",
-]
-
-
 def test_sentences_that_only_differ_in_what_is_asked_are_ambiguous(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(
         "The limit in a tunnel must be 50 km/h. The limit in a tunnel must be 70 km/h. "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -11,10 +10,8 @@ from hypothesis import strategies as st
 
 from knowgate.offline_eval.data.facts._blocks import BlockKind, Content, DocumentError
 from knowgate.offline_eval.data.facts._documents import (
-    FoundFile,
     find_documents,
     read_content,
-    read_document,
 )
 from tests.offline_eval.data.facts.pdfs import encrypted, pdf_bytes
 
@@ -186,19 +183,6 @@ def test_documents_are_found_in_folders_in_the_order_of_their_names(tmp_path: Pa
         "sub/c.html",
         f"{tmp_path.name}/b.txt",
     ]
-
-
-def test_an_unreadable_file_is_a_failure_and_no_error(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.txt")
-
-    assert read_document(FoundFile("gone", tmp_path / "gone")).failure == (
-        "unreadable",
-        "No such file or directory",
-    )
-    assert read_document(FoundFile("pipe", tmp_path / "pipe.txt")).failure == (
-        "unreadable",
-        "is no ordinary file",
-    )
 
 
 @pytest.mark.parametrize(

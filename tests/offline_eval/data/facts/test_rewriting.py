@@ -56,9 +56,8 @@ def test_a_sentence_becomes_a_question(sentence: str, question: str, answer: str
     assert rewritten(sentence, {"codecs"}) == (question, answer)
 
 
-@pytest.mark.parametrize(
-    "sentence",
-    [
+def test_a_sentence_that_leans_on_others_or_tells_nothing_does_not() -> None:
+    for sentence in [
         "Below is a template for your own needs.",
         "Here is an example cache function.",
         "Since g is a single namespace.",
@@ -72,10 +71,8 @@ def test_a_sentence_becomes_a_question(sentence: str, question: str, answer: str
         "To download files will sometimes provide access, use FTP.",
         "If so, you may need a compiler for it.",
         "If the file is a program, such as a script, you must run it.",
-    ],
-)
-def test_a_sentence_that_leans_on_others_or_tells_nothing_does_not(sentence: str) -> None:
-    assert rewritten(sentence) is None
+    ]:
+        assert rewritten(sentence) is None
 
 
 @pytest.mark.parametrize(

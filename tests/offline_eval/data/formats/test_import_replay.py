@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import InputError
 from knowgate.offline_eval.run import RepliesRun
 from knowgate.offline_eval.run.questions import CaseKind
 from tests.offline_eval.cli.commands import write_lines
@@ -122,67 +121,6 @@ def test_texts_in_a_context_become_passages_once(tmp_path: Path) -> None:
     assert len(run.passages) == 5
 
 
-def test_a_question_without_id_is_found_by_its_text(tmp_path: Path) -> None:
-    run = _run(tmp_path, {"question": " Colour of  the tram? ", "response": "R"})
-
-    assert [case.question_id for case in run.cases.values()] == ["b"]
-
-
-def test_unknown_questions_are_left_out_with_one_warning(tmp_path: Path) -> None:
-    warnings: list[str] = []
-    lines = [{"id": name, "response": "R"} for name in ("a", "x", "y")]
-    run = _run(tmp_path, *lines, on_warning=warnings.append)
-
-    assert len(run.replies) == 1
-    (warning,) = warnings
-    assert warning.startswith(f"{tmp_path / 'log.jsonl'}:2: the question documents do not hold")
-    assert warning.endswith(" (2 times)")
-
-
-def test_an_unknown_context_id_is_kept_and_warned_about(tmp_path: Path) -> None:
-    warnings: list[str] = []
-    line = {"id": "a", "response": "R", "context_ids": ["b", "x"]}
-    run = _run(tmp_path, line, on_warning=warnings.append)
-
-    (reply,) = run.replies.values()
-    assert reply.context is not None
-    assert reply.context.passages == ("b", "x")
-    assert [one.partition(": ")[2][:18] for one in warnings] == ["the context names "]
-
-
-def test_ids_of_other_questions_are_refused_with_counts(tmp_path: Path) -> None:
-    lines = [{"id": n, "question": "Colour of the bus?", "response": "R"} for n in ("a", "b", "c")]
-    with pytest.raises(InputError, match="2 of 3 replies have the id of one question") as caught:
-        _run(tmp_path, *lines)
-
-    assert caught.value.where == f"{tmp_path / 'log.jsonl'}:2"
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_log_of_strangers_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no reply answers a question"):
-        _run(tmp_path, {"id": "x", "response": "R"})
-
-
-def test_a_question_in_its_own_context_is_not_left_out(tmp_path: Path) -> None:
-    line = {"id": "a", "response": "R", "context_ids": ["a", "b"]}
-
-    run = _run(tmp_path, line)
-    assert [case.kind for case in run.cases.values()] == [CaseKind.IN_KB]
-    with pytest.raises(InputError, match="stands in its own context"):
-        _run(tmp_path, {**line, "kind": "left_out"})
-
-
-def test_one_system_answers_a_question_once(tmp_path: Path) -> None:
-    lines = [{"id": "a", "response": "R"}, {"id": "a", "response": "S"}]
-
-    with pytest.raises(InputError, match="a second reply of one system") as caught:
-        _run(tmp_path, *lines)
-    assert caught.value.where == f"{tmp_path / 'log.jsonl'}:2"
-    run = _run(tmp_path, *({**line, "model": line["response"]} for line in lines))
-    assert list(run.systems) == ["R·log", "S·log"]
-
-
 def test_a_failed_call_is_a_row_without_judgements(tmp_path: Path) -> None:
     run = _run(
         tmp_path, {"id": "a", "response": None, "abstained": "yes"}, {"id": "b", "reply": ""}
@@ -192,27 +130,6 @@ def test_a_failed_call_is_a_row_without_judgements(tmp_path: Path) -> None:
     assert failed.error is not None
     assert (failed.response, empty.response, empty.error) == (None, "", None)
     assert not run.judgements
-
-
-def test_without_documents_the_logs_questions_stand_in(tmp_path: Path) -> None:
-    run = _run(
-        tmp_path,
-        {
-            "id": "a",
-            "question": "Q1?",
-            "expected_answer": "A1",
-            "response": "R",
-            "context_ids": None,
-        },
-        {"question": "Q2?", "response": "R", "context_ids": ["a"]},
-        documents=False,
-    )
-
-    assert {name: one.answer for name, one in run.questions.items()} == {"a": "A1", "q2": ""}
-    second = list(run.replies.values())[1]
-    assert [passage.text for passage in run.context_passages(second)] == ["Q1?\nA1"]
-    with pytest.raises(InputError, match="by id alone"):
-        _run(tmp_path, {"id": "a", "response": "R"}, documents=False)
 
 
 def test_ids_that_two_documents_share_are_told_apart(tmp_path: Path) -> None:

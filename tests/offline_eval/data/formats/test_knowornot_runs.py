@@ -74,38 +74,6 @@ def test_published_artefacts_become_one_system_with_the_published_counts(
     assert {len(run.context_passages(reply)) for reply in run.replies.values()} == {5}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("order", [(2, 1, 0), (1, 2), (2,)])
-def test_documents_of_one_experiment_may_come_in_any_order(
-    artefacts: list[Path], tmp_path: Path, order: tuple[int, ...]
-) -> None:
-    whole = RepliesRun.read(import_knowornot(artefacts, tmp_path / "whole"))
-
-    run = RepliesRun.read(import_knowornot([artefacts[n] for n in order], tmp_path / "run"))
-
-    assert (run.replies, run.judgements) == (whole.replies, whole.judgements)
-    assert (run.questions, run.systems) == (whole.questions, whole.systems)
-
-
-def test_input_and_output_of_two_experiments_stay_apart(tmp_path: Path) -> None:
-    run = _import(
-        tmp_path,
-        _output(),
-        _output(retrieval_type="DIRECT"),
-        _output(creation_timestamp="2025-06-01T00:00:00"),
-        _output(system_prompt={"identifier": "careful", "content": "Other words. "}),
-    )
-
-    assert list(run.systems) == [
-        "gpt-x·basic_rag·careful",
-        "gpt-x·direct·careful",
-        "gpt-x·basic_rag·careful·2",
-        "gpt-x·basic_rag·careful·3",
-    ]
-    assert len(run.replies) == 8
-    assert len(run.cases) == 2
-
-
 def test_question_documents_give_expected_answers(tmp_path: Path) -> None:
     bare = {"identifier": "kb_0", "question": "Colour of the bus?"}
     question = {"prompt_to_llm": "", "source_context_qa": {**bare, "context_questions": None}}
@@ -121,83 +89,6 @@ def test_question_documents_give_expected_answers(tmp_path: Path) -> None:
     assert reply.context.kind == "none"
 
 
-def test_a_context_is_taken_from_the_prompt_where_it_stands_nowhere_else(tmp_path: Path) -> None:
-    question = asked(0, None)
-    del question["source_context_qa"]["context_questions"]
-    question["prompt_to_llm"] = (
-        "Be careful. Colour of the bus?\nThe context is Question 0: Colour of the tram?\n"
-        "Answer 0: Blue.\nQuestion 1: Colour of the sky?\nAnswer 1: Grey.\n"
-    )
-    output = {"metadata": metadata(), "responses": [replied(question, "R")]}
-    document = {"knowledge_base_identifier": "kb", "questions": QUESTIONS}
-
-    run = _import(tmp_path, output, document)
-
-    (reply,) = run.replies.values()
-    assert [one.text for one in run.context_passages(reply)] == [
-        "Colour of the tram?\nBlue.",
-        "Colour of the sky?\nGrey.",
-    ]
-    assert run.context_passages(reply)[0].passage_id == "kb_1"
-
-
-def test_synthetic_questions_may_reuse_ids_of_the_knowledge_base(tmp_path: Path) -> None:
-    synthetic = asked(0, [1], question="Colour of the moon?", expected_answer="")
-    output = {
-        "metadata": metadata(experiment_type="synthetic"),
-        "responses": [replied(synthetic, "White.")],
-    }
-
-    run = _import(tmp_path, _output(), output)
-
-    last = list(run.replies.values())[-1]
-    assert run.case_of(last).kind is CaseKind.SYNTHETIC
-    assert run.question_of(last).question == "Colour of the moon?"
-    assert run.question_of(last).question_id == "kb_0~2"
-    assert list(run.systems) == ["gpt-x·basic_rag·careful"]
-
-
-def test_custom_evaluations_and_reasoning_are_kept(tmp_path: Path) -> None:
-    specs = [spec("abstention"), spec("tone", additional_tags=["reasoning", "advice"])]
-    run = _import(
-        tmp_path,
-        _evaluated(
-            specs,
-            [verdict("abstention", "No"), verdict("tone", "polite", reasoning=["It is."])],
-            [
-                verdict("abstention", "yes"),
-                verdict("tone", "NA", reasoning=["?"], advice=["a", "b"]),
-            ],
-        ),
-    )
-
-    found = {one.judgement_id: (one.outcome, one.reasoning) for one in run.judgements.values()}
-    system = "gpt-x·basic_rag·careful"
-    assert found == {
-        f"{system}/kb_0/left_out/abstention/given": ("no", ""),
-        f"{system}/kb_0/left_out/tone/given": ("polite", "It is."),
-        f"{system}/kb_1/left_out/abstention/given": ("yes", ""),
-        f"{system}/kb_1/left_out/tone/given": (
-            "NA",
-            "<reasoning>?</reasoning>\n<advice>a</advice>\n<advice>b</advice>",
-        ),
-    }
-
-
-def test_a_second_evaluator_goes_by_its_model(tmp_path: Path) -> None:
-    other = [spec("abstention", evaluator_model="judge-y")]
-    run = _import(
-        tmp_path,
-        _evaluated([spec("abstention")], [verdict("abstention", "no")], []),
-        _evaluated(other, [verdict("abstention", "yes")], [verdict("abstention", "yes")]),
-    )
-
-    assert Counter((one.judge, one.outcome) for one in run.judgements.values()) == {
-        ("given", "no"): 1,
-        ("given:judge-y", "yes"): 2,
-    }
-
-
 def test_contradictions_are_refused(tmp_path: Path) -> None:
     specs = [spec("abstention")]
     first = _evaluated(specs, [verdict("abstention", "no")], [])
@@ -209,22 +100,3 @@ def test_contradictions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="two different replies"):
         _import(tmp_path / "b", first, changed)
     assert not (tmp_path / "a" / "run").exists()
-
-
-def test_an_experiment_without_replies_is_a_warning_and_alone_an_error(tmp_path: Path) -> None:
-    unanswered = {"metadata": metadata(retrieval_type="DIRECT"), "questions": [asked(2, None)]}
-    warnings: list[str] = []
-
-    run = _import(tmp_path / "a", _output(), unanswered, on_warning=warnings.append)
-
-    assert ["no output document" in warning for warning in warnings] == [True]
-    assert len(run.systems) == 1
-    with pytest.raises(InputError, match="these documents hold no reply"):
-        _import(tmp_path / "b", unanswered)
-
-
-def test_ids_of_two_knowledge_bases_are_told_apart(tmp_path: Path) -> None:
-    run = _import(tmp_path, _output(), _output(knowledge_base_identifier="other"))
-
-    assert next(iter(run.cases)) == "kb/kb_0/left_out"
-    assert len(run.cases) == 4

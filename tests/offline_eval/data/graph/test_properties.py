@@ -66,21 +66,3 @@ def test_the_reason_is_given_for_every_property_left_out(mixed: KnowledgeGraph) 
         "twin": "",
         "height": "",
     }
-
-
-def test_a_label_may_be_the_last_part_of_the_iri_unless_it_is_a_code(tmp_path: Path) -> None:
-    lines = []
-    for at, town in enumerate(("Aber", "Bree", "Cork", "Dale", "Esk", "Fenn")):
-        lines += [
-            f'<http://e.org/{town}> <{RDFS}label> "{town}"@en',
-            f'<http://e.org/r{at}> <{RDFS}label> "River {town} Water"@en',
-            f"<http://e.org/r{at}> <http://e.org/mouth> <http://e.org/{town}>",
-            f"<http://e.org/r{at}> <http://e.org/p_1> <http://e.org/{town}>",
-        ]
-    lines.append(f'<http://e.org/mouth> <{RDFS}label> "mouth"@en')
-    lines.append(f'<http://e.org/p_1> <{RDFS}label> "p_1"@en')
-    graph = load_graph(write(tmp_path / "g.nt", *lines))
-    reasons = {
-        profile.iri: profile.left_out for profile in graph_properties(graph, GenerationSettings())
-    }
-    assert reasons == {"http://e.org/mouth": "", "http://e.org/p_1": "no label in: en"}

@@ -59,11 +59,3 @@ def test_the_question_word_is_that_of_the_class(wikidata_graph: KnowledgeGraph) 
     ]
     assert cast
     assert all(question.startswith("Who is the cast member of") for question in cast)
-
-
-def test_later_files_win_and_are_named_with_their_hash(tmp_path: Path) -> None:
-    for name, word in (("one.toml", "first"), ("two.toml", "second")):
-        (tmp_path / name).write_text(f"[[property]]\niri = 'x'\n[property.en]\nlabel = '{word}'")
-    texts = Templates([tmp_path / "one.toml", tmp_path / "two.toml"])
-    assert texts.label("x", "en") == "second"
-    assert sorted(texts.sha256) == ["one.toml", "two.toml"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from knowgate.offline_eval.judging.labelling._criteria import (
     in_asking_order,
     load_criterion,
@@ -19,35 +17,6 @@ def test_factuality_is_asked_of_replies_that_do_not_abstain() -> None:
 
     assert found.outcomes == Judgement.TIERS
     assert found.ordinal
-    assert found.only_where == {"abstention": ("no",)}
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        (
-            "tone.toml",
-            'name = "tone"\noutcomes = ["kind", "rude"]\nquestion = "How does it sound?"\n'
-            'prompt = "for a judge only"\nonly_where = {abstention = ["no"]}\n',
-        ),
-        (
-            "tone.json",
-            '{"name": "tone", "outcomes": ["kind", "rude"], "question": "How does it '
-            'sound?", "tag": "for a judge only", "only_where": {"abstention": ["no"]}}',
-        ),
-    ],
-)
-def test_a_criterion_comes_from_a_file(tmp_path: Path, name: str, text: str) -> None:
-    path = tmp_path / name
-    path.write_text(text, "utf-8")
-    found = load_criterion(path)
-
-    assert (found.name, found.outcomes, found.question, found.ordinal) == (
-        "tone",
-        ("kind", "rude"),
-        "How does it sound?",
-        False,
-    )
     assert found.only_where == {"abstention": ("no",)}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import shutil
 import threading
@@ -240,42 +239,3 @@ def test_a_screen_reader_is_told_what_happens(run: RepliesRun, show: Open) -> No
     )
     assert nameless == 0
     assert page.locator("html").get_attribute("lang") == "en"
-
-
-@pytest.mark.slow
-def test_nothing_overflows_and_texts_stand_out(tmp_path: Path, show: Open) -> None:
-    run = toy_run(tmp_path / "run", bases={"parks": 1}, response=lambda *_: "x" * 600)
-    page = show(session_of(run), color_scheme="light", viewport={"width": 320, "height": 700})
-    at(page, "Reply 1 of 2")
-    page.keyboard.press("n")
-    page.locator("fieldset.active", has_text="expected answer").wait_for()
-
-    for width, scheme in itertools.product((320, 1280), ("light", "dark")):
-        page.set_viewport_size({"width": width, "height": 700})
-        page.emulate_media(color_scheme=scheme)
-        page.wait_for_function(
-            "([width, dark]) => innerWidth === width"
-            " && matchMedia('(prefers-color-scheme: dark)').matches === dark",
-            arg=[width, scheme == "dark"],
-        )
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, scheme
-        for part in PARTS:
-            assert page.locator(part).first.evaluate(CONTRAST) >= 4.5, (part, width, scheme)
-
-
-PARTS = ("#response", ".meaning", ".soft", "h2", "kbd", ".answer[aria-pressed=true] .name")
-
-
-# WCAG contrast of an element's text with the first background behind it.
-CONTRAST = """element => {
-  const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
-  const light = (colour) => numbers(colour).slice(0, 3).map((part) => part / 255)
-    .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, part, index) => sum + part * [0.2126, 0.7152, 0.0722][index], 0);
-  let behind = element;
-  const clear = (e) => getComputedStyle(e).backgroundColor === "rgba(0, 0, 0, 0)";
-  while (clear(behind)) { behind = behind.parentElement; }
-  const pair = [getComputedStyle(element).color, getComputedStyle(behind).backgroundColor];
-  const [low, high] = pair.map(light).sort((a, b) => a - b);
-  return (high + 0.05) / (low + 0.05);
-}"""

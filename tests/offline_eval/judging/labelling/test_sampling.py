@@ -10,20 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowgate.guard import InputError
 from knowgate.offline_eval.judging.labelling._criteria import (
-    LabelCriterion,
     Stratum,
     draw_sample,
-    load_criterion,
     open_sample,
-    read_sample,
 )
 from knowgate.offline_eval.run import (
     RepliesRun,
 )
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
-from tests.support.bound_rows import bind
 
 SIZES = st.lists(st.integers(1, 30), min_size=1, max_size=8)
 
@@ -105,37 +100,3 @@ def test_annotators_who_start_at_once_get_one_sample(run: RepliesRun) -> None:
 
     assert len(found) == 4
     assert all(sample == found[0] for sample in found)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "word"),
-    [({"size": 3}, "can only grow"), ({"seed": 1}, "seed 0, not 1")],
-)
-def test_what_contradicts_the_stored_sample_is_refused(
-    run: RepliesRun, arguments: dict[str, int], word: str
-) -> None:
-    before = open_sample(run, size=6)
-
-    with pytest.raises(InputError, match=word):
-        open_sample(run, **arguments)  # type: ignore[arg-type]
-    assert read_sample(run.folder) == before
-
-
-def test_other_replies_than_were_sampled_are_refused(run: RepliesRun) -> None:
-    open_sample(run, size=6)
-    path = run.folder / "replies.jsonl"
-    path.write_text(path.read_text("utf-8").replace("day ticket is 3", "day ticket is 33"), "utf-8")
-    bind(run.folder, "replies")
-
-    with pytest.raises(InputError, match="not those that were sampled"):
-        open_sample(RepliesRun.read(run.folder))
-
-
-def test_criteria_add_up_and_never_change(run: RepliesRun) -> None:
-    open_sample(run, criteria=[load_criterion("abstention")])
-    tone = LabelCriterion(name="tone", outcomes=("kind", "rude"))
-    found = open_sample(run, criteria=[tone])
-
-    assert [criterion.name for criterion in found.criteria] == ["abstention", "tone"]
-    with pytest.raises(InputError, match="other outcomes"):
-        open_sample(run, criteria=[LabelCriterion(name="tone", outcomes=("kind", "harsh"))])

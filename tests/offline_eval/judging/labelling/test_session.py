@@ -16,7 +16,6 @@ from knowgate.offline_eval.judging.labelling._criteria import (
 )
 from knowgate.offline_eval.judging.labelling.session import (
     LabelSession,
-    NotAskedError,
     open_session,
 )
 from knowgate.offline_eval.run import RepliesRun
@@ -147,20 +146,6 @@ def test_nothing_of_systems_judges_or_others_is_shown(run: RepliesRun) -> None:
         assert secret not in shown
 
 
-def test_labels_that_are_not_asked_are_refused(run: RepliesRun) -> None:
-    session = session_of(run)
-    for criterion, outcome in (
-        ("factuality", "tier_1"),
-        ("abstention", "maybe"),
-        ("tone", "kind"),
-    ):
-        with pytest.raises(NotAskedError):
-            session.label(0, criterion, outcome)
-    with pytest.raises(IndexError):
-        session.label(10_000, "abstention", "yes")
-    assert not (run.folder / "labels" / "anna.jsonl").exists()
-
-
 @pytest.mark.parametrize("name", ["", "_consensus", "a/b", "..", "a b", "x" * 65, "a\x00"])
 def test_a_name_that_cannot_be_a_files_is_refused(run: RepliesRun, name: str) -> None:
     with pytest.raises(InputError, match="annotator's name"):
@@ -177,15 +162,6 @@ def test_a_line_cut_off_by_a_kill_does_not_count_and_harms_nothing(run: RepliesR
 
     assert [row["outcome"] for row in stored(run)] == ["yes", "no"]
     assert session.state()["statuses"][0] == "done"
-
-
-def test_a_broken_line_is_named(run: RepliesRun) -> None:
-    session_of(run).label(0, "abstention", "yes")
-    path = run.folder / "labels" / "anna.jsonl"
-    path.write_text(path.read_text("utf-8") + '{"reply_id": ""}\n', "utf-8")
-
-    with pytest.raises(InputError, match=r"anna\.jsonl:2: field 'reply_id'"):
-        Labels.read(run.folder)
 
 
 def test_many_threads_lose_no_label(run: RepliesRun) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from knowgate.guard import Generation, InputError, LanguageModelError
+from knowgate.guard import Generation, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.judging.yes_no import YesNo
 from knowgate.offline_eval.suites.conflict._rows import Vote
@@ -147,22 +146,3 @@ def test_a_failed_call_costs_one_question() -> None:
     assert [row.why for row in rows] == ["one", "error", "one"]
     assert rows[1].error is not None
     assert rows[1].error.type == "LanguageModelError"
-
-
-def test_given_beliefs_ask_nobody() -> None:
-    rows = BeliefCollector(None, conflict_prompts(), "given").collect(
-        [item(given=1), item(given=None)]
-    )
-    assert [(row.belief, row.why) for row in rows] == [(1, "one"), (None, "none")]
-
-
-def test_prompts_are_replaced_by_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "belief_1.txt").write_text("{question} {answer}?")
-    (tmp_path / "belief_own.txt").write_text("{answer} to {question}")
-    (tmp_path / "notes.txt").write_text("{nothing}")
-    prompts = conflict_prompts(tmp_path)
-    assert prompts["belief_1"].text == "{question} {answer}?"
-    assert len(prompts.belief_variants) == 4
-    (tmp_path / "ck.txt").write_text("{passage}")
-    with pytest.raises(InputError, match="passage"):
-        conflict_prompts(tmp_path)

@@ -79,12 +79,6 @@ def test_an_editor_writes_what_is_missing() -> None:
     assert found[HPCE].passage == "Bo Rill runs it.\nRecords show it. Others err."
 
 
-def test_without_an_editor_it_says_what_is_missing() -> None:
-    found = made(one=bare())
-    assert not any(found[kind].passage for kind in (HPC, HPCE, LPC))
-    assert "neither" in found[LPC].reason
-
-
 @pytest.mark.parametrize("reply", ["no tags", "<passage></passage>", "<answer>x</answer>", "<"])
 def test_an_editors_useless_reply_is_a_typed_failure(reply: str) -> None:
     found = made(ScriptedLanguageModel(default=reply), bare())
@@ -177,14 +171,6 @@ def test_a_scoring_model_ranks_answers_among_others_of_their_kind() -> None:
     assert found[HPC].plausibility == 0.5  # as likely as both distractors
     assert found[LPC].plausibility == 0.0
     assert found[HPC].plausibility_from == "rank"
-
-
-def test_without_others_to_compare_with_no_likelihood_is_asked_for() -> None:
-    one, lm = replace(item(), distractors=()), ScoringModel()
-    rows = EvidenceMaker(conflict_prompts(), (NC, HPC)).make([Believed(one, 0)])
-    found = Validator(conflict_prompts(), lm=lm).validate(rows, {one.key: one})
-    assert [row.plausibility for row in found] == [None, None]
-    assert lm.prompts == []
 
 
 def test_ranks_are_the_share_below() -> None:

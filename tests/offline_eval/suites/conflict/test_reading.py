@@ -80,13 +80,6 @@ def test_any_set_of_answers_is_read(tmp_path: Path) -> None:
     assert found.distractors == ("Cy",)
 
 
-def test_a_question_without_a_conflict_is_left_out_and_named(tmp_path: Path) -> None:
-    same = {**CONFLICTQA, "counter_answer": CONFLICTQA["memory_answer"]}
-    found = ConflictItem.read(write(tmp_path / "qa.jsonl", CONFLICTQA, same))
-    assert len(found.items) == 1
-    assert found.quirks == ("qa.jsonl, 2: two answers are the same; left out",)
-
-
 @pytest.mark.parametrize(
     "answers",
     [
@@ -101,23 +94,6 @@ def test_one_answer_in_two_spellings_is_no_conflict(tmp_path: Path, answers: obj
     assert found.quirks == ("qa.jsonl, 2: two answers are the same; left out",)
     with pytest.raises(InputError, match="no question is left of 1"):
         ConflictItem.read(write(tmp_path / "qa.jsonl", line))
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        {"question": "Who?"},
-        {"question": 7, "answers": ["a", "b"]},
-        {"question": "Who?", "answers": "a"},
-        {"question": "Who?", "answers": [7, "b"]},
-        {"question": "Who?", "answers": ["a", "b"], "belief": "c"},
-        {**CONFLICTQA, "parametric_memory": 7},
-        {"question": "Who?", "answers": [{"text": "a", "implausible": "no"}, "b"]},
-    ],
-)
-def test_a_broken_line_is_named(tmp_path: Path, line: object) -> None:
-    with pytest.raises(InputError, match=r"qa\.jsonl:2"):
-        ConflictItem.read(write(tmp_path / "qa.jsonl", CONFLICTQA, line))
 
 
 @pytest.mark.slow
@@ -139,7 +115,7 @@ NAMES = st.sampled_from(
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.lists(st.dictionaries(NAMES, JSON, max_size=8), max_size=3),
     st.sampled_from(["json", "jsonl"]),

@@ -104,33 +104,3 @@ def test_a_guards_copies_of_rows_count_once(tmp_path: Path) -> None:
     found = conflict_report(out).values
     assert found["rows"] == 2 * (2 + 2 + 2)
     assert found["failures"] == {"LanguageModelError": 2 * (2 + 2)}
-
-
-def test_shortened_prompts_are_counted_once(tmp_path: Path) -> None:
-    class Narrow(ScoringModel):
-        context_window = 86
-
-    class Keeper:
-        def decide(self, question: str, passages: Sequence[str]) -> Decision:
-            return Decision(route=Route.FOLLOW_CONTEXT, reason=Reason.SUFFICIENT_CONTEXT)
-
-    settings = ConflictSettings(tasks=("PK",), kinds=("NC", "HPC"))
-    guards = {"keeper": Keeper()}
-    out = run_conflict(Narrow(), small_set(2), tmp_path / "run", guards=guards, settings=settings)
-    assert "4 prompts have shortened passages" in _markdown(out)
-
-
-def test_an_unfinished_run_says_so(run: Path) -> None:
-    path = run / "rows.jsonl"
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[:4]))
-    assert "not finished" in _markdown(run)
-
-
-def test_a_run_of_tasks_without_a_comparison_opens_with_their_shares(tmp_path: Path) -> None:
-    settings = ConflictSettings(tasks=("PCK",), kinds=("NC", "HPC"))
-    out = run_conflict(ScoringModel(), small_set(3), tmp_path / "run", settings=settings)
-
-    page = _markdown(out)
-
-    assert "PCK, give both views: right in " in page
-    assert "Nothing could be measured" not in page

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-import pytest
-from numpy.typing import NDArray
-
-from knowgate.guard import Decision, InputError, LanguageModelError, Reason, Route
+from knowgate.guard import Decision, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites.conflict._answering import read_replies
 from knowgate.offline_eval.suites.conflict._rows import CLOSED_BOOK, REMOVES
 from knowgate.offline_eval.suites.conflict._scoring import (
     ConflictRun,
@@ -27,7 +21,6 @@ from knowgate.offline_eval.suites.conflict.beliefs import conflict_prompts
 from knowgate.offline_eval.suites.conflict.evidence import PassageJudge
 from knowgate.offline_eval.suites.conflict.items import EvidenceKind, Task
 from knowgate.offline_eval.suites.parts import MODEL_SYSTEM
-from tests.support.bound_rows import bind
 
 from .questions import TOWNS, ScoringModel, read_conflict_run, run_conflict, small_set
 
@@ -77,46 +70,6 @@ def test_either_passage_stands_first_equally_often(tmp_path: Path) -> None:
     assert (len(firsts), sum(firsts)) == (8, 4)
 
 
-def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    out, lm = tmp_path / "run", ScoringModel(default="x")
-    run_conflict(lm, ITEMS, out)
-    names = ("beliefs", "evidence", "instances", "rows")
-    whole = {name: (out / f"{name}.jsonl").read_text() for name in names}
-    for cut in (5, 90):
-        lines = whole["rows"].splitlines(keepends=True)
-        (out / "rows.jsonl").write_text("".join(lines[:cut]) + lines[cut][:20])
-        run_conflict(lm, ITEMS, out)
-        assert (out / "rows.jsonl").read_text() == whole["rows"]
-    (out / "instances.jsonl").unlink()
-    (out / "rows.jsonl").unlink()
-    lines = whole["evidence"].splitlines(keepends=True)
-    (out / "evidence.jsonl").write_text("".join(lines[:6]))
-    run_conflict(lm, ITEMS, out)
-    assert {name: (out / f"{name}.jsonl").read_text() for name in names} == whole
-    asked = len(lm.prompts)
-    run_conflict(lm, ITEMS, out)
-    assert len(lm.prompts) == asked
-
-
-def test_failures_are_asked_again_on_demand(tmp_path: Path) -> None:
-    out, broken = tmp_path / "run", ScriptedLanguageModel(error=LanguageModelError("down"))
-    settings = ConflictSettings(tasks=(Task.CK,), beliefs="asked")
-    yes = dict.fromkeys(("answer: Ann", "replied: Ann", "A: Ann"), "yes")
-    working = ScriptedLanguageModel({**yes, "Options": "Answer: A"}, default="no")
-    run = read_conflict_run(run_conflict(broken, ITEMS[:2], out, settings=settings))
-    assert {row.why for row in run.beliefs} == {"error"}
-    run = read_conflict_run(run_conflict(working, ITEMS[:2], out, settings=settings))
-    assert not run.rows
-    run = read_conflict_run(
-        run_conflict(working, ITEMS[:2], out, settings=settings, retry_failed=True)
-    )
-    assert [row.error for row in run.rows] == [None] * 8
-    # Once tasks were answered, options stay where they are.
-    before = (out / "instances.jsonl").read_text()
-    run_conflict(working, ITEMS[:2], out, settings=settings, retry_failed=True)
-    assert (out / "instances.jsonl").read_text() == before
-
-
 class Remover:
     """Removes what names Bo, abstains over teapots, follows the rest."""
 
@@ -143,55 +96,6 @@ def test_a_guard_removes_the_passage_where_it_decides_so(tmp_path: Path) -> None
     assert found["remover", HPC].accuracy.n == 7  # one failed
     assert found["remover", LPC].accuracy.value == 0.0
     assert found[MODEL_SYSTEM, HPC].accuracy.value == 0.0
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"evidence": None}, {"task": "KF"}, {"system": "other"}, {"key": "set/9"}],
-)
-def test_a_row_that_was_never_planned_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
-    settings = ConflictSettings(tasks=(Task.CK,))
-    out = run_conflict(ScoringModel(), ITEMS[:1], tmp_path / "run", settings=settings)
-    row = json.loads((out / "rows.jsonl").read_text().splitlines()[0]) | change
-    (out / "rows.jsonl").write_text(json.dumps(row) + "\n")
-    bind(out)
-    with pytest.raises(InputError, match="answers no question"):
-        read_conflict_run(out)
-
-
-def test_prompts_of_one_length_are_scored_together(tmp_path: Path) -> None:
-    sizes: list[int] = []
-
-    class Recording(ScoringModel):
-        def score_options(
-            self, prompts: Sequence[str], options: Sequence[str]
-        ) -> NDArray[np.float64]:
-            sizes.append(len(prompts))
-            return super().score_options(prompts, options)
-
-    tasks = (Task.CK, Task.PK, Task.PCK, Task.RAG)
-    run_conflict(Recording(), ITEMS[:1], tmp_path / "run", settings=ConflictSettings(tasks=tasks))
-    # Plausibility; then CK, PK and PCK, what has no passage, and RAG with its two.
-    assert sizes == [1, 12, 2, 4]
-
-
-def test_logged_replies_take_the_models_place(tmp_path: Path) -> None:
-    log = tmp_path / "log.jsonl"
-    lines = [
-        {"key": "set/0", "task": "CK", "evidence": "HPC", "response": "Answer: Bo Rill"},
-        {"row_id": "closed_book/PK/-/set/0", "response": "Ann Rill"},
-    ]
-    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    settings = ConflictSettings(answers="free")
-    run = read_conflict_run(
-        run_conflict(read_replies(log), ITEMS[:1], tmp_path / "run", settings=settings)
-    )
-    told = {row.row_id: row.correct for row in run.rows if row.error is None}
-    assert told == {"model/CK/HPC/set/0": True, "closed_book/PK/-/set/0": True}
-    with pytest.raises(InputError, match="beliefs"):
-        run_conflict(
-            read_replies(log), ITEMS, tmp_path / "b", settings=ConflictSettings(beliefs="asked")
-        )
 
 
 def test_free_replies_are_read_by_a_judge_where_there_is_one(tmp_path: Path) -> None:

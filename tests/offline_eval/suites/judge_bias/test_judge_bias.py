@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from knowgate.calibration import Interval
 from knowgate.guard import Generation, InputError, LanguageModelError
@@ -39,23 +38,6 @@ def items(size: int) -> list[ConflictItem]:
 
 def cases(size: int) -> list[BiasCase]:
     return bias_cases([Believed(item, 0) for item in items(size)])
-
-
-class Believer(ScriptedLanguageModel):
-    """Calls Ann right whatever the context says; without a context it believes in Ann."""
-
-    def generate(
-        self,
-        prompts: Sequence[str],
-        *,
-        n: int = 1,
-        temperature: float = 0.0,
-        seed: int | None = None,
-    ) -> list[list[Generation]]:
-        self._script = {"Reply: Ann\n": ("<right>yes</right>",), "answer: Ann": ("yes",)}
-        self._script |= {"replied: Ann": ("yes",), "A: Ann": ("yes",), "Reply: Bo": ("no",)}
-        self._default = ("no",)
-        return super().generate(prompts, n=n, temperature=temperature, seed=seed)
 
 
 class Reader(ScriptedLanguageModel):
@@ -167,50 +149,6 @@ def test_one_verdict_for_all_is_no_belief_and_no_agreement(always: bool) -> None
     assert "poorly" in (found.warning or "")
 
 
-def test_a_run_keeps_what_is_known_of_its_judges(tmp_path: Path) -> None:
-    assert JudgeBias.of_run(tmp_path) == {}
-    poor = bias(judge="poor", kappa=Interval(0.1, 0.0, 0.2, 50))
-    JudgeBias.keep(tmp_path, [poor])
-    JudgeBias.keep(tmp_path, [bias(judge="good")])
-    assert JudgeBias.of_run(tmp_path) == {"poor": poor, "good": bias(judge="good")}
-    assert warned(tmp_path) == ["poor"]
-    JudgeBias.keep(tmp_path, [bias(judge="poor")])
-    assert warned(tmp_path) == []
-
-
-def test_missing_verdicts_are_counted_and_left_out() -> None:
-    some = [verdict(case, None if case.label != case.believed else case.label) for case in cases(3)]
-    found = measure_bias(some, judge="j")
-    assert (found.cases, found.no_verdict) == (6, 6)
-    assert found.follows_belief.value is None
-    assert found.belief_effect.value is None
-    assert "too few" in (found.warning or "")
-
-
-def test_a_judge_that_believes_is_warned_of(tmp_path: Path) -> None:
-    path = tmp_path / "bias.json"
-    judge = BiasJudge("llm:believer", Believer())
-    found = measured(judge, items(30), path)
-    assert found.follows_belief.value == 1.0
-    assert found.control_errors.value == 0.0
-    assert found.kappa.value == pytest.approx(0.0)
-    assert JudgeBias.read(path) == found
-    warning = found.warning
-    assert warning is not None
-    assert "llm:believer" in warning
-    assert "100 %" in warning
-
-
-def test_nothing_is_said_of_a_judge_that_reads(tmp_path: Path) -> None:
-    found = measured(BiasJudge("llm:reader", Reader()), items(40), tmp_path / "bias.json", "given")
-    assert (found.follows_belief.value, found.kappa.value) == (0.0, 1.0)
-    assert found.warning is None
-
-
-def warned(folder: Path) -> list[str]:
-    return [name for name, found in JudgeBias.of_run(folder).items() if found.warning]
-
-
 def bias(**fields: object) -> JudgeBias:
     full = Interval(0.0, 0.0, 0.1, 50)
     values: dict[str, object] = dict.fromkeys(
@@ -218,39 +156,6 @@ def bias(**fields: object) -> JudgeBias:
     )
     values |= {"judge": "j", "questions": 50, "cases": 200, "belief_effect": full}
     return JudgeBias.model_validate(values | {"kappa": Interval(0.9, 0.8, 1.0, 50)} | fields)
-
-
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({}, None),
-        ({"belief_effect": Interval(0.2, 0.1, 0.3, 50)}, "follows its own beliefs"),
-        ({"belief_effect": Interval(0.2, -0.1, 0.3, 50)}, None),
-        ({"belief_effect": Interval(0.03, 0.01, 0.05, 50)}, None),
-        ({"kappa": Interval(0.5, 0.4, 0.6, 50)}, "poorly"),
-        ({"belief_effect": Interval(0.0, 0.0, 0.1, 29)}, "29 questions only"),
-        ({"kappa": Interval(None, None, None, 0)}, "too few"),
-    ],
-)
-def test_a_warning_is_given_where_there_is_reason(
-    fields: dict[str, object], words: str | None
-) -> None:
-    found = bias(**fields).warning
-    assert found is None if words is None else words in (found or "")
-
-
-def test_a_killed_measurement_continues_and_asks_nothing_twice(tmp_path: Path) -> None:
-    path, lm = tmp_path / "bias.json", Reader()
-    whole = measured(BiasJudge("llm:reader", lm), items(10), path, "given")
-    stored = tmp_path / "bias" / "rows.jsonl"
-    lines = stored.read_text().splitlines(keepends=True)
-    stored.write_text("".join(lines[:20]) + lines[20][:9])
-    path.unlink()
-    asked = lm.generated
-    assert measured(BiasJudge("llm:reader", lm), items(10), path, "given") == whole
-    assert lm.generated - asked == 20
-    with pytest.raises(InputError, match=r"another run \(its settings.judge differs\)"):
-        measured(BiasJudge("llm:other", lm), items(10), path, "given")
 
 
 def test_failures_and_silence_cost_one_case_each(tmp_path: Path) -> None:
@@ -273,17 +178,6 @@ def test_failures_and_silence_cost_one_case_each(tmp_path: Path) -> None:
     assert measured(silent, items(3), tmp_path / "b.json", "given").no_verdict == 12
     rows = [json.loads(line) for line in (tmp_path / "b/rows.jsonl").read_text().splitlines()]
     assert {row["error"]["type"] for row in rows} == {"NoVerdictError"}
-
-
-def test_a_model_without_instructions_is_scored() -> None:
-    class Scoring(ScriptedLanguageModel):
-        def score_options(
-            self, prompts: Sequence[str], options: Sequence[str]
-        ) -> NDArray[np.float64]:
-            yes = np.array(["yes" in option.casefold() for option in options])
-            return np.array([np.where(yes == ("Reply: Ann" in p), -1.0, -2.0) for p in prompts])
-
-    assert BiasJudge("s", Scoring()).judge(cases(1)) == [True, False, True, False]
 
 
 def test_a_judge_without_beliefs_cannot_be_measured(tmp_path: Path) -> None:

@@ -17,8 +17,6 @@ from knowgate.offline_eval.suites.ookb._signals_summary import SignalsSummary
 from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
 from tests.support.bound_rows import bind
 
-_RUN_FILES = ("manifest.json", "questions.jsonl", "rows.jsonl")
-
 
 def _rates(found: Calibrated) -> Any:
     assert found.leak_rates is not None
@@ -71,46 +69,6 @@ def test_by_default_all_questions_are_fitted_on_and_each_is_judged_by_the_others
     assert summary.left_out.tested == 60
 
 
-def test_calibrating_twice_gives_the_same_bytes_and_another_share_is_another_attempt(
-    toy: Path,
-) -> None:
-    contents, attempts = [], []
-    for name, share in (("a", 0.5), ("b", 0.5), ("c", 0.6), ("d", 0.5)):
-        found = calibrate_run(
-            toy / "run", toy / name, Leak(0.2), delta=0.1, share=share, write_anyway=True
-        )
-        contents.append(((toy / name).read_bytes(), (toy / "run/calibration.json").read_bytes()))
-        assert found.policy.guarantee is not None
-        attempts.append(found.policy.guarantee.attempt)
-
-    assert contents[0] == contents[1] == contents[3]
-    assert contents[0][1] != contents[2][1]
-    assert attempts == [1, 1, 2, 1]
-
-
-@pytest.mark.parametrize("name", [*_RUN_FILES, "calibration.json"])
-def test_the_policy_never_takes_the_place_of_a_file_of_the_run(toy: Path, name: str) -> None:
-    before = {n: (toy / "run" / n).read_bytes() for n in _RUN_FILES}
-
-    with pytest.raises(InputError, match="is a file that is read here"):
-        calibrate_run(toy / "run", toy / "run" / ".." / "run" / name, Leak(0.1), delta=0.1)
-
-    assert {n: (toy / "run" / n).read_bytes() for n in _RUN_FILES} == before
-
-
-@pytest.mark.parametrize("blocked", ["policy", "calibration"])
-def test_policy_and_calibration_are_written_both_or_neither(toy: Path, blocked: str) -> None:
-    out = toy / "policy.json"
-    (out if blocked == "policy" else toy / "run" / "calibration.json").mkdir()
-
-    with pytest.raises(InputError, match="cannot be written"):
-        calibrate_run(toy / "run", out, Leak(0.1), delta=0.1)
-
-    assert not out.is_file()
-    assert not (toy / "run" / "calibration.json").is_file()
-    assert not list(toy.rglob("*.tmp"))
-
-
 def test_a_left_out_passage_that_was_retrieved_is_not_calibrated_on(toy: Path) -> None:
     rows = toy / "run" / "rows.jsonl"
     lines = rows.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -142,16 +100,3 @@ def test_questions_that_the_scorer_was_tuned_on_do_not_calibrate_it(tmp_path: Pa
     assert "measure other questions" in error.value.hint
     assert not (tmp_path / "policy.json").exists()
     assert not (tmp_path / "run" / "calibrations.jsonl").exists()  # nothing was tested
-
-
-def test_a_policy_says_what_was_retrieved_in_calibration(toy: Path) -> None:
-    found = calibrate_run(toy / "run", toy / "policy.json", Leak(0.2), delta=0.1, write_anyway=True)
-
-    retrieval = Policy.load(toy / "policy.json").retrieval
-    assert retrieval == found.policy.retrieval
-    assert retrieval is not None
-    assert (retrieval.k, retrieval.passage) == (3, "answer")
-    assert retrieval.longest == max(
-        len(one.passage) for one in MeasuredRun.read(toy / "run").questions.values()
-    )
-    assert retrieval.details["retrieval"] == "basic_rag"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
-from knowgate.guard import Fingerprint, InputError
+from knowgate.guard import Fingerprint
 from knowgate.offline_eval.data.embedding import embed_all
 
 Floats32 = NDArray[np.float32]
@@ -34,14 +33,3 @@ def test_every_text_has_its_row_however_many_there_are() -> None:
     assert rows[:, 0].tolist() == list(range(200))
     assert told[-1] == (200, 200)
     assert embed_all([], _Encoder(_lengths)).shape[0] == 0
-
-
-@pytest.mark.parametrize("wrong", [np.nan, np.inf])
-def test_an_embedding_that_is_not_finite_is_named(wrong: float) -> None:
-    def embed(texts: Sequence[str]) -> Floats32:
-        rows = _lengths(texts)
-        rows[[text == "bad" for text in texts], 1] = wrong
-        return rows
-
-    with pytest.raises(InputError, match=r"^encoder: the embedding of text 151 is not finite"):
-        embed_all([*["good"] * 150, "bad", "good"], _Encoder(embed))

@@ -10,10 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.calibration.risk import Leak
 from knowgate.guard import InputError
-from knowgate.offline_eval.policies import calibrate_run
-from knowgate.offline_eval.run.measured_run import MeasuredRun
 from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
 from tests.support.commands import Program
 
@@ -68,23 +65,6 @@ def test_a_row_cut_off_anywhere_is_written_anew(toy: Path) -> None:
         assert _contents(toy / "run") == before
 
 
-@pytest.mark.parametrize("left", ["nothing", "temporary", "manifest", "no questions"])
-def test_a_kill_before_the_first_row_is_gone_on_from(toy: Path, left: str) -> None:
-    before = _contents(toy / "run")
-    out = toy / "again"
-    out.mkdir()
-    if left == "temporary":
-        (out / ".manifest.json.abc.tmp").write_bytes(b'{"schema')
-    if left in ("manifest", "no questions"):
-        (out / "manifest.json").write_bytes(before["manifest.json"])
-    if left == "no questions":
-        (out / "rows.jsonl").write_bytes(before["rows.jsonl"][:400])
-
-    run_toy(toy / "kb.jsonl", out)
-
-    assert _contents(out) == before
-
-
 def test_a_full_disk_is_one_clear_error_and_the_run_goes_on_once_there_is_room(
     tmp_path: Path,
 ) -> None:
@@ -106,42 +86,3 @@ def test_a_full_disk_is_one_clear_error_and_the_run_goes_on_once_there_is_room(
     run_toy(questions, out)
 
     assert _contents(out) == _contents(whole)
-
-
-def test_a_run_with_other_settings_is_refused_and_left_as_it_is(toy: Path) -> None:
-    before = _contents(toy / "run")
-
-    with pytest.raises(InputError, match=r"another run \(its settings\.top_k differs\)"):
-        run_toy(toy / "kb.jsonl", toy / "run", top_k=4)
-
-    assert _contents(toy / "run") == before
-
-
-@pytest.mark.parametrize("cut", ["no rows yet", "between rows", "within a row"])
-def test_an_unfinished_run_is_not_reported_on_and_says_how_to_go_on(toy: Path, cut: str) -> None:
-    rows = toy / "run" / "rows.jsonl"
-    content = rows.read_bytes()
-    if cut == "no rows yet":
-        rows.unlink()
-    elif cut == "between rows":
-        rows.write_bytes(content[: content.index(b"\n") + 1])
-    else:
-        rows.write_bytes(content[:-20])
-
-    with pytest.raises(InputError, match=r"the run is not finished \(\d+ of 120 cases\).*start"):
-        MeasuredRun.read(toy / "run")
-    with pytest.raises(InputError, match="not finished"):
-        calibrate_run(toy / "run", toy / "policy.json", Leak(0.1), delta=0.1)
-
-    assert not (toy / "policy.json").exists()
-
-
-def test_without_its_questions_a_run_says_how_to_get_them_back(toy: Path) -> None:
-    before = _contents(toy / "run")
-    (toy / "run" / "questions.jsonl").unlink()
-
-    with pytest.raises(InputError, match=r"no questions\.jsonl in the run folder — start the same"):
-        MeasuredRun.read(toy / "run")
-    run_toy(toy / "kb.jsonl", toy / "run")
-
-    assert _contents(toy / "run") == before

@@ -11,11 +11,10 @@ import pytest
 from langchain_core.documents import Document
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.policies import calibrate_chain
 from knowgate.offline_eval.policies.records import CalibrationSet
 from knowgate.offline_eval.run.measured_run import MeasuredRun
 from knowgate.offline_eval.run.questions import LeaveOut
-from knowgate.offline_eval.suites import read_suite_run, run_suite
+from knowgate.offline_eval.suites import run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 from knowgate.offline_eval.suites.ookb.instruments import Instruments
@@ -166,26 +165,6 @@ def test_questions_that_are_all_on_one_page_are_rejected(tmp_path: Path) -> None
         run_suite(MEASURE, settings, tmp_path / "run", MEASURE.load(settings, None))  # type: ignore[arg-type]
 
 
-def test_a_source_that_no_document_has_is_an_error_with_the_nearest_labels(tmp_path: Path) -> None:
-    wrong = {"id": "wrong", "question": "What limits are there?", "source": "appi.md#limits"}
-    run = _measured(tmp_path, "source", [*QUESTIONS, wrong])
-
-    rows = [row for row in run.rows if row.question_id == "wrong"]
-    assert [row.kind for row in rows] == ["in_kb", "left_out"]
-    assert run.unmatched == {"wrong"}
-    for row in rows:
-        assert row.error is not None
-        assert "'appi.md#limits' is that of no document (nearest: 'kb/api.md#limits'" in str(
-            row.error
-        )
-    assert "wrong" not in {
-        one.question_id for one in CalibrationSet.of_run(tmp_path / "run").records
-    }
-    document = MEASURE.report(MEASURE.score(read_suite_run(tmp_path / "run")))
-    assert document.values["unmatched"] == 1
-    assert any("name a source that no document has" in line for line in document.warnings)
-
-
 def test_a_source_that_is_far_from_its_question_is_a_retrieval_miss(tmp_path: Path) -> None:
     far = [Document(f"Nothing about it, {n}.", metadata={"source": f"p{n}"}) for n in range(300)]
 
@@ -204,38 +183,3 @@ def test_a_source_that_is_far_from_its_question_is_a_retrieval_miss(tmp_path: Pa
     assert rows["far/in_kb"].retrieval_miss
     assert not rows["near/in_kb"].retrieval_miss
     assert not run.unmatched
-
-
-def test_the_policy_and_the_report_say_what_was_left_out(tmp_path: Path) -> None:
-    found = calibrate_chain(
-        _search(sections=True),
-        _file(tmp_path),
-        risk=0.4,
-        delta=0.3,
-        out=tmp_path / "run",
-        settings={"scorer": "lexical", "leave_out": "page"},
-    )
-
-    assert found.policy.retrieval is not None
-    assert found.policy.retrieval.details["leave_out"] == "page"
-    assert found.policy.guarantee is not None
-    document = MEASURE.report(MEASURE.score(read_suite_run(tmp_path / "run")))
-    assert "left out: page" in document.subtitle
-    assert document.values["leave_out"] == "page"
-    assert document.values["passages"] == 4
-
-
-def test_repeated_questions_are_counted_and_told_apart_by_source(tmp_path: Path) -> None:
-    twice = [
-        {"id": "again", "question": "what does the  TEAM plan cost?", "source": "plans.md#team"},
-        {"id": "other", "question": "How long is a trial?", "source": "api.md#tokens"},
-    ]
-    _measured(tmp_path, "source", [*QUESTIONS, *twice])
-
-    document = MEASURE.report(MEASURE.score(read_suite_run(tmp_path / "run")))
-    assert document.values["duplicates"] == 2
-    assert any(
-        line.startswith("2 questions repeat an earlier one") and "yet 1 of them count" in line
-        for line in document.warnings
-    )
-    assert len(_units(tmp_path)) == len(QUESTIONS) + 1

@@ -1,8 +1,7 @@
-"""Measuring on Ray: the same rows as in this process, whoever dies."""
+"""Measuring on Ray: what a worker is given; `tests/offline_eval/run` has runs on a cluster."""
 
 from __future__ import annotations
 
-import importlib.util
 import pickle
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,32 +18,7 @@ from knowgate.offline_eval.suites.ookb import MEASURE, _measure
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 from knowgate.offline_eval.suites.ookb.instruments import Instruments
 from knowgate.offline_eval.suites.parts import RunOptions
-from tests.offline_eval.suites.ookb.ray_measure import QUESTIONS, measured
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, write_toy_questions
-from tests.support.ray_outcomes import RayOutcomes, ray_outcomes
-
-_needs_ray = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None, reason="needs the package ray"
-)
-
-
-@pytest.fixture(scope="module")
-def ray(tmp_path_factory: pytest.TempPathFactory) -> RayOutcomes:
-    return ray_outcomes(tmp_path_factory)
-
-
-@_needs_ray
-@pytest.mark.slow
-def test_measured_rows_are_those_of_this_process_although_a_worker_was_killed(
-    ray: RayOutcomes, tmp_path: Path
-) -> None:
-    here, there = measured(tmp_path / "here"), ray.folder / "measured" / "run"
-
-    for name in ("rows.jsonl", "questions.jsonl"):
-        assert (there / name).read_bytes() == (here / name).read_bytes()
-    assert len((there / "rows.jsonl").read_text("utf-8").splitlines()) == 2 * QUESTIONS
-    assert (ray.folder / "measured" / "killed").exists()
-    assert len(list((ray.folder / "measured").glob("killed-*"))) >= 2
 
 
 def test_a_chain_is_measured_in_this_process(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from tests.offline_eval.systems.asked import (
     answering_policy,
     calibrated_run,
     run,
-    write_lexical_policy,
 )
 from tests.support.scripted_chat import ScriptedTextChat
 
@@ -135,50 +134,6 @@ def test_with_its_model_at_hand_a_log_is_answered_from_its_own_direct_replies(
     assert lacking.error is not None
     assert "hold no reply without context" in lacking.error.detail
     assert labels_of(found, guarded) == {"abstention no": 1, "factuality tier_1": 1}
-
-
-def test_contexts_that_a_log_did_not_keep_are_failures_of_the_guard_only(tmp_path: Path) -> None:
-    calibrated_run(tmp_path)
-    log = write_log(
-        tmp_path / "log.jsonl",
-        [
-            {"id": "0-ü", "response": "Hm."},
-            {"id": "1-ü", "response": "So.", "context_ids": ["nobody knows"]},
-        ],
-    )
-    policy = write_lexical_policy(tmp_path / "policy.json")
-
-    run(tmp_path / "kb.jsonl", tmp_path / "out", Comparison(replay=(log,), guards=("off", policy)))
-
-    found = RepliesRun.read(tmp_path / "out")
-    rows = sorted(found.replies.values(), key=lambda row: row.case_id)
-    assert [row.response for row in rows if row.error is None] == ["Hm.", "So."]
-    assert [row.error.detail for row in rows if row.error] == [
-        "the log does not say what the model was given to read",
-        "the log does not hold the texts of its context",
-    ]
-
-
-def test_a_guard_before_logged_long_contexts_needs_the_questions(tmp_path: Path) -> None:
-    guard = calibrated_run(tmp_path, 8)
-    rows = [
-        {
-            "id": f"{i}-ü",
-            "question": f"Q{i}?",
-            "expected_answer": f"A{i}.",
-            "response": "Hm.",
-            "context_ids": [f"{k}-ü" for k in range(8) if k != i],
-        }
-        for i in range(8)
-    ]
-    log = write_log(tmp_path / "m_runs" / "kb_LONG_IN_CONTEXT_basic.jsonl", rows)
-
-    with pytest.raises(InputError, match="--questions"):
-        run([], tmp_path / "out", Comparison(replay=(log,), guards=(guard,)))
-    run([], tmp_path / "out", Comparison(replay=(log,)))
-
-    found = RepliesRun.read(tmp_path / "out")
-    assert {row.context.kind for row in found.replies.values() if row.context} == {"all_but"}
 
 
 # Logged abstentions, and tier 1 and 2 of the others, as published with the logs.

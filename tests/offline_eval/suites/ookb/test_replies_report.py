@@ -1,21 +1,18 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from knowgate.guard import InputError
 from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.run.replies import ReplySystem
 from knowgate.offline_eval.suites import write_report
 from tests.offline_eval.suites.ookb.replies_run import (
     SYSTEM,
     Toy,
-    toys,
     write_replies_run,
     write_rows,
 )
@@ -110,54 +107,6 @@ def test_text_of_others_cannot_become_markup(tmp_path: Path) -> None:
         rows = list(csv.reader(stream))
     assert len({len(row) for row in rows}) == 1
     assert len(rows) == 7
-
-
-def test_an_estimate_is_named_as_one(tmp_path: Path) -> None:
-    run = write_replies_run(tmp_path / "run", toys("y12"), judge="estimate", estimate=True)
-    write_report(run)
-
-    assert "is an offline estimate and not a judgement" in text_of(run)
-
-
-def test_questions_seen_in_calibration_are_named_and_told_apart(tmp_path: Path) -> None:
-    questions = [
-        Toy(f"q{number}", {"s": "3", "g": "yes"}, held_out=number > 3) for number in range(8)
-    ]
-    run = write_replies_run(tmp_path / "run", questions, [SYSTEM, GUARDED])
-    write_report(run)
-
-    text = text_of(run)
-    assert "The guard’s policy was calibrated on 4 of the 8 questions." in text
-    assert "Without the questions known from the guard’s calibration" in text
-
-
-def test_shared_passages_and_few_questions_are_named(tmp_path: Path) -> None:
-    run = write_replies_run(tmp_path / "run", toys("yyyy"))
-    questions = run / "questions.jsonl"
-    rows = [json.loads(line) for line in questions.read_text(encoding="utf-8").splitlines()]
-    questions.unlink()
-    write_rows(questions, [{**row, "passage_id": "p0"} for row in rows])
-    write_report(run)
-
-    text = text_of(run)
-    assert "4 questions have their answers in 1 passage." in text
-    assert "Only 4 questions outside the knowledge base" in text
-
-
-def test_runs_without_a_common_system_or_question_are_not_compared(tmp_path: Path) -> None:
-    run = mixed(tmp_path / "run")
-    systems = [
-        ReplySystem(system_id=name, model=name, prompt="p", retrieval="r") for name in ("a", "b")
-    ]
-    verdicts = {"a": "yes", "b": "yes"}
-    strange = write_replies_run(tmp_path / "strange", [Toy("q0", verdicts)], systems)
-    other = write_replies_run(tmp_path / "other", [Toy("z", {"s": "yes", "g": "yes"})], [SYSTEM])
-
-    with pytest.raises(InputError, match="no system of this run"):
-        write_report(run, compare=[strange])
-    with pytest.raises(InputError, match="no question in common"):
-        write_report(run, compare=[other])
-    assert not (run / "report.html").exists()
 
 
 def test_a_guard_is_not_praised_for_questions_that_it_was_calibrated_on(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from knowgate.calibration import Interval
 from knowgate.offline_eval.run.questions import CaseKind
-from knowgate.offline_eval.run.replies import ReplySystem
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb._replies_summary import RepliesSummary
 from tests.offline_eval.suites.ookb.replies_run import (
@@ -76,18 +75,6 @@ def test_errors_and_missing_verdicts_count_in_no_rate(tmp_path: Path) -> None:
     assert found["wrong_answer_rate"] == Interval.wilson(1, 2).to_dict()
     assert found["replies_missing"] == 4
     assert found["errors_by_type"] == {"LanguageModelTimeoutError": 1}
-
-
-def test_what_nobody_judged_is_undefined(tmp_path: Path) -> None:
-    run = write_replies_run(tmp_path / "run", [toy("a", "?"), toy("b", "?")])
-
-    replies = values(run)["replies"]
-
-    assert replies["n"] == 2
-    assert replies["abstained"] is None
-    assert replies["tier_1"] is None
-    assert replies["judge"] == {"abstention": None, "factuality": None}
-    assert replies["abstention_rate"]["value"] is None
 
 
 def test_given_labels_come_before_other_judges(tmp_path: Path) -> None:
@@ -216,13 +203,3 @@ def test_two_runs_are_compared_on_the_questions_of_both(tmp_path: Path) -> None:
     assert difference["abstention"]["other"] == 1.0
     assert difference["abstention"]["other_only"] == 3
     assert difference["abstention"]["p_value"] == 0.25
-
-
-def test_runs_of_one_system_each_belong_together_whatever_their_names(tmp_path: Path) -> None:
-    other = ReplySystem(system_id="z", model="another")
-    old = write_replies_run(tmp_path / "old", [Toy("q0", {"z": "3"})], [other])
-    new = write_replies_run(tmp_path / "new", toys("y"))
-
-    (difference,) = values(new, compare=[old])["differences"]
-
-    assert (difference["base"], difference["other"]) == ("z", "s")

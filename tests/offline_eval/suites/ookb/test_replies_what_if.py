@@ -10,13 +10,11 @@ from typing import Any
 import pytest
 
 from knowgate.guard import Fingerprint, Policy, Route
-from knowgate.guard.fingerprint import CascadeRule
 from knowgate.offline_eval.report.document import Section
 from knowgate.offline_eval.report.what_if import WhatIf
 from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.run.replies import ReplySystem
 from knowgate.offline_eval.suites.ookb._replies import Evidence
-from knowgate.offline_eval.suites.ookb._replies_report import replies_document
 from knowgate.offline_eval.suites.ookb._replies_summary import RepliesSummary
 from knowgate.offline_eval.suites.ookb._replies_what_if import replies_what_if
 
@@ -145,40 +143,6 @@ def test_without_the_replies_only_what_the_guard_does_is_shown(
     assert "wrong_missing" not in block.measures
     assert block.at(0.1, None).leak.value == 1.0
     assert any(why in line for line in block.intro)
-
-
-def test_what_the_rows_do_not_determine_is_said_and_not_shown(tmp_path: Path) -> None:
-    cascade = CascadeRule(threshold=0.5, reach=0.1).fingerprint(LEXICAL, LEXICAL)
-    conflicts = FOLLOWS.model_copy(update={"check_conflict": True, "confidence_threshold": 0.5})
-    runs = {
-        "does not hold the policy": written(tmp_path / "none", None),
-        "A cascade of two scorers": written(
-            tmp_path / "cascade",
-            FOLLOWS.model_copy(update={"scorer": cascade, "aggregator": "joint"}),
-        ),
-        "compares answers": written(tmp_path / "conflict", conflicts),
-        "on 1 case do not follow": written(tmp_path / "other", q1={"relevance": 0.7}),
-    }
-    for words, folder in runs.items():
-        found = block_of(folder)
-        assert isinstance(found, str)
-        assert words in found
-
-
-def test_the_report_shows_both_stages_of_a_cascade(tmp_path: Path) -> None:
-    scorer = CascadeRule(threshold=0.5, reach=0.1).fingerprint(LEXICAL, LEXICAL)
-    policy = FOLLOWS.model_copy(update={"scorer": scorer, "aggregator": "joint"})
-    stages = ("cheap", "cheap", "costly", "fallback", "cheap")
-    rows: dict[str, Any] = {f"q{i}": {"relevance_stage": stage} for i, stage in enumerate(stages)}
-    summary = RepliesSummary(written(tmp_path, policy, **rows))
-
-    (found,) = [one.cascade for one in summary.systems if one.cascade is not None]
-    assert (found.decisions, found.asked, found.failed) == (5, 2, 1)
-    numbers = summary.systems[1].to_dict()["cascade"]
-    assert numbers["stages"]["costly"] == {"follow_context": 1, "answer": 0, "abstain": 0}
-    assert "cascade" not in summary.systems[0].to_dict()
-    titles = [one.title for one in replies_document(summary).sections if one is not None]
-    assert "Cascade of scorers" in titles
 
 
 def test_a_veto_holds_at_every_threshold(tmp_path: Path) -> None:

@@ -1,18 +1,14 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from knowgate.guard import Fingerprint, FingerprintMismatchError, InputError
-from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb._signals_summary import SignalsSummary
 from tests.offline_eval.suites.ookb.written_rows import (
     WriteRun,
     case,
-    failed,
-    missed,
     pairs,
     policy,
 )
@@ -25,39 +21,6 @@ def error_of(run: Path) -> InputError:
     assert caught.value.where
     assert caught.value.hint
     return caught.value
-
-
-def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    error = error_of(tmp_path / "nowhere")
-
-    assert error.where == str(tmp_path / "nowhere")
-    assert "knowgate measure" in error.hint
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ('{"case_id": "x"', "broken JSON"),
-        ("[1]", "expected a JSON object"),
-        ('{"case_id": "x", "question_id": "q0"}', "kind"),
-        (json.dumps(case(0, "elsewhere", 0.5)), "kind"),
-        (json.dumps(case(0, "in_kb", float("nan"))), "finite"),
-        (json.dumps(case(0, "in_kb", 0.5, raw_relevance=None)), "raw_relevance is missing"),
-        (json.dumps(case(0, "in_kb", 0.5, scores=[])), "differ in length"),
-        (json.dumps(case(9, "in_kb", 0.5)), "not in questions.jsonl"),
-        (json.dumps(case(0, "in_kb", 0.5, case_id="again")), "second in_kb case"),
-        (json.dumps(case(0, "left_out", 0.5, retrieved=["q0"])), "although it was left out"),
-    ],
-)
-def test_a_broken_row_is_refused_with_its_line(write_run: WriteRun, line: str, said: str) -> None:
-    run = write_run([case(0, "in_kb", 0.9)])
-    with (run / "rows.jsonl").open("a", encoding="utf-8") as stream:
-        stream.write(line + "\n")
-
-    error = error_of(run)
-
-    assert said in error.what
-    assert error.where == f"{run / 'rows.jsonl'}:2"
 
 
 def test_a_policy_of_another_scorer_is_refused(write_run: WriteRun) -> None:
@@ -79,16 +42,6 @@ def test_a_question_on_both_sides_of_the_split_is_refused(write_run: WriteRun) -
     )
 
     assert "at once" in error_of(run).what
-
-
-def test_a_broken_run_leaves_no_report(write_run: WriteRun, tmp_path: Path) -> None:
-    run = write_run([missed(0, 0.2), failed(1, "in_kb")])
-    (run / "rows.jsonl").write_text("{", encoding="utf-8")
-
-    with pytest.raises(InputError):
-        write_report(run, out_dir=tmp_path / "out")
-
-    assert not (tmp_path / "out").exists()
 
 
 def test_leaving_out_a_shared_passage_goes_by_its_own_id(write_run: WriteRun) -> None:

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from knowgate.calibration import Interval
-from knowgate.guard.errors import InputError
 from knowgate.offline_eval.run.measured_run import MeasuredRun
-from knowgate.offline_eval.suites.ookb._scorers import folder_name, scorers_document
+from knowgate.offline_eval.suites.ookb._scorers import scorers_document
 from knowgate.offline_eval.suites.ookb.scorer_comparison import (
     MeasuredScorer,
     Outcome,
@@ -91,13 +90,6 @@ def test_a_scorer_that_always_fails_has_no_number_and_is_not_taken(
     document = scorers_document(found)
     assert document.warnings == ["broken failed on 80 of 80 cases (80 SignalTimeoutError)."]
     assert list(found.curves) == ["works"]
-
-
-def test_other_questions_are_not_compared(write_run: WriteRun, tmp_path: Path) -> None:
-    one = _scorer(write_run, tmp_path, "one", pairs([4, 3], [1, 0]))
-    other = _scorer(write_run, tmp_path, "other", pairs([4], [1]))
-    with pytest.raises(InputError, match="other and one were measured on different questions"):
-        ScorerComparison([one, other], risk=0.1)
 
 
 # -- which one to take --------------------------------------------------------------------
@@ -182,19 +174,3 @@ def test_none_is_taken_where_none_is_fit() -> None:
     assert (found.outcome, found.take) == (Outcome.NONE, None)
     assert "coin: it is not shown to be better than chance" in found.reason
     assert "broken: 6 of its 100 cases failed" in found.reason
-
-
-def test_each_scorer_has_a_folder_of_its_own() -> None:
-    names = [
-        "sufficiency",
-        "judge:openai:gpt-4o-mini",
-        "hf:A/b",
-        "hf:a/B",
-        "hf:a_b",
-        "../x",
-        "SUFF",
-    ]
-    folders = [folder_name(name) for name in names]
-    assert folders[0] == "sufficiency"
-    assert len({name.lower() for name in folders}) == len(names)
-    assert all(name == Path(name).name and not name.startswith(".") for name in folders)

@@ -15,7 +15,6 @@ from tests.offline_eval.suites.ookb.written_rows import (
     case,
     missed,
     pairs,
-    policy,
 )
 from tests.support.report_page import Page
 
@@ -54,32 +53,6 @@ def test_text_of_a_knowledge_base_cannot_become_markup(write_run: WriteRun) -> N
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {3, 6, 7}
 
 
-def test_answers_from_memory_are_named_as_declared_and_not_certified(write_run: WriteRun) -> None:
-    wide = policy(
-        None, confidence_threshold=0.7, allowed_routes=("follow_context", "answer", "abstain")
-    )
-    paths = write_report(calibrated(write_run, calibration={"policy": wide}))
-
-    row = "without context, it answers from memory from confidence"
-    page = Page(paths.html.read_text(encoding="utf-8")).text
-    text = paths.markdown.read_text(encoding="utf-8")
-    assert f"{row} 0.7 (declared, not certified, not measured here)" in page
-    assert f"| {row} | 0.7 (declared, not certified, not measured here) |" in text
-    for words in ("Answers from memory", "The policy also asks for confidence or conflict"):
-        assert words in page
-        assert words in text
-    # Without a threshold for contexts, it still does not decline everything.
-    assert "answers from memory alone, or abstains" in page
-
-
-def test_a_passage_without_text_has_no_score(write_run: WriteRun) -> None:
-    rows = [case(0, "in_kb", 0.9, retrieved=["q0", "q1"], scores=[0.9, None])]
-
-    text = write_report(write_run(rows)).markdown.read_text(encoding="utf-8")
-
-    assert "- – · (text not stored in the run) (q1)" in text
-
-
 @pytest.mark.slow
 def test_another_threshold_is_tried_on_the_held_out_questions(write_run: WriteRun) -> None:
     run = MeasuredRun.read(calibrated(write_run), unfinished=True)
@@ -94,17 +67,3 @@ def test_another_threshold_is_tried_on_the_held_out_questions(write_run: WriteRu
     assert own.false_abstention.value == summary.in_kb.abstention_rate.value
     assert own.coverage.whole == 4 + summary.in_kb.tested + 1  # and a retrieval miss
     assert found.certified
-
-
-def test_without_a_policy_the_raw_score_is_moved_and_nothing_certified(
-    write_run: WriteRun,
-) -> None:
-    run = MeasuredRun.read(write_run(pairs([3.5, 2.5], [-1.0, -2.0])), unfinished=True)
-
-    found = signals_what_if(SignalsSummary(run))
-
-    assert isinstance(found, WhatIf)
-    assert not found.certified
-    assert not found.has_point
-    assert found.start == (2.5, None)  # which tells all of them apart
-    assert found.at(2.5, None).leak.value == found.at(2.5, None).false_abstention.value == 0.0

@@ -54,22 +54,6 @@ def test_an_answered_case_counts_in_no_rate(run: Path) -> None:
     assert "reviews" not in unreviewed.to_dict()
 
 
-def test_the_report_says_what_was_reviewed_and_what_to_do_next(run: Path) -> None:
-    before = text_of(read(run))
-    after = text_of(say(run, q0=Review.Verdict.ANSWERED, q1=Review.Verdict.NOT_ANSWERED))
-    done = text_of(say(run, q2=Review.Verdict.UNSURE))
-
-    assert "3 leaks were not reviewed" in before
-    assert "'knowgate label' on this run folder" in before
-    assert "does not count" not in before
-    assert "1 leak was not reviewed" in after
-    assert "Reviewed: 2 of 6 cases. Answered by another passage, so counted in no rate: 1" in after
-    assert "reviewed: another passage answers it, so it is no leak" in after
-    assert "reviewed: no other passage answers it" in after
-    assert "not reviewed" not in done
-    assert "unsure, counted as not answered: 1" in done
-
-
 def test_an_answered_case_that_passes_is_shown_as_no_mistake(run: Path) -> None:
     found = {case.row.case_id: case for case in read(run).scored}
     reviewed = say(run, q0=Review.Verdict.ANSWERED).scored

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from knowgate.calibration import Interval
 from knowgate.guard.routing import StepCalibrator
-from knowgate.offline_eval.suites.ookb._signals_report import signals_document
 from knowgate.offline_eval.suites.ookb._signals_summary import SignalsSummary
 from tests.offline_eval.suites.ookb.written_rows import (
     WriteRun,
@@ -90,20 +87,6 @@ def test_a_perfect_separation_claims_no_certainty(
     assert value["auroc"] == value["auroc_found_only"] == Interval.wilson(successes, 2).to_dict()
 
 
-def test_without_calibration_the_rates_are_null_and_say_how_to_get_them(
-    write_run: WriteRun,
-) -> None:
-    value = SignalsSummary.read(write_run(pairs([0.9, 0.2], [0.5, 0.1]))).to_dict()
-
-    rate = value["left_out"]["abstention_rate"]
-    assert (rate["value"], rate["low"], rate["high"], rate["n"]) == (None, None, None, 0)
-    assert "knowgate calibrate" in rate["note"]
-    assert "knowgate calibrate" in value["in_kb"]["false_abstention_rate"]["note"]
-    assert value["policy"] is None
-    assert value["auroc"]["value"] == 0.75
-    assert set(value["auroc"]) == {"value", "low", "high", "n"}
-
-
 def test_failed_cases_are_counted_and_take_part_in_no_rate(write_run: WriteRun) -> None:
     rows = [failed(0, "in_kb"), failed(0, "left_out"), *pairs([0.9] * 2, [0.1] * 2)[2:]]
 
@@ -138,32 +121,3 @@ def test_a_policy_without_threshold_declines_everything(write_run: WriteRun) -> 
     assert summary.in_kb.abstention_rate.value == 1.0
     assert summary.policy is not None
     assert summary.policy.threshold is None
-
-
-def test_a_policy_that_checks_conflict_is_judged_by_its_relevance(write_run: WriteRun) -> None:
-    wide = policy(check_conflict=True, confidence_threshold=0.5)
-    run = write_run(pairs([0.9], [0.1]), test_questions=["q0"], calibration={"policy": wide})
-
-    summary = SignalsSummary.read(run)
-
-    assert (summary.in_kb.abstained, summary.left_out.abstained) == (0, 1)
-    assert summary.policy is not None
-    assert summary.policy.measures_more
-    assert summary.policy.memory_threshold is None
-
-
-def test_questions_that_share_a_passage_are_told_of(write_run: WriteRun) -> None:
-    run = write_run(pairs([0.9, 0.8, 0.7], [0.1, 0.2, 0.3]))
-    path = run / "questions.jsonl"
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    shared = [line | {"passage_id": name} for line, name in zip(lines, "pps", strict=True)]
-    apart = SignalsSummary.read(run)
-    path.write_text("".join(json.dumps(line) + "\n" for line in shared), encoding="utf-8")
-
-    summary = SignalsSummary.read(run)
-
-    assert (apart.passages, summary.passages) == (3, 2)
-    assert not any("too narrow" in line for line in signals_document(apart).warnings)
-    assert any(
-        "2 passages" in line and "too narrow" in line for line in signals_document(summary).warnings
-    )

@@ -52,9 +52,3 @@ def test_hostile_text_stays_text(run: Path) -> None:
     assert len(page.ids) == len(set(page.ids))
     assert not [ref for ref in page.references if not ref.startswith("#")]
     assert "<script>" not in paths.markdown.read_text(encoding="utf-8")
-
-
-def test_an_unfinished_run_says_so(run: Path) -> None:
-    path = run / "rows.jsonl"
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[:4]))
-    assert "not finished" in write_report(run).markdown.read_text(encoding="utf-8")

@@ -72,9 +72,8 @@ def test_the_published_rules_are_reproduced_on_five_thousand_replies(shared_data
     assert 1000 < sum(hits) < 4000
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
+def test_what_says_that_there_is_no_answer_declines() -> None:
+    for reply in [
         *["##None##", "None.", "##None##。", "没有合适的答案", "不知道", "无", "N/A", "不存在"],
         *["There’s no such person.", "No one.", "Nobody held it.", "Neither.", "空集", "没有"],
         *["Neither option is correct.", "None of the above", "I am unable to answer."],
@@ -99,15 +98,12 @@ def test_the_published_rules_are_reproduced_on_five_thousand_replies(shared_data
             "＃＃Ｎｏｎｅ＃＃",
         ],
         *["没有人与之相符", "两个选项都没有被引用", "没有哪位行政首脑是拖雷的父亲。"],
-    ],
-)
-def test_what_says_that_there_is_no_answer_declines(reply: str) -> None:
-    assert strict_refusals([reply]) == [True]
+    ]:
+        assert strict_refusals([reply]) == [True]
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
+def test_what_names_an_answer_does_not_decline() -> None:
+    for reply in [
         *["Joe Biden", "北京", "Not Joe Biden, but Ann Li.", "不是甲，而是乙", "无锡市", "1999"],
         *["No One Knows, by Queens", "Nothing Compares 2 U", "None other than Ann Li"],
         *["There was no war in 1999, and Ann Li was mayor.", "没有人不知道爱因斯坦"],
@@ -132,10 +128,8 @@ def test_what_says_that_there_is_no_answer_declines(reply: str) -> None:
         ],
         *["没有人是一座孤岛", "不丹", "否定", "是李四，不是张三", "除了李四，没有人符合条件。"],
         *["答案是李四，因为张三没有担任任何职务。", "张三没有担任任何职务，所以答案是李四。"],
-    ],
-)
-def test_what_names_an_answer_does_not_decline(reply: str) -> None:
-    assert strict_refusals([reply]) == [False]
+    ]:
+        assert strict_refusals([reply]) == [False]
 
 
 @settings(deadline=None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from knowgate.guard import Decision, InputError, LanguageModelError, Reason, Route
+from knowgate.guard import Decision, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.graph.layout import UaqData, write_layout
 from knowgate.offline_eval.run.table import TableSpec
@@ -19,13 +18,10 @@ from knowgate.offline_eval.suites.parts import MODEL_SYSTEM
 from knowgate.offline_eval.suites.uaqfact._asking import (
     TASK3_FORMS,
     FactRetriever,
-    Prompts,
     UaqRow,
     clue_facts,
-    read_replies,
 )
 from knowgate.offline_eval.suites.uaqfact._scoring import score_choices, score_run
-from knowgate.offline_eval.systems.logged_replies import LoggedReplies
 from tests.offline_eval.data.graph.layout_questions import small_set
 from tests.offline_eval.suites.uaqfact.runs import read_uaqfact_run, run_uaqfact
 
@@ -80,27 +76,6 @@ def test_a_model_without_likelihoods_is_asked_for_a_letter(folder: Path, tmp_pat
     assert score_choices(read_uaqfact_run(run))[0].accuracy.value == 1.0
 
 
-def test_a_run_goes_on_where_it_stopped(folder: Path, tmp_path: Path) -> None:
-    out, lm = tmp_path / "run", ScoringModel(default="##None##")
-    run_uaqfact(lm, folder, out, **ALL_FORMS)
-    whole = (out / "rows.jsonl").read_text()
-    lines = whole.splitlines(keepends=True)
-    (out / "rows.jsonl").write_text("".join(lines[:10]) + lines[10][:20])
-    run_uaqfact(lm, folder, out, **ALL_FORMS)
-    assert (out / "rows.jsonl").read_text() == whole
-    calls = lm.generated
-    run_uaqfact(lm, folder, out, **ALL_FORMS)
-    assert lm.generated == calls
-
-
-def test_failures_are_rows(folder: Path, tmp_path: Path) -> None:
-    lm = ScriptedLanguageModel(error=LanguageModelError("down"))
-    run = run_uaqfact(lm, folder, tmp_path / "run", tasks=(1, 2))
-    assert all(row.error is not None and row.response is None for row in rows(run))
-    line = score_run(read_uaqfact_run(run))[0]
-    assert (line.errors, line.metrics.r_ua.value) == (6, None)
-
-
 class Suspicious:
     """A guard that abstains from questions whose first fact names Ann Li."""
 
@@ -130,46 +105,6 @@ def test_a_guard_declines_before_the_model_or_lets_its_reply_through(
     assert {line.system for line in score_run(read_uaqfact_run(run))} == {MODEL_SYSTEM, "wary"}
 
 
-def replay(path: Path, *lines: dict[str, object]) -> LoggedReplies:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return read_replies(path)
-
-
-def test_logged_replies_take_the_models_place(folder: Path, tmp_path: Path) -> None:
-    replies = replay(
-        tmp_path / "log.jsonl",
-        {"qid": "inter_ua_1", "response": "##None##"},
-        {"key": "en/time/ab/time_ab_1", "form": "question", "response": "Ann Li\n\nand more"},
-        {"qid": "fact_time", "task": 2, "response": "B"},
-    )
-    run = run_uaqfact(replies, folder, tmp_path / "run", tasks=(1, 2))
-    found = {row.row_id: row for row in rows(run)}
-    assert found["model/question/en/inter/ua/inter_ua_1"].response == "##None##"
-    assert found["model/question/en/time/ab/time_ab_1"].response == "Ann Li"
-    assert found["model/choice/en/time/fact_time"].right is True
-    assert found["model/question/en/dilemma/ab/dilemma_ab_1"].error is not None
-
-
-def test_a_logged_reply_that_may_be_either_is_refused(tmp_path: Path) -> None:
-    english, chinese = small_set(), small_set("zh")
-    both = write_layout(
-        type(english)(
-            english.items + chinese.items,
-            (),
-            {**english.examples, **chinese.examples},
-            {**english.clue_examples, **chinese.clue_examples},
-        ),
-        tmp_path / "both",
-    )
-    replies = replay(
-        tmp_path / "log.jsonl",
-        {"qid": "inter_ua_1", "response": "a"},
-        {"qid": "inter_ua_1", "response": "b"},
-    )
-    with pytest.raises(InputError, match="several replies"):
-        run_uaqfact(replies, both, tmp_path / "run", tasks=(1,))
-
-
 def test_a_limit_keeps_twins_and_their_facts(shared_data: Path, tmp_path: Path) -> None:
     lm = ScriptedLanguageModel(default="A")
     settings: dict[str, Any] = {"limit": 3, "languages": ("en",)}
@@ -178,18 +113,6 @@ def test_a_limit_keeps_twins_and_their_facts(shared_data: Path, tmp_path: Path) 
     assert sum(row.form == "question" for row in found) == 18
     assert 9 <= sum(row.form == "choice" for row in found) <= 12
     assert score_run(read_uaqfact_run(run))[0].metrics.kpr.n == 9
-
-
-def test_a_run_can_be_replayed_from_its_own_rows(folder: Path, tmp_path: Path) -> None:
-    lm = ScoringModel(default="Ann Li")
-    guards = {"wary": Suspicious()}
-    run = run_uaqfact(lm, folder, tmp_path / "run", guards=guards)
-    again = run_uaqfact(read_replies(run / "rows.jsonl"), folder, tmp_path / "again")
-    alone = {row.row_id: row for row in rows(run) if row.system == MODEL_SYSTEM}
-    for row in rows(again):
-        assert (row.letter, row.right) == (alone[row.row_id].letter, alone[row.row_id].right)
-        if row.form != "choice":
-            assert row.response == alone[row.row_id].response
 
 
 class Remembering:
@@ -209,23 +132,6 @@ def test_an_answer_from_memory_is_what_was_said_without_facts(folder: Path, tmp_
     assert said["sure", "facts"] == "from memory"
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("answer_en.txt", "Say something.", "lacks the slots question"),
-        ("answer_en.txt", "{question} {nope}", "not filled: nope"),
-        ("choice_en.txt", "{question} {option_a}", "lacks the slots option_b"),
-        ("anwser_en.txt", "{question}", "no prompt is called that"),
-    ],
-)
-def test_prompts_that_ask_something_else_are_refused(
-    tmp_path: Path, name: str, text: str, message: str
-) -> None:
-    (tmp_path / name).write_text(text)
-    with pytest.raises(InputError, match=message):
-        Prompts(tmp_path)
-
-
 def test_facts_are_found_in_batches_as_one_by_one(shared_data: Path) -> None:
     items = UaqData.read(shared_data / "uaqfact").items
     retriever = FactRetriever(items, 3)
@@ -237,14 +143,6 @@ def test_facts_are_found_in_batches_as_one_by_one(shared_data: Path) -> None:
         bool(set(facts) & set(clue_facts(item))) for item, facts in zip(some, together, strict=True)
     )
     assert found > 0.8 * len(some)
-
-
-def test_thinking_aloud_is_no_part_of_a_reply(folder: Path, tmp_path: Path) -> None:
-    thought = "<think>Is it (A)?\n\nThe answer is (A), or not.</think>\n\n"
-    lm = ScriptedLanguageModel({"(A)": f"{thought}(B)"}, default=f"{thought}Ann Li\n\nBecause.")
-    run = run_uaqfact(lm, folder, tmp_path / "run", tasks=(1, 2))
-    assert {row.response for row in rows(run) if row.form == "question"} == {"Ann Li"}
-    assert {row.letter for row in rows(run) if row.form == "choice"} == {"B"}
 
 
 class TextScoringModel(ScriptedLanguageModel):

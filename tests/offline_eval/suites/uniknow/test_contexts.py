@@ -134,19 +134,3 @@ def test_the_microworld_leaves_four_hundred_of_each_side_for_evaluation() -> Non
     assert set(trained) == {Knowledge.KNOWN, Knowledge.UNKNOWN}
     assert split.grouped
     assert not {q.group for q in split.training} & {q.group for q in split.evaluation}
-
-
-def test_a_small_data_set_keeps_its_share_for_evaluation(towers: Dataset) -> None:
-    knowledge = {
-        q.id: Knowledge.KNOWN if i % 3 else Knowledge.UNKNOWN
-        for i, q in enumerate(towers.questions)
-    }
-
-    split = split_questions(towers, knowledge, evaluation_share=0.5)
-
-    assert not {q.group for q in split.training} & {q.group for q in split.evaluation}
-    assert Counter(knowledge[q.id] for q in split.training) == {
-        Knowledge.KNOWN: 3,
-        Knowledge.UNKNOWN: 3,
-    }
-    assert len(split.evaluation) == 9

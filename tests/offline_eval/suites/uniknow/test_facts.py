@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.calibration.training.scenarios.settings import ScenarioTrainingSettings
 from knowgate.guard import Generation
-from knowgate.offline_eval.suites import ModelChoice
 from knowgate.offline_eval.suites.uniknow._bundled import FACTS, FACTS_FILE, listed_facts
 from knowgate.offline_eval.suites.uniknow._cases import PAPER_KINDS, ContextKind, Knowledge
 from knowgate.offline_eval.suites.uniknow._contexts import build_contexts
 from knowgate.offline_eval.suites.uniknow._knowledge import estimate_knowledge
 from knowgate.offline_eval.suites.uniknow._matching import holds_answer
-from knowgate.offline_eval.suites.uniknow._questions import completes, question_file, read_dataset
-from knowgate.offline_eval.suites.uniknow._suite import Parts, UniKnowSettings, UniKnowSuite
+from knowgate.offline_eval.suites.uniknow._questions import read_dataset
 from knowgate.offline_eval.suites.uniknow.plan import Plan, make_plan
-from knowgate.offline_eval.testbed.check import microworld_model_path
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 
 SOURCES = {"written", "nq_open", "uaqfact"}
@@ -115,22 +110,6 @@ def test_questions_of_undefined_knowledge_can_be_left_out() -> None:
     assert left_out == {Knowledge.KNOWN, Knowledge.UNKNOWN}
 
 
-def test_fewer_questions_a_side_come_from_the_whole_list() -> None:
-    everything, few = (
-        list(
-            dict.fromkeys(
-                case.question_id
-                for case in _plan_of_thirty(most, defined_only=True).evaluation
-                if case.knowledge is Knowledge.KNOWN
-            )
-        )
-        for most in (None, 3)
-    )
-
-    count = len(everything)
-    assert few == [everything[0], everything[count // 3], everything[2 * count // 3]]
-
-
 def _plan_of_thirty(most: int | None, *, defined_only: bool) -> Plan:
     """Plan a run over thirty facts, a third of them known and a third undefined."""
     dataset = read_dataset(FACTS, limit=30, seed=2)
@@ -145,25 +124,3 @@ def _plan_of_thirty(most: int | None, *, defined_only: bool) -> Plan:
     return make_plan(
         dataset, contexts, estimates, questions_per_side=most, defined_only=defined_only, seed=0
     )
-
-
-def test_the_list_is_asked_and_trained_without_a_chat_template() -> None:
-    settings = UniKnowSettings(
-        data=FACTS, model=str(microworld_model_path()), dtype="bfloat16", rank=8, training_steps=9
-    )
-
-    [system] = UniKnowSuite().load(settings, ModelChoice())
-
-    assert completes(FACTS)
-    assert not completes("questions.jsonl")
-    assert question_file(FACTS) == FACTS_FILE
-    lm = system.model
-    assert isinstance(lm, HuggingFaceLM)
-    assert lm.dtype == "bfloat16"
-    assert not lm.uses_chat_template
-    lm.name = "another model"
-    assert Parts().training_of(lm, settings) == ScenarioTrainingSettings(
-        rank=8, most_steps=9, dtype="bfloat16", chat_template=False
-    )
-    assert ScenarioTrainingSettings(epochs=2, batch_size=16).steps(100) == 14
-    assert ScenarioTrainingSettings(epochs=2, batch_size=16, most_steps=9).steps(100) == 9

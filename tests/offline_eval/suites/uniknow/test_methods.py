@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from knowgate.guard import InputError, LanguageModelError
+from knowgate.guard import LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites.uniknow._cases import (
     Case,
@@ -19,7 +19,6 @@ from knowgate.offline_eval.suites.uniknow._cases import (
     Reply,
     UniKnowRow,
 )
-from knowgate.offline_eval.suites.uniknow._choosing import METHOD_NAMES, choose_methods
 from knowgate.offline_eval.suites.uniknow.methods import contrastive_method, prompted_method
 
 PROMPTS = PromptSet(
@@ -131,21 +130,3 @@ def test_rows_say_what_a_reply_is_worth(case: Case, text: str, marks: set[str]) 
     row = UniKnowRow.of("naive", case, Reply(text, abstained=False))
 
     assert {name for name in ("right", "parametric", "misled") if getattr(row, name)} == marks
-
-
-def test_all_on_a_model_without_weights_leaves_out_what_cannot_be_and_says_why() -> None:
-    names, left_out = choose_methods(["all"], ScriptedLanguageModel())
-
-    assert names == ("naive", "prompting", "guard_naive")
-    assert set(left_out) == set(METHOD_NAMES) - set(names)
-    assert "next-token scores" in left_out["guard_coiecd"]
-    assert "cannot be trained" in left_out["kaft"]
-
-
-def test_a_method_that_was_named_and_cannot_be_is_refused() -> None:
-    with pytest.raises(
-        InputError, match=r"^coiecd: .*does not show its next-token scores"
-    ) as caught:
-        choose_methods(["naive", "coiecd"], ScriptedLanguageModel())
-
-    assert "\n" not in str(caught.value)

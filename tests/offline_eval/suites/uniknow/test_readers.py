@@ -113,37 +113,6 @@ def test_squad_style_json_groups_by_article(tmp_path: Path) -> None:
     assert questions[0].group != questions[1].group
 
 
-@pytest.mark.parametrize(
-    ("rows", "line"),
-    [
-        ([HEADER, MRQA_LINE, {"context": "x", "qas": "none"}], 3),
-        ([HEADER, {"context": 5, "qas": []}], 2),
-        ([{"question": "q", "answer": "a"}, {"question": "q"}], 2),
-        ([{"question": "q", "answer": []}], 1),
-        ([{"question": "q", "answer": "a", "id": 1}, {"question": "r", "answer": "a", "id": 1}], 2),
-        ([{"question": "q", "answer": "a"}, ["q"]], 2),
-    ],
-)
-def test_a_bad_line_is_named_with_file_and_number(
-    tmp_path: Path, rows: list[object], line: int
-) -> None:
-    path = _lines(tmp_path / "bad.jsonl", *rows)
-
-    with pytest.raises(InputError, match=rf"bad\.jsonl:{line}: "):
-        read_dataset(path)
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"\n \n", gzip.compress(b"x" * 99, mtime=0)[:-9], b'{"a": 1\n']
-)
-def test_a_file_without_questions_is_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_bytes(content)
-
-    with pytest.raises(InputError):
-        read_dataset(path)
-
-
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: (
@@ -159,7 +128,7 @@ _JSON = st.recursive(
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(content=st.binary(max_size=200) | st.lists(_JSON, max_size=4))
 def test_junk_gives_a_clear_error_or_a_data_set(
     tmp_path_factory: pytest.TempPathFactory, content: bytes | list[Any]
@@ -196,15 +165,3 @@ def test_an_empty_answer_in_an_mrqa_file_leaves_out_its_question_alone(tmp_path:
     dataset = read_dataset(_lines(tmp_path / "SQuAD.jsonl", HEADER, line))
 
     assert [question.id for question in dataset.questions] == ["a", "b"]
-
-
-def test_a_tokenisers_spaces_go_in_context_and_answer_alike(tmp_path: Path) -> None:
-    line = {
-        "context": "<P> Ada ( born 1815 ) was Lord Byron 's child ; she did n't know him . </P>",
-        "qas": [{"qid": "a", "question": "Whose child ?", "answers": ["Lord Byron 's"]}],
-    }
-
-    [question] = read_dataset(_lines(tmp_path / "NQ.jsonl", HEADER, line)).questions
-
-    assert question.sources == ("Ada (born 1815) was Lord Byron's child; she didn't know him.",)
-    assert question.answers == ("Lord Byron's",)

@@ -12,14 +12,10 @@ from typing import Any
 import pytest
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.calibration.training.scenarios.settings import ScenarioTrainingSettings
 from knowgate.guard import Policy
 from knowgate.offline_eval.report.what_if import WhatIf
-from knowgate.offline_eval.run import Run
-from knowgate.offline_eval.suites.uniknow._questions import read_dataset
 from knowgate.offline_eval.suites.uniknow._report import uniknow_what_if
-from knowgate.offline_eval.suites.uniknow.methods import TrainedMethod, TrainedVariant, Trainer
-from knowgate.offline_eval.suites.uniknow.plan import Plan, uniknow_signals
+from knowgate.offline_eval.suites.uniknow.plan import uniknow_signals
 from knowgate.offline_eval.testbed.check import microworld_model_path
 from tests.offline_eval.suites.uniknow.small_run import small_run, stored_run
 
@@ -124,15 +120,13 @@ def _remove(*names: str) -> _Prepare:
 @pytest.mark.parametrize(
     "killed",
     [
-        [_keep_bytes("rows.jsonl", 0.31)],
         [_keep_bytes("rows.jsonl", 0.5), _remove("adapters", "policy.json")],
-        [_keep_bytes("rows.jsonl", 0.0), _keep_bytes("signals.jsonl", 0.45)],
         [
             _keep_bytes("knowledge.jsonl", 0.6),
             _remove("rows.jsonl", "signals.jsonl", "plan.json", "cases.jsonl", "policy.json"),
         ],
     ],
-    ids=["coiecd", "before-training", "signals", "knowledge"],
+    ids=["before-training", "knowledge"],
 )
 def test_a_killed_run_goes_on_and_its_rows_come_out_the_same(
     finished: Path, tmp_path: Path, lm: HuggingFaceLM, killed: list[_Prepare]
@@ -192,21 +186,3 @@ def test_two_runs_share_what_is_known_of_the_model(finished: Path, tmp_path: Pat
     assert lm.temperatures == {0.0}
     assert not (run / "knowledge.jsonl").exists()
     assert stored_run(run).plan.knowledge == stored_run(finished).plan.knowledge
-
-
-def test_an_ablation_at_the_usual_share_is_not_trained_again(
-    finished: Path, tmp_path: Path, lm: HuggingFaceLM
-) -> None:
-    plan = Plan.read(Run.read(finished))
-    assert plan is not None
-    settings = ScenarioTrainingSettings(epochs=1, device="cpu")
-    prompts = read_dataset("microworld", limit=40).prompts
-    trainer = Trainer(lm, plan.training, prompts, tmp_path, settings, settings)
-
-    for share in (None, 0.25, 0.5):
-        trainer.method(TrainedVariant(TrainedMethod.LM_UNIKNOW, share))
-
-    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {
-        "lm_uniknow",
-        "lm_uniknow@abstention=0.5",
-    }

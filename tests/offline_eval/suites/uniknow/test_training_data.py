@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import InputError
 from knowgate.offline_eval.suites.uniknow._cases import (
     PAPER_KINDS,
     Case,
@@ -183,8 +182,3 @@ def test_preferences_set_the_wanted_reply_against_the_one_that_tempts() -> None:
         ("unknown", "random", "unknown", "other"): 6,
         ("unknown", "retrieved", "unknown", "other"): 6,
     }
-
-
-def test_what_cannot_be_made_is_refused() -> None:
-    with pytest.raises(InputError, match="leaves nothing"):
-        training_examples(variant("lm_uniknow", without_kinds=PAPER_KINDS), CASES, PROMPTS)

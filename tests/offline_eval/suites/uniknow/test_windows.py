@@ -38,7 +38,7 @@ WORDS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(before=WORDS, after=WORDS, ends=st.sampled_from([" ", ". "]))
 def test_a_window_holds_the_answer_and_is_no_longer_than_asked(
     before: list[str], after: list[str], ends: str
