@@ -81,7 +81,7 @@ def test_another_threshold_is_computed_from_the_stored_signals_and_replies(finis
     assert lax.wrong.part == sum(not row.right and not row.abstained for row in naive)
     assert block.at(None, 0.0).coverage.value == 1.0
     moved = [row.model_copy(update={"route": "follow_context"}) for row in rows]
-    run.rows = (*naive, *moved)
+    run.rows = [*naive, *moved]
     assert "do not follow from the stored signals" in str(uniknow_what_if(run))
 
 
