@@ -50,9 +50,9 @@ _CALLS = {
 # Of others the test of the command itself does it, in the same folder.
 _ELSEWHERE = {
     "check": "test_project_file.py",
-    "measure": "test_compare_scorers.py",
     "kg generate": "test_kg.py",
     "shadow-report": "test_shadow_report.py",
+    "verify": "test_verify.py",
 }
 _PRINTED: dict[str, dict[str, Any]] = {
     "apply": {"replies": 1, "abstained": 0},
