@@ -28,8 +28,8 @@ from sklearn.metrics import cohen_kappa_score
 from sklearn.model_selection import GroupKFold
 
 from knowgate.guard.abstention import AbstentionDetector, Citation
-from knowgate.guard.abstention._reading import read_citation, read_reply
 from knowgate.guard.abstention.detector import FEATURE_NAMES, AbstentionModel, features, load_rule
+from knowgate.guard.abstention.reading import read_citation, read_reply
 from knowgate.guard.files import write_json
 
 QUICK = re.compile(

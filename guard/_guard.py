@@ -26,19 +26,23 @@ from ._options import GuardOptions
 from ._routing_signals import RelevanceSignal, routing_signals
 from ._signal import Veto
 from ._signal_runner import Patience, SignalRunner
+from .artefacts import require_fingerprint
 from .contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
 from .deadlines import DeadlineRunner
 from .decision import Decision, Mode, OnError, SignalName
 from .errors import AllWorkersBusyError, InputError, KnowgateError, QuestionError
 from .fingerprint import Content
 from .policy import Policy
+from .reply_check import DEFAULT_DEADLINE, SUPPORT, ReplyChecker
 from .text import InputLimits, Request, read_request, read_requests
 
 if TYPE_CHECKING:
     from ._tracing import BatchSpan, DecisionSpan, GuardSpans
+    from .signals.support.contracts import ReplyVerdict
 
 _logger = logging.getLogger("knowgate.guard")
 _MAX_READERS = 16
+_MAX_CHECKERS = 16
 _UNNAMED = "default"
 
 
@@ -121,6 +125,7 @@ class Guard:
             DeadlineRunner(options.most_threads),
             self._metrics,
         )
+        self._replies = self._reply_checker(options)
         if self._metrics is not None:
             self._metrics.count_guard(calibrated=policy.state)
             self._metrics.show_policy(policy)
@@ -130,6 +135,29 @@ class Guard:
         if isinstance(relevance, RelevanceSignal):
             relevance.on_unread = watch.note_unread
         self._warn(name)
+
+    def _reply_checker(self, options: GuardOptions) -> ReplyChecker | None:
+        """What checks replies; None where the options do not ask for it."""
+        if options.on_unsupported is None:
+            return None
+        from .signals.support import SupportCheck
+
+        check = options.support or SupportCheck()
+        bound = self._policy.support
+        if bound is not None:
+            hint = "give the check that the threshold was found with, or calibrate again"
+            require_fingerprint(bound.check, check.fingerprint, "support check", hint)
+        return ReplyChecker(
+            check,
+            bound,
+            options.on_unsupported,
+            self._settings.on_error[SUPPORT],
+            options.deadlines.get(SUPPORT, DEFAULT_DEADLINE),
+            self._settings.mode is Mode.ENFORCE,
+            self._metrics,
+            self._observers,
+            DeadlineRunner(_MAX_CHECKERS),
+        )
 
     def __copy__(self) -> Guard:
         """Return the guard itself: it never changes, and serves many threads at once."""
@@ -237,7 +265,7 @@ class Guard:
                 "scorer and passages are mutually exclusive",
                 hint="pass scorer=load_scorer(NAME, passages=DIR)",
             )
-        elif loaded.scorer.stages:
+        elif loaded.scorer.inner:
             from .signals.relevance import CascadeScorer
 
             scorer = CascadeScorer.completing(loaded.scorer, scorer)
@@ -375,6 +403,45 @@ class Guard:
                     needs = flows.send(await self._runner.ameasure_batch(needs, patience))
             except StopIteration as stop:
                 return self._finished(stop.value, started, requests, spans)
+
+    @property
+    def reply_checker(self) -> ReplyChecker | None:
+        """What checks replies; None where the options do not ask for it."""
+        return self._replies
+
+    def check_reply(
+        self, reply: str, passages: Sequence[object], question: str = ""
+    ) -> ReplyVerdict:
+        """Check a reply against the passages that it was generated from.
+
+        Args:
+            reply: as generated.
+            passages: those that the model was given.
+            question: what was asked.
+
+        Returns:
+            The verdict, with the text to deliver.
+
+        Raises:
+            InputError: the options have no `on_unsupported`.
+            SignalError: the check failed, under `on_error="raise"`.
+        """
+        return self._checker().judge(reply, passages, question)
+
+    async def acheck_reply(
+        self, reply: str, passages: Sequence[object], question: str = ""
+    ) -> ReplyVerdict:
+        """As `check_reply`, without blocking the event loop."""
+        return await self._checker().ajudge(reply, passages, question)
+
+    def _checker(self) -> ReplyChecker:
+        if self._replies is None:
+            raise InputError(
+                "is None, so replies are not checked",
+                where="on_unsupported",
+                hint='Guard.load(…, options=GuardOptions(on_unsupported="flag"))',
+            )
+        return self._replies
 
     def count(self, decision: Decision) -> None:
         """Count a decision that a chain made for the guard, and call the observers."""

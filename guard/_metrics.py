@@ -28,12 +28,12 @@ from .errors import (
     SignalValueError,
     SignalWaitError,
 )
-from .process import DEVICE_EVENTS
 
 if TYPE_CHECKING:
     from .contracts import Confidence
     from .policy import Policy
     from .routing import PolicyState
+    from .signals.support.contracts import Support
 
 _PROBABILITY_BUCKETS = tuple(i / 20 for i in range(1, 21))
 _SECONDS_BUCKETS = (
@@ -52,6 +52,7 @@ class MetricFamilies:
     def __init__(self) -> None:
         self._define_decisions()
         self._define_signals()
+        self._define_replies()
         self._define_process()
 
     @property
@@ -140,13 +141,22 @@ class MetricFamilies:
             ("guard", "veto", "outcome"),
         )
 
+    def _define_replies(self) -> None:
+        """Of the check of replies."""
+        self.support = _histogram(
+            "knowgate_support",
+            "How far the least supported sentence of a reply rests on the passages.",
+            ("guard",),
+            buckets=_PROBABILITY_BUCKETS,
+        )
+        self.unsupported = _counter(
+            "knowgate_unsupported_total",
+            "Replies that the passages do not bear out, by what became of them.",
+            ("guard", "action"),
+        )
+
     def _define_process(self) -> None:
         """Of the process, whatever the guard."""
-        self.devices = _counter(
-            "knowgate_device_events_total",
-            "What devices and the queue in front of them did, in this process.",
-            ("event",),
-        )
         self.caches = _counter(
             "knowgate_cache_lookups_total",
             "Texts and verdicts looked up in the caches of scorers, in this process.",
@@ -154,7 +164,7 @@ class MetricFamilies:
         )
         self.queues = _gauge(
             "knowgate_queue_depth",
-            "Rows and calls that wait, and calls that nobody waits for, in this process.",
+            "Questions and calls that wait, and calls that nobody waits for, in this process.",
             ("queue",),
             multiprocess_mode="livesum",
         )
@@ -231,7 +241,7 @@ class GuardMetrics(MetricFamilies):
         self._shown: dict[str, tuple[str, ...]] = {}
         self.stages = _LabelValues(_MAX_STAGES)
         self.reasons = _LabelValues(_MAX_OF_VETOES, Reason)
-        self.signals = _LabelValues(_MAX_OF_VETOES, SignalName)
+        self.signals = _LabelValues(_MAX_OF_VETOES, (*SignalName, "support"))
         self._register(registry)
         self._begin_process_counts()
 
@@ -263,8 +273,6 @@ class GuardMetrics(MetricFamilies):
         )
 
     def _begin_process_counts(self) -> None:
-        for event in DEVICE_EVENTS:
-            self.show_process_count("devices", (event,), 0)
         for queue in process.QUEUES:
             self.show_process_count("queues", (queue,), 0)
         process.follow(self)
@@ -460,6 +468,21 @@ class MetricsOfGuard:
                 # The flow ends with the first veto that abstains.
                 outcome = "abstained"
             self._shared.vetoes.labels(self._label, self._shared.signals.label(name), outcome).inc()
+
+    @_quietly
+    def count_support(self, support: Support, action: str | None, seconds: float) -> None:
+        """Count a checked reply.
+
+        Args:
+            support: of the reply.
+            action: what became of it for lack of support; None where it has enough.
+            seconds: that the check took.
+        """
+        self._series(self._shared.support).observe(support.value)
+        if action is not None:
+            self._series(self._shared.unsupported, action).inc()
+        if self._shared.stages.admit("support"):
+            self._series(self._shared.seconds, "support").observe(seconds)
 
     def abstention_rate(self) -> float | None:
         """Share of this guard's decisions so far that abstained; None before the first.

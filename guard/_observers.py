@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ._metrics import MetricsOfGuard
     from .decision import Decision
     from .policy import Policy
+    from .signals.support.contracts import ReplyVerdict
     from .text import Request
 
 _logger = logging.getLogger("knowgate.guard")
@@ -108,6 +109,19 @@ class Observers:
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # noqa: BLE001 - not even SystemExit has a say in it
+                if self._metrics is not None:
+                    self._metrics.count_observer_error()
+                self._log_once(position, name, error)
+
+    def tell_reply(self, question: str, verdict: ReplyVerdict) -> None:
+        """Tell those observers that have a `reply` of a checked reply; errors as in `tell`."""
+        for position, (name, observer) in enumerate(self._observers):
+            told = getattr(observer, "reply", None)
+            if told is None:
+                continue
+            try:
+                told(question, verdict)
+            except Exception as error:  # noqa: BLE001 - any observer
                 if self._metrics is not None:
                     self._metrics.count_observer_error()
                 self._log_once(position, name, error)
@@ -196,7 +210,7 @@ _POLICY_DIGITS = 12
 
 
 class DecisionLog:
-    """Writes each decision of a guard to a folder, as one line of JSON.
+    """Writes each decision of a guard to a folder, as one line of JSON, and each checked reply.
 
     An observer: `Guard.load("policy.json", observers=[DecisionLog("decisions")])`. The lines are
     read by `knowgate shadow-report` and `knowgate drift`. Threads share a file, each process
@@ -302,7 +316,7 @@ class DecisionLog:
         """Return the id that logs without a key have for a question."""
         return _hash(question, b"")
 
-    def for_guard(self, policy: Policy, name: str) -> Callable[[Decision, Request | None], None]:
+    def for_guard(self, policy: Policy, name: str) -> LinesOfGuard:
         """Return what is called with each decision of one guard, and what it decided on.
 
         Args:
@@ -314,32 +328,54 @@ class DecisionLog:
             self._policies[policy_id] = policy.to_json()
             self._store_policies()
 
-        def write(decision: Decision, request: Request | None) -> None:
-            self._write(decision, request, {"guard": name, "policy": policy_id})
-
-        return write
+        return LinesOfGuard(self, {"guard": name, "policy": policy_id})
 
     def close(self) -> None:
         """Close the file; a further decision opens another one."""
         with self._lock:
             self._close()
 
-    def _write(self, decision: Decision, request: Request | None, made_by: dict[str, str]) -> None:
-        """Write one line; what cannot be written is counted, and raised for the guard to log."""
-        try:
+    def write_decision(
+        self, decision: Decision, request: Request | None, made_by: dict[str, str]
+    ) -> None:
+        """Write the line of a decision; for the guard, as are errors that this raises."""
+
+        def fields() -> dict[str, Any]:
             question_id = None
             if request is not None:
                 make = self._identify
                 question_id = self.question_id(request.question) if make is None else make(request)
-            fields = {
-                "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-                "question_id": question_id,
+            text = {"text": _texts(decision, request)} if self._text else {}
+            given = None if request is None else request.given
+            return {
+                "question_id": question_id, **made_by, **_fields(decision), "passages": given,
+                **text,
+            }  # fmt: skip
+
+        self._write(fields)
+
+    def write_reply(self, question: str, verdict: ReplyVerdict, made_by: dict[str, str]) -> None:
+        """Write the line of a checked reply: numbers, and with `text` its sentences."""
+
+        def fields() -> dict[str, Any]:
+            support = verdict.support
+            told = verdict.text if self._text else None
+            found = None if support is None else support.to_dict(told)
+            return {
+                "kind": "reply",
+                "question_id": self.question_id(question),
                 **made_by,
-                **_fields(decision),
-                "passages": None if request is None else request.given,
+                "supported": verdict.supported,
+                "withheld": verdict.withheld,
+                **({"support": None, "sentences": []} if found is None else found),
             }
-            if self._text:
-                fields["text"] = _texts(decision, request)
+
+        self._write(fields)
+
+    def _write(self, made: Callable[[], dict[str, Any]]) -> None:
+        """Write one line; what cannot be written is counted, and raised for the guard to log."""
+        try:
+            fields = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **made()}
             with self._lock:
                 if self._lost > self._lost_before:
                     fields["lost"] = self._lost - self._lost_before
@@ -401,6 +437,26 @@ class DecisionLog:
             found = sorted(self._folder.glob(_PATTERN), key=lambda path: path.stat().st_mtime_ns)
             for path in found[: -self._max_files]:
                 path.unlink(missing_ok=True)
+
+
+class LinesOfGuard:
+    """Writes the lines of one guard.
+
+    Args:
+        log: where to.
+        made_by: guard and policy, in each line.
+    """
+
+    def __init__(self, log: DecisionLog, made_by: dict[str, str]) -> None:
+        self._log, self._made_by = log, made_by
+
+    def __call__(self, decision: Decision, request: Request | None) -> None:
+        """Write a decision."""
+        self._log.write_decision(decision, request, self._made_by)
+
+    def reply(self, question: str, verdict: ReplyVerdict) -> None:
+        """Write what the check of a reply found."""
+        self._log.write_reply(question, verdict, self._made_by)
 
 
 def _hash(question: str, key: bytes) -> str:

@@ -16,10 +16,12 @@ from ._signal import Signal
 from ._turns import Turns
 from .decision import Mode, OnError
 from .errors import InputError, in_one_line
+from .reply_check import SUPPORT, OnUnsupported
 from .text import InputLimits
 
-# What can fail besides signals: reading the input, and a question in an unknown language.
-_OTHER_FAILURES = ("input", "language")
+# What can fail besides signals of a decision: reading the input, a question in an unknown language,
+# and the check of a reply.
+_OTHER_FAILURES = ("input", "language", SUPPORT)
 _Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=1)]
 
@@ -51,6 +53,14 @@ class GuardOptions:
         max_wait: seconds that a question, or a batch in all, waits for its turn, after which its
             signal counts as failed; None waits for ever.
         limits: the most that is read of a question and its passages.
+        on_unsupported: what becomes of a reply that the passages do not bear out, where a chain,
+            an agent or a server generates one: `flag` (delivered, with the verdict beside it),
+            `abstain` (the refusal for `reply_unsupported` in its place), `mark` (its unsupported
+            sentences are marked) or `drop` (they are left out). None: replies are not checked.
+            A check that fails counts under the name `support` in `on_error` (`follow_context`:
+            the reply is delivered) and in `deadlines` (2 seconds by default).
+        support: the `SupportCheck` for replies, e.g. one with an entailment model; None for one
+            without a model.
         max_concurrency: language-model questions under way at once in a batch.
         name: of the guard, the value of the metrics' label `guard`; at most 40 lower-case
             letters, digits, hyphens and underscores. None for the name of the policy's file
@@ -70,6 +80,8 @@ class GuardOptions:
     limits: InputLimits = field(default_factory=InputLimits)
     at_once: Mapping[str, _Count] = field(default_factory=dict)
     max_wait: _Seconds | None = 120.0
+    on_unsupported: OnUnsupported | None = None
+    support: Any = None
     max_concurrency: _Count = 8
     # It becomes a metric label, whose values must be few and plain.
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")] | None = None
@@ -120,7 +132,7 @@ class GuardOptions:
     ) -> dict[str, float | None]:
         """The deadline of each signal; arguments and errors as for `actions`."""
         own = {signal.name: signal.deadline for signal in signals}
-        return own | dict(_known(self.deadlines, list(names), "deadlines name"))
+        return own | dict(_known(self.deadlines, [*names, SUPPORT], "deadlines name"))
 
     def turns(self, names: Iterable[str], signals: Iterable[Signal[Any]]) -> dict[str, Turns]:
         """The turns of signals whose questions wait for each other; errors as for `actions`."""

@@ -25,7 +25,7 @@ from .decision import SignalName
 from .errors import KnowgateError, PolicyError, SignalValueError, UnsupportedLanguageError
 from .fingerprint import JOINT, Fingerprint, RelevanceStage, output_scale
 from .routing import IdentityCalibrator, PolicyFields, aggregator
-from .text import Request, clean_text
+from .text import Request, TextWithMetadata, clean_text
 
 
 class RoutingSignal(Signal[Measured]):
@@ -116,6 +116,7 @@ class RelevanceSignal(RoutingSignal[Relevance]):
         self.checks_deadline = _checks_deadline(scorer)
         # Bundled scorers check theirs on a CPU, also those that need a thread of their own.
         self.at_once = cpu_count() if getattr(scorer, "checks_deadline", False) else None
+        self._reads_metadata = bool(getattr(scorer, "reads_metadata", False))
         self._aggregate = aggregator(policy.aggregator)
         self._calibrator = policy.relevance_calibrator
         # A cosine is clipped to [0, 1]; what else lies outside was never a probability.
@@ -139,14 +140,14 @@ class RelevanceSignal(RoutingSignal[Relevance]):
             UnsupportedLanguageError: the scorer does not know the question's language.
         """
         self._prepare(request)
-        return self._form("score", "score_set")(request.question, request.passages)
+        return self._form("score", "score_set")(request.question, self._passages(request))
 
     async def ameasure(self, request: Request) -> Any:
         """As `measure`, without blocking the event loop."""
         if not self._awaited:
             return await super().ameasure(request)
         self._prepare(request)
-        return await self._form("ascore", "ascore_set")(request.question, request.passages)
+        return await self._form("ascore", "ascore_set")(request.question, self._passages(request))
 
     def measure_many(self, requests: Sequence[Request]) -> list[Any]:
         """The scores of several questions, in one call of the scorer."""
@@ -173,8 +174,15 @@ class RelevanceSignal(RoutingSignal[Relevance]):
     def _asked(self, requests: Sequence[Request]) -> tuple[Sequence[Any], ...]:
         """What the scorer's form for several questions takes."""
         if self._joint:
-            return [one.question for one in requests], [one.passages for one in requests]
-        return ([(one.question, passage) for one in requests for passage in one.passages],)
+            return [one.question for one in requests], [self._passages(one) for one in requests]
+        return ([(one.question, text) for one in requests for text in self._passages(one)],)
+
+    def _passages(self, request: Request) -> Sequence[str]:
+        """The texts, with the metadata of their documents for a scorer that reads it."""
+        if not self._reads_metadata:
+            return request.passages
+        pairs = zip(request.passages, request.documents, strict=True)
+        return tuple(TextWithMetadata.of(text, document) for text, document in pairs)
 
     def _prepare(self, request: Request) -> None:
         if (unsupported := self._unsupported(request)) is not None:

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from ._leak_test import LeakTest
+from ._leak_test import LeakTest, binomial_tail
 from .decision import Route
 from .errors import FingerprintMismatchError, PolicyError, PolicyVersionError
 from .fingerprint import Fingerprint
@@ -50,7 +50,7 @@ def require_fingerprint(expected: Fingerprint, found: Fingerprint, what: str, hi
     Raises:
         FingerprintMismatchError: naming the fields that differ.
     """
-    if any(one.weights_sha256 == FORMER_EMBEDDED_SHA256 for one in (expected, *expected.stages)):
+    if any(one.weights_sha256 == FORMER_EMBEDDED_SHA256 for one in (expected, *expected.inner)):
         raise FingerprintMismatchError(
             "the policy was calibrated by knowgate 0.2 or earlier, whose bundled encoder gave "
             "other scores",
@@ -131,6 +131,75 @@ class Retrieval(Artefact):
     passage: str = ""
     longest: Annotated[int, Field(ge=1)] | None = None
     details: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class SupportPolicy(Artefact):
+    """From which support on a reply is delivered, and what is promised of those that are.
+
+    The promise: of the replies that are delivered, at most a share `risk` are unsupported, with
+    probability 1 - `delta` over the draw of the replies that it was calibrated on.
+
+    Attributes:
+        check: fingerprint of the check.
+        threshold: replies with a sentence of less support are unsupported; None: none is
+            delivered, because nothing could be certified.
+        risk: the promised bound; None for a threshold without a promise.
+        delta: of the test.
+        replies: with a known verdict that it was calibrated on.
+        delivered: of them at the threshold.
+        unsupported: of those.
+        groups: `(delivered, of them unsupported, how many such questions)`.
+        p_value: of "the bound is broken".
+        note: what the promise rests on, or that there is none.
+    """
+
+    check: Fingerprint
+    threshold: Probability | None
+    risk: Annotated[float, Field(gt=0, lt=1)] | None = None
+    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    replies: Count = 0
+    delivered: Count = 0
+    unsupported: Count = 0
+    groups: Groups = ()
+    p_value: Probability | None = None
+    note: str = ""
+
+    @property
+    def certified(self) -> bool:
+        """Whether something is promised."""
+        return self.threshold is not None and self.risk is not None
+
+    @model_validator(mode="after")
+    def _borne_out(self) -> SupportPolicy:
+        """Check the promise against its counts."""
+        if not self.certified:
+            return self
+        if self.delta is None or self.p_value is None or not self.groups or self.risk is None:
+            raise ValueError("a promise on replies names no counts")
+        delivered = sum(size * count for size, _, count in self.groups)
+        wrong = sum(part * count for _, part, count in self.groups)
+        if (delivered, wrong) != (self.delivered, self.unsupported):
+            raise ValueError("the counts by question do not add up to the replies")
+        found = self.p_value_of(self.groups, self.risk)
+        if abs(found - self.p_value) > 1e-6 * max(found, 1e-6) or found > self.delta:
+            raise ValueError(f"its counts give p-value {found:.3g}, which does not certify it")
+        return self
+
+    @staticmethod
+    def p_value_of(groups: Groups, risk: float) -> float:
+        """P-value of "more than `risk` of what is delivered is unsupported".
+
+        The larger one of two exact tests: each reply by itself, and each question by the share of
+        its replies.
+        """
+        delivered = sum(size * count for size, _, count in groups)
+        if not delivered:
+            return 1.0
+        wrong = sum(part * count for _, part, count in groups)
+        largest = max(size for size, _, _ in groups)
+        number = sum(count for _, _, count in groups)
+        by_question = LeakTest.of_groups(number, largest, risk).p_value_of(groups)
+        return max(binomial_tail(wrong, delivered, risk), by_question)
 
 
 class PolicyPoint(Artefact):

@@ -195,6 +195,9 @@ class RelevanceScorer(Protocol):
     measured on the caller's thread by the sync forms, which costs less; this is not inherited.
     The same holds for estimators and conflict detectors.
 
+    A scorer with `reads_metadata = True` is given passages that have `metadata`, that of the
+    document each was read from, besides being text.
+
     A scorer that waits rather than computes may also have `ascore` and `ascore_pairs` (and
     `ascore_set` and `ascore_sets`, where it judges sets): the async forms of the guard then
     await them, with the same results, where they otherwise use a worker thread.

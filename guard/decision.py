@@ -50,8 +50,9 @@ class Reason(StrEnum):
     `shadow_failed` is given where a chain in shadow mode could not decide at all.
     `small_talk` is given to messages of a conversation that the guard is not asked about.
     A veto of one's own adds two reasons, its `reason` and `<name>_failed`, as plain text.
-    `reply_abstained` belongs to no decision: it names the reply that replaces an
-    abstention which the model itself generated.
+    `reply_abstained` and `reply_unsupported` belong to no decision: they name the reply that
+    replaces an abstention which the model itself generated, and one that the passages do not
+    bear out.
     """
 
     SUFFICIENT_CONTEXT = "sufficient_context"
@@ -77,6 +78,7 @@ class Reason(StrEnum):
     CONFLICT_FAILED = "conflict_failed"
     ANSWERABILITY_FAILED = "answerability_failed"
     REPLY_ABSTAINED = "reply_abstained"
+    REPLY_UNSUPPORTED = "reply_unsupported"
     SMALL_TALK = "small_talk"
     SHADOW_FAILED = "shadow_failed"
 

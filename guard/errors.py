@@ -45,10 +45,6 @@ class AllWorkersBusyError(Exception):
     """No worker thread became free for the call before its deadline, or all are stuck."""
 
 
-class QueueFullError(AllWorkersBusyError):
-    """Too many texts are waiting for the device that computes a scorer."""
-
-
 class NoTurnError(AllWorkersBusyError):
     """The call waited for its turn as long as it may."""
 

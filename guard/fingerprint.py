@@ -12,6 +12,7 @@ a policy whose calibrator or aggregator does not fit its scorer's output is reje
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
@@ -21,10 +22,12 @@ from pydantic import (
     Field,
     FiniteFloat,
     SerializerFunctionWrapHandler,
+    ValidationError,
     model_serializer,
 )
 
-from .errors import SignalValueError
+from .errors import InputError, SignalValueError
+from .model_files import MS_MARCO
 
 _PROBED = "scores of the probe"
 _PROBE_QUESTION = "When is the library open on Sundays?"
@@ -70,6 +73,7 @@ class Fingerprint(BaseModel):
         settings: everything else that changes the numbers, e.g. the aggregator.
         probe: scores of a fixed probe; None where they were not measured.
         stages: of a cascade, its cheap and its costly scorer; empty for any other signal.
+        parts: of a mix, the scorers that are mixed; empty for any other signal.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -83,19 +87,25 @@ class Fingerprint(BaseModel):
     settings: dict[str, str | int | FiniteFloat | bool | None] = Field(default_factory=dict)
     probe: Probe | None = None
     stages: tuple[Fingerprint, ...] = ()
+    parts: tuple[Fingerprint, ...] = ()
 
     @model_serializer(mode="wrap")
     def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = handler(self)
-        for name in ("probe", "stages"):
+        for name in ("probe", "stages", "parts"):
             if not fields.get(name):
                 fields.pop(name, None)
         return fields
 
     @property
+    def inner(self) -> tuple[Fingerprint, ...]:
+        """The scorers that it is made of: stages of a cascade, or parts of a mix."""
+        return (*self.stages, *self.parts)
+
+    @property
     def is_probed(self) -> bool:
-        """Whether scores of the probe were measured, of the signal or of a stage."""
-        return self.probe is not None or any(stage.is_probed for stage in self.stages)
+        """Whether scores of the probe were measured, of the signal or of one in it."""
+        return self.probe is not None or any(one.is_probed for one in self.inner)
 
     def probed(self, scorer: Any) -> Self:
         """A copy with the scores that `scorer` gives for the probe.
@@ -105,11 +115,10 @@ class Fingerprint(BaseModel):
         Raises:
             SignalValueError: it does not give one finite number per passage.
         """
-        if self.stages:
-            parts = zip(self.stages, scorer.stages, strict=True)
-            return self.model_copy(
-                update={"stages": tuple(one.probed(part) for one, part in parts)}
-            )
+        if self.inner:
+            name = "stages" if self.stages else "parts"
+            pairs = zip(self.inner, getattr(scorer, name), strict=True)
+            return self.model_copy(update={name: tuple(one.probed(part) for one, part in pairs)})
         if self.weights_sha256 is None:
             return self
         found = scorer.score(_PROBE_QUESTION, list(_PROBE_PASSAGES))
@@ -142,8 +151,11 @@ class Fingerprint(BaseModel):
             # A setting that is not there is not one that is None.
             if (name in mine, mine.get(name)) != (name in theirs, theirs.get(name))
         ]
-        for number, (stage, its) in enumerate(zip(self.stages, other.stages, strict=False), 1):
-            found += [f"stage {number}: {line}" for line in stage.differences(its)]
+        what = "stage" if self.stages else "part"
+        for number, (one, its) in enumerate(zip(self.inner, other.inner, strict=False), 1):
+            found += [f"{what} {number}: {line}" for line in one.differences(its)]
+        if len(self.inner) != len(other.inner):
+            found.append(f"scorers in it: {len(self.inner)} against {len(other.inner)}")
         return found
 
 
@@ -152,14 +164,17 @@ def _shown(fields: dict[str, Any], name: str) -> str:
 
 
 def _flat(fingerprint: Fingerprint, *, settings: bool) -> dict[str, Any]:
-    found: dict[str, Any] = fingerprint.model_dump(exclude={"settings", "probe", "stages"})
+    found: dict[str, Any] = fingerprint.model_dump(exclude={"settings", "probe", "stages", "parts"})
     named = fingerprint.settings if settings else {}
     return found | {f"settings.{name}": value for name, value in named.items()}
 
 
 # Which stage a value rests on: `fallback` where the costly scorer was asked and failed.
 RelevanceStage = Literal["cheap", "costly", "fallback"]
+_Weight = Annotated[FiniteFloat, Field(ge=0)]
 CASCADE = "cascade"
+METADATA = "metadata"
+MIX = "mix"
 
 
 class CascadeRule(BaseModel):
@@ -242,6 +257,70 @@ class CascadeRule(BaseModel):
         return cheap - reach * min(1.0, 2.0 * (1.0 - verdict))
 
 
+class MixRule(BaseModel):
+    """How several scorers make one value: log-odds that the passages suffice.
+
+    Each scorer counts by its value for all passages, and by its margin: how far the best passage
+    stands out from the mean of the others. No weight is below 0, so that no question scores
+    higher because a scorer says less.
+
+    Attributes:
+        intercept: of the log-odds.
+        weights: of the value and of the margin of each scorer.
+
+    Example:
+        >>> rule = MixRule(intercept=-1.0, weights=((2.0, 0.5), (1.0, 0.0)))
+        >>> rule.value([(0.5, 2.0), (3.0, 1.0)])
+        4.0
+        >>> MixRule.margin([1.0, 4.0, 2.0]), MixRule.margin([7.0])
+        (2.5, 0.0)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    intercept: FiniteFloat
+    weights: tuple[tuple[_Weight, _Weight], ...]
+
+    def value(self, parts: Sequence[tuple[float, float]]) -> float:
+        """The log-odds of one question.
+
+        Args:
+            parts: value and margin of each scorer.
+        """
+        pairs = zip(self.weights, parts, strict=True)
+        return self.intercept + sum(a * value + b * margin for (a, b), (value, margin) in pairs)
+
+    @staticmethod
+    def margin(scores: Sequence[float]) -> float:
+        """The best score less the mean of the others; 0 for one passage alone."""
+        if len(scores) < 2:
+            return 0.0
+        best = max(scores)
+        return best - (sum(scores) - best) / (len(scores) - 1)
+
+    def fingerprint(self, parts: Sequence[Fingerprint]) -> Fingerprint:
+        """Return the fingerprint of a mix by this rule of scorers with these."""
+        settings: dict[str, Any] = {"intercept": self.intercept}
+        for number, (value, margin) in enumerate(self.weights, start=1):
+            settings |= {f"value_{number}": value, f"margin_{number}": margin}
+        return Fingerprint(kind=MIX, settings=settings, parts=tuple(parts))
+
+    @classmethod
+    def of(cls, wanted: Fingerprint) -> MixRule:
+        """Return the rule of a mix's fingerprint.
+
+        Raises:
+            InputError: a weight is missing or no number.
+        """
+        numbers, found = range(1, len(wanted.parts) + 1), wanted.settings
+        weights = [(found.get(f"value_{n}"), found.get(f"margin_{n}")) for n in numbers]
+        try:
+            return cls.model_validate({"intercept": found.get("intercept"), "weights": weights})
+        except ValidationError:
+            hint = "calibrate again: `knowgate calibrate --mix`"
+            raise InputError("the policy's mix has no weights", hint=hint) from None
+
+
 JOINT = "joint"
 
 # `share` is within [0, 1], `cosine` within [-1, 1], `log_odds` any finite number.
@@ -252,12 +331,14 @@ _SCALES: dict[str, Scale] = {
     "judge": "share",
     "late_interaction": "cosine",
     "lexical": "share",
+    MIX: "log_odds",
+    MS_MARCO: "log_odds",
     "sufficiency": "log_odds",
     "sufficiency_cross": "log_odds",
 }
 # Scorers whose joint value is meant to be used; the best passage counts for the others.
-_JOINT_KINDS = frozenset({CASCADE, "judge", "sufficiency", "sufficiency_cross"})
-_WITHOUT_JOINT = frozenset({"bi_encoder", "cross_encoder", "lexical"})
+_JOINT_KINDS = frozenset({CASCADE, MIX, "judge", "sufficiency", "sufficiency_cross"})
+_WITHOUT_JOINT = frozenset({"bi_encoder", "cross_encoder", "lexical", METADATA, MS_MARCO})
 
 
 def output_scale(fingerprint: Fingerprint) -> Scale | None:

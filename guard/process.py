@@ -1,6 +1,6 @@
 """What belongs to the process: its counts, its forks, and how its threads end.
 
-Devices, caches and queues do not know which guards use them, so that every registry shows their
+Caches and queues do not know which guards use them, so that every registry shows their
 numbers; metrics that are made later begin with what has happened before. A forked process begins
 at nothing: locks that another thread held, threads and open files are its parent's.
 """
@@ -19,33 +19,16 @@ from functools import cache
 from types import MappingProxyType
 from typing import Literal, Protocol
 
-Family = Literal["devices", "caches", "queues"]
+Family = Literal["caches", "queues"]
 Labels = tuple[str, ...]
 # What waits goes up and down; the other numbers only grow.
 _LEVELS = frozenset({"queues"})
 # Values of the label `queue`, and what is in them.
 QUEUES: Mapping[str, str] = MappingProxyType(
     {
-        "rows": "rows that wait for a device",
         "turns": "questions that wait for their turn to be measured",
         "calls": "calls that wait for a free thread",
         "overdue_calls": "calls that still hold a thread, although nobody waits for them",
-    }
-)
-# Values of the label `event`, and what they count.
-DEVICE_EVENTS: Mapping[str, str] = MappingProxyType(
-    {
-        "batch": "batches that the queue handed to a device",
-        "row": "rows in these batches",
-        "dropped": "requests that nobody waited for any more, dropped before they were computed",
-        "queue_full": "requests rejected by a full queue",
-        "retried_apart": "joint batches that failed and were computed request by request",
-        "worker_restarted": "threads of the queue that died",
-        "out_of_memory": "batches that did not fit into the memory of a device",
-        "not_finite": "rows that came back with NaN or infinity",
-        "failed": "batches that failed on a device for another reason",
-        "device_lost": "devices given up; the CPU computes from then on",
-        "cpu_row": "rows that the CPU computed in place of a device",
     }
 )
 # Calls that check their deadline end within one forward pass.
@@ -147,17 +130,6 @@ def change_queue(queue: str, amount: int) -> None:
     """Add to what is in queues of one kind, one of `QUEUES`, or take away from it."""
     if amount:
         add("queues", (queue,), amount)
-
-
-def count(event: str, amount: int = 1) -> None:
-    """Count an event, one of `DEVICE_EVENTS`, in every registry."""
-    add("devices", (event,), amount)
-
-
-def counts() -> dict[str, int]:
-    """The events of devices in this process so far."""
-    found = totals("devices")
-    return {event: found.get((event,), 0) for event in DEVICE_EVENTS}
 
 
 # -- the end --------------------------------------------------------------------------------------

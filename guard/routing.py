@@ -34,6 +34,7 @@ from .artefacts import (
     Histogram,
     Probability,
     Retrieval,
+    SupportPolicy,
     VetoBinding,
     require_fingerprint,
 )
@@ -238,6 +239,7 @@ class PolicyFields(Artefact):
     kept_margin: Annotated[FiniteFloat, Field(ge=0)] | None = None
     retrieval: Retrieval | None = None
     generated: Probability = 0.0
+    support: SupportPolicy | None = None
 
     @model_serializer(mode="wrap")
     def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -246,7 +248,7 @@ class PolicyFields(Artefact):
         for name in ("changed", "generated"):
             if not fields[name]:
                 del fields[name]
-        for name in ("vetoes", "note", "kept_margin", "retrieval"):
+        for name in ("vetoes", "note", "kept_margin", "retrieval", "support"):
             if fields[name] in ((), [], "", None):
                 del fields[name]
         return fields

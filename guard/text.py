@@ -74,13 +74,41 @@ def _raw_text(passage: object) -> str | bytes | None:
     return None
 
 
+class TextWithMetadata(str):
+    """The text of a passage, with the metadata of the document that it was read from.
+
+    Attributes:
+        metadata: of the document; empty where there is none.
+    """
+
+    __slots__ = ("metadata",)
+    metadata: Mapping[str, object]
+
+    def __new__(cls, text: str, metadata: Mapping[str, object]) -> TextWithMetadata:
+        """The text, with the metadata beside it."""
+        found = super().__new__(cls, text)
+        found.metadata = metadata
+        return found
+
+    @classmethod
+    def of(cls, text: str, document: object) -> TextWithMetadata:
+        """The text of a document, with its metadata; what cannot be read counts as none."""
+        try:
+            metadata = _metadata(document)
+        except Exception:  # noqa: BLE001 - a caller's object may raise anything when read
+            metadata = None
+        return cls(text, metadata if isinstance(metadata, Mapping) else {})
+
+
+def _metadata(passage: Any) -> Any:
+    if isinstance(passage, Mapping):
+        return passage.get("metadata")
+    return getattr(passage, "metadata", None)
+
+
 def passage_name(passage: object) -> str:
     """The `title`, or else the `source`, in the metadata of a passage; empty without one."""
-    metadata: Any = (
-        passage.get("metadata")
-        if isinstance(passage, Mapping)
-        else getattr(passage, "metadata", None)
-    )
+    metadata = _metadata(passage)
     if not isinstance(metadata, Mapping):
         return ""
     for field in ("title", "source"):
@@ -376,6 +404,20 @@ _LANGUAGES_OF_WORD: dict[str, set[str]] = {mark: {name} for mark, name in _MARKS
 for _language, _words in _FUNCTION_WORDS.items():
     for _word in _words.split():
         _LANGUAGES_OF_WORD.setdefault(_word, set()).add(_language)
+
+
+# What is left of "it's" and "don't", and the word that is one letter.
+_SHORTEST_WORDS = frozenset({"a", "s", "t"})
+
+
+def is_function_word(word: str) -> bool:
+    """Whether a word in small letters serves the grammar of English rather than the subject.
+
+    Example:
+        >>> is_function_word("which"), is_function_word("library")
+        (True, False)
+    """
+    return word in _SHORTEST_WORDS or "english" in _LANGUAGES_OF_WORD.get(word, ())
 
 
 def latin_share(text: str) -> float | None:

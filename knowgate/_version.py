@@ -1,3 +1,3 @@
 """The version of the distribution, read by the build and stamped into every artefact."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

@@ -107,8 +107,22 @@ def smollm2(smollm2_cache: str | None) -> HuggingFaceLM:
         return HuggingFaceLM.bundled("smollm2", max_new_tokens=16)
 
 
+@pytest.fixture
+def ms_marco(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scorer `ms-marco` can be loaded; tests skip where it was not downloaded."""
+    from knowgate.guard.errors import ModelFolderError
+    from knowgate.guard.model_files import MS_MARCO, MS_MARCO_SHA256, downloaded_model
+
+    _wait_for_model()
+    _set_model_cache(monkeypatch, _MODEL_CACHE)
+    try:
+        downloaded_model(MS_MARCO, MS_MARCO_SHA256)
+    except ModelFolderError as error:
+        pytest.skip(str(error))
+
+
 def _wait_for_model() -> None:
-    """Wait while another process gets SmolLM2, as `.ci/run` does beside the first tests."""
+    """Wait while another process gets the models, as `.ci/run` does beside the first tests."""
     lock = os.environ.get("KNOWGATE_TEST_MODEL_LOCK")
     if lock is not None:
         with contextlib.suppress(filelock.Timeout), filelock.FileLock(lock, timeout=250):

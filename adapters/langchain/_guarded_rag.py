@@ -23,7 +23,7 @@ from langchain_core.utils.aiter import aclosing
 
 from ...guard.deadlines import DeadlineRunner, asked_to_stop, within
 from ...guard.decision import Mode, Reason
-from ...guard.errors import InputError
+from ...guard.errors import InputError, KnowgateError
 from ._answer import GuardedAnswer, TextOfChunks, joined
 from ._conversation import Conversation, Turns
 from ._documents import documents_or_errors
@@ -37,6 +37,7 @@ from ._planning import (
     RagOptions,
     Stage,
     Step,
+    ToCheck,
     decision_event,
 )
 from ._replies import Replies
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from ...guard import Guard
+    from ...guard.reply_check import ReplyChecker
+    from ...guard.signals.support.contracts import ReplyVerdict
 
 DECISION_EVENT = "knowgate_decision"
 _ESTIMATOR = "estimator"
@@ -340,15 +343,23 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             yield plan.whole
             return
         yield plan.first_chunk
-        text = TextOfChunks()
+        text, held = TextOfChunks(), self._planner.held_reply(plan)
         child = runs.child(0, plan.stage)
         for chunk in self._parts[plan.stage].stream(dict(plan.inputs), child, **kwargs):
-            yield plan.chunk(text.add(chunk), chunk)
-        if rest := text.rest():
+            more = text.add(chunk)
+            if held is None:
+                yield plan.chunk(more, chunk)
+            elif shown := _only(self._run([held.part(more)], runs)):
+                yield plan.chunk(shown)
+            if held is not None and held.withheld:
+                break
+        rest = text.rest()
+        if held is not None:
+            rest = _only(self._run([held.part(rest, last=True)], runs))
+        if rest:
             yield plan.chunk(rest)
-        abstained = _only(self._run([self._planner.check_flow(plan, text.whole)], runs))
-        if abstained is not None:
-            yield plan.chunk("", reply_abstained=abstained)
+        if last := _only(self._run([self._planner.end_flow(plan, text.whole, held)], runs)):
+            yield plan.chunk("", **last)
 
     async def _atransform(
         self,
@@ -366,18 +377,27 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             yield plan.whole
             return
         yield plan.first_chunk
-        text = TextOfChunks()
+        text, held = TextOfChunks(), self._planner.held_reply(plan)
         child = runs.child(0, plan.stage)
         stream = self._parts[plan.stage].astream(dict(plan.inputs), child, **kwargs)
         # Closed here and now when the consumer goes away, not when it is collected.
         async with aclosing(stream) as said:
             async for chunk in said:
-                yield plan.chunk(text.add(chunk), chunk)
-        if rest := text.rest():
+                more = text.add(chunk)
+                if held is None:
+                    yield plan.chunk(more, chunk)
+                elif shown := _only(await self._arun([held.part(more)], runs)):
+                    yield plan.chunk(shown)
+                if held is not None and held.withheld:
+                    break
+        rest = text.rest()
+        if held is not None:
+            rest = _only(await self._arun([held.part(rest, last=True)], runs))
+        if rest:
             yield plan.chunk(rest)
-        abstained = _only(await self._arun([self._planner.check_flow(plan, text.whole)], runs))
-        if abstained is not None:
-            yield plan.chunk("", reply_abstained=abstained)
+        ending = self._planner.end_flow(plan, text.whole, held)
+        if last := _only(await self._arun([ending], runs)):
+            yield plan.chunk("", **last)
 
     # -- steps of flows ---------------------------------------------------------------
 
@@ -405,6 +425,8 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             return self._shadow.decide(given, partial(_dispatch, runs.watched(step)))
         if stage is Stage.CHECK:
             return [check() for check in given]
+        if stage is Stage.SUPPORT:
+            return [_judged(self._guard.reply_checker, one) for one in given]
         if stage is Stage.EVENT:
             _dispatch(runs.watched(step), given)
             return given
@@ -434,6 +456,11 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         if stage is Stage.CHECK:
             # A check of the user's own may take its time.
             return await asyncio.to_thread(lambda: [check() for check in given])
+        if stage is Stage.SUPPORT:
+            checker = self._guard.reply_checker
+            assert checker is not None  # nobody asks for it otherwise
+            judged = (checker.ajudge(*one[:3], part=one[3]) for one in given)
+            return _not_cancelled(list(await asyncio.gather(*judged, return_exceptions=True)))
         if stage is Stage.EVENT:
             await _adispatch(runs.watched(step), given)
             return given
@@ -503,6 +530,16 @@ class _Runs:
     def watched(self, step: Step) -> list[RunnableConfig | None]:
         """The configs of the inputs of `step`; None for one whose run nobody watches."""
         return [self.configs[index] if self.managers[index].handlers else None for index in step[1]]
+
+
+def _judged(checker: ReplyChecker | None, given: ToCheck) -> ReplyVerdict | Exception:
+    """The verdict on one reply, or the error in its place."""
+    assert checker is not None  # nobody asks for it otherwise
+    reply, documents, question, part = given
+    try:
+        return checker.judge(reply, documents, question, part=part)
+    except KnowgateError as error:
+        return error
 
 
 def _require_closed_book(guard: Guard, *, given: bool) -> None:

@@ -1,6 +1,7 @@
 """The steps of a chain without any I/O: read a request, plan its answer, check the reply.
 
-    question ─► REWRITER ─► RETRIEVER ─► READ ─► GUARD ─► EVENT ─► one that generates ─► CHECK
+    question ─► REWRITER ─► RETRIEVER ─► READ ─► GUARD ─► EVENT ─► one that generates
+             ─► CHECK ─► SUPPORT
 
 Generators yield what they need done; the sync and async forms of the chain only differ in how
 they do it.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -24,6 +26,7 @@ from typing import (
 )
 
 from langchain_core.documents import Document
+from langchain_core.messages import BaseMessage
 
 from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import (
@@ -34,6 +37,8 @@ from ...guard.errors import (
     QuestionError,
     TaskBrokeOffError,
 )
+from ...guard.signals.support.contracts import ReplyVerdict, SentenceSupport, Support
+from ...guard.signals.support.reading import sentence_spans
 from ...guard.text import clean_text
 from ._answer import AbstainedError, GuardedAnswer, RetrievalError
 from ._conversation import Turns, rewritten
@@ -59,15 +64,19 @@ class Stage(Enum):
     CLOSED_BOOK = "closed_book"
     SMALL_TALK = "small_talk"
     CHECK = "check"
+    SUPPORT = "support"
 
 
 _ORDER = {stage: place for place, stage in enumerate(Stage)}
 GENERATING = frozenset({Stage.WITH_CONTEXT, Stage.CLOSED_BOOK, Stage.SMALL_TALK})
 
 
+# The text of a reply, its documents, the question, and whether more of the reply follows.
+ToCheck = tuple[str, Sequence[Document], str, bool]
 # What one question needs done before its flow goes on: by which stage, and what that is given:
 # the input of a runnable; what was retrieved, to be read; question and passages for the guard;
-# the decision of an event; a function without arguments for a check, which may take long.
+# the decision of an event; a function without arguments for a check, which may take long; reply,
+# documents and question for the check of its support.
 Need = tuple[Stage, Any]
 # Needs of one stage: the index of the question → what the part is given.
 Step = tuple[Stage, Mapping[int, Any]]
@@ -302,6 +311,8 @@ class Plan:
         reply_abstained: whether that answer is an abstention of the model itself.
         question: as the runnable is given it.
         standalone_question: the question as it was rewritten; None where it was not.
+        support: how far the generated reply rests on the documents; None where not checked.
+        supported: whether all of it does; None likewise.
     """
 
     decision: Decision
@@ -313,6 +324,8 @@ class Plan:
     reply_abstained: bool | None = None
     question: object = ""
     standalone_question: str | None = None
+    support: Support | None = None
+    supported: bool | None = None
 
     @property
     def whole(self) -> GuardedAnswer:
@@ -324,6 +337,8 @@ class Plan:
             output=self.output,
             reply_abstained=self.reply_abstained,
             standalone_question=self.standalone_question,
+            support=self.support,
+            supported=self.supported,
         )
 
     @property
@@ -378,6 +393,7 @@ class Planner:
         if plan.stage is not None:
             output = yield (plan.stage, plan.inputs)
             plan = yield from self._checked_flow(plan, GuardedAnswer.text_of(output), output)
+            plan = yield from self._supported_flow(plan)
         return plan.whole
 
     def plan_flow(self, given: object) -> Flow[Plan]:
@@ -462,6 +478,55 @@ class Planner:
             raise AbstainedError(plan.decision, reply, Reason.REPLY_ABSTAINED)
         return replace(plan, reply=reply, reply_abstained=True)
 
+    def _supported_flow(self, plan: Plan) -> Flow[Plan]:
+        """The plan with what is delivered of its reply, as far as the documents bear it out.
+
+        Raises:
+            AbstainedError: it is withheld, and the chain was told to raise on abstentions.
+            SignalError: the check failed, and the guard was told to raise then.
+        """
+        if not self.checks_support(plan) or plan.reply_abstained:
+            return plan
+        verdict: ReplyVerdict = yield (Stage.SUPPORT, self.to_check(plan, plan.reply))
+        if verdict.text is None:
+            reply = self.replies.to(Reason.REPLY_UNSUPPORTED)
+            if self.options.raise_on_abstain:
+                raise AbstainedError(plan.decision, reply, Reason.REPLY_UNSUPPORTED)
+            plan = replace(plan, reply=reply, output=None)
+        elif verdict.text != plan.reply:
+            plan = replace(plan, reply=verdict.text, output=retold(plan.output, verdict.text))
+        return replace(plan, support=verdict.support, supported=verdict.supported)
+
+    def checks_support(self, plan: Plan) -> bool:
+        """Whether the reply to be generated is checked against its documents."""
+        return plan.stage is Stage.WITH_CONTEXT and self.guard.reply_checker is not None
+
+    def to_check(self, plan: Plan, text: str, *, part: bool = False) -> ToCheck:
+        """What the check of a reply, or of a part of it, is given."""
+        question = plan.question
+        asked = clean_text(question) if isinstance(question, str | bytes) else ""
+        return text, plan.documents, asked, part
+
+    def held_reply(self, plan: Plan) -> HeldReply | None:
+        """What holds a streamed reply back until it is checked; None where nothing does."""
+        checker = self.guard.reply_checker
+        if checker is None or not checker.holds_back or not self.checks_support(plan):
+            return None
+        return HeldReply(self, plan)
+
+    def end_flow(self, plan: Plan, text: str, held: HeldReply | None) -> Flow[dict[str, Any]]:
+        """What the last chunk of a streamed reply tells, as far as that was checked."""
+        found: dict[str, Any] = {}
+        abstained = yield from self.check_flow(plan, text)
+        if abstained is not None:
+            found["reply_abstained"] = abstained
+        if held is not None:
+            return found | held.end()
+        if not self.checks_support(plan) or abstained:
+            return found
+        verdict: ReplyVerdict = yield (Stage.SUPPORT, self.to_check(plan, text))
+        return found | {"support": verdict.support, "supported": verdict.supported}
+
     def check_flow(self, plan: Plan, text: str) -> Flow[bool | None]:
         """Find out whether the generated `text` is an abstention itself; None without a check."""
         check: ReplyCheck | None = self.options.check_reply
@@ -519,6 +584,85 @@ class Planner:
         if action.closed_book:
             return _without_context(Stage.CLOSED_BOOK, request, decision)
         return _from_context(request.text, request, decision, kept)
+
+
+class HeldReply:
+    """A reply as it is generated, of which each sentence is released once it was checked.
+
+    Args:
+        planner: of the chain.
+        plan: of the answer.
+    """
+
+    def __init__(self, planner: Planner, plan: Plan) -> None:
+        self._planner, self._plan = planner, plan
+        self._text, self._judged, self._shown = "", 0, ""
+        self._sentences: list[SentenceSupport] = []
+        self._value, self._seconds = 1.0, 0.0
+        self._refused = self._dropped = False
+        checker = planner.guard.reply_checker
+        self._drops = checker is not None and checker.action == "drop"
+        self.withheld = self.failed = False
+
+    def part(self, more: str, *, last: bool = False) -> Flow[str]:
+        """Return what may be shown now that `more` was generated; the refusal where it is withheld.
+
+        Args:
+            more: text that follows.
+            last: whether nothing follows any more.
+        """
+        self._text += more
+        end = len(self._text)
+        if not last:
+            *_, end = (start for start, _ in ((0, 0), *sentence_spans(self._text)))
+        if self.withheld:
+            return ""
+        shown = ""
+        if end > self._judged:
+            shown = yield from self._judge(end)
+        self._shown += shown
+        if self._refused or (last and self._dropped and not self._shown):
+            self.withheld = True
+            return shown + self._planner.replies.to(Reason.REPLY_UNSUPPORTED)
+        return shown
+
+    def _judge(self, end: int) -> Flow[str]:
+        """Judge the text up to `end`, and return what is delivered of it."""
+        started = time.perf_counter()
+        part = self._text[self._judged : end]
+        given = self._planner.to_check(self._plan, part, part=True)
+        verdict: ReplyVerdict = yield (Stage.SUPPORT, given)
+        self._judged, self._seconds = end, self._seconds + time.perf_counter() - started
+        if verdict.support is None:
+            self.failed = True
+        else:
+            self._value = min(self._value, verdict.support.value)
+            self._sentences += verdict.support.shifted(len(self._shown)).sentences
+        if verdict.text is None:
+            # Of a part that is left out as a whole, others may still be delivered.
+            drops = self._drops and verdict.support is not None
+            self._refused, self._dropped = not drops, drops
+        return verdict.text or ""
+
+    def end(self) -> dict[str, Any]:
+        """Count the reply, and return what its last chunk tells: `support` and `supported`."""
+        checker = self._planner.guard.reply_checker
+        assert checker is not None  # nothing was held back otherwise
+        support, supported = None, None
+        if not self.failed:
+            support = Support(self._value, tuple(self._sentences))
+            supported = support.value >= checker.threshold
+        text = None if self.withheld else self._shown
+        _, _, question, _ = self._planner.to_check(self._plan, "")
+        checker.end(question, ReplyVerdict(text, support, supported), self._seconds)
+        return {"support": support, "supported": supported}
+
+
+def retold(output: Any, text: str) -> Any:
+    """An output of a model with another text; None where that is no text or message."""
+    if isinstance(output, BaseMessage):
+        return output.model_copy(update={"content": text})
+    return text if isinstance(output, str) else None
 
 
 def _from_context(

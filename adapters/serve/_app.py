@@ -36,6 +36,7 @@ _PATHS = (
     "/openapi.json",
     "/readyz",
     "/v1/chat/completions",
+    "/v1/check",
     "/v1/decide",
     "/v1/decide/batch",
     "/v1/models",

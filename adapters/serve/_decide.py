@@ -10,10 +10,11 @@ from starlette.responses import Response
 
 from ...guard import Decision, Guard, GuardOptions, Policy
 from ...guard.errors import KnowgateError
-from ...guard.text import clean_text
+from ...guard.text import clean_text, passage_text
 from ..langchain import Replies
 from ._access import ServeLimits
 from ._errors import ErrorBody, JSONReply, ServeError, documented, undecided
+from ._support import verdict_body
 
 
 def _clean(value: Any) -> Any:
@@ -52,6 +53,14 @@ class Question(_Given):
 
     question: Text
     passages: Passages = Field(default_factory=list)
+
+
+class GeneratedReply(_Given):
+    """A reply and the passages that it was generated from."""
+
+    reply: Text
+    passages: Passages = Field(default_factory=list)
+    question: Text = ""
 
 
 class QuestionBatch(_Given):
@@ -108,6 +117,24 @@ class DecisionBatchReply(BaseModel):
     results: list[DecisionReply | ErrorBody]
 
 
+class CheckReply(BaseModel):
+    """How far a reply rests on its passages.
+
+    Attributes:
+        supported: whether all of it does; null where the check failed.
+        support: in [0, 1], of the sentence that has least; null likewise.
+        calibrated: whether a promise stands behind the threshold.
+        citations: each sentence of what is delivered, and the text that carries it.
+        text: what is delivered; null for a refusal.
+    """
+
+    supported: bool | None
+    support: float | None
+    calibrated: bool
+    citations: list[dict[str, Any]]
+    text: str | None
+
+
 class ScoreReply(BaseModel):
     """How far passages suffice.
 
@@ -162,6 +189,19 @@ def decide_router(guard: Guard, replies: Replies, limits: ServeLimits) -> APIRou
             for index, one in enumerate(decided)
         ]
         return JSONReply({"results": results})
+
+    if guard.reply_checker is not None:
+
+        @router.post("/v1/check", response_model=CheckReply, responses=rejected)
+        async def check(given: GeneratedReply) -> Response:
+            """Check a reply against the passages that it was generated from."""
+            passages = [passage_text(one) for one in as_given(given.passages)]
+            try:
+                verdict = await guard.acheck_reply(given.reply, passages, given.question)
+            except KnowgateError as error:
+                raise undecided(error) from None
+            body = verdict_body(verdict, passages, range(len(passages)))
+            return JSONReply({**body, "text": verdict.text})
 
     if guard.scorer is not None:
         measuring = _measuring(guard)

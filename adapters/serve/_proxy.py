@@ -40,6 +40,7 @@ from ...guard.text import clean_text, passage_text
 from ..langchain import Replies
 from ._decide import ChatExtension, as_given
 from ._errors import JSONReply, ServeError, as_json, documented, undecided
+from ._support import ReplyGate, events_of
 from ._upstream import EVENT_STREAM, UpstreamClient
 
 _logger = logging.getLogger("knowgate.serve")
@@ -134,12 +135,14 @@ class _Plan:
         reply: said instead.
         extension: the field `knowgate` of the response.
         headers: of the response.
+        gate: checks the reply of the upstream; None where it is not checked.
     """
 
     messages: list[Any] | None
     reply: str
     extension: dict[str, Any]
     headers: dict[str, str]
+    gate: ReplyGate | None = None
 
 
 @dataclass(slots=True)
@@ -175,16 +178,29 @@ class ChatProxy:
         if plan.messages is None:
             return _abstention(asked, plan.reply, plan.extension, plan.headers)
         forwarded = {name: value for name, value in body.items() if name != "knowgate"}
+        held = asked.stream and plan.gate is not None and plan.gate.holds_back
+        if held:
+            # What may be withheld is asked for as a whole, and told once it is checked.
+            forwarded = {k: v for k, v in forwarded.items() if k != "stream_options"}
+            forwarded["stream"] = False
         sent = _encoded(forwarded | self.client.own_fields | {"messages": plan.messages})
         try:
-            if asked.stream:
+            if asked.stream and not held:
                 return await EventStream.opened(
-                    self.client.stream(sent), plan.extension, plan.headers
+                    self.client.stream(sent), plan.extension, plan.headers, plan.gate
                 )
             completion = await self.client.complete(sent)
+            if plan.gate is not None:
+                completion, verdicts = await plan.gate.completion(completion)
+                plan.extension["support"] = verdicts
         except ServeError as error:
             error.headers.update(plan.headers)  # how it was decided, all the same
             raise
+        except KnowgateError as error:
+            raise undecided(error) from None
+        if held:
+            events = b"".join(events_of(completion, plan.extension))
+            return Response(events, media_type=EVENT_STREAM, headers=plan.headers)
         return JSONReply(completion | {"knowgate": plan.extension}, headers=plan.headers)
 
     async def _plan(self, asked: GuardedRequest, messages: list[Any]) -> _Plan:
@@ -199,7 +215,7 @@ class ChatProxy:
         except RetrievalFailedError as failure:
             decision = failure.decision(self.guard)
             if decision.acts:
-                return self._decided(messages, decision, [], [])
+                return self._decided(messages, question, decision, [], [])
             message = "The passages could not be retrieved."
             raise ServeError(502, str(failure.reason), message) from None
         if self.guard.mode is Mode.SHADOW:
@@ -211,7 +227,7 @@ class ChatProxy:
             decision = await self.guard.adecide(question, given)
         except KnowgateError as error:
             raise undecided(error) from None
-        return self._decided(messages, decision, given, texts)
+        return self._decided(messages, question, decision, given, texts)
 
     async def _passages(
         self, extension: ChatExtension, question: str
@@ -222,7 +238,12 @@ class ChatProxy:
         return given, [passage_text(one) for one in given]
 
     def _decided(
-        self, messages: list[Any], decision: Decision, given: list[Any], texts: list[str]
+        self,
+        messages: list[Any],
+        question: str,
+        decision: Decision,
+        given: list[Any],
+        texts: list[str],
     ) -> _Plan:
         headers = {
             "X-Knowgate-Route": decision.route.value,
@@ -236,9 +257,13 @@ class ChatProxy:
         action = self.replies.action(decision, given)
         if action.reply is not None:
             return _Plan(None, action.reply, extension, headers)
+        gate = None
         if not action.closed_book:
-            messages = self._with_context(messages, [texts[index] for index in action.kept])
-        return _Plan(messages, "", extension, headers)
+            kept = [texts[index] for index in action.kept]
+            messages = self._with_context(messages, kept)
+            if self.guard.reply_checker is not None:
+                gate = ReplyGate(self.guard, self.replies, kept, action.kept, question)
+        return _Plan(messages, "", extension, headers, gate)
 
     def _with_context(self, messages: list[Any], passages: Sequence[str]) -> list[Any]:
         """The messages with passages in the last one of the user; other parts of it stay."""
@@ -438,6 +463,7 @@ class EventStream(StreamingResponse):
         stream: AbstractAsyncContextManager[AsyncIterator[bytes]],
         extension: dict[str, Any],
         headers: Mapping[str, str],
+        gate: ReplyGate | None = None,
     ) -> EventStream:
         """The response to a request whose stream has begun.
 
@@ -446,6 +472,8 @@ class EventStream(StreamingResponse):
         """
         upstream = AsyncExitStack()
         pieces = marked(await upstream.enter_async_context(stream), extension)
+        if gate is not None:
+            pieces = gate.streamed(pieces)
         response = cls(pieces, media_type=EVENT_STREAM, headers={**_UNBUFFERED, **headers})
         response._upstream = upstream
         return response

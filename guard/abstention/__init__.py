@@ -8,8 +8,8 @@ add a language as a `Language` of patterns beside `_english.py` and `_chinese.py
 
 from __future__ import annotations
 
-from ._reading import Citation
 from .detector import AbstentionDetector
+from .reading import Citation
 
 __all__ = [
     "AbstentionDetector",

@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..fingerprint import Fingerprint
 from ..read_models import read_model
 from ._language import Strength
-from ._reading import (
+from .reading import (
     Citation,
     JudgedClause,
     Reply,

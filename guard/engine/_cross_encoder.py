@@ -163,6 +163,7 @@ class CrossEncoderScorer:
             given a shorter passage.
         cache_bytes: of the ids kept, least recently used dropped first; a passage of 100
             words takes about 1 kB. 0 keeps nothing.
+        kind: as fingerprints call it: a registered name, for a model that has one of its own.
 
     Raises:
         InputError: an option is not known or off its scale, or options do not go together.
@@ -183,6 +184,7 @@ class CrossEncoderScorer:
         max_length: int | None = None,
         truncation: Truncation | None = None,
         cache_bytes: int = CACHE_BYTES,
+        kind: str = KIND,
     ) -> None:
         runtime = Runtime(device, dtype)
         self._loaded = loaded = load_cross_encoder(model, runtime, adapter)
@@ -213,7 +215,7 @@ class CrossEncoderScorer:
             self._pairs = PairTokenizer(
                 self._tokenizer, self._max_length, cut, cache_bytes, windows
             )
-        self._fingerprint = loaded.fingerprint(KIND, self._max_length, settings)
+        self._fingerprint = loaded.fingerprint(kind, self._max_length, settings)
 
     @property
     def fingerprint(self) -> Fingerprint:

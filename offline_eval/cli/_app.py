@@ -51,8 +51,8 @@ _MODULES: Mapping[str, Mapping[str, str]] = {
         "calibrate": "calibrate", "kb": "kb", "tune": "tune",
     },
     "evaluate": {
-        "eval": "suite_command", "judge": "judge", "label": "label", "report": "report",
-        "view": "view", "import": "import", "kg": "kg",
+        "eval": "suite_command", "judge": "judge", "label": "label", "verify": "verify",
+        "report": "report", "view": "view", "import": "import", "kg": "kg",
     },
     "watch": {"drift": "drift"},
     "tools": {

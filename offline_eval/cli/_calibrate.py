@@ -224,6 +224,7 @@ def calibrate(
     cost: Annotated[str | None, typer.Option(metavar="NAME=COST")] = None,
     max_abstention: Annotated[float | None, typer.Option(rich_help_panel=_NO_PROMISE)] = None,
     cascade: CascadeOptions,
+    mix: bool = False,
     report: Path | None = None,
     max_false_abstention: float = Problem.MAX_FALSE_ABSTENTION,
     accept_generated: bool = False,
@@ -284,6 +285,9 @@ def calibrate(
             values; cost=200, of one question of it, in questions of the cheap one;
             abstention-cost=20000, of abstaining from one that could be answered;
             on-failure=abstain or cheap, where it fails.
+        mix: leak: of the runs of two to five scorers on the same questions make one scorer, by
+            weights that are fitted on a third of the questions. It is taken where it is shown
+            to be better than the best of them alone; the other questions are the test.
         report: selective: write this page (.html), with plots, and JSON beside it.
         max_false_abstention: Write no policy that abstains from a larger share of the
             questions that it could answer, among those that it was calibrated on (or that were
@@ -333,6 +337,7 @@ def calibrate(
         records=records,
         scorer=scorer,
         cascade=cascade,
+        mix=mix,
         policy_out=_required(out_path),
         report=report,
         fitting={"share": share, "max_false_abstention": max_false_abstention, "counted": True},
@@ -366,6 +371,7 @@ class _How:
     records: Path | None
     scorer: str | None
     cascade: CascadeOptions
+    mix: bool
     policy_out: Path
     report: Path | None
     fitting: dict[str, Any]
@@ -425,6 +431,12 @@ def _fit(wanted: _Wanted, how: _How, delta: float) -> None:
     # Records of left-out questions may promise a leak; others say nothing of one.
     from_records = how.records is not None and not leaves_out
     bound = wanted.bound(leaves_out=leaves_out, from_records=from_records)
+    if how.mix:
+        from ..policies.mixing import mixed
+
+        if not isinstance(bound, Leak):
+            raise InputError("is for a leak", where="--mix", hint="promise a leak (--promise leak)")
+        measured = [mixed(measured, bound.missing)]
     if len(measured) > 1 and not isinstance(bound, Leak):
         raise InputError(
             "one of several scorers is chosen for a leak",
@@ -435,12 +447,15 @@ def _fit(wanted: _Wanted, how: _How, delta: float) -> None:
         measured, bound, delta=delta, confidence_threshold=wanted.answer_from_memory, **how.fitting
     ).accepting(*how.accepted)
     chosen = [f"chosen of {len(measured)} runs: {found.measured.source}"] * (len(measured) > 1)
+    if measured[0].mix is not None:
+        chosen = [measured[0].mix.line()]
     lines = [*chosen, *calibration_lines(found, anyway=how.anyway)]
     write_or_explain(found, lines, how.policy_out, how.report, anyway=how.anyway)
     # The run's own report knows nothing of a second run.
     if (
         how.runs
         and how.cascade.run is None
+        and not how.mix
         and isinstance(found.risk, Leak | Costs | MaxAbstention)
     ):
         out.print(f"next: knowgate report {quote(found.measured.source)}", markup=False)
@@ -461,6 +476,9 @@ def _refit(like: Path, how: _How) -> None:
     from ..policies.refit import recalibrate
 
     old = Policy.load(like)
+    if how.mix:
+        hint = "calibrate the mix anew, without --like"
+        raise InputError("does not go with --like", where="--mix", hint=hint)
     if how.policy_out.resolve() == like.resolve():
         raise InputError(
             "is the old policy",

@@ -107,4 +107,5 @@ def _figures(found: Calibrated, written: Path | None) -> dict[str, Any]:
         "warnings": found.warnings,
         "problems": [{"what": one.what, "hint": one.hint} for one in found.problems],
         "advice": found.advice,
+        **({} if (mix := found.measured.mix) is None else {"mix": mix.to_dict()}),
     }

@@ -34,6 +34,7 @@ class AlertLimits(Pairs):
         latency_quantile: share of decisions that must keep the budget.
         abstention_jump: change of the abstention ratio against the day before.
         error_share: share of decisions that may be due to failures.
+        unsupported: share of checked replies that may lack support in their passages.
         least_decisions: in half an hour, fewer of which raise no alarm about a ratio.
     """
 
@@ -41,6 +42,7 @@ class AlertLimits(Pairs):
     latency_quantile: float = Field(0.95, gt=0, lt=1)
     abstention_jump: float = Field(0.2, gt=0, lt=1)
     error_share: float = Field(0.05, gt=0, lt=1)
+    unsupported: float = Field(0.1, gt=0, lt=1)
     least_decisions: int = Field(50, ge=1)
 
 
@@ -64,10 +66,10 @@ def dashboards(
         policy: The policy that is served: alerts then name its bounds, and fire where a guard
             serves by another one.
         limits: When alerts fire: seconds that a share of decisions may take, change of the
-            abstention ratio against the day before, share of decisions due to failures, and
-            decisions in half an hour below which no ratio alerts.
-            [default: latency=1.0,latency_quantile=0.95,abstention_jump=0.2,error_share=0.05,
-            least_decisions=50]
+            abstention ratio against the day before, share of decisions due to failures, share of
+            checked replies without support, and decisions in half an hour below which no ratio
+            alerts. [default: latency=1.0,latency_quantile=0.95,abstention_jump=0.2,
+            error_share=0.05,unsupported=0.1,least_decisions=50]
     """
     dashboard, rules = render_dashboards(limits, None if policy is None else Policy.load(policy))
     with new_folder(out_dir) as work:
@@ -113,6 +115,7 @@ def render_dashboards(
         "Decisions due to failures": [limits.error_share],
         "Costly scorer asked": sorted(set(costly or ())),
         "Costly scorer failed": [limits.error_share],
+        "Unsupported replies": [limits.unsupported],
     }
     for panel in dashboard["panels"]:
         drawn = lines.get(panel["title"], ())

@@ -7,7 +7,7 @@ import importlib.metadata
 import platform
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import Annotated, Any
@@ -83,7 +83,8 @@ def _list_scorers() -> None:
     from ...guard.signals.relevance.registry import PRESETS, scorer_names
 
     presets = {f"hf:{name}": preset for name, preset in PRESETS.items()}
-    print_figures({"own": scorer_names(), "presets": presets, "prefixes": ["hf:", "judge:"]})
+    prefixes = ["hf:", "judge:", "metadata:"]
+    print_figures({"own": scorer_names(), "presets": presets, "prefixes": prefixes})
     out.print(f"own: {', '.join(scorer_names())}")
     for name, preset in PRESETS.items():
         out.print(f"hf:{name}", markup=False)
@@ -91,6 +92,7 @@ def _list_scorers() -> None:
         out.print(f"  {facts}", markup=False, highlight=False)
     out.print("Any other model: hf:FOLDER or hf:OWNER/NAME. Only a hub id is downloaded.")
     out.print("A language model as the judge: judge:MODEL, named as for --model.")
+    out.print("The number that your retriever or reranker gave each passage: metadata:KEY.")
 
 
 def _package(name: str) -> Finding:
@@ -138,29 +140,35 @@ def _self_test(name: str) -> str:
 
 @prints_figures
 def models(name: Annotated[str | None, typer.Argument()] = None) -> None:
-    """List language models that a package carries, and where they are; or get the one named.
+    """List models that a package carries, and where they are; or get the one named.
 
-    A model is downloaded with pip, its sha256 checked, and it is converted into the user's cache:
+    `smollm2` is a language model, `ms-marco` a reranker that serves as a scorer. A model is
+    downloaded with pip, its sha256 checked, and it is converted into the user's cache:
     `$KNOWGATE_CACHE`, or `knowgate` in the user's cache folder. Only the package that carries it
     is downloaded, without its dependencies, and not installed.
 
     Example: `knowgate models smollm2`
+    Example: `knowgate models ms-marco`
 
     Args:
         name: Of the model to get.
     """
-    from ...adapters.huggingface import PACKAGED_MODELS, get_model, model_folder
+    from ...adapters.huggingface import PACKAGED_MODELS, RERANKERS, get_model, model_folder
+    from ...guard.model_files import downloaded_model
 
     if name is not None:
         folder = get_model(name, on_step=lambda step: err.print(f"{step} …"))
         print_figures({"model": name, "folder": folder})
-        out.print(f"--model {name} → {folder}", markup=False)
+        option = "--scorer" if name in RERANKERS else "--model"
+        out.print(f"{option} {name} → {folder}", markup=False)
         return
     rows: dict[str, dict[str, Any]] = {}
-    for key, model in PACKAGED_MODELS.items():
-        rows[key] = {**asdict(model), "folder": None}
+    for key, model in {**PACKAGED_MODELS, **RERANKERS}.items():
+        told = ("package", "member", "sha256", "licence", "size")
+        rows[key] = {one: getattr(model, one) for one in told} | {"folder": None}
         with contextlib.suppress(ModelFolderError):
-            rows[key]["folder"] = str(model_folder(key))
+            found = downloaded_model(key, model.sha256) if key in RERANKERS else model_folder(key)
+            rows[key]["folder"] = str(found)
     print_figures(rows)
     lines = [
         (

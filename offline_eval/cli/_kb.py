@@ -99,8 +99,8 @@ def build(
         chunk_overlap=chunks.overlap,
     )
     if dry_run:
-        estimate = BuildEstimate.of(documents, out_dir, settings=settings)
-        print_figures(asdict(estimate))
+        estimate = BuildEstimate(documents, out_dir, settings=settings)
+        print_figures(vars(estimate))
         out.print(str(estimate), markup=False)
         return
     with call_progress() as advance:

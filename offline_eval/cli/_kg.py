@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from pydantic import Field
@@ -28,9 +28,9 @@ kg_app = typer.Typer(no_args_is_help=True)
 class PropertyOptions(Pairs):
     """Which properties are used, as `--properties` names it."""
 
-    min_facts: int = 5
-    max_values: int = 5
-    functional: str = "any"
+    min_facts: int = Field(5, ge=1)
+    max_values: int = Field(5, ge=1)
+    functional: Literal["any", "only", "never"] = "any"
     local_names: bool = False
 
 
@@ -38,9 +38,9 @@ class EndpointOptions(Pairs):
     """How an endpoint is asked, as `--endpoint` names it."""
 
     user_agent: str = EndpointSettings().user_agent
-    pause: float = EndpointSettings().pause
-    timeout: float = EndpointSettings().timeout
-    deadline: float = EndpointSettings().deadline
+    pause: float = Field(EndpointSettings().pause, ge=0)
+    timeout: float = Field(EndpointSettings().timeout, gt=0)
+    deadline: float = Field(EndpointSettings().deadline, gt=0)
     page_size: int = Field(EndpointSettings().page_size, ge=1)
     most_facts: int = Field(EndpointSettings().most_facts, ge=1)
 

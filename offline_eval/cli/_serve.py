@@ -14,6 +14,7 @@ from ...guard import DecisionLog, Guard, GuardOptions, Policy
 from ...guard.errors import InputError, require_extra
 from ...guard.files import read_json
 from ...guard.prompts import Prompt
+from ...guard.reply_check import OnUnsupported
 from ...guard.signals.relevance import load_scorer
 from ..systems.guards import own_guard
 from ..systems.served import ServedChain
@@ -54,6 +55,7 @@ def serve(
     uncalibrated: bool = False,
     scorer: str | None = None,
     shadow: bool = False,
+    on_unsupported: OnUnsupported | None = None,
     log: Path | None = None,
     monitor: bool = False,
     host: str = "127.0.0.1",
@@ -81,6 +83,9 @@ def serve(
         scorer: The scorer that the policy was calibrated on, where that is no bundled one: a
             folder, hf:MODEL or judge:MODEL.
         shadow: Decide and count only; change no reply.
+        on_unsupported: What becomes of a reply of the upstream that its passages do not bear
+            out: flag (only tell), abstain (the refusal), mark or drop (its unsupported
+            sentences). Also serves /v1/check.
         log: Folder for a line of JSON per decision, without text of users.
         monitor: Export drift and risk of the policy as metrics.
         host: Address to listen on; others than this machine's need KNOWGATE_TOKEN.
@@ -124,7 +129,7 @@ def serve(
     with listening:
         served = _guard(
             policy, guard, scorer, shadow=shadow, log=log, monitor=monitor,
-            uncalibrated=uncalibrated,
+            uncalibrated=uncalibrated, on_unsupported=on_unsupported,
         )  # fmt: skip
         application = http.create_app(
             served,
@@ -157,6 +162,7 @@ def _guard(
     log: Path | None,
     monitor: bool,
     uncalibrated: bool,
+    on_unsupported: OnUnsupported | None,
 ) -> Guard:
     """Load the guard that was asked for."""
     if sum([path is not None, name is not None, uncalibrated]) != 1:
@@ -165,13 +171,13 @@ def _guard(
             hint="calibrate a policy with `knowgate calibrate`; --uncalibrated is for a first try",
         )
     if name is not None:
-        if scorer is not None or shadow or log is not None or monitor:
+        if scorer is not None or shadow or log is not None or monitor or on_unsupported:
             raise InputError(
-                "--scorer, --shadow, --log and --monitor do not go with --guard",
+                "--scorer, --shadow, --on-unsupported, --log and --monitor do not go with --guard",
                 hint="set them in your Guard",
             )
         return own_guard(name)
-    options = GuardOptions(mode="shadow" if shadow else "enforce")
+    options = GuardOptions(mode="shadow" if shadow else "enforce", on_unsupported=on_unsupported)
     observers: list[Any] = [] if log is None else [DecisionLog(log)]
     if path is None:
         if monitor:

@@ -7,10 +7,11 @@ given as `--set name=value`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
+from shlex import quote
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -23,7 +24,7 @@ from ...guard.errors import InputError
 from ..run.calls import RunTotals
 from ..suites import ModelChoice, Suite, SuiteSettings, find_suite, run_suite
 from ..suites.driver import plan_suite
-from ..suites.ookb import MEASURE
+from ..suites.ookb import MEASURE, folder_name
 from ..suites.parts import DryRun, RunOptions
 from ..suites.registry import suite_names
 from ._app import command_of
@@ -370,13 +371,16 @@ def measure(**given: Any) -> None:
     left-out questions pass, time and calls per question, differences with intervals that hold
     for all pairs together, and the cheapest scorer that no other one is shown to be better than.
     Calibrate the chosen one on other questions, or name all these runs to `knowgate calibrate`,
-    which divides δ among them.
+    which divides δ among them. `--scorer mix:NAME+NAME` measures the scorers of a mix in the same
+    way; `knowgate calibrate --mix` fits it.
 
     What was measured is kept: start the command again to continue.
 
     Example: `knowgate measure --questions kb.jsonl --out run`
+    Example: `knowgate measure --questions kb.jsonl --scorer mix:sufficiency+ms-marco --out runs`
     """
-    risk, scorers = given.pop("risk"), given.pop("scorer") or []
+    risk, named = given.pop("risk"), given.pop("scorer") or []
+    scorers = _parts_of_mix(named)
     settings = settings_of(MEASURE.settings, {**given, "scorer": next(iter(scorers), None)})
     if len(scorers) < 2:
         _run(MEASURE, settings, given)
@@ -388,4 +392,24 @@ def measure(**given: Any) -> None:
     with call_progress() as advance:
         limits = given["calls"].limits()
         options = RunOptions(limits, retry_failed=given["retry_failed"], on_progress=advance)
-        compare(settings, scorers, _required_out(given), risk, options)
+        folder = _required_out(given)
+        compare(settings, scorers, folder, risk, options)
+    if scorers != named:
+        each = " ".join(f"--run {quote(str(folder / folder_name(one)))}" for one in scorers)
+        out.print(f"next: knowgate calibrate {each} --mix --out policy.json", markup=False)
+
+
+def _parts_of_mix(scorers: Sequence[str]) -> list[str]:
+    """The scorers that are to be measured for a mix.
+
+    Raises:
+        InputError: it is no mix of several scorers, or named beside others.
+    """
+    from ...guard.signals.relevance.registry import parts_of_mix
+
+    if len(scorers) < 2:
+        return [part for one in scorers for part in parts_of_mix(one) or (one,)]
+    if any(map(parts_of_mix, scorers)):
+        hint = "name its scorers one by one to compare them with others"
+        raise InputError("a mix is measured by itself", where="--scorer", hint=hint)
+    return list(scorers)

@@ -33,12 +33,12 @@ from ._attempts import counted as as_counted
 from ._calibrated import Calibrated
 from ._rates import (
     SIGNALS,
+    Rates,
     calibrated_signals,
     leak_rates_by,
     leak_rates_of,
     outcomes_under,
     passing,
-    rates_of,
     signal_values,
     steps_of,
 )
@@ -203,7 +203,7 @@ def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | 
         test=tuple(parts.test),
         choices=choices,
         steps=tuple(steps_of(fit)),
-        rates=rates_of(tested),
+        rates=Rates(tested),
         seed=seed,
         warnings=tuple(cautions(measured, parts.certify, fit.policy, share=asked.share)),
         not_promised=tuple(limits(fit.policy)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -89,9 +89,11 @@ def calibrated_signals(
     )
 
 
-@dataclass(frozen=True, slots=True)
 class Rates:
     """How a policy did on a part of the cases, with 95 % intervals.
+
+    Args:
+        outcomes: of any number of questions; every case counts by its weight.
 
     Attributes:
         cases: how many.
@@ -105,42 +107,23 @@ class Rates:
         false_abstention: share of cases with a right answer to give that are abstained from.
     """
 
-    cases: int
-    questions: int
-    coverage: Interval
-    risk: Interval
-    followed: Interval
-    followed_wrong: Interval
-    answered: Interval
-    answered_wrong: Interval
-    false_abstention: Interval
+    def __init__(self, outcomes: Sequence[Outcome]) -> None:
+        def rate(
+            of: Callable[[Outcome], bool], among: Callable[[Outcome], bool] = lambda _: True
+        ) -> Interval:
+            return clustered_rate(
+                [(o.case.unit, o.case.weight, of(o)) for o in outcomes if among(o)]
+            )
 
-
-def rates_of(outcomes: Sequence[Outcome]) -> Rates:
-    """The rates of outcomes of any number of questions; every case counts by its weight."""
-
-    def rate(
-        of: Callable[[Outcome], bool], among: Callable[[Outcome], bool] = lambda _: True
-    ) -> Interval:
-        return clustered_rate(
-            [
-                (outcome.case.unit, outcome.case.weight, of(outcome))
-                for outcome in outcomes
-                if among(outcome)
-            ]
-        )
-
-    return Rates(
-        cases=len(outcomes),
-        questions=len({outcome.case.question_id for outcome in outcomes}),
-        coverage=rate(lambda o: o.passes),
-        risk=rate(lambda o: o.wrong, lambda o: o.passes),
-        followed=rate(lambda o: o.route is Route.FOLLOW_CONTEXT),
-        followed_wrong=rate(lambda o: o.wrong, lambda o: o.route is Route.FOLLOW_CONTEXT),
-        answered=rate(lambda o: o.route is Route.ANSWER),
-        answered_wrong=rate(lambda o: o.wrong, lambda o: o.route is Route.ANSWER),
-        false_abstention=rate(lambda o: not o.passes, lambda o: o.answerable),
-    )
+        self.cases = len(outcomes)
+        self.questions = len({outcome.case.question_id for outcome in outcomes})
+        self.coverage = rate(lambda o: o.passes)
+        self.risk = rate(lambda o: o.wrong, lambda o: o.passes)
+        self.followed = rate(lambda o: o.route is Route.FOLLOW_CONTEXT)
+        self.followed_wrong = rate(lambda o: o.wrong, lambda o: o.route is Route.FOLLOW_CONTEXT)
+        self.answered = rate(lambda o: o.route is Route.ANSWER)
+        self.answered_wrong = rate(lambda o: o.wrong, lambda o: o.route is Route.ANSWER)
+        self.false_abstention = rate(lambda o: not o.passes, lambda o: o.answerable)
 
 
 def clustered_rate(
@@ -390,9 +373,13 @@ def _interval(
     )
 
 
-@dataclass(frozen=True, slots=True)
 class SignalQuality:
     """One signal, on questions that its calibrator was not fitted on.
+
+    Args:
+        choice: the calibrator and why.
+        values: of the signal; at least one.
+        seed: of the resampling behind the intervals.
 
     Attributes:
         calibrator: its kind.
@@ -405,53 +392,48 @@ class SignalQuality:
         after: the calibrated values.
     """
 
-    calibrator: str
-    reason: str
-    losses: dict[str, float]
-    cases: int
-    failed: int
-    auroc: float | None
-    before: StatedProbabilities | None
-    after: StatedProbabilities
-
-
-def signal_quality(
-    name: str, choice: CalibratorChoice, cases: Sequence[CalibrationRecord], *, seed: int = 0
-) -> SignalQuality | None:
-    """The quality of `relevance` or `confidence`; None where no case has a value.
-
-    Args:
-        name: of the signal.
-        choice: the calibrator and why.
-        cases: that the calibrator was not fitted on.
-        seed: of the resampling behind the intervals.
-    """
-    values = signal_values(name, cases)
-    if not values.raw:
-        return None
-    pairs = list(zip(values.raw, values.came_true, strict=True))
-    stated = all(0.0 <= raw <= 1.0 for raw in values.raw)
-    calibrated = [choice.calibrator.apply(score) for score in values.raw]
-    return SignalQuality(
-        calibrator=choice.kind,
-        reason=choice.reason,
-        losses=dict(choice.losses),
-        cases=len(values.raw),
-        failed=values.failed,
-        auroc=SelectiveCurve.auroc(
+    def __init__(self, choice: CalibratorChoice, values: SignalValues, seed: int) -> None:
+        pairs = list(zip(values.raw, values.came_true, strict=True))
+        stated = all(0.0 <= raw <= 1.0 for raw in values.raw)
+        calibrated = [choice.calibrator.apply(score) for score in values.raw]
+        self.calibrator, self.reason, self.losses = choice.kind, choice.reason, choice.losses
+        self.cases, self.failed = len(values.raw), values.failed
+        self.auroc = SelectiveCurve.auroc(
             [score for score, true in pairs if true], [score for score, true in pairs if not true]
-        ),
-        before=StatedProbabilities.of(values.raw, values, seed) if stated else None,
-        after=StatedProbabilities.of(calibrated, values, seed),
-    )
+        )
+        self.before = StatedProbabilities.of(values.raw, values, seed) if stated else None
+        self.after = StatedProbabilities.of(calibrated, values, seed)
+
+    @classmethod
+    def of_signals(
+        cls,
+        choices: Mapping[str, CalibratorChoice],
+        cases: Sequence[CalibrationRecord],
+        *,
+        seed: int = 0,
+    ) -> dict[str, SignalQuality]:
+        """Return the quality of each signal that has a value.
+
+        Args:
+            choices: calibrators by the name of their signal, `relevance` or `confidence`.
+            cases: that the calibrators were not fitted on.
+            seed: of the resampling behind the intervals.
+        """
+        values = {name: signal_values(name, cases) for name in choices}
+        return {name: cls(choices[name], one, seed) for name, one in values.items() if one.raw}
 
 
-@dataclass(frozen=True, slots=True)
 class SelectiveQuality:
     """One way of ranking cases, the surest first.
 
+    Args:
+        outcomes: that it ranks; none of their signals failed.
+        signals: of which the larger ranks a case.
+        risk: the bound that coverage is read off at.
+        seed: of the resampling behind the intervals.
+
     Attributes:
-        cases: that it ranks; those whose signal failed are left out.
+        cases: how many.
         aurc: area under risk against coverage, with its interval over questions' groups.
         excess_aurc: the same, less that of the best ranking there is.
         augrc: area under the generalised curve.
@@ -460,12 +442,23 @@ class SelectiveQuality:
         curve: risk against coverage.
     """
 
-    cases: int
-    aurc: Interval
-    excess_aurc: Interval
-    augrc: Interval
-    coverage_at_risk: float | None
-    curve: SelectiveCurve
+    def __init__(
+        self, outcomes: Sequence[Outcome], signals: Sequence[str], risk: float, seed: int
+    ) -> None:
+        sure, wrong, units = [], [], []
+        for outcome in outcomes:
+            values = [getattr(outcome, signal) for signal in signals]
+            largest = signals[values.index(max(values))]
+            sure.append(max(values))
+            wrong.append(not getattr(outcome.case, SIGNALS[largest]))
+            units.append(":".join(outcome.case.unit))
+        interval = partial(_interval, sure, wrong, units, seed)
+        self.cases = len(sure)
+        self.aurc = interval(SelectiveCurve.aurc)
+        self.excess_aurc = interval(SelectiveCurve.excess_aurc)
+        self.augrc = interval(SelectiveCurve.augrc)
+        self.coverage_at_risk = SelectiveCurve.coverage_at_risk(sure, wrong, risk)
+        self.curve = SelectiveCurve.of(sure, wrong)
 
 
 _RANKINGS = {
@@ -486,26 +479,12 @@ def selective_qualities(
         risk: the bound that coverage is read off at.
         seed: of the resampling behind the intervals.
     """
+    outcomes = outcomes_under(policy, cases)
     found = {}
     for name, signals in _RANKINGS.items():
-        sure, wrong, units = [], [], []
-        for outcome in outcomes_under(policy, cases):
-            values = [getattr(outcome, signal) for signal in signals]
-            if None not in values:
-                largest = signals[values.index(max(values))]
-                sure.append(max(values))
-                wrong.append(not getattr(outcome.case, SIGNALS[largest]))
-                units.append(":".join(outcome.case.unit))
-        if sure:
-            interval = partial(_interval, sure, wrong, units, seed)
-            found[name] = SelectiveQuality(
-                cases=len(sure),
-                aurc=interval(SelectiveCurve.aurc),
-                excess_aurc=interval(SelectiveCurve.excess_aurc),
-                augrc=interval(SelectiveCurve.augrc),
-                coverage_at_risk=SelectiveCurve.coverage_at_risk(sure, wrong, risk),
-                curve=SelectiveCurve.of(sure, wrong),
-            )
+        ranked = [one for one in outcomes if None not in [getattr(one, s) for s in signals]]
+        if ranked:
+            found[name] = SelectiveQuality(ranked, signals, risk, seed)
     return found
 
 

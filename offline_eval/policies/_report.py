@@ -15,7 +15,7 @@ from ...calibration.risk.fit import PolicyBinding
 from ...guard.artefacts import Guarantee
 from ...guard.fingerprint import Fingerprint
 from ...guard.policy import Policy
-from ..report.document import Document, Facts, Figure, Figures, Prose, Section
+from ..report.document import Document, Facts, Figure, Figures, Prose, Section, as_json
 from ..report.plots import Plot
 from ..report.tables import Cell, Line, Table
 from ..report.text import decimal, percent
@@ -30,7 +30,6 @@ from ._rates import (
     SignalQuality,
     outcomes_under,
     selective_qualities,
-    signal_quality,
 )
 
 _SCHEMA_VERSION = 1
@@ -41,11 +40,7 @@ def calibration_document(found: Calibrated) -> Document:
     """Make the report of a calibration."""
     guarantee = found.policy.guarantee
     risk = 0.0 if guarantee is None else guarantee.risk
-    signals = {
-        name: quality
-        for name, choice in found.choices.items()
-        if (quality := signal_quality(name, choice, found.unseen, seed=found.seed)) is not None
-    }
+    signals = SignalQuality.of_signals(found.choices, found.unseen, seed=found.seed)
     rankings = selective_qualities(found.policy, found.unseen, risk=risk, seed=found.seed)
     return Document(
         name="calibration",
@@ -377,12 +372,12 @@ def _values(
         },
         "policy": found.policy.model_dump(mode="json"),
         "path": [asdict(step) for step in found.steps],
-        "held_out": asdict(found.rates) if found.rates and found.test else None,
-        "certified_on": asdict(found.rates) if found.rates and not found.test else None,
+        "held_out": as_json(vars(found.rates)) if found.rates and found.test else None,
+        "certified_on": as_json(vars(found.rates)) if found.rates and not found.test else None,
         "problems": [asdict(problem) for problem in found.problems],
-        "signals": {name: asdict(quality) for name, quality in signals.items()},
+        "signals": {name: as_json(vars(quality)) for name, quality in signals.items()},
         "rankings": {
-            name: {key: one for key, one in asdict(quality).items() if key != "curve"}
+            name: {key: as_json(one) for key, one in vars(quality).items() if key != "curve"}
             for name, quality in rankings.items()
         },
         "warnings": list(found.warnings),

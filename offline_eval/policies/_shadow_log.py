@@ -126,6 +126,8 @@ class ShadowLog:
         for number, path in enumerate(files, start=1):
             try:
                 for line, value in read_jsonl(path, links=False):
+                    if value.get("kind") == "reply":
+                        continue
                     found.append(
                         check_model(
                             LoggedDecision,

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -19,7 +19,7 @@ from ...calibration.risk.fit import Cascade
 from ...guard.artefacts import Missing, Retrieval
 from ...guard.contracts import ConflictBetween
 from ...guard.errors import InputError
-from ...guard.fingerprint import Fingerprint, default_aggregator
+from ...guard.fingerprint import Fingerprint, MixRule, default_aggregator
 from ...guard.policy import Policy, default_calibrator
 from ..data.diversity.uniqueness import words_of
 from ..data.questions import QuestionRecord
@@ -28,6 +28,9 @@ from ..run.manifest import Manifest
 from ..run.measured_run import MeasuredRun, Review
 from ..run.questions import CaseKind, LeaveOut, MeasuredRow
 from ..suites.uniknow.plan import uniknow_signals
+
+if TYPE_CHECKING:
+    from .mixing import MixChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,9 @@ class CalibrationSet:
         makers: of each question that a program made, its `QuestionRecord.made_by`.
         reviews: by question, what people said of its left-out case; None where it cannot be
             reviewed, since the records come from no run that leaves sources out.
+        margins: by question and case, how far the best passage stands out, see `MixRule`; empty
+            where scores of passages are not known.
+        mix: of several scorers, which were compared as a mix; None for any other set.
         unbound: they come from a run of an earlier version, where a row that was changed, left out
             or taken from another run is not noticed.
     """
@@ -83,6 +89,8 @@ class CalibrationSet:
     beside: tuple[CalibrationRecord, ...] = ()
     makers: Mapping[str, str] = field(default_factory=dict)
     reviews: Mapping[str, Review.Verdict] | None = None
+    margins: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    mix: MixChoice | None = None
     unbound: bool = False
 
     def about(self, missing: Missing | None) -> CalibrationSet:
@@ -135,6 +143,8 @@ class CalibrationSet:
     @property
     def sources(self) -> tuple[str, ...]:
         """All files or folders that the records come from."""
+        if self.mix is not None:
+            return self.mix.sources
         return (self.source,) if self.judge_source is None else (self.source, self.judge_source)
 
     @property
@@ -186,10 +196,7 @@ class CalibrationSet:
             InputError: it measured other cases, or what was retrieved in another way; it is the
                 same scorer, or aggregated in another way than a cascade does.
         """
-        relevance = {(r.question_id, r.measured_case): r.relevance for r in judged.records}
-        if (fault := self._unlike(judged, relevance)) is not None:
-            what, hint = fault
-            raise InputError(what, where=judged.source, hint=hint)
+        relevance = self.require_same_cases(judged)
         assert judged.scorer is not None
         judged.require_usual_aggregator(judged.scorer)
         verdicts = default_calibrator(judged.scorer)
@@ -210,11 +217,24 @@ class CalibrationSet:
             judge_source=judged.source,
         )
 
+    def require_same_cases(self, judged: CalibrationSet) -> dict[tuple[str, str], float | None]:
+        """Return another scorer's relevance by question and case.
+
+        Raises:
+            InputError: it measured other cases, or what was retrieved in another way; or it is
+                the same scorer.
+        """
+        relevance = {(r.question_id, r.measured_case): r.relevance for r in judged.records}
+        if (fault := self._unlike(judged, relevance)) is not None:
+            what, hint = fault
+            raise InputError(what, where=judged.source, hint=hint)
+        return relevance
+
     def _unlike(
         self, judged: CalibrationSet, relevance: Mapping[tuple[str, str], object]
     ) -> tuple[str, str] | None:
         """Why another scorer's records do not go with these, and a hint; None where they do."""
-        same = "measure the same questions with the costly scorer"
+        same = "measure the same questions with both scorers"
         for one in self.records:
             if (one.question_id, one.measured_case) not in relevance:
                 asked = f"question {one.question_id!r}, case {one.case!r}"
@@ -235,11 +255,11 @@ class CalibrationSet:
                 )
         if judged.scorer == self.scorer:
             what = f"was measured by the scorer of {self.name} itself"
-            return what, "name a run of another, costly scorer"
+            return what, "name a run of another scorer"
         return None
 
     def require_usual_aggregator(self, scorer: Fingerprint) -> None:
-        """Reject values of a stage that a cascade would aggregate in another way.
+        """Reject values that a cascade, or a mix, would aggregate in another way.
 
         Args:
             scorer: that measured them.
@@ -250,8 +270,8 @@ class CalibrationSet:
         usual = default_aggregator(scorer.kind)
         if self.aggregator != usual:
             raise InputError(
-                f"is aggregated by {self.aggregator!r}, and a cascade takes {usual!r} of a scorer "
-                f"{scorer.kind!r}",
+                f"is aggregated by {self.aggregator!r}, and cascades and mixes take {usual!r} of a "
+                f"scorer {scorer.kind!r}",
                 where=self.source,
                 hint="measure without --aggregator",
             )
@@ -363,6 +383,11 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
             if row.kind is CaseKind.ECHO and row.raw_relevance is not None
         ),
         contents=_contents(found, rows),
+        margins={
+            (row.question_id, row.kind.value): MixRule.margin(scores)
+            for row in rows
+            if (scores := [one for one in row.scores if one is not None])
+        },
         makers={one.question_id: one.made_by for one in found.questions.values() if one.made_by},
     )
 

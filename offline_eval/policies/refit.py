@@ -16,7 +16,7 @@ from ...guard.fingerprint import Fingerprint
 from ...guard.policy import Policy
 from ._calibrated import Calibrated
 from ._fit import calibrate_records
-from ._rates import Rates, outcomes_under, rates_of
+from ._rates import Rates, outcomes_under
 from .records import CalibrationSet
 
 
@@ -96,7 +96,7 @@ def recalibrate(
     if new.rates is not None:
         # The old policy rests on none of these, so all of them are new to it.
         asked = new.test or measured.records
-        rates = rates_of(outcomes_under(old, asked)), new.rates
+        rates = Rates(outcomes_under(old, asked)), new.rates
     return Recalibrated(old, new, rates)
 
 

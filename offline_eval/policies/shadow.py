@@ -9,7 +9,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,6 +29,7 @@ from ..report.document import (
     Figures,
     Passages,
     Section,
+    as_json,
 )
 from ..report.plots import Colour, Plot
 from ..report.prose import Templates
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 # Above this share the other numbers say little.
 _MAX_FAILED = 0.05
 _MAX_PERIODS = 48
+# Decisions shown for each reason.
+_EXAMPLES = 3
 _PERIODS = tuple(timedelta(minutes=m) for m in (1, 5, 15, 60, 360, 1440, 10_080))
 _CHANGES = {
     "abstained": "replaced by an abstention",
@@ -149,7 +152,6 @@ def shadow_report(
     compare: Sequence[str | os.PathLike[str]] = (),
     guard: str | None = None,
     policy_id: str | None = None,
-    examples: int = 3,
     on_progress: Callable[[int, int], object] | None = None,
 ) -> Document:
     """Report what enforcing would have changed, from the lines of `DecisionLog`.
@@ -162,7 +164,6 @@ def shadow_report(
         compare: further logs, each compared on the questions that both decided.
         guard: name of the guard; None for the one that decided last.
         policy_id: of its policy; None for the one that it decided by last.
-        examples: decisions shown for each reason.
         on_progress: called with the number of files read and of all files.
 
     Returns:
@@ -195,9 +196,9 @@ def shadow_report(
             if found.cascade is not None
             else None,
             Section("Over time", (_plot(found.periods), _times(found.periods))),
-            None if found.labels is None else _labelled_section(found, found.labels, examples),
+            None if found.labels is None else _labelled_section(found, found.labels),
             Section("Beside other logs", (_compared(found),)) if found.compared else None,
-            Section("Examples", tuple(_examples(found, examples))) if found.reasons else None,
+            Section("Examples", tuple(_examples(found))) if found.reasons else None,
             Section("The policy", (Facts(tuple(_policy_facts(found)), code=True),)),
         ),
         values=found.to_dict(),
@@ -254,9 +255,12 @@ def _abstention(decisions: Sequence[LoggedDecision]) -> Interval:
     return share_of(decisions, lambda one: one.abstains)
 
 
-@dataclass(frozen=True, slots=True)
 class Comparison:
     """Decisions on the same questions by another log; the last decision on each counts.
+
+    Args:
+        here: the log that is reported.
+        there: the other one.
 
     Attributes:
         guard: of the other log.
@@ -268,31 +272,17 @@ class Comparison:
         p_value: McNemar's, that both abstain equally often.
     """
 
-    guard: str
-    policy: str
-    questions: int
-    only_here: int
-    only_there: int
-    difference: Interval
-    p_value: float
-
-    @classmethod
-    def of(cls, here: ShadowLog, there: ShadowLog) -> Comparison:
-        """Compare two logs."""
+    def __init__(self, here: ShadowLog, there: ShadowLog) -> None:
         others = there.last_by_question()
         own = {name: one for name, one in here.last_by_question().items() if name in others}
         first = [one.abstains for one in own.values()]
         second = [others[name].abstains for name in own]
-        only_here = sum(a and not b for a, b in zip(first, second, strict=True))
-        only_there = sum(b and not a for a, b in zip(first, second, strict=True))
-        return cls(
-            *there.made_by,
-            len(own),
-            only_here,
-            only_there,
-            Interval.paired_difference(first, second),
-            mcnemar_p_value(only_here, only_there),
-        )
+        self.guard, self.policy = there.made_by
+        self.questions = len(own)
+        self.only_here = sum(a and not b for a, b in zip(first, second, strict=True))
+        self.only_there = sum(b and not a for a, b in zip(first, second, strict=True))
+        self.difference = Interval.paired_difference(first, second)
+        self.p_value = mcnemar_p_value(self.only_here, self.only_there)
 
 
 class ShadowSummary:
@@ -336,7 +326,7 @@ class ShadowSummary:
         )
         self.changes = _shares(every, _CHANGES, lambda one: one.change)
         self.periods = Period.cut(every)
-        self.compared = [Comparison.of(log, other) for other in compared]
+        self.compared = [Comparison(log, other) for other in compared]
         self.cascade = CascadeStages.of((one.relevance_stage, one.route) for one in every)
         self.measures = {name: self._measured(one) for name, one in _MEASURES.items() if labels}
 
@@ -412,7 +402,7 @@ class ShadowSummary:
                 for one in self.periods
             ],
             "labels": of_labels,
-            "compared": [asdict(one) for one in self.compared],
+            "compared": [as_json(vars(one)) for one in self.compared],
             **({} if self.cascade is None else {"cascade": self.cascade.to_dict()}),
         }
 
@@ -530,7 +520,7 @@ def _plot(periods: Sequence[Period]) -> Plot | None:
     return Plot("abstention-over-time", "Abstention over time", caption, draw, (8.0, 3.2))
 
 
-def _labelled_section(found: ShadowSummary, labels: Labels, examples: int) -> Section:
+def _labelled_section(found: ShadowSummary, labels: Labels) -> Section:
     rows = [(_MEASURES[name].title, share) for name, share in found.measures.items()]
     table = _share_table(
         "Measure", "Share", rows, tuple((one.title, one.meaning) for one in _MEASURES.values())
@@ -539,7 +529,7 @@ def _labelled_section(found: ShadowSummary, labels: Labels, examples: int) -> Se
     for title, name in (("Leaks", "leak"), ("False abstentions", "false_abstention")):
         measure = _MEASURES[name]
         hits = [one for one, label in found.labelled(measure.counts) if measure.hit(one, label)]
-        shown.append(_cases(title, hits, examples))
+        shown.append(_cases(title, hits))
     return Section(
         "Against the labels",
         (
@@ -551,16 +541,16 @@ def _labelled_section(found: ShadowSummary, labels: Labels, examples: int) -> Se
     )
 
 
-def _examples(found: ShadowSummary, most: int) -> Iterable[Section]:
+def _examples(found: ShadowSummary) -> Iterable[Section]:
     for reason in found.reasons:
         own = [one for one in found.log.decisions if one.reason == reason and one.abstains]
-        yield _cases(reason, own, most)
+        yield _cases(reason, own)
 
 
-def _cases(title: str, decisions: Iterable[LoggedDecision], most: int) -> Section:
+def _cases(title: str, decisions: Iterable[LoggedDecision]) -> Section:
     """Show one decision per question; as ids are hashes, the first ones are a fair sample."""
     last = {one.unit: one for one in decisions}
-    shown = [last[unit] for unit in sorted(last, key=str)][:most]
+    shown = [last[unit] for unit in sorted(last, key=str)][:_EXAMPLES]
     texts = read_texts(shown)
     return Section(title, (Cases(tuple(_case(one, texts.get(one.at, {})) for one in shown)),))
 

@@ -126,7 +126,11 @@ def write_calibrated(
 def _reported_by_run(found: Calibrated) -> bool:
     """Whether the report of the measured run is about this policy."""
     # It judges its rows by its own scorer alone.
-    return isinstance(found.risk, Leak | Costs | MaxAbstention) and found.measured.cascade is None
+    return (
+        isinstance(found.risk, Leak | Costs | MaxAbstention)
+        and found.measured.mix is None
+        and found.measured.cascade is None
+    )
 
 
 def judge_by(run: str | os.PathLike[str], policy: Policy) -> None:

@@ -169,6 +169,47 @@ class Plot:
         )
 
     @staticmethod
+    def draw_bars(
+        axes: Axes, parts: Sequence[tuple[str, Colour, Sequence[float]]], names: Sequence[str]
+    ) -> None:
+        """Draw stacked bars of shares, a line per name.
+
+        Args:
+            axes: to draw on.
+            parts: from the left, the words of the legend, colour and width per name.
+            names: of the lines.
+        """
+        left = [0.0] * len(names)
+        for words, colour, widths in parts:
+            axes.barh(
+                range(len(names)),
+                widths,
+                left=left,
+                height=0.72,
+                color=colour,
+                edgecolor=Colour.PAPER,
+                linewidth=1.0,
+                label=words,
+            )
+            left = [start + width for start, width in zip(left, widths, strict=True)]
+        axes.set_xlim(0, 1)
+        axes.grid(visible=False, axis="y")
+        Plot.name_lines(axes, names)
+
+    @staticmethod
+    def name_lines(axes: Axes, names: Sequence[str]) -> None:
+        """Write a name beside each line, the first one on top."""
+        axes.set_yticks(range(len(names)), names)
+        axes.set_ylim(len(names) - 0.5, -0.5)
+        axes.tick_params(axis="y", length=0)
+
+    @staticmethod
+    def window(low: float, high: float, *, least: float, margin: float) -> tuple[float, float]:
+        """Return the ends of a scale of shares: at least so long, and not far beyond 0 and 1."""
+        short = max(0.0, least - (high - low)) / 2
+        return max(-margin, low - short), min(1 + margin, high + short)
+
+    @staticmethod
     def name_points(
         axes: Axes,
         points: Sequence[tuple[str, float, float]],

@@ -207,7 +207,7 @@ class Scorers:
             InputError: there is none of that name.
             FingerprintMismatchError: it is not the one that the policy was fitted on.
         """
-        key = self._name or f"{policy.scorer.kind} {policy.scorer.dtype}"
+        key = self._name or policy.scorer.model_dump_json(exclude={"probe"})
         with self._lock:
             if key not in self._loaded:
                 self._loaded[key] = load_scorer(self._name or policy.scorer)

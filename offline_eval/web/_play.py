@@ -17,6 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from ...adapters.langchain import GuardedRAG
 from ...guard.decision import Decision
 from ...guard.errors import InputError, KnowgateError
+from ...guard.reply_check import DEFAULT_THRESHOLD
+from ...guard.signals.support import SupportCheck
 from ..run import Stored
 from ..run.table import SharedLog
 from ._pages import WordMatcher, match_values, new_app, page
@@ -89,15 +91,19 @@ class Playground:
             kept = [one for number, one in enumerate(found) if number not in struck]
             places = [number for number in range(len(found)) if number not in struck]
             chain = self.chain.with_parts(retriever=RunnableLambda(lambda _question: kept))
-            begun = False
+            begun, text, decision = False, "", None
             async for chunk in chain.astream(question):
                 if not begun:
-                    begun = True
+                    begun, decision = True, chunk.decision
                     yield {"event": "decision", **self._decision(chunk.decision, places)}
+                text += chunk.answer
                 if chunk.answer:
                     yield {"event": "text", "text": chunk.answer}
                 if chunk.reply_abstained:
                     yield {"event": "abstained"}
+            if decision is not None and decision.kept:
+                used = [places[one] for one in decision.kept]
+                yield {"event": "citations", **_citations(text, found, used, question)}
             yield {"event": "end"}
         except KnowgateError as error:
             yield {"event": "error", "message": str(error)}
@@ -224,6 +230,26 @@ def play_app(ground: Playground) -> FastAPI:
         return JSONResponse({"saved": str(ground.questions)})
 
     return app
+
+
+def _citations(
+    reply: str, found: Sequence[Any], places: Sequence[int], question: str
+) -> dict[str, Any]:
+    """Each sentence of a reply, its support, and the part of a passage that carries it."""
+    support = SupportCheck().check(reply, [_text(found[one]) for one in places], question)
+    sentences = [
+        {
+            "start": one.start,
+            "end": one.end,
+            "support": one.support,
+            "passage": None if one.passage is None else places[one.passage],
+            "from": one.passage_start,
+            "to": one.passage_end,
+            "missing": list(one.missing),
+        }
+        for one in support.sentences
+    ]
+    return {"sentences": sentences, "threshold": DEFAULT_THRESHOLD}
 
 
 def _shown(document: Any) -> dict[str, str]:

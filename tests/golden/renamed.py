@@ -46,7 +46,8 @@ class Rename:
 
 # E.g. Rename("key", "abstention_rate", "abstention", within="*/report.json/*").
 RENAMED: tuple[Rename, ...] = (
-    Rename("text", "knowgate 0.1.0", "knowgate 0.2.0", why="the version, where it is no key"),
+    Rename("text", "knowgate 0.1.0", "knowgate 0.3.0", why="the version, where it is no key"),
+    Rename("text", "knowgate 0.2.0", "knowgate 0.3.0", why="the version, where it is no key"),
     Rename("key", "kept_back", "held_out", scenario="calibrate-records", why="standard term"),
     Rename(
         "text",

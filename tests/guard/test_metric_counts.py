@@ -157,15 +157,27 @@ def test_lookups_of_a_cache_with_a_name_are_counted() -> None:
     assert kept is GuardMetrics.on(registry)
 
 
+def test_a_registry_shows_what_the_process_counted_before_it_was_made() -> None:
+    first, second = CollectorRegistry(), CollectorRegistry()
+    kept = [GuardMetrics.on(first)]
+    process.add("caches", ("verdicts", "miss"), 1)
+    kept.append(GuardMetrics.on(second))
+    process.add("caches", ("verdicts", "miss"), 2)
+    labels = {"cache": "verdicts", "result": "miss"}
+    name = "knowgate_cache_lookups_total"
+    shown = [one.get_sample_value(name, labels) for one in (first, second)]
+    assert shown == [process.totals("caches")["verdicts", "miss"]] * len(kept)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_begins_at_nothing() -> None:
     process.add("caches", ("verdicts", "hit"), 1)
-    process.change_queue("rows", 3)
+    process.change_queue("turns", 3)
     try:
         child = os.fork()
         if child == 0:
             os._exit(len(process.totals("caches")) + len(process.totals("queues")))
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     finally:
-        process.change_queue("rows", -3)
+        process.change_queue("turns", -3)

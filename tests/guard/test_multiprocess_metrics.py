@@ -59,8 +59,7 @@ def test_the_numbers_of_two_workers_are_put_together(tmp_path: Path) -> None:
         assert value("knowgate_policy_info", **info) == 1
         assert value("knowgate_queue_depth", queue="calls") == 2 + 5
         assert value("knowgate_queue_depth", queue="overdue_calls") == 1 + 1
-        assert value("knowgate_queue_depth", queue="rows") == 0
-        assert value("knowgate_device_events_total", event="batch") == 0
+        assert value("knowgate_queue_depth", queue="turns") == 0
         labels = {
             label for family in registry.collect() for s in family.samples for label in s.labels
         }

@@ -23,7 +23,6 @@ from knowgate.guard import (
 )
 from knowgate.guard._metrics import ERROR_KINDS, error_kind
 from knowgate.guard.errors import LanguageModelTimeoutError, SignalValueError
-from knowgate.guard.process import DEVICE_EVENTS
 from knowgate.guard.testing import FailingScorer, FakeEstimator, FakeScorer
 from tests.support.guards import guard_with
 from tests.support.hostile import hostile_inputs
@@ -155,10 +154,9 @@ def test_labels_stay_few_whatever_is_passed_in() -> None:
         "calibrated": {"true", "false"},
         "guard": {"default"},
         "stage": {"relevance", "confidence", "conflict", "total"},
-        "event": set(DEVICE_EVENTS),
         "signal": {"relevance", "confidence", "conflict"},
         "outcome": {"drawn", "saved"},
-        "queue": {"rows", "turns", "calls", "overdue_calls"},
+        "queue": {"turns", "calls", "overdue_calls"},
         "cache": {"embeddings", "encoded_texts", "verdicts", "word_pieces"},
         "result": {"hit", "miss"},
         "fingerprint": {guard.policy.sha256[:12]},

@@ -329,7 +329,7 @@ class Rule(StrEnum):
         contained = _contained(short, long)
         if contained is not None:
             return contained
-        if _flips(one, other) % 2:
+        if flips(one, other) % 2:
             return Rule.DIFFERENT if _overlap(one, other) >= 0.5 else Rule.DOUBTFUL
         alternatives = [not ALTERNATIVES.isdisjoint(answer.content) for answer in (one, other)]
         quantities = [(answer.numbers, answer.months, answer.weekdays) for answer in (one, other)]
@@ -458,7 +458,7 @@ def _clause_end(answer: Reading, start: int) -> int:
     return len(answer.words)
 
 
-def _flips(one: Reading, other: Reading) -> int:
+def flips(one: Reading, other: Reading) -> int:
     """How often the one says the opposite of the other: negations and antonyms."""
     mine, yours = set(one.content), set(other.content)
     pairs = _opposite_pairs(mine - yours, yours - mine)

@@ -12,15 +12,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Generator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from ..._routing_signals import as_score
 from ...contracts import RelevanceScorer, SetScore
 from ...deadlines import (
     DeadlineRunner,
@@ -31,9 +29,11 @@ from ...deadlines import (
     within,
 )
 from ...errors import DeadlineExceededError, InputError, SignalValueError, TaskBrokeOffError
-from ...fingerprint import CASCADE, JOINT, CascadeRule, Fingerprint, default_aggregator
+from ...fingerprint import CASCADE, CascadeRule, Fingerprint
 from ...policy import default_calibrator
 from ...routing import Calibrator
+from ._mix import MixScorer
+from ._stage import MadeOfScorers, Stage, numbers
 
 _logger = logging.getLogger("knowgate.guard")
 # Costly calls under way at once, stuck ones included.
@@ -46,7 +46,7 @@ _CALIBRATOR: TypeAdapter[Calibrator] = TypeAdapter(Calibrator)
 _Given = tuple[list[str], list[Sequence[str]]]
 
 
-class CascadeScorer:
+class CascadeScorer(MadeOfScorers):
     """A cheap scorer that asks a costly one only where the verdict can change the route.
 
     The costly scorer is asked about a question whose cheap value lies in the band from
@@ -103,7 +103,7 @@ class CascadeScorer:
         if seconds is not None and not 0 < seconds < math.inf:
             raise InputError("must be positive seconds or None", where="seconds")
         self._rule = CascadeRule(threshold=threshold, reach=reach, fallback=fallback)
-        self._cheap, self._costly = _Stage.of(cheap), _Stage.of(costly)
+        self._cheap, self._costly = Stage.of(cheap), Stage.of(costly)
         self._calibrator = calibrator or default_calibrator(costly.fingerprint)
         self._seconds = math.inf if seconds is None else seconds
         self._runner = DeadlineRunner(_MOST_WORKERS)
@@ -112,7 +112,8 @@ class CascadeScorer:
     def completing(wanted: Fingerprint, given: RelevanceScorer) -> RelevanceScorer:
         """Return the scorer that a policy wants, where only the costly one of a cascade is given.
 
-        The cheap scorer is then loaded by its name, and the band is the policy's.
+        The cheap scorer is then loaded by its name, and the band is the policy's; so are the
+        weights of a mix that has none.
 
         Args:
             wanted: of the policy.
@@ -121,6 +122,8 @@ class CascadeScorer:
         Raises:
             InputError: the cheap scorer cannot be loaded by its name.
         """
+        if isinstance(given, MixScorer):
+            return given.weighted_as(wanted)
         if not wanted.stages or given.fingerprint.kind == CASCADE:
             return given
         from .registry import load_scorer
@@ -171,16 +174,9 @@ class CascadeScorer:
         return self._cheap.scorer, self._costly.scorer
 
     @property
-    def calls(self) -> int | None:
-        """How often its scorers asked a language model so far; None where neither counts that."""
-        counts = [getattr(scorer, "calls", None) for scorer in self.stages]
-        known = [count for count in counts if isinstance(count, int)]
-        return sum(known) if known else None
-
-    def tuned_on(self, question: str) -> bool:
-        """Whether one of its scorers was tuned on this question, and so looks better on it."""
-        asked = [getattr(scorer, "tuned_on", None) for scorer in self.stages]
-        return any(tuned_on(question) for tuned_on in asked if tuned_on is not None)
+    def scorers(self) -> tuple[RelevanceScorer, ...]:
+        """The cheap and the costly scorer."""
+        return self.stages
 
     @property
     def checks_deadline(self) -> bool:
@@ -345,7 +341,7 @@ class CascadeScorer:
         return (None, None) if math.isinf(seconds) else (seconds, most)
 
     def _levels(self, found: Sequence[SetScore], count: int) -> list[float]:
-        values = _numbers(one.joint for one in found)
+        values = numbers(one.joint for one in found)
         if len(values) != count or not all(map(math.isfinite, values)):
             raise SignalValueError("relevance", "the costly scorer gave no finite number for each")
         return [self._calibrator.apply(value) for value in values]
@@ -355,65 +351,3 @@ def _logged(error: Exception) -> Exception:
     # The message of a foreign error may quote the question: only its type is logged.
     _logger.warning("cascade: the costly scorer failed: %s", type(error).__name__)
     return error
-
-
-@dataclass(frozen=True, slots=True)
-class _Stage:
-    """A scorer, and whether it judges the passages of a question together."""
-
-    scorer: RelevanceScorer
-    joint: bool
-
-    @classmethod
-    def of(cls, scorer: RelevanceScorer) -> _Stage:
-        sets = callable(getattr(scorer, "score_sets", None))
-        return cls(scorer, sets and default_aggregator(scorer.fingerprint.kind) == JOINT)
-
-    @property
-    def awaited(self) -> bool:
-        """Whether the scorer can be awaited."""
-        return callable(getattr(self.scorer, "ascore_sets" if self.joint else "ascore_pairs", None))
-
-    def measure(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
-    ) -> list[SetScore]:
-        """Scores and value of each question; the best passage counts where none is joint."""
-        scorer: Any = self.scorer
-        if self.joint:
-            return list(scorer.score_sets(questions, passages))
-        return _of_pairs(scorer.score_pairs(_pairs(questions, passages)), passages)
-
-    async def ameasure(
-        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
-    ) -> list[SetScore]:
-        """As `measure`, without blocking the event loop."""
-        if not self.awaited:
-            return await call_on_thread(lambda: self.measure(questions, passages))
-        scorer: Any = self.scorer
-        if self.joint:
-            return list(await scorer.ascore_sets(questions, passages))
-        return _of_pairs(await scorer.ascore_pairs(_pairs(questions, passages)), passages)
-
-
-def _pairs(questions: Sequence[str], passages: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
-    return [
-        (question, text)
-        for question, texts in zip(questions, passages, strict=True)
-        for text in texts
-    ]
-
-
-def _numbers(scores: Iterable[object]) -> list[float]:
-    try:
-        return [as_score(score) for score in scores]
-    except (TypeError, ValueError, OverflowError):
-        raise SignalValueError("relevance", "the scorer did not return numbers") from None
-
-
-def _of_pairs(scores: Any, passages: Sequence[Sequence[str]]) -> list[SetScore]:
-    given = _numbers(cast("Sequence[float]", scores))
-    if len(given) != sum(map(len, passages)):
-        raise SignalValueError("relevance", "the number of scores is not that of the passages")
-    following = iter(given)
-    each = [tuple(next(following) for _ in texts) for texts in passages]
-    return [SetScore(scores, max(scores)) for scores in each]

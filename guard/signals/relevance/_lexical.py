@@ -3,50 +3,56 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import optional_import
 from ...fingerprint import Fingerprint
-from ...text import clean_text
+from ...text import clean_text, is_function_word
 from ._echo import strip_echo
 
-_K1 = 1.2
+_K1, _B = 0.3, 0.75
+# Content words of a passage that is neither short nor long.
+_USUAL_WORDS = 100
+# Long words are rarer than short ones: what each letter adds to a word's weight of 1.
+_PER_LETTER, _MOST_LETTERS = 0.3, 8
 _ENOUGH_TOLD = 0.15
 _MAX_CHARACTERS = 50_000
+# Changes when words are read off texts in another way.
+_READING = 2
+_WORD = re.compile(r"[^\W_]+")
 _CJK = re.compile(r"[぀-ヿ㐀-鿿豈-﫿가-힯]+")
+# Vowel signs and the letter that only stretches a word; letters that are written in several ways.
+_ARABIC = re.compile("[\u0600-\u06ff]")
+_ARABIC_SIGNS = re.compile("[\u064b-\u065f\u0640\u0670]")
+_ARABIC_LETTERS = str.maketrans({"أ": "ا", "إ": "ا", "آ": "ا", "ى": "ي", "ة": "ه"})
+# The article, alone or with what is written together with it; the rest must be a word.
+_ARABIC_ARTICLE = re.compile("^(?:[وبكف]?ال|لل)(?=..)")
 
 
 class LexicalScorer:
-    """BM25 term saturation over the question's content words, in [0, 1].
+    """BM25 over the question's content words, in [0, 1): no model, and any language.
 
     The score is the mean, over the question's distinct content words, of
-    `tf·(k1 + 1) / (tf + k1)` divided by its ceiling `k1 + 1`: BM25 with equal
-    word weights, no length penalty, and 1 as its upper limit. It depends on the
-    pair alone, so batches and single calls agree. Words come from scikit-learn's
-    analyzer with its English stop words; runs of Chinese, Japanese or Korean
-    script count as character pairs. Text that asks counts as far as the rest covers about a
-    seventh of the question: a passage that only repeats it scores 0.
+    `tf / (tf + k1·(1 - b + b·length))`, where `length` is the passage's in units of 100 content
+    words. Longer words weigh more. Words are compared without case and plural s, Arabic ones
+    without vowel signs and article; runs of Chinese, Japanese or Korean script count as pairs of
+    characters. English function words count only where a question has nothing else.
+
+    A score depends on the pair alone, so batches and single calls agree. Text that asks counts as
+    far as the rest covers about a seventh of the question: a passage that only repeats it scores 0.
 
     Source: Robertson & Zaragoza 2009, The probabilistic relevance framework.
     """
 
-    def __init__(self) -> None:
-        text: Any = optional_import("sklearn.feature_extraction.text")
-        self._words: Callable[[str], list[str]] = text.CountVectorizer(
-            stop_words="english"
-        ).build_analyzer()
-
     @property
     def fingerprint(self) -> Fingerprint:
         """What a policy calibrated on this scorer is bound to."""
-        return Fingerprint(
-            kind="lexical", backend="python", settings={"k1": _K1, "enough_told": _ENOUGH_TOLD}
-        )
+        settings = {"k1": _K1, "b": _B, "enough_told": _ENOUGH_TOLD, "reading": _READING}
+        return Fingerprint(kind="lexical", backend="python", settings=settings)
 
     def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
         """Coverage of shape (len(passages),)."""
@@ -58,22 +64,48 @@ class LexicalScorer:
         return np.asarray(scores, dtype=np.float64)
 
     def _score(self, question: str, passage: str) -> float:
-        terms = set(self._terms(question))
+        asked = list(_words(question))
+        content = [word for word in asked if not is_function_word(word)]
+        terms = {_stem(word) for word in content or asked}
         found = strip_echo(question, passage)
         if found is None:
-            return self._coverage(terms, passage)
-        told, kept = self._coverage(terms, found.stated), self._coverage(terms, found.kept)
+            return _coverage(terms, passage)
+        told, kept = _coverage(terms, found.stated), _coverage(terms, found.kept)
         return told + min(1.0, told / _ENOUGH_TOLD) * (kept - told)
 
-    def _coverage(self, terms: set[str], passage: str) -> float:
-        if not terms:
-            return 0.0
-        counts = Counter(self._terms(passage))
-        saturated = (counts[term] / (counts[term] + _K1) for term in sorted(terms))
-        return sum(saturated) / len(terms)
 
-    def _terms(self, text: str) -> list[str]:
-        text = clean_text(text)[:_MAX_CHARACTERS]
-        runs = _CJK.findall(text)
-        pairs = [run[i : i + 2] for run in runs for i in range(max(1, len(run) - 1))]
-        return self._words(_CJK.sub(" ", text)) + pairs
+def _coverage(terms: set[str], passage: str) -> float:
+    if not terms:
+        return 0.0
+    words = list(_words(passage))
+    counts = Counter(map(_stem, words))
+    length = sum(not is_function_word(word) for word in words) / _USUAL_WORDS
+    half = _K1 * (1.0 - _B + _B * length)
+    weights = {term: 1.0 + _PER_LETTER * min(len(term), _MOST_LETTERS) for term in sorted(terms)}
+    covered = sum(weight * counts[term] / (counts[term] + half) for term, weight in weights.items())
+    return covered / sum(weights.values())
+
+
+def _words(text: str) -> Iterator[str]:
+    text = unicodedata.normalize("NFKC", clean_text(text)[:_MAX_CHARACTERS]).casefold()
+    yield from _WORD.findall(_CJK.sub(" ", _ARABIC_SIGNS.sub("", text)))
+    for run in _CJK.findall(text):
+        yield from (run[at : at + 2] for at in range(max(1, len(run) - 1)))
+
+
+def _stem(word: str) -> str:
+    """The word without what changes with its place in a sentence.
+
+    Example:
+        >>> [_stem(word) for word in ("hours", "cities", "glass", "والمكتبة")]
+        ['hour', 'city', 'glass', 'مكتبه']
+    """
+    if word.isascii():
+        if len(word) > 4 and word.endswith("ies"):
+            return word[:-3] + "y"
+        if len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
+            return word[:-1]
+        return word
+    if not _ARABIC.search(word):
+        return word
+    return _ARABIC_ARTICLE.sub("", word.translate(_ARABIC_LETTERS))

@@ -12,13 +12,14 @@ from ..._byte_cache import content_key
 from ...contracts import RelevanceScorer
 from ...engine.encoder import TokenEncoder
 from ...errors import InputError
+from ...model_files import MS_MARCO
 from ...text import InputLimits
 from ._judge import JUDGE
 from .late_interaction import LateInteractionScorer
 from .sufficiency import PassageParts, SufficiencyScorer
 
 # Of these nothing can be computed before the question is there.
-_READS_PAIRS = frozenset({"cross_encoder", JUDGE})
+_READS_PAIRS = frozenset({"cross_encoder", MS_MARCO, JUDGE})
 # Encoded at a time, and lost when the writer is killed.
 _PASSAGES_PER_COMMIT = 256
 

@@ -17,11 +17,13 @@ from ...engine.encoder import TokenEncoder
 from ...engine.load_encoder import exported_as
 from ...engine.model_folder import ModelFolder
 from ...errors import InputError
-from ...fingerprint import CASCADE, Fingerprint
-from ...model_files import ADAPTER_CONFIG
+from ...fingerprint import CASCADE, METADATA, MIX, Fingerprint
+from ...model_files import ADAPTER_CONFIG, MS_MARCO, MS_MARCO_SHA256, downloaded_model
 from ...registry import Registry
 from ._judge import JUDGE
 from ._lexical import LexicalScorer
+from ._metadata import MetadataScorer
+from ._mix import MixScorer
 from ._passages import use_passages
 from .late_interaction import LateInteractionScorer
 from .sufficiency import SUFFICIENCY_FILE, CrossSufficiencyScorer, SufficiencyScorer
@@ -38,10 +40,20 @@ def _late_interaction(
     return LateInteractionScorer(TokenEncoder(folder, **options))
 
 
+def _ms_marco(**options: Unpack[ScorerOptions]) -> CrossEncoderScorer:
+    """The reranker that `knowgate models ms-marco` has downloaded, in one of its two forms."""
+    dtype = options.get("dtype") or "float32"
+    if dtype not in ("float32", "int8"):
+        raise InputError(f"{MS_MARCO} computes in float32 or int8, not {dtype}", where="dtype")
+    folder = downloaded_model(MS_MARCO, MS_MARCO_SHA256) / dtype
+    return CrossEncoderScorer(folder, kind=MS_MARCO, **options)
+
+
 # Scorers with encoders: made from a folder or none, and from options.
 _ENCODER_SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
     "bi_encoder": BiEncoderScorer,
     "late_interaction": _late_interaction,
+    MS_MARCO: _ms_marco,
     "sufficiency": SufficiencyScorer,
     "sufficiency_cross": CrossSufficiencyScorer,
 }
@@ -53,7 +65,14 @@ _EXPORTED: dict[str, Callable[..., RelevanceScorer]] = {
 }
 # Those whose names end in a colon are made from what follows it.
 _SCORERS: Registry[Callable[..., RelevanceScorer]] = Registry(
-    "a scorer", {**_ENCODER_SCORERS, "lexical": LexicalScorer}, group="knowgate.scorers"
+    "a scorer",
+    {
+        **_ENCODER_SCORERS,
+        "lexical": LexicalScorer,
+        f"{METADATA}:": MetadataScorer.parse,
+        f"{MIX}:": MixScorer.parse,
+    },
+    group="knowgate.scorers",
 )
 register_scorer = _SCORERS.register
 
@@ -96,6 +115,20 @@ def scorer_names() -> tuple[str, ...]:
     return _SCORERS.names
 
 
+def parts_of_mix(name: str) -> tuple[str, ...]:
+    """The scorers that `mix:NAME+NAME` names; none for any other scorer.
+
+    Raises:
+        InputError: there are fewer than two or more than five, or one is empty or stands twice.
+
+    Example:
+        >>> parts_of_mix("mix:sufficiency+metadata:distance,lower=true")
+        ('sufficiency', 'metadata:distance,lower=true')
+    """
+    prefix = f"{MIX}:"
+    return MixScorer.names(name.removeprefix(prefix)) if name.startswith(prefix) else ()
+
+
 def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> RelevanceScorer:
     """The scorer called `name`, or the one in the folder `name`, or a Hugging Face model.
 
@@ -110,7 +143,9 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> Rel
     natural language inference, extractive reader, instruct reranker) a cross-encoder; any
     other a bi-encoder. `hf:` and a folder, a name in `PRESETS` or a hub id
     (`hf:OWNER/NAME`, `hf:OWNER/NAME@REVISION`) gives the scorer of that model. Only a hub id
-    is looked for on the hub, unless HF_HUB_OFFLINE is set.
+    is looked for on the hub, unless HF_HUB_OFFLINE is set. `metadata:KEY` gives the number that
+    each passage carries in its metadata; `metadata:KEY,lower=true` where a low one is good.
+    `mix:NAME+NAME` is a mix of scorers, whose weights the policy has.
 
     Args:
         name: of a registered scorer, or a path; options may follow after commas, so that
@@ -125,7 +160,7 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> Rel
     Raises:
         InputError: it is neither a known name nor a folder, or does not take the options.
         ModelFolderError: a folder is damaged, or its passages are those of another scorer, or
-            a model cannot be had from the hub.
+            a model cannot be had from the hub, or `ms-marco` was not downloaded.
         DeviceError: the device is not there.
         MissingDependencyError: a library is not installed.
     """
@@ -178,12 +213,23 @@ def scorer_name(wanted: Fingerprint) -> str:
     Example:
         >>> scorer_name(Fingerprint(kind="lexical"))
         'lexical'
+        >>> scorer_name(MetadataScorer("distance", lower=True).fingerprint)
+        'metadata:distance,lower=true'
     """
+    if wanted.kind == METADATA:
+        return MetadataScorer.name_of(wanted)
+    if wanted.kind == MIX:
+        return f"{MIX}:{'+'.join(map(scorer_name, wanted.parts))}"
     options = _options_of(wanted)
     return ",".join([wanted.kind, *(f"{name}={value}" for name, value in options.items())])
 
 
 def _registered(wanted: Fingerprint, options: _LoadOptions) -> RelevanceScorer:
+    if wanted.kind == METADATA:
+        return load_scorer(scorer_name(wanted), **options)
+    if wanted.kind == MIX:
+        _require_none(options, f"{MIX}:")
+        return MixScorer([load_scorer(one) for one in wanted.parts]).weighted_as(wanted)
     given = _options_of(wanted)
     given.update(options)
     return load_scorer(wanted.kind, **given)

@@ -244,7 +244,7 @@ class SufficiencyScorer:
     @staticmethod
     def is_tuned(fingerprint: Fingerprint) -> bool:
         """Whether a fingerprint is that of a tuned scorer, or of a cascade with one."""
-        if any(map(SufficiencyScorer.is_tuned, fingerprint.stages)):
+        if any(map(SufficiencyScorer.is_tuned, fingerprint.inner)):
             return True
         mix = fingerprint.settings.get("mix_sha256")
         if fingerprint.kind != "sufficiency" or mix is None:

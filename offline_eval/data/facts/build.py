@@ -403,9 +403,15 @@ def _manifest_head(settings: BuildSettings, base: ReadBase) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
 class BuildEstimate:
-    """What a build would do; every token count is an estimate from the length of the text.
+    """What `build_questions` would do; nothing is asked or written.
+
+    Every token count is an estimate from the length of the text.
+
+    Args:
+        places: files, and folders with all below them.
+        out: folder of an earlier build, whose answers need not be asked for again.
+        settings: what is asked.
 
     Attributes:
         documents: found.
@@ -418,53 +424,32 @@ class BuildEstimate:
         answered_calls: requests answered by an earlier build.
         input_tokens: of all expected requests, without repeated ones.
         output_tokens: of their replies.
+
+    Raises:
+        InputError: nothing to read, or the folder cannot be used.
     """
 
-    documents: int
-    unread: int
-    sentences: int
-    pairs: int
-    fact_calls: int = 0
-    question_calls: int = 0
-    answered_calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-
-    def __str__(self) -> str:
-        return (
-            f"documents: {self.documents:,}, of which {self.unread:,} give nothing · sentences: "
-            f"{self.sentences:,} · pairs of question and answer: {self.pairs:,}\n"
-            f"calls: {self.fact_calls:,} for facts, about {self.question_calls:,} for questions "
-            f"({self.answered_calls:,} answered already)\n"
-            f"tokens, estimated: {self.input_tokens:,} in, {self.output_tokens:,} out\n"
-            "nothing was asked and nothing written"
-        )
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         places: Sequence[str | os.PathLike[str]],
         out: str | os.PathLike[str] | None = None,
         *,
         settings: BuildSettings | None = None,
-    ) -> BuildEstimate:
-        """Estimate what `build_questions` would do; nothing is asked or written.
-
-        Args:
-            places: files, and folders with all below them.
-            out: folder of an earlier build, whose answers need not be asked for again.
-            settings: what is asked.
-
-        Raises:
-            InputError: nothing to read, or the folder cannot be used.
-        """
+    ) -> None:
         settings = settings or BuildSettings()
         if out is not None:
             build_manifest().is_in(out, compare=COMPARED)
         base = read_base(places, without=out)
-        known = cls(len(base.documents), base.unread, len(base.sentences), len(base.questions))
-        if not settings.asks_model:
-            return known
+        self.documents, self.unread = len(base.documents), base.unread
+        self.sentences, self.pairs = len(base.sentences), len(base.questions)
+        self.fact_calls = self.question_calls = self.answered_calls = 0
+        self.input_tokens = self.output_tokens = 0
+        if settings.asks_model:
+            self._count_calls(base, out, settings)
+
+    def _count_calls(
+        self, base: ReadBase, out: str | os.PathLike[str] | None, settings: BuildSettings
+    ) -> None:
         answered, answered_questions = (
             AnsweredCalls(() if out is None else calls_of(stage).read(out)).by_key
             for stage in _SCHEMAS
@@ -486,16 +471,23 @@ class BuildEstimate:
         )
         prompts = [fact_request(stretch, settings).prompt for stretch in todo.values()]
         bare = estimated_tokens(settings.prompts.question.text) + question_schema
-        asked_for = len(questions) + len(expected)
-        answered_calls = len({row.key for row in asked}) - len(todo) + len(facts) - len(questions)
-        return replace(
-            known,
-            fact_calls=len(todo),
-            question_calls=asked_for,
-            answered_calls=answered_calls,
-            input_tokens=sum(estimated_tokens(prompt) + facts_schema for prompt in prompts)
+        known = len({row.key for row in asked}) + len(facts)
+        self.fact_calls, self.question_calls = len(todo), len(questions) + len(expected)
+        self.answered_calls = known - len(todo) - len(questions)
+        self.input_tokens = (
+            sum(estimated_tokens(prompt) + facts_schema for prompt in prompts)
             + sum(estimated_tokens(request.prompt) + question_schema for request in questions)
             # A fact and the sentence that it comes from are about as long as one another.
-            + sum(bare + 2 * estimated_tokens(text) for text in expected),
-            output_tokens=_FACT_TOKENS * len(expected) + _QUESTION_TOKENS * asked_for,
+            + sum(bare + 2 * estimated_tokens(text) for text in expected)
+        )
+        self.output_tokens = _FACT_TOKENS * len(expected) + _QUESTION_TOKENS * self.question_calls
+
+    def __str__(self) -> str:
+        return (
+            f"documents: {self.documents:,}, of which {self.unread:,} give nothing · sentences: "
+            f"{self.sentences:,} · pairs of question and answer: {self.pairs:,}\n"
+            f"calls: {self.fact_calls:,} for facts, about {self.question_calls:,} for questions "
+            f"({self.answered_calls:,} answered already)\n"
+            f"tokens, estimated: {self.input_tokens:,} in, {self.output_tokens:,} out\n"
+            "nothing was asked and nothing written"
         )

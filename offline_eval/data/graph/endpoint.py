@@ -100,15 +100,6 @@ class EndpointSettings:
     subjects: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("timeout", "deadline"):
-            if not getattr(self, name) > 0:
-                raise InputError("must be positive", where=name)
-        for name in ("pause", "first_wait"):
-            if not getattr(self, name) >= 0:
-                raise InputError("must not be negative", where=name)
-        for name in ("max_attempts", "max_bytes", "page_size", "most_properties", "most_facts"):
-            if getattr(self, name) < 1:
-                raise InputError("must be at least 1", where=name)
         if not self.user_agent.strip() or not self.user_agent.isprintable():
             raise InputError("must be one line of text", where="user_agent")
 

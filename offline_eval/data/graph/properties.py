@@ -61,13 +61,6 @@ class PropertyRules:
     functional: str = "any"
     local_names: bool = False
 
-    def __post_init__(self) -> None:
-        for name in ("min_facts", "max_values"):
-            if getattr(self, name) < 1:
-                raise InputError("must be at least 1", where=name)
-        if self.functional not in ("any", "only", "never"):
-            raise InputError("must be any, only or never", where="--functional")
-
 
 @dataclass(frozen=True, slots=True)
 class GenerationSettings:
@@ -103,41 +96,39 @@ class GenerationSettings:
                 )
         if not self.types:
             raise InputError("name at least one type", where="types")
-        if self.per_type < 1:
-            raise InputError("must be at least 1", where="per_type")
         if self.examples < 4 or self.examples % 2:
             raise InputError("must be an even number, at least 4", where="examples")
-        if not 0 <= self.single_years <= 1:
-            raise InputError("must be between 0 and 1", where="single_years")
 
 
-@dataclass(frozen=True, slots=True)
 class PropertyProfile:
     """A property as the rules see it.
 
-    Attributes:
+    Args:
         iri: its IRI.
+        found: its facts.
         labels: by language; empty where there is none.
+        classes: IRIs of the values' classes, the commonest first.
+
+    Attributes:
         kind: of its values.
         facts, subjects, values: how many there are, each counted once.
         values_per_subject: on average.
         functional: whether almost every subject has one value.
         dated: facts with a year in which they begin.
-        classes: IRIs of the values' classes, the commonest first.
         left_out: why no questions are made of it; empty where they are.
     """
 
-    iri: str
-    labels: Mapping[str, str]
-    kind: Kind
-    facts: int
-    subjects: int
-    values: int
-    values_per_subject: float
-    functional: bool
-    dated: int
-    classes: tuple[str, ...]
-    left_out: str
+    def __init__(
+        self, iri: str, found: Facts, labels: Mapping[str, str], classes: Sequence[str]
+    ) -> None:
+        counts = [len(values) for values in found.by_subject.values()]
+        self.iri, self.labels, self.classes = iri, labels, classes
+        self.kind, self.left_out = found.kind, ""
+        self.facts, self.subjects = len(found.pairs), len(counts)
+        self.values = len(found.by_value)
+        self.values_per_subject = len(found.pairs) / len(counts)
+        self.functional = counts.count(1) >= _FUNCTIONAL_SHARE * len(counts)
+        self.dated = sum(one.start is not None for spans in found.dated.values() for one in spans)
 
     @property
     def usable(self) -> bool:
@@ -203,24 +194,11 @@ def _profile(
     languages: Sequence[str],
     iri: str,
 ) -> PropertyProfile:
-    facts = graph.facts[iri]
-    counts = [len(values) for values in facts.by_subject.values()]
     named = {language: _label(labels, templates, rules, iri, language) for language in languages}
-    functional = counts.count(1) >= _FUNCTIONAL_SHARE * len(counts)
-    return PropertyProfile(
-        iri=iri,
-        labels=named,
-        kind=facts.kind,
-        facts=len(facts.pairs),
-        subjects=len(counts),
-        values=len(facts.by_value),
-        values_per_subject=len(facts.pairs) / len(counts),
-        functional=functional,
-        dated=sum(span.start is not None for spans in facts.dated.values() for span in spans),
-        classes=_classes(graph, facts),
-        left_out=_reason(graph, templates, rules, iri, named, functional)
-        or _nameless(labels, facts),
-    )
+    facts = graph.facts[iri]
+    found = PropertyProfile(iri, facts, named, _classes(graph, facts))
+    found.left_out = _reason(graph, templates, rules, found) or _nameless(labels, facts)
+    return found
 
 
 def _label(
@@ -243,14 +221,9 @@ def _classes(graph: KnowledgeGraph, facts: Facts) -> tuple[str, ...]:
 
 
 def _reason(
-    graph: KnowledgeGraph,
-    templates: Templates,
-    rules: PropertyRules,
-    iri: str,
-    labels: Mapping[str, str],
-    functional: bool,
+    graph: KnowledgeGraph, templates: Templates, rules: PropertyRules, found: PropertyProfile
 ) -> str:
-    facts = graph.facts[iri]
+    iri = found.iri
     if _is_named(iri, rules.exclude):
         return "excluded by name"
     if rules.include and not _is_named(iri, rules.include):
@@ -258,19 +231,19 @@ def _reason(
     if iri.startswith(VOCABULARIES) or iri in LABELS or iri in ALIASES:
         return "part of the vocabulary"
     chosen = _is_named(iri, rules.include) or templates.names(iri)
-    texts = [*labels.values(), words_of(local_name(iri))]
+    texts = [*found.labels.values(), words_of(local_name(iri))]
     if not chosen and (iri in graph.identifiers or any(_NAMES.search(text) for text in texts)):
         return "identifier, address or picture"
-    if facts.kind in (Kind.TEXT, Kind.BLANK):
+    if found.kind in (Kind.TEXT, Kind.BLANK):
         return "its values are texts"
-    missing = [language for language, label in labels.items() if not label]
+    missing = [language for language, label in found.labels.items() if not label]
     if missing:
         return f"no label in: {', '.join(missing)}"
-    if len(facts.pairs) < rules.min_facts:
+    if found.facts < rules.min_facts:
         return f"fewer than {rules.min_facts} facts"
-    if rules.functional == "only" and not functional:
+    if rules.functional == "only" and not found.functional:
         return "several values a subject"
-    if rules.functional == "never" and functional:
+    if rules.functional == "never" and found.functional:
         return "one value a subject"
     return ""
 

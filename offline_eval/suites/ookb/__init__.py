@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..registry import register
 from ._measure import MEASURE
 from ._scorers import compare_scorers
+from ._scorers import folder_name as folder_name
 from ._suite import OokbSuite
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,45 +27,19 @@ class AskedBase:
         name: unique in the run.
         records: all its questions, with ids that are unique in the run.
         asked: those of them that are put to the systems.
-        original_ids: id in the file → id in the run.
-        knowledge_base: passages, all of them.
+        questions: all of them by the id in the file, as the run stores them.
+        passages: all of them by id, as the run stores them.
+        knowledge_base: the same passages, and which of them answers what.
         file: that it was read from.
     """
 
     name: str
     records: tuple[QuestionRecord, ...]
     asked: tuple[QuestionRecord, ...]
-    original_ids: dict[str, str]
+    questions: Mapping[str, Question]
+    passages: Mapping[str, StoredPassage]
     knowledge_base: KnowledgeBase
     file: InputFile
-
-    def questions(self) -> list[Question]:
-        """The asked questions as the run stores them."""
-        return [self.question(record) for record in self.asked]
-
-    def question(self, record: QuestionRecord) -> Question:
-        """One question as the run stores it."""
-        passage_id = self.knowledge_base.passage_of[record.question_id]
-        return Question(
-            question_id=record.question_id,
-            question=record.question,
-            answer=record.answer,
-            passage=self.knowledge_base.passages[passage_id],
-            passage_id=passage_id,
-            source=record.source,
-            knowledge_base=self.name,
-            topic=getattr(record, "topic", None),
-        )
-
-    def passages(self) -> list[StoredPassage]:
-        """All passages as the run stores them."""
-        sources = {record.question_id: record.source for record in self.records}
-        return [
-            StoredPassage(
-                passage_id=name, text=text, knowledge_base=self.name, source=sources.get(name)
-            )
-            for name, text in self.knowledge_base.passages.items()
-        ]
 
 
 def read_bases(
@@ -110,17 +84,44 @@ def read_bases(
             for r in records
         }
         renamed = tuple(replace(r, question_id=ids[r.question_id]) for r in records)
+        base = KnowledgeBase.of(renamed, kind, where=os.fspath(path))
+        questions = zip(ids, renamed, strict=True)
         bases.append(
             AskedBase(
                 name=name,
                 records=renamed,
                 asked=renamed[:limit],
-                original_ids=ids,
-                knowledge_base=KnowledgeBase.of(renamed, kind, where=os.fspath(path)),
+                questions={own: _question(record, base, name) for own, record in questions},
+                passages=_passages(renamed, base, name),
+                knowledge_base=base,
                 file=InputFile.of(path),
             )
         )
     return tuple(bases)
+
+
+def _question(record: QuestionRecord, base: KnowledgeBase, name: str) -> Question:
+    passage_id = base.passage_of[record.question_id]
+    return Question(
+        question_id=record.question_id,
+        question=record.question,
+        answer=record.answer,
+        passage=base.passages[passage_id],
+        passage_id=passage_id,
+        source=record.source,
+        knowledge_base=name,
+        topic=record.topic,
+    )
+
+
+def _passages(
+    records: Sequence[QuestionRecord], base: KnowledgeBase, name: str
+) -> dict[str, StoredPassage]:
+    sources = {record.question_id: record.source for record in records}
+    return {
+        one: StoredPassage(passage_id=one, text=text, knowledge_base=name, source=sources[one])
+        for one, text in base.passages.items()
+    }
 
 
 def _name(path: Path) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, FiniteFloat
 
-from ....guard.errors import DeviceError, InputError, MissingDependencyError, ModelFolderError
+from ....guard.errors import DeviceError, MissingDependencyError, ModelFolderError
 from ....guard.files import write_text
 from ....guard.read_models import read_models
 from ...data.diversity.uniqueness import numbers_of, words_of
@@ -22,6 +22,8 @@ LEFT_OUT_FILE = "left_out_check.jsonl"
 # Shorter answers stand in a text by chance; it must be about the question besides.
 _SHORT_WORDS = 4
 _ABOUT = 0.4
+# Passages compared with each, and the least cosine of one that states the same.
+_NEIGHBOURS, _SAME_FACT = 10, 0.85
 
 
 class AnswerElsewhere(BaseModel):
@@ -48,9 +50,6 @@ def left_out_check(
     questions: Sequence[QuestionRecord],
     knowledge_base: KnowledgeBase,
     index: PassageIndex,
-    *,
-    same_fact: float = 0.85,
-    neighbours: int = 10,
 ) -> list[AnswerElsewhere]:
     """Passages that probably hold an answer besides the question's own passage.
 
@@ -58,7 +57,7 @@ def left_out_check(
     right. Reported is a passage that contains the whole answer word for word (an answer of
     fewer than four words only in a passage that is about the question: their cosine is at
     least 0.4), and one of the nearest passages whose cosine with the question's own is at
-    least `same_fact` and that has all numbers of the answer. It finds restatements, not
+    least 0.85 and that has all numbers of the answer. It finds restatements, not
     what follows from several passages together; and it also reports facts that are the
     same but for a name, since an embedding hardly tells them apart.
 
@@ -66,20 +65,13 @@ def left_out_check(
         questions: of the knowledge base.
         knowledge_base: that they are asked against.
         index: its embedded passages.
-        same_fact: least cosine, above 0 and at most 1.
-        neighbours: passages compared with each, at least 1.
 
     Returns:
         In the order of the questions; per question `contains_answer` first, then by falling
         similarity. A passage stands there once per question. Memory grows with the
         passages, not with their pairs.
-
-    Raises:
-        InputError: `same_fact` or `neighbours` is out of range.
     """
-    if not 0.0 < same_fact <= 1.0:
-        raise InputError(f"must be above 0 and at most 1, not {same_fact:g}", where="same_fact")
-    near = index.neighbours(neighbours)
+    near = index.neighbours(_NEIGHBOURS)
     texts = knowledge_base.passages
     words = {name: words_of(text) for name, text in texts.items()}
     numbers = {name: numbers_of(text) for name, text in texts.items()}
@@ -102,7 +94,7 @@ def left_out_check(
         said += [
             ("same_fact", cosine, name)
             for name, cosine in near[own]
-            if cosine >= same_fact
+            if cosine >= _SAME_FACT
             and name not in holding
             and numbers_of(record.answer) <= numbers[name]
         ]

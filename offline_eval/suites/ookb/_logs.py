@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from ....guard.decision import Route
 from ...data.formats.replay import read_logs
 from ...run import Question
 from ...run.replies import Judgement, ReplyCase, ReplyContext, ReplyRow, ReplySystem, StoredPassage
 from ...systems.comparison import Systems
-from ...systems.plan import Case, Replayed, SystemUnderTest
-from ._cases import AskedBase
+from ...systems.plan import Replayed, SystemUnderTest
+from ._cases import AskedBase, question_case
 from ._replies import grouped
 
 # What is known of a reply that a guard gave in the model's place, and why.
@@ -21,35 +20,8 @@ GUARDS_OWN = "the guard's own reply"
 _NONE = ReplyContext(kind="none")
 
 
-@dataclass(frozen=True, slots=True)
 class Replay:
-    """All logs, read.
-
-    Attributes:
-        systems: with and without guards.
-        items: replies to be taken, in the order of the logs.
-        questions: that they answer.
-        passages: of the knowledge bases, and texts that none of them holds.
-        judgements: labels of the logs, of replies without a guard.
-        warnings: what was left out.
-    """
-
-    systems: tuple[SystemUnderTest, ...] = ()
-    items: tuple[Replayed, ...] = ()
-    questions: tuple[Question, ...] = ()
-    passages: tuple[StoredPassage, ...] = ()
-    judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-
-
-def read_replay(
-    paths: Sequence[str | os.PathLike[str]],
-    bases: Sequence[AskedBase],
-    systems: Systems,
-    *,
-    limit: int | None = None,
-) -> Replay:
-    """Read logs as systems: one per model, retrieval and prompt that they name, and guard.
+    """Logged replies as systems: one per model, retrieval and prompt that they name, and guard.
 
     Args:
         paths: of the logs; see `read_replay_log`.
@@ -58,76 +30,83 @@ def read_replay(
         systems: that are asked now; their guards are put in front of every logged system.
         limit: questions per knowledge base at most, the first ones.
 
+    Attributes:
+        systems: with and without guards.
+        items: replies to be taken, in the order of the logs.
+        questions: that they answer.
+        passages: of the knowledge bases, and texts that none of them holds.
+        judgements: labels of the logs, of replies without a guard.
+        warnings: what was left out.
+
     Raises:
         InputError: a log cannot be read, or does not go with the questions.
     """
-    if not paths:
-        return Replay()
-    found, known = read_logs(paths, [_known(base) for base in bases])
-    asked = {
-        question.question_id: question
-        for base in known
-        for question in list(base.questions.values())[:limit]
-    }
-    cases = {name: case for name, case in found.cases.items() if case.question_id in asked}
-    rows = [row for row in found.replies.values() if row.case_id in cases]
-    tested, items = _guarded(found.systems, rows, cases, asked, systems)
-    return Replay(
-        systems=tuple(tested),
-        items=tuple(items),
-        questions=tuple(
-            asked[name] for name in dict.fromkeys(c.question_id for c in cases.values())
-        ),
-        passages=tuple(passage for base in known for passage in base.passages.values()),
-        judgements=grouped(found.judgements.values(), lambda one: one.reply_id),
-        warnings=tuple(found.warnings),
-    )
 
+    def __init__(
+        self,
+        paths: Sequence[str | os.PathLike[str]],
+        bases: Sequence[AskedBase],
+        systems: Systems,
+        *,
+        limit: int | None = None,
+    ) -> None:
+        self.systems: list[SystemUnderTest] = []
+        self.items: list[Replayed] = []
+        self.questions: list[Question] = []
+        self.passages: list[StoredPassage] = []
+        self.judgements: Mapping[str, Sequence[Judgement]] = {}
+        self.warnings: list[str] = []
+        if not paths:
+            return
+        found, known = read_logs(
+            paths, [(base.name, dict(base.questions), dict(base.passages)) for base in bases]
+        )
+        asked = {
+            question.question_id: question
+            for base in known
+            for question in list(base.questions.values())[:limit]
+        }
+        cases = {name: case for name, case in found.cases.items() if case.question_id in asked}
+        rows = [row for row in found.replies.values() if row.case_id in cases]
+        self.systems, self.items = _guarded(found.systems, rows, cases, asked, systems)
+        answered = dict.fromkeys(case.question_id for case in cases.values())
+        self.questions = [asked[name] for name in answered]
+        self.passages = [passage for base in known for passage in base.passages.values()]
+        self.judgements = grouped(found.judgements.values(), lambda one: one.reply_id)
+        self.warnings = found.warnings
 
-def given_judgements(replay: Replay, rows: Mapping[str, ReplyRow]) -> list[Judgement]:
-    """The labels that came with the logs, as judgements of the rows that hold those replies.
+    def judgements_of(self, rows: Mapping[str, ReplyRow]) -> list[Judgement]:
+        """The labels that came with the logs, as judgements of the rows that hold those replies.
 
-    Where the guard spoke in the model's place, its reply is an abstention by what it is;
-    so it is labelled, provided that the logs are.
+        Where the guard spoke in the model's place, its reply is an abstention by what it is;
+        so it is labelled, provided that the logs are.
 
-    Args:
-        replay: the logs.
-        rows: of the run, by reply id.
-    """
-    found = []
-    for item in replay.items:
-        row = rows.get(item.reply_id)
-        if row is None or row.response is None or not replay.judgements:
-            continue
-        if not item.system.guarded or row.route is Route.FOLLOW_CONTEXT:
-            if row.response == item.logged.response:
-                found += _copied(replay.judgements.get(item.logged.reply_id, ()), row)
-        elif row.route is Route.ANSWER and item.closed_book is not None:
-            found += _copied(replay.judgements.get(item.closed_book.reply_id, ()), row)
-        elif row.route is Route.ABSTAIN:
-            found += [
-                Judgement(
-                    judgement_id=f"{row.reply_id}/{criterion}/{Judgement.GIVEN}",
-                    reply_id=row.reply_id,
-                    judge=Judgement.GIVEN,
-                    criterion=criterion,
-                    outcome=outcome,
-                    reasoning=GUARDS_OWN,
-                )
-                for criterion, outcome in OF_GUARD.items()
-            ]
-    return found
-
-
-def _known(base: AskedBase) -> tuple[str, dict[str, Question], dict[str, StoredPassage]]:
-    return (
-        base.name,
-        {
-            original: base.question(record)
-            for original, record in zip(base.original_ids, base.records, strict=True)
-        },
-        {passage.passage_id: passage for passage in base.passages()},
-    )
+        Args:
+            rows: of the run, by reply id.
+        """
+        found = []
+        for item in self.items:
+            row = rows.get(item.reply_id)
+            if row is None or row.response is None or not self.judgements:
+                continue
+            if not item.system.guarded or row.route is Route.FOLLOW_CONTEXT:
+                if row.response == item.logged.response:
+                    found += _copied(self.judgements.get(item.logged.reply_id, ()), row)
+            elif row.route is Route.ANSWER and item.closed_book is not None:
+                found += _copied(self.judgements.get(item.closed_book.reply_id, ()), row)
+            elif row.route is Route.ABSTAIN:
+                found += [
+                    Judgement(
+                        judgement_id=f"{row.reply_id}/{criterion}/{Judgement.GIVEN}",
+                        reply_id=row.reply_id,
+                        judge=Judgement.GIVEN,
+                        criterion=criterion,
+                        outcome=outcome,
+                        reasoning=GUARDS_OWN,
+                    )
+                    for criterion, outcome in OF_GUARD.items()
+                ]
+        return found
 
 
 def _guarded(
@@ -156,13 +135,7 @@ def _guarded(
                 items.append(
                     Replayed(
                         system=replayed,
-                        case=Case(
-                            case_id=case.case_id,
-                            question_id=case.question_id,
-                            kind=case.kind,
-                            question=question.question,
-                            passage_id=question.own_passage,
-                        ),
+                        case=question_case(question, case.kind, question.own_passage),
                         base=case.knowledge_base,
                         logged=row,
                         closed_book=by_model or memory.get((system.model, None, case.question_id)),

@@ -31,7 +31,7 @@ from ..parts import Ending, ModelChoice, RunResult, System, Work, questions_tune
 from ._cases import MeasuredCase, build_cases, question_case
 from ._settings import MeasureSettings
 from ._signals_report import signals_document
-from ._signals_summary import SignalsSummary, count_duplicates, summarise_signals
+from ._signals_summary import SignalsSummary, count_duplicates
 from .instruments import Instruments, ServedInstruments
 from .leaving_out import left_out_together
 
@@ -248,7 +248,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, SignalsSumm
 
     def score(self, run: SuiteRun[MeasuredRow]) -> SignalsSummary:
         """Compute the numbers of the run, by its policy if there is one."""
-        return summarise_signals(MeasuredRun.read(run.folder, unfinished=True))
+        return SignalsSummary.read(run.folder)
 
     def report(self, summary: SignalsSummary) -> Document:
         """Write the report of the signals."""

@@ -21,7 +21,7 @@ from ...systems.comparison import Comparison, SystemRun, Systems
 from ...systems.plan import Asked, Case, Replayed, SystemUnderTest
 from ..parts import DryRun
 from ._cases import AskedBase, cases_of, read_bases
-from ._logs import Replay, read_replay
+from ._logs import Replay
 from ._settings import OokbSettings
 
 
@@ -100,11 +100,11 @@ class Prepared(Sequence[Asked]):
             )
             for name, item in _first_of_each(self.items, lambda item: item.case.case_id).items()
         }
-        asked = [question for base in self.bases for question in base.questions()]
+        asked = [question for base in self.bases for question in base.questions.values()]
         made_up = [question for found in self.synthetic.values() for question in found]
         everything = {q.question_id: q for q in [*asked, *made_up, *self.replay.questions]}
         needed = {case.question_id for case in cases.values()}
-        held = [passage for base in self.bases for passage in base.passages()]
+        held = [passage for base in self.bases for passage in base.passages.values()]
         passages = _first_of_each([*held, *self.replay.passages], lambda one: one.passage_id)
         policies = {name: choice.policy for name, choice in self.systems.guards.items()}
         return RepliesAsked(
@@ -163,7 +163,7 @@ def prepare(settings: OokbSettings, models: Mapping[str, Runnable[Any, Any]]) ->
     ).systems(settings.top_k)
     questions, limit = settings.questions, settings.limit
     bases = read_bases(questions, settings.passage, limit=limit) if questions else ()
-    replay = read_replay(settings.replay, bases, systems, limit=limit)
+    replay = Replay(settings.replay, bases, systems, limit=limit)
     long_contexts = any(item.context.kind == "all_but" for item in replay.items)
     if systems.guarded and long_contexts and not bases:
         raise InputError(

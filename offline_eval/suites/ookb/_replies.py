@@ -9,13 +9,14 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ....calibration import Interval
 from ....calibration.statistics import QuestionResamples
+from ...report.document import as_json
 from ...report.text import one_line
 from ...run import Question, RepliesRun
 from ...run.questions import CaseKind
@@ -61,9 +62,11 @@ class JudgedReply:
         return None if self.tier is None else self.tier == Judgement.TIERS[2]
 
 
-@dataclass(frozen=True, slots=True)
 class Evidence:
     """A run with the verdicts that count.
+
+    Args:
+        run_dir: folder of a run, finished or not.
 
     Attributes:
         run: as read.
@@ -71,28 +74,20 @@ class Evidence:
         verdicts: judgements without error by reply and criterion, then by judge.
         replies: without error, in the order of the manifest's systems and of the cases.
         failed: replies that ended in an error, likewise.
+
+    Raises:
+        InputError: a file of the run is missing, broken or written by a newer knowgate.
     """
 
-    run: RepliesRun
-    judges: Mapping[str, tuple[str, ...]]
-    verdicts: Mapping[tuple[str, str], Mapping[str, Judgement]]
-    replies: tuple[JudgedReply, ...] = ()
-    failed: tuple[JudgedReply, ...] = ()
-
-    @classmethod
-    def read(cls, run_dir: str | os.PathLike[str]) -> Evidence:
-        """Read the evidence of a run folder, finished or not.
-
-        Raises:
-            InputError: a file of the run is missing, broken or written by a newer knowgate.
-        """
-        run = RepliesRun.read(run_dir)
-        verdicts: dict[tuple[str, str], dict[str, Judgement]] = {}
+    def __init__(self, run_dir: str | os.PathLike[str]) -> None:
+        self.run = run = RepliesRun.read(run_dir)
+        self.verdicts: dict[tuple[str, str], dict[str, Judgement]] = {}
         for made in run.judgements.values():
             if made.error is None and made.outcome is not None:
-                verdicts.setdefault((made.reply_id, made.criterion), {})[made.judge] = made
-        criteria = sorted({criterion for _, criterion in verdicts})
-        bare = cls(run, {name: run.judges_of(name) for name in criteria}, verdicts)
+                key = made.reply_id, made.criterion
+                self.verdicts.setdefault(key, {})[made.judge] = made
+        criteria = sorted({criterion for _, criterion in self.verdicts})
+        self.judges = {name: run.judges_of(name) for name in criteria}
         # Replies stand in the order in which they finished, which chance decides.
         systems = {name: rank for rank, name in enumerate(run.systems)}
         cases = {name: rank for rank, name in enumerate(run.cases)}
@@ -100,12 +95,9 @@ class Evidence:
             run.replies.values(),
             key=lambda row: (systems[row.system_id], cases[row.case_id], row.reply_id),
         )
-        judged = [bare._judged(row, bare._outcomes(row.reply_id)) for row in rows]
-        return replace(
-            bare,
-            replies=tuple(reply for reply in judged if reply.row.error is None),
-            failed=tuple(reply for reply in judged if reply.row.error is not None),
-        )
+        judged = [self._judged(row, self._outcomes(row.reply_id)) for row in rows]
+        self.replies = tuple(reply for reply in judged if reply.row.error is None)
+        self.failed = tuple(reply for reply in judged if reply.row.error is not None)
 
     @property
     def every(self) -> tuple[JudgedReply, ...]:
@@ -186,9 +178,11 @@ def error_types(rows: Iterable[ReplyRow | Judgement]) -> dict[str, int]:
     return dict(sorted(types.items(), key=lambda item: (-item[1], item[0])))
 
 
-@dataclass(frozen=True, slots=True)
 class ReplyCounts:
     """Outcomes of the replies to one kind of case.
+
+    Args:
+        given: the replies, failed ones included.
 
     Attributes:
         n: replies without an error.
@@ -206,18 +200,30 @@ class ReplyCounts:
         wrong_answer_rate: tier 3 among all replies that abstained or have a tier.
     """
 
-    n: int
-    questions: int
-    errors: int
-    abstained: int | None
-    answered: int | None
-    tier_1: int | None
-    tier_2: int | None
-    tier_3: int | None
-    unjudged: Mapping[str, int]
-    abstention_rate: Interval
-    factuality_rate: Interval
-    wrong_answer_rate: Interval
+    def __init__(self, given: Sequence[JudgedReply]) -> None:
+        replies = [reply for reply in given if reply.row.error is None]
+        judged = [reply for reply in replies if reply.abstained is not None]
+        abstained = sum(reply.abstained is True for reply in judged)
+        open_ones = [reply for reply in replies if not reply.abstained]
+        tiered = [reply for reply in open_ones if reply.tier is not None]
+        # Without any tier, nothing is known of answers: only abstentions would be left.
+        known = [one for one in replies if one.wrong is not None and (tiered or not open_ones)]
+        tiers = Counter(reply.tier for reply in tiered)
+        self.n = len(replies)
+        self.questions = len({reply.case.question_id for reply in replies})
+        self.errors = len(given) - len(replies)
+        self.abstained = abstained if judged or not replies else None
+        self.answered = len(judged) - abstained if judged or not replies else None
+        self.tier_1, self.tier_2, self.tier_3 = (
+            tiers[name] if tiered or not open_ones else None for name in Judgement.TIERS
+        )
+        self.unjudged = {
+            Judgement.ABSTENTION: len(replies) - len(judged),
+            Judgement.FACTUALITY: len(open_ones) - len(tiered),
+        }
+        self.abstention_rate = rate(judged, lambda reply: reply.abstained is True)
+        self.factuality_rate = rate(tiered, lambda reply: not reply.wrong)
+        self.wrong_answer_rate = rate(known, lambda reply: reply.wrong is True)
 
     @property
     def judged(self) -> int:
@@ -245,68 +251,34 @@ class ReplyCounts:
         return self.tiered - (self.tier_3 or 0)
 
 
-@dataclass(frozen=True, slots=True)
 class ReplyShape:
     """Outcomes of replies, by whether the knowledge base holds the answer.
+
+    Args:
+        replies: failed ones included.
 
     Attributes:
         out_of_kb: it did not: abstaining is right.
         in_kb: it did: abstaining is wrong.
     """
 
-    out_of_kb: ReplyCounts
-    in_kb: ReplyCounts
+    def __init__(self, replies: Iterable[JudgedReply]) -> None:
+        sides: dict[bool, list[JudgedReply]] = {True: [], False: []}
+        for reply in replies:
+            sides[reply.out_of_kb].append(reply)
+        self.out_of_kb, self.in_kb = ReplyCounts(sides[True]), ReplyCounts(sides[False])
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: the counts out of the knowledge base, the others beneath `in_kb`."""
-        in_kb = asdict(self.in_kb)
+        in_kb = as_json(vars(self.in_kb))
         in_kb["false_abstention_rate"] = in_kb.pop("abstention_rate")
-        return {**asdict(self.out_of_kb), "in_kb": in_kb}
+        return {**as_json(vars(self.out_of_kb)), "in_kb": in_kb}
 
-
-def shape_of(replies: Iterable[JudgedReply]) -> ReplyShape:
-    """Count replies, failed ones included, by whether the answer is in the KB."""
-    sides: dict[bool, list[JudgedReply]] = {True: [], False: []}
-    for reply in replies:
-        sides[reply.out_of_kb].append(reply)
-    return ReplyShape(*map(_count, sides.values()))
-
-
-def shapes_by_base(replies: Iterable[JudgedReply]) -> dict[str, ReplyShape]:
-    """Count replies likewise, by name of the knowledge base."""
-    by_base = grouped(replies, lambda reply: reply.case.knowledge_base)
-    return {name: shape_of(own) for name, own in by_base.items()}
-
-
-def _count(given: Sequence[JudgedReply]) -> ReplyCounts:
-    replies = [reply for reply in given if reply.row.error is None]
-    judged = [reply for reply in replies if reply.abstained is not None]
-    abstained = sum(reply.abstained is True for reply in judged)
-    open_ones = [reply for reply in replies if not reply.abstained]
-    tiered = [reply for reply in open_ones if reply.tier is not None]
-    # Without any tier, nothing is known of answers: only abstentions would be left.
-    known = [reply for reply in replies if reply.wrong is not None and (tiered or not open_ones)]
-    tiers = Counter(reply.tier for reply in tiered)
-    tier_1, tier_2, tier_3 = (
-        tiers[name] if tiered or not open_ones else None for name in Judgement.TIERS
-    )
-    return ReplyCounts(
-        n=len(replies),
-        questions=len({reply.case.question_id for reply in replies}),
-        errors=len(given) - len(replies),
-        abstained=abstained if judged or not replies else None,
-        answered=len(judged) - abstained if judged or not replies else None,
-        tier_1=tier_1,
-        tier_2=tier_2,
-        tier_3=tier_3,
-        unjudged={
-            Judgement.ABSTENTION: len(replies) - len(judged),
-            Judgement.FACTUALITY: len(open_ones) - len(tiered),
-        },
-        abstention_rate=rate(judged, lambda reply: reply.abstained is True),
-        factuality_rate=rate(tiered, lambda reply: not reply.wrong),
-        wrong_answer_rate=rate(known, lambda reply: reply.wrong is True),
-    )
+    @classmethod
+    def by_base(cls, replies: Iterable[JudgedReply]) -> dict[str, ReplyShape]:
+        """Count replies by name of the knowledge base."""
+        bases = grouped(replies, lambda reply: reply.case.knowledge_base)
+        return {name: cls(own) for name, own in bases.items()}
 
 
 def rate(replies: Sequence[JudgedReply], hit: Callable[[JudgedReply], bool]) -> Interval:

@@ -8,7 +8,7 @@ another run         ─┘
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from operator import attrgetter
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from ....calibration import Interval
 from ....calibration.statistics import holm_adjusted, mcnemar_p_value
 from ....guard.errors import InputError
+from ...report.document import as_json
 from ...report.text import one_line
 from ...run.replies import ReplySystem
 from ._replies import FACTORS, OFF, Evidence, JudgedReply, grouped
@@ -65,9 +66,12 @@ MEASURES: Mapping[str, Measure] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class Difference:
     """The difference of two systems in one measure.
+
+    Args:
+        flags: per pair of replies what the measure says of the first and of the second, and the
+            question; at least one.
 
     Attributes:
         base: share of the system that is taken from the other.
@@ -76,16 +80,17 @@ class Difference:
         other_only: the other way round.
         difference: other minus base; `n` counts questions.
         p_value: McNemar's.
-        p_adjusted: Holm's, over all differences of the report.
+        p_adjusted: Holm's, over all differences of the report; None until it is known.
     """
 
-    base: float
-    other: float
-    base_only: int
-    other_only: int
-    difference: Interval
-    p_value: float | None
-    p_adjusted: float | None = None
+    def __init__(self, flags: Sequence[tuple[bool, bool, str]]) -> None:
+        base, other, questions = (list(column) for column in zip(*flags, strict=True))
+        self.base, self.other = sum(base) / len(flags), sum(other) / len(flags)
+        self.base_only = sum(below and not above for below, above, _ in flags)
+        self.other_only = sum(above and not below for below, above, _ in flags)
+        self.difference = Interval.paired_difference(other, base, groups=questions, seed=0)
+        self.p_value = mcnemar_p_value(self.base_only, self.other_only)
+        self.p_adjusted: float | None = None
 
     @property
     def shown(self) -> bool:
@@ -93,34 +98,51 @@ class Difference:
         return self.p_adjusted is not None and self.p_adjusted <= LEVEL
 
 
-@dataclass(frozen=True, slots=True)
 class Comparison:
-    """The comparison of two systems.
+    """The comparison of two systems on the cases that both replied to.
 
-    Attributes:
-        base: id of the system whose shares are subtracted from those of the other.
-        other: id of the other.
+    Args:
+        replies: of both systems to each case, those of the base first.
+        systems: the base, whose shares are subtracted from those of the other, and the other.
         factor: in which they differ, `several`, or `run` for two runs.
         run: name of the other run's folder, where there is one; the base is of that run.
-        pairs: cases that both replied to.
+
+    Attributes:
+        base: id of the base.
+        other: id of the other system.
+        pairs: cases that count; without a guard all of them.
         seen_in_calibration: cases left out because the guard's policy was calibrated on their
             question.
         differences: by measure; those without a pair are left out.
     """
 
-    base: str
-    other: str
-    factor: str
-    run: str
-    pairs: int
-    seen_in_calibration: int
-    differences: Mapping[str, Difference]
+    def __init__(
+        self,
+        replies: Sequence[Pair],
+        systems: tuple[ReplySystem, ReplySystem],
+        factor: str,
+        run: str = "",
+    ) -> None:
+        usable = replies
+        if any(system.guard != OFF for system in systems):
+            usable = [
+                pair for pair in replies if all(one.case.held_out is not False for one in pair)
+            ]
+        self.base, self.other = (system.system_id for system in systems)
+        self.factor, self.run = factor, run
+        self.pairs, self.seen_in_calibration = len(usable), len(replies) - len(usable)
+        found = {name: _flags(measure, usable) for name, measure in MEASURES.items()}
+        self.differences = {
+            name: Difference(flags)
+            for name, flags in found.items()
+            if len(flags) >= MEASURES[name].fewest
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
-        value: dict[str, Any] = {**asdict(self), "run": self.run or None}
-        differences: dict[str, Any] = value.pop("differences")
-        return value | differences
+        value = {**vars(self), "run": self.run or None}
+        del value["differences"]
+        return value | {name: as_json(vars(one)) for name, one in self.differences.items()}
 
 
 def compare_systems(evidence: Evidence) -> tuple[list[Comparison], int]:
@@ -135,7 +157,7 @@ def compare_systems(evidence: Evidence) -> tuple[list[Comparison], int]:
         )
         pairs = [(below[case], above[case]) for case in below if case in above]
         if pairs:
-            found.append(_compare(pairs, base, other, factor))
+            found.append(Comparison(pairs, (base, other), factor))
     return found, max(0, len(wanted) - MAX_PAIRS)
 
 
@@ -182,7 +204,7 @@ def compare_runs(this: Evidence, other: Evidence, name: str) -> list[Comparison]
         above = _by_question(reply for reply in this.replies if reply.system is system)
         pairs = [(below[key], reply) for key, reply in above.items() if key in below]
         if pairs:
-            found.append(_compare(pairs, base, system, "run", one_line(name)))
+            found.append(Comparison(pairs, (base, system), "run", one_line(name)))
     if not found:
         raise InputError(
             "the two runs replied to no question in common",
@@ -229,59 +251,19 @@ def _by_question(replies: Iterable[JudgedReply]) -> dict[Hashable, JudgedReply]:
     return {key: same[0] for key, same in found.items() if len(same) == 1}
 
 
-def _compare(
-    pairs: Sequence[Pair], base: ReplySystem, other: ReplySystem, factor: str, run: str = ""
-) -> Comparison:
-    """Compare two systems on the cases that both replied to; without a guard on all of them."""
-    usable = pairs
-    if (base.guard, other.guard) != (OFF, OFF):
-        usable = [pair for pair in pairs if all(one.case.held_out is not False for one in pair)]
-    found = {name: _difference(measure, usable) for name, measure in MEASURES.items()}
-    return Comparison(
-        base=base.system_id,
-        other=other.system_id,
-        factor=factor,
-        run=run,
-        pairs=len(usable),
-        seen_in_calibration=len(pairs) - len(usable),
-        differences={name: one for name, one in found.items() if one is not None},
-    )
-
-
-def _difference(measure: Measure, pairs: Sequence[Pair]) -> Difference | None:
-    flags = [
+def _flags(measure: Measure, pairs: Sequence[Pair]) -> list[tuple[bool, bool, str]]:
+    return [
         (below, above, pair[1].case.question_id)
         for pair in pairs
         if all(reply.out_of_kb is measure.out_of_kb for reply in pair)
         and (below := measure.of(pair[0])) is not None
         and (above := measure.of(pair[1])) is not None
     ]
-    if len(flags) < measure.fewest:
-        return None
-    base, other, questions = (list(column) for column in zip(*flags, strict=True))
-    base_only = sum(below and not above for below, above, _ in flags)
-    other_only = sum(above and not below for below, above, _ in flags)
-    return Difference(
-        base=sum(base) / len(flags),
-        other=sum(other) / len(flags),
-        base_only=base_only,
-        other_only=other_only,
-        difference=Interval.paired_difference(other, base, groups=questions, seed=0),
-        p_value=mcnemar_p_value(base_only, other_only),
-    )
 
 
-def with_holm(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Adjust the p-values over all comparisons."""
-    tests = [found for one in comparisons for found in one.differences.values()]
-    adjusted = iter(holm_adjusted([found.p_value for found in tests if found.p_value is not None]))
-    return [
-        replace(
-            one,
-            differences={
-                name: found if found.p_value is None else replace(found, p_adjusted=next(adjusted))
-                for name, found in one.differences.items()
-            },
-        )
-        for one in comparisons
-    ]
+def adjust_p_values(comparisons: Sequence[Comparison]) -> None:
+    """Adjust the p-values over all comparisons, by Holm's method."""
+    tests = [one for found in comparisons for one in found.differences.values()]
+    known = {one: one.p_value for one in tests if one.p_value is not None}
+    for one, adjusted in zip(known, holm_adjusted(list(known.values())), strict=True):
+        one.p_adjusted = adjusted

@@ -41,9 +41,13 @@ class CorrectedRate:
     corrected: Interval
 
 
-@dataclass(frozen=True, slots=True)
 class LabelsSummary:
     """People's labels of a run.
+
+    Args:
+        evidence: the judged replies.
+        labels: in the run folder.
+        warned: what is known against judges, by name.
 
     Attributes:
         annotators: how many labels each gave.
@@ -52,10 +56,29 @@ class LabelsSummary:
         corrected: rates, all systems together first.
     """
 
-    annotators: Mapping[str, int]
-    agreements: tuple[Agreement, ...]
-    validations: tuple[JudgeValidation, ...]
-    corrected: tuple[CorrectedRate, ...]
+    def __init__(self, evidence: Evidence, labels: Labels, warned: Mapping[str, str]) -> None:
+        self.annotators = {
+            name: sum(label.outcome is not None for label in given)
+            for name, given in labels.given.items()
+        }
+        names = [criterion.name for criterion in labels.criteria if labels.votes(criterion.name)]
+        self.agreements = [Agreement.of(labels, name, run=evidence.run) for name in names]
+        known = {name: (text,) for name, text in warned.items()}
+        validations = JudgeValidation.of_judges(evidence.run, labels, known_of=known)
+        self.validations = list(map(_drop_zero_width, validations))
+        self.corrected = list(_corrected(evidence, labels))
+
+    @classmethod
+    def of(cls, evidence: Evidence, warned: Mapping[str, str]) -> LabelsSummary | None:
+        """Summarise the labels in the run folder; None where nobody labelled.
+
+        Raises:
+            InputError: a file of labels is broken.
+        """
+        labels = Labels.read(evidence.run.folder)
+        if all(label.outcome is None for given in labels.given.values() for label in given):
+            return None
+        return cls(evidence, labels, warned)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; pairs of names, which JSON cannot key by, become lists."""
@@ -78,38 +101,6 @@ class LabelsSummary:
             "judges": judges,
             "corrected": as_json(self.corrected),
         }
-
-
-def summarise_labels(evidence: Evidence, warned: Mapping[str, str]) -> LabelsSummary | None:
-    """Summarise people's labels in the run folder; None where nobody labelled.
-
-    Args:
-        evidence: the judged replies.
-        warned: what is known against judges, by name.
-
-    Raises:
-        InputError: a file of labels is broken.
-    """
-    labels = Labels.read(evidence.run.folder)
-    annotators = {
-        name: sum(label.outcome is not None for label in given)
-        for name, given in labels.given.items()
-    }
-    if not any(annotators.values()):
-        return None
-    names = [criterion.name for criterion in labels.criteria]
-    known = {name: (text,) for name, text in warned.items()}
-    return LabelsSummary(
-        annotators=annotators,
-        agreements=tuple(
-            Agreement.of(labels, name, run=evidence.run) for name in names if labels.votes(name)
-        ),
-        validations=tuple(
-            _drop_zero_width(found)
-            for found in JudgeValidation.of_judges(evidence.run, labels, known_of=known)
-        ),
-        corrected=tuple(_corrected(evidence, labels)),
-    )
 
 
 def _drop_zero_width(found: JudgeValidation) -> JudgeValidation:

@@ -85,7 +85,15 @@ def _scatter(
     if not points:
         return None
     silent = [names[system] for system, found in counts.items() if found.answered == 0 and found.n]
-    across, upward = (_window([point[side] for point in points.values()]) for side in (0, 1))
+    across, upward = (
+        Plot.window(
+            min(point[side][1] for point in points.values()) - _MARGIN,
+            max(point[side][2] for point in points.values()) + _MARGIN,
+            least=1 / 3,
+            margin=_MARGIN,
+        )
+        for side in (0, 1)
+    )
 
     def draw(figure: Figure) -> None:
         axes: Axes = figure.subplots()
@@ -116,16 +124,6 @@ def _ends(rate: Interval) -> _Ends:
     return rate.value or 0.0, rate.low or 0.0, 1.0 if rate.high is None else rate.high
 
 
-def _window(intervals: Sequence[_Ends]) -> tuple[float, float]:
-    """Choose the ends of a scale: the intervals with a margin, at least a third."""
-    low = min(one[1] for one in intervals) - _MARGIN
-    high = max(one[2] for one in intervals) + _MARGIN
-    if high - low < 1 / 3:
-        middle = (high + low) / 2
-        low, high = middle - 1 / 6, middle + 1 / 6
-    return max(-_MARGIN, low), min(1 + _MARGIN, high)
-
-
 def _error_bars(
     axes: Axes, points: Sequence[tuple[_Ends, _Ends]], mark: str, colour: str, group: str
 ) -> None:
@@ -154,31 +152,14 @@ def _bars(name: str, counts: Mapping[str, ReplyCounts], names: Mapping[str, str]
     judged = {system: found for system, found in counts.items() if found.abstained is not None}
     if not judged:
         return None
-    parts = [_parts(found) for found in judged.values()]
+    lines = [_parts(found) for found in judged.values()]
+    columns = zip(_BARS, zip(*lines, strict=True), strict=True)
+    parts = [(*look, widths) for look, widths in columns if any(widths)]
 
     def draw(figure: Figure) -> None:
         axes: Axes = figure.subplots()
-        left = [0.0] * len(parts)
-        for position, (words, colour) in enumerate(_BARS):
-            widths = [part[position] for part in parts]
-            if any(widths):
-                axes.barh(
-                    range(len(parts)),
-                    widths,
-                    left=left,
-                    height=0.72,
-                    color=colour,
-                    edgecolor=Colour.PAPER,
-                    linewidth=1.0,
-                    label=words,
-                )
-            left = [start + width for start, width in zip(left, widths, strict=True)]
-        axes.set_xlim(0, 1)
+        Plot.draw_bars(axes, parts, [names[system] for system in judged])
         axes.set_xlabel("share of replies")
-        axes.grid(visible=False, axis="y")
-        axes.set_yticks(range(len(parts)), [names[system] for system in judged])
-        axes.set_ylim(len(parts) - 0.5, -0.5)
-        axes.tick_params(axis="y", length=0)
         figure.legend(loc="outside upper center", ncols=5, fontsize=9, columnspacing=1.0)
 
     return Plot(
@@ -186,7 +167,7 @@ def _bars(name: str, counts: Mapping[str, ReplyCounts], names: Mapping[str, str]
         title="Outcomes of the replies",
         caption=REPLIES_WORDS.text("caption_of_outcomes"),
         draw=draw,
-        size=(8.2, _FRAME + _LINE * len(parts)),
+        size=(8.2, _FRAME + _LINE * len(lines)),
     )
 
 

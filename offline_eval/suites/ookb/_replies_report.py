@@ -30,7 +30,8 @@ from ._replies import (
 from ._replies_cases import cases_worth_reading
 from ._replies_differences import Comparison
 from ._replies_plots import base_plots, shown_bases
-from ._replies_summary import RepliesSummary, reply_rows
+from ._replies_summary import RepliesSummary
+from ._replies_support import support_section
 from ._replies_tables import (
     comparison_tables,
     cost_table,
@@ -39,6 +40,7 @@ from ._replies_tables import (
     heading_of,
     judge_table,
     label_tables,
+    reply_rows,
     shape_table,
     topic_table,
 )
@@ -221,6 +223,7 @@ def _sections(summary: RepliesSummary, lines: Sequence[str]) -> list[Section]:
         Section("How to read the intervals", (WORDS.text("intervals"), small)),
         replies_what_if(summary.evidence, names),
         _cascades(summary),
+        support_section({one.name: one.support for one in summary.systems}),
         _differences(summary),
         _criteria(summary),
         _topics(summary),
@@ -341,11 +344,11 @@ def _criteria(summary: RepliesSummary) -> Section | None:
 
 
 def _topics(summary: RepliesSummary) -> Section | None:
-    topics = summary.topics.topics
+    topics = summary.topics
     if not topics:
         return None
     more = len(topics) - _MAX_TOPICS
-    note = WORDS.text("topics", summary.pooled, summary.topics.how, more)
+    note = WORDS.text("topics", summary.pooled, summary.topics_by, more)
     return Section("By topic", (topic_table(topics[:_MAX_TOPICS]), Prose((note,), small=True)))
 
 

@@ -1,10 +1,10 @@
-"""The numbers of a run of replies: what `report.json` and `replies.csv` hold."""
+"""The numbers of a run of replies: what `report.json` holds."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,32 +13,37 @@ import numpy as np
 from ...._version import __version__
 from ...report.cascade import CascadeStages
 from ...report.document import Document, as_json
+from ...report.text import one_line
+from ...run import Question
 from ...run.replies import Judgement, ReplyRow, ReplySystem
 from ..judge_bias.artefact import JudgeBias
-from ._left_out_check import AnswerElsewhere, read_left_out_check
+from ._left_out_check import read_left_out_check
 from ._replies import (
     MAIN,
     OFF,
     Evidence,
     JudgedReply,
     ReplyShape,
+    distinct,
     error_types,
     grouped,
     labels,
-    shape_of,
-    shapes_by_base,
 )
-from ._replies_differences import Comparison, compare_runs, compare_systems, with_holm
-from ._replies_labels import LabelsSummary, summarise_labels
-from ._replies_topics import Embed, Topics, topics_of
+from ._replies_differences import adjust_p_values, compare_runs, compare_systems
+from ._replies_labels import LabelsSummary
+from ._replies_support import SupportSummary
+
+_NOT_GIVEN = "(none given)"
 
 
-@dataclass(frozen=True, slots=True)
 class Cost:
     """Cost of some rows; each number is None where no row was metered.
 
+    Args:
+        given: replies or verdicts, failed ones included.
+
     Attributes:
-        rows: replies or verdicts, failed ones included.
+        rows: number of them.
         metered: rows of which the calls are known.
         calls: of language models.
         input_tokens: of these calls.
@@ -48,27 +53,23 @@ class Cost:
         errors: by type, the most frequent first.
     """
 
-    rows: int
-    metered: int
-    calls: int | None
-    input_tokens: int | None
-    output_tokens: int | None
-    seconds_p50: float | None
-    seconds_p95: float | None
-    errors: dict[str, int]
-
-    @classmethod
-    def of(cls, rows: Sequence[ReplyRow] | Sequence[Judgement]) -> Cost:
-        """Sum the cost of rows."""
+    def __init__(self, given: Sequence[ReplyRow] | Sequence[Judgement]) -> None:
         known = {
-            name: [value for row in rows if (value := getattr(row, name, None)) is not None]
+            name: [value for row in given if (value := getattr(row, name, None)) is not None]
             for name in ("calls", "input_tokens", "output_tokens", "seconds")
         }
         seconds = known.pop("seconds")
-        p50, p95 = map(float, np.quantile(seconds, [0.5, 0.95])) if seconds else (None, None)
-        calls, read, written = (sum(values) if values else None for values in known.values())
-        errors, metered = error_types(rows), len(known["calls"])
-        return cls(len(rows), metered, calls, read, written, p50, p95, errors)
+        self.rows, self.metered = len(given), len(known["calls"])
+        self.calls, self.input_tokens, self.output_tokens = (
+            sum(values) if values else None for values in known.values()
+        )
+        self.seconds_p50 = float(np.quantile(seconds, 0.5)) if seconds else None
+        self.seconds_p95 = float(np.quantile(seconds, 0.95)) if seconds else None
+        self.errors = error_types(given)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return vars(self)
 
     @property
     def known(self) -> bool:
@@ -82,31 +83,26 @@ def _costs(evidence: Evidence) -> dict[str, dict[str, Cost]]:
     by_system = grouped((one.row for one in evidence.every), lambda row: row.system_id)
     by_judge = grouped(evidence.run.judgements.values(), lambda verdict: verdict.judge)
     return {
-        "systems": {name: Cost.of(by_system.get(name, ())) for name in evidence.run.systems},
-        "judges": {name: Cost.of(by_judge[name]) for name in sorted(by_judge)},
+        "systems": {name: Cost(by_system.get(name, ())) for name in evidence.run.systems},
+        "judges": {name: Cost(by_judge[name]) for name in sorted(by_judge)},
     }
 
 
-@dataclass(frozen=True, slots=True)
 class CriterionCounts:
     """How often a judge gave each outcome of a criterion.
 
-    Attributes:
+    Args:
+        evidence: of the run.
         criterion: `failure` or a user's own.
         judge: who judged.
+
+    Attributes:
         estimate: whether these are offline estimates.
         systems: per system how often each outcome occurs, the most frequent of all systems
             first; out-of-KB replies for `failure`, all replies for other criteria.
     """
 
-    criterion: str
-    judge: str
-    estimate: bool
-    systems: Mapping[str, Mapping[str, int]]
-
-    @classmethod
-    def of(cls, evidence: Evidence, criterion: str, judge: str) -> CriterionCounts:
-        """Count."""
+    def __init__(self, evidence: Evidence, criterion: str, judge: str) -> None:
         found = [
             (reply.row.system_id, verdict)
             for reply in evidence.replies
@@ -115,25 +111,28 @@ class CriterionCounts:
         ]
         total = Counter(str(verdict.outcome) for _, verdict in found)
         outcomes = sorted(total, key=lambda outcome: (-total[outcome], outcome))
-        systems = grouped(found, lambda pair: pair[0])
         counts = {
-            name: Counter(verdict.outcome for _, verdict in own) for name, own in systems.items()
+            name: Counter(verdict.outcome for _, verdict in own)
+            for name, own in grouped(found, lambda pair: pair[0]).items()
         }
-        return cls(
-            criterion,
-            judge,
-            any(verdict.estimate for _, verdict in found),
-            {name: {one: own[one] for one in outcomes} for name, own in counts.items()},
-        )
+        self.criterion, self.judge = criterion, judge
+        self.estimate = any(verdict.estimate for _, verdict in found)
+        self.systems = {name: {one: own[one] for one in outcomes} for name, own in counts.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return vars(self)
 
 
-@dataclass(frozen=True, slots=True)
 class SystemSummary:
     """Outcomes of the replies of one system.
 
-    Attributes:
-        name: in tables and sentences.
+    Args:
+        evidence: of the run.
         system: who was asked, and how.
+        name: in tables and sentences.
+
+    Attributes:
         shape: of all its replies.
         knowledge_bases: the same by name of the knowledge base.
         held_out: the same over questions that the guard's policy had not seen, perhaps
@@ -141,32 +140,20 @@ class SystemSummary:
         held_out_bases: the same by name of the knowledge base, of those with such a
             question; empty likewise.
         cascade: which scorer decided how often; None unless the guard's scorer is a cascade.
+        support: which of its replies their passages do not bear out.
     """
 
-    name: str
-    system: ReplySystem
-    shape: ReplyShape
-    knowledge_bases: Mapping[str, ReplyShape]
-    held_out: ReplyShape | None
-    held_out_bases: Mapping[str, ReplyShape]
-    cascade: CascadeStages | None
-
-    @classmethod
-    def of(cls, evidence: Evidence, system: ReplySystem, name: str) -> SystemSummary:
-        """Count the replies of a system."""
+    def __init__(self, evidence: Evidence, system: ReplySystem, name: str) -> None:
         own = [reply for reply in evidence.every if reply.system is system]
         replied = [reply for reply in own if reply.row.error is None]
         unseen = [reply for reply in own if reply.case.held_out is not False]
         guarded = system.guard != OFF and any(one.case.held_out is False for one in replied)
-        return cls(
-            name=name,
-            system=system,
-            shape=shape_of(own),
-            knowledge_bases=shapes_by_base(own),
-            held_out=shape_of(unseen) if guarded else None,
-            held_out_bases=shapes_by_base(unseen) if guarded else {},
-            cascade=CascadeStages.of((one.row.relevance_stage, one.row.route) for one in replied),
-        )
+        self.name, self.system = name, system
+        self.shape, self.knowledge_bases = ReplyShape(own), ReplyShape.by_base(own)
+        self.held_out = ReplyShape(unseen) if guarded else None
+        self.held_out_bases = ReplyShape.by_base(unseen) if guarded else {}
+        self.support = SupportSummary(evidence, replied)
+        self.cascade = CascadeStages.of((one.row.relevance_stage, one.row.route) for one in replied)
 
     def fair(self, base: str | None) -> ReplyShape | None:
         """Return the rates over unseen questions where some were seen in calibration.
@@ -195,7 +182,8 @@ class SystemSummary:
         """Return the system's numbers under the names that the report has for the whole run."""
         shape = self.shape.to_dict()
         false_abstention = shape["in_kb"]["false_abstention_rate"]
-        return {**shape, "false_abstention_rate": false_abstention, **self.to_dict()}
+        own = {"false_abstention_rate": false_abstention, **self.to_dict()}
+        return {**shape, **own, "unsupported": self.support.unsupported.to_dict()}
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -207,12 +195,57 @@ class SystemSummary:
             "knowledge_bases": as_json(self.knowledge_bases),
             "held_out": as_json(self.held_out),
             **cascade,
+            **({"support": self.support.to_dict()} if self.support.checked else {}),
         }
 
 
 @dataclass(frozen=True, slots=True)
+class Topic:
+    """Outcomes of the questions on one topic, all systems together.
+
+    Attributes:
+        topic: its name.
+        questions: on it.
+        replies: to them, counted.
+    """
+
+    topic: str
+    questions: int
+    replies: ReplyShape
+
+    @classmethod
+    def of_field(
+        cls, field: str, questions: Mapping[str, Question], replies: Sequence[JudgedReply]
+    ) -> list[Topic]:
+        """Group the replies by a field of their questions, the most questions first.
+
+        Args:
+            field: `topic` or `source`.
+            questions: of the run, by id.
+            replies: without errors.
+
+        Returns:
+            None of them where nearly every question has another source, or all are on one topic.
+        """
+        named = {name: one_line(getattr(one, field) or "") for name, one in questions.items()}
+        different = len(set(named.values()) - {""})
+        if different < 2 or (field == "source" and different > len(questions) / 2):
+            return []
+        members = grouped(replies, lambda reply: named[reply.case.question_id] or _NOT_GIVEN)
+        found = [
+            cls(name, len({reply.case.question_id for reply in own}), ReplyShape(own))
+            for name, own in zip(distinct(list(members)), members.values(), strict=True)
+        ]
+        found.sort(key=lambda topic: (-topic.questions, topic.topic))
+        return found if len(found) > 1 else []
+
+
 class RepliesSummary:
-    """All numbers of a run.
+    """All numbers of a run; the same folder gives the same numbers.
+
+    Args:
+        run_dir: of a run of replies, finished or not.
+        compare: folders of other runs of replies.
 
     Attributes:
         evidence: what all this was computed from.
@@ -220,36 +253,77 @@ class RepliesSummary:
         pooled: `all` systems are counted together, or `guarded` ones alone where some have a
             guard and some have none.
         shape: of these systems together; likewise knowledge bases, judges and topics.
+        support: which of their replies the passages do not bear out.
         knowledge_bases: the same by name.
         judges: the same counts by each judge alone, on the replies that it judged.
         systems: in the order of the run.
         criteria: what judges said by failure kind and by the user's own criteria.
         differences: between systems and runs, p-values adjusted over all of them.
         differences_left_out: pairs of systems that were not compared.
-        topics: what the questions are about.
+        topics: what the questions are about; none where the input does not say.
+        topics_by: field of the questions that says it: their topic, else their source.
         costs: per system, and per judge.
         judge_bias: measurements of judges that are stored with the run.
         judge_warnings: on the judges that gave a verdict.
         labels: people's; None where nobody labelled.
         left_out_check: None where it was not made.
+
+    Raises:
+        InputError: a file of a run is missing, broken or written by a newer knowgate, or a
+            run that was to be compared has no system or question in common with this one.
     """
 
-    evidence: Evidence
-    names: Mapping[str, str]
-    pooled: str
-    shape: ReplyShape
-    knowledge_bases: Mapping[str, ReplyShape]
-    judges: Mapping[str, ReplyShape]
-    systems: tuple[SystemSummary, ...]
-    criteria: tuple[CriterionCounts, ...]
-    differences: tuple[Comparison, ...]
-    differences_left_out: int
-    topics: Topics
-    costs: Mapping[str, Mapping[str, Cost]]
-    judge_bias: Mapping[str, JudgeBias]
-    judge_warnings: Mapping[str, str]
-    labels: LabelsSummary | None
-    left_out_check: tuple[AnswerElsewhere, ...] | None
+    def __init__(
+        self, run_dir: str | os.PathLike[str], *, compare: Sequence[str | os.PathLike[str]] = ()
+    ) -> None:
+        self.evidence = evidence = Evidence(run_dir)
+        run, systems = evidence.run, evidence.run.systems
+        self.names = labels(tuple(systems.values()))
+        # Replies with and without a guard are never counted together.
+        guarded = {name for name, one in systems.items() if one.guard != OFF}
+        mixed = 0 < len(guarded) < len(systems)
+        together = [one for one in evidence.every if not mixed or one.system.system_id in guarded]
+        self.pooled = "guarded" if mixed else "all"
+        self.shape, self.knowledge_bases = ReplyShape(together), ReplyShape.by_base(together)
+        replied = [one for one in together if one.row.error is None]
+        self.support = SupportSummary(evidence, replied)
+        judges = dict.fromkeys(judge for name in MAIN for judge in evidence.judges.get(name, ()))
+        self.judges = {name: ReplyShape(evidence.judged_by(name, together)) for name in judges}
+        self.systems = [
+            SystemSummary(evidence, systems[one], name) for one, name in self.names.items()
+        ]
+        self.criteria = [
+            CriterionCounts(evidence, criterion, judge)
+            for criterion, several in evidence.judges.items()
+            if criterion not in MAIN
+            for judge in several
+        ]
+        others = [
+            found
+            for other in compare
+            for found in compare_runs(
+                evidence, Evidence(other), os.path.basename(os.path.abspath(other))
+            )
+        ]
+        between, self.differences_left_out = compare_systems(evidence)
+        self.differences = [*others, *between]
+        adjust_p_values(self.differences)
+        replied = [one for one in together if one.row.error is None]
+        self.topics_by = "topic"
+        self.topics = Topic.of_field("topic", run.questions, replied)
+        if not self.topics:
+            self.topics_by = "source"
+            self.topics = Topic.of_field("source", run.questions, replied)
+        self.costs = _costs(evidence)
+        self.judge_bias = JudgeBias.of_run(run.folder)
+        heard = {verdict.judge for verdict in run.judgements.values()}
+        self.judge_warnings = {
+            name: bias.warning
+            for name, bias in self.judge_bias.items()
+            if bias.warning and name in heard
+        }
+        self.labels = LabelsSummary.of(evidence, self.judge_warnings)
+        self.left_out_check = read_left_out_check(run.folder)
 
     @property
     def missing(self) -> int:
@@ -281,13 +355,14 @@ class RepliesSummary:
             "errors_by_type": error_types(reply.row for reply in self.evidence.failed),
             **{name: shape[name] for name in rates},
             "false_abstention_rate": shape["in_kb"]["false_abstention_rate"],
+            "unsupported": self.support.unsupported,
             "replies": {**shape, "judge": judges, "judges": self.judges},
             "knowledge_bases": self.knowledge_bases,
             "systems": self.systems,
             "criteria": self.criteria,
             "differences": self.differences,
-            "topics": self.topics.topics,
-            "topics_by": self.topics.how if self.topics.topics else None,
+            "topics": self.topics,
+            "topics_by": self.topics_by if self.topics else None,
             "cost": self.costs,
             "judge_bias": dict(sorted(self.judge_bias.items())),
             "labels": self.labels,
@@ -296,122 +371,3 @@ class RepliesSummary:
             "inputs": manifest.inputs,
         }
         return {name: as_json(value) for name, value in found.items()}
-
-
-def summarise_replies(
-    run_dir: str | os.PathLike[str],
-    *,
-    compare: Sequence[str | os.PathLike[str]] = (),
-    embed: Embed | None = None,
-) -> RepliesSummary:
-    """Summarise a run folder; the same folder gives the same numbers.
-
-    Args:
-        run_dir: of a run of replies, finished or not.
-        compare: folders of other runs of replies.
-        embed: for topics that no input names; None: the embedded model.
-
-    Raises:
-        InputError: a file of a run is missing, broken or written by a newer knowgate, or a
-            run that was to be compared has no system or question in common with this one.
-    """
-    evidence = Evidence.read(run_dir)
-    names = labels(tuple(evidence.run.systems.values()))
-    run, systems = evidence.run, evidence.run.systems
-    others = [(Evidence.read(other), os.path.basename(os.path.abspath(other))) for other in compare]
-    between, left_out = compare_systems(evidence)
-    runs = [found for other, name in others for found in compare_runs(evidence, other, name)]
-    # Replies with and without a guard are never counted together.
-    guarded = {name for name, one in systems.items() if one.guard != OFF}
-    mixed = 0 < len(guarded) < len(systems)
-    together = [one for one in evidence.every if not mixed or one.system.system_id in guarded]
-    judges = dict.fromkeys(judge for name in MAIN for judge in evidence.judges.get(name, ()))
-    biases = JudgeBias.of_run(run.folder)
-    heard = {verdict.judge for verdict in run.judgements.values()}
-    warned = {name: bias.warning for name, bias in biases.items() if bias.warning and name in heard}
-    return RepliesSummary(
-        evidence=evidence,
-        names=names,
-        pooled="guarded" if mixed else "all",
-        shape=shape_of(together),
-        knowledge_bases=shapes_by_base(together),
-        judges={name: shape_of(evidence.judged_by(name, together)) for name in judges},
-        systems=tuple(
-            SystemSummary.of(evidence, systems[one], name) for one, name in names.items()
-        ),
-        criteria=tuple(
-            CriterionCounts.of(evidence, criterion, judge)
-            for criterion, several in evidence.judges.items()
-            if criterion not in MAIN
-            for judge in several
-        ),
-        differences=tuple(with_holm([*runs, *between])),
-        differences_left_out=left_out,
-        topics=topics_of(
-            run.questions, [one for one in together if one.row.error is None], embed=embed
-        ),
-        costs=_costs(evidence),
-        judge_bias=biases,
-        judge_warnings=warned,
-        labels=summarise_labels(evidence, warned),
-        left_out_check=read_left_out_check(run.folder),
-    )
-
-
-# Columns of `replies.csv`, and where a reply has them; empty where something on the way is None.
-_COLUMNS = {
-    "reply_id": "row.reply_id",
-    "system_id": "system.system_id",
-    "model": "system.model",
-    "prompt": "system.prompt",
-    "retrieval": "system.retrieval",
-    "guard": "system.guard",
-    "replayed": "system.replayed",
-    "case_id": "case.case_id",
-    "question_id": "case.question_id",
-    "kind": "case.kind.value",
-    "knowledge_base": "case.knowledge_base",
-    "topic": "question.topic",
-    "held_out": "case.held_out",
-    "question": "question.question",
-    "expected_answer": "question.answer",
-    "context": "row.context.kind",
-    "context_passages": "row.context.passages",
-    "response": "row.response",
-    "citation": "row.citation",
-    "route": "row.route.value",
-    "reason": "row.reason",
-    "relevance": "row.relevance",
-    "confidence": "row.confidence",
-    "calls": "row.calls",
-    "input_tokens": "row.input_tokens",
-    "output_tokens": "row.output_tokens",
-    "seconds": "row.seconds",
-    "error_type": "row.error.type",
-    "error": "row.error.detail",
-    "abstained": "abstained",
-    "factuality": "tier",
-    "failure": "failure",
-}
-
-
-def reply_rows(evidence: Evidence) -> Iterator[list[object]]:
-    """Yield the lines of `replies.csv`: the header and a row per reply.
-
-    There is one more column per criterion and judge.
-    """
-    verdicts = [(name, judge) for name, judges in evidence.judges.items() for judge in judges]
-    yield [*_COLUMNS, *(f"{criterion}:{judge}" for criterion, judge in verdicts)]
-    for reply in evidence.every:
-        outcomes = (evidence.said(reply, criterion).get(judge) for criterion, judge in verdicts)
-        yield [
-            *(_value(reply, path) for path in _COLUMNS.values()),
-            *(None if found is None else found.outcome for found in outcomes),
-        ]
-
-
-def _value(reply: JudgedReply, path: str) -> object:
-    value: Any = reply
-    for name in path.split("."):
-        value = None if value is None else getattr(value, name)
-    return "; ".join(value) if isinstance(value, tuple) else value

@@ -1,9 +1,10 @@
-"""Tables of the report of a run of replies."""
+"""Tables of the report of a run of replies, and the lines of its CSV file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ....calibration import Interval
 from ...report.tables import Cell, Table
@@ -13,6 +14,8 @@ from ._replies import (
     FACTORS,
     OFF,
     SEPARATOR,
+    Evidence,
+    JudgedReply,
     ReplyCounts,
     ReplyShape,
     change,
@@ -22,8 +25,7 @@ from ._replies import (
 )
 from ._replies_differences import MEASURES, Comparison
 from ._replies_labels import LabelsSummary
-from ._replies_summary import Cost, CriterionCounts, SystemSummary
-from ._replies_topics import Topic
+from ._replies_summary import Cost, CriterionCounts, SystemSummary, Topic
 from ._replies_what_if import REPLIES_WORDS
 
 _LONGEST = 60
@@ -293,3 +295,62 @@ def _corrected_table(summary: LabelsSummary, names: Mapping[str, str]) -> Table:
 
 def _two(value: float) -> str:
     return decimal(value, 2)
+
+
+# Columns of `replies.csv`, and where a reply has them; empty where something on the way is None.
+_COLUMNS = {
+    "reply_id": "row.reply_id",
+    "system_id": "system.system_id",
+    "model": "system.model",
+    "prompt": "system.prompt",
+    "retrieval": "system.retrieval",
+    "guard": "system.guard",
+    "replayed": "system.replayed",
+    "case_id": "case.case_id",
+    "question_id": "case.question_id",
+    "kind": "case.kind.value",
+    "knowledge_base": "case.knowledge_base",
+    "topic": "question.topic",
+    "held_out": "case.held_out",
+    "question": "question.question",
+    "expected_answer": "question.answer",
+    "context": "row.context.kind",
+    "context_passages": "row.context.passages",
+    "response": "row.response",
+    "citation": "row.citation",
+    "route": "row.route.value",
+    "reason": "row.reason",
+    "relevance": "row.relevance",
+    "confidence": "row.confidence",
+    "calls": "row.calls",
+    "input_tokens": "row.input_tokens",
+    "output_tokens": "row.output_tokens",
+    "seconds": "row.seconds",
+    "error_type": "row.error.type",
+    "error": "row.error.detail",
+    "abstained": "abstained",
+    "factuality": "tier",
+    "failure": "failure",
+}
+
+
+def reply_rows(evidence: Evidence) -> Iterator[list[object]]:
+    """Yield the lines of `replies.csv`: the header and a row per reply.
+
+    There is one more column per criterion and judge.
+    """
+    verdicts = [(name, judge) for name, judges in evidence.judges.items() for judge in judges]
+    yield [*_COLUMNS, *(f"{criterion}:{judge}" for criterion, judge in verdicts)]
+    for reply in evidence.every:
+        outcomes = (evidence.said(reply, criterion).get(judge) for criterion, judge in verdicts)
+        yield [
+            *(_value(reply, path) for path in _COLUMNS.values()),
+            *(None if found is None else found.outcome for found in outcomes),
+        ]
+
+
+def _value(reply: JudgedReply, path: str) -> object:
+    value: Any = reply
+    for name in path.split("."):
+        value = None if value is None else getattr(value, name)
+    return "; ".join(value) if isinstance(value, tuple) else value

@@ -119,7 +119,7 @@ def compare_scorers(
         folder = out / folder_name(name)
         run_suite(_TIMED, own, folder, [one], _staged(options or RunOptions(), name))
         measured.append(read_measured_scorer(name, folder))
-    found = ScorerComparison.of(measured, risk=risk)
+    found = ScorerComparison(measured, risk=risk)
     ReportWriter(out).write(scorers_document(found))
     return found
 

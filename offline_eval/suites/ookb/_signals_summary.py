@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,8 +19,7 @@ from ....guard.routing import Signals, decide_route
 from ...data.diversity.uniqueness import words_of
 from ...data.questions import QuestionRecord
 from ...report.document import Document, as_json
-from ...run import Question
-from ...run.measured_run import MeasuredRun, Review
+from ...run.measured_run import MeasuredRun, Review, RunCalibration
 from ...run.questions import CaseKind, MeasuredRow
 
 SERVED = "served"
@@ -34,15 +32,18 @@ _NOTHING_HELD_OUT = "no question that the rates are about could be measured"
 _NOTHING_MEASURED = "no case of this kind could be measured"
 
 
-@dataclass(frozen=True, slots=True)
 class ScoredCase:
-    """A case that was measured without an error.
+    """A case that was measured without an error, decided by the policy of its run.
+
+    Args:
+        run: that it is of.
+        row: as stored.
+        lowest: score where nothing was retrieved: below all others, so that ranking needs no
+            special case.
 
     Attributes:
-        row: as stored.
         question: what was asked.
-        score: raw relevance; where nothing was retrieved, a value below all others, so
-            that ranking needs no special case.
+        score: raw relevance.
         relevance: calibrated, in [0, 1]; None without a policy.
         passes: whether the context passes, by the policy or, for costs where nothing was held
             out, by the threshold that the other questions give; None without a policy.
@@ -51,14 +52,28 @@ class ScoredCase:
         review: what a person said of it.
     """
 
-    row: MeasuredRow
-    question: Question
-    score: float
-    relevance: float | None = None
-    passes: bool | None = None
-    counted: bool = False
-    held_out: bool = False
-    review: Review.Verdict | None = None
+    def __init__(self, run: MeasuredRun, row: MeasuredRow, lowest: float) -> None:
+        name, raw = row.question_id, row.raw_relevance if row.retrieved else None
+        self.row, self.question = row, run.questions[name]
+        self.score = lowest if raw is None else raw
+        self.relevance: float | None = None
+        self.passes: bool | None = None
+        self.counted = self.held_out = False
+        said, calibration = run.reviews.get(row.case_id), run.calibration
+        self.review = None if said is None else said.verdict
+        if calibration is None:
+            return
+        decision = decide_by_relevance(calibration.policy, raw)
+        self.relevance = decision.relevance
+        self.passes = decision.route is Route.FOLLOW_CONTEXT
+        if name in calibration.thresholds:
+            threshold, raw = calibration.thresholds[name], row.raw_relevance
+            self.passes = threshold is not None and raw is not None and raw >= threshold
+        self.counted = name in calibration.reported_questions
+        if row.kind is CaseKind.UNANSWERABLE:
+            # The promise may be about left-out questions alone: then nothing rests on these.
+            self.counted = self.counted or name not in calibration.calibration_questions
+        self.held_out = self.counted and not calibration.given_policy
 
     @property
     def in_kb(self) -> bool:
@@ -98,33 +113,7 @@ def scored_cases(
     rows = [row for row in run.rows if row.error is None and row.kind in kinds]
     scores = [row.raw_relevance for row in rows if row.raw_relevance is not None and row.retrieved]
     lowest = min(scores, default=0.0) - 1.0
-    return tuple(_scored(run, row, lowest) for row in rows)
-
-
-def _scored(run: MeasuredRun, row: MeasuredRow, lowest: float) -> ScoredCase:
-    """Decide a case by the policy, or by the threshold that the other questions give."""
-    name, raw = row.question_id, row.raw_relevance if row.retrieved else None
-    question, score = run.questions[name], lowest if raw is None else raw
-    said = run.reviews.get(row.case_id)
-    review = None if said is None else said.verdict
-    calibration = run.calibration
-    if calibration is None:
-        return ScoredCase(row, question, score, review=review)
-    decision = decide_by_relevance(calibration.policy, raw)
-    passes = decision.route is Route.FOLLOW_CONTEXT
-    if name in calibration.thresholds:
-        threshold = calibration.thresholds[name]
-        passes = (
-            threshold is not None
-            and row.raw_relevance is not None
-            and row.raw_relevance >= threshold
-        )
-    counted = name in calibration.reported_questions
-    if row.kind is CaseKind.UNANSWERABLE:
-        # The promise may be about left-out questions alone: then nothing rests on these.
-        counted = counted or name not in calibration.calibration_questions
-    held_out = counted and not calibration.given_policy
-    return ScoredCase(row, question, score, decision.relevance, passes, counted, held_out, review)
+    return tuple(ScoredCase(run, row, lowest) for row in rows)
 
 
 def relevance_gate(policy: Policy) -> Policy:
@@ -147,38 +136,30 @@ def decide_by_relevance(policy: Policy, raw: float | None, stage: Any = None) ->
     )
 
 
-@dataclass(frozen=True, slots=True)
 class KindSummary:
     """The cases of one kind.
+
+    Args:
+        run: that they are of.
+        kind: of the cases.
+        measured: those without an error, of any kind; of in-KB cases those whose own passage
+            was retrieved.
 
     Attributes:
         cases: in the run.
         errors: among them, not measured.
-        tested: measured, and not what the policy is known to be fitted on; of in-KB cases those
-            whose own passage was retrieved.
+        tested: measured, and not what the policy is known to be fitted on.
         abstained: among the tested; None without a policy.
         abstention_rate: `abstained` of `tested`.
     """
 
-    cases: int
-    errors: int
-    tested: int
-    abstained: int | None
-    abstention_rate: Interval
-
-    @classmethod
-    def of(cls, run: MeasuredRun, kind: CaseKind, tested: Iterable[ScoredCase]) -> KindSummary:
-        """Count the cases of a kind, and those among the given ones that the rates are about."""
+    def __init__(self, run: MeasuredRun, kind: CaseKind, measured: Iterable[ScoredCase]) -> None:
         rows = [row for row in run.rows if row.kind is kind]
-        own = [case for case in tested if case.row.kind is kind and case.counted]
-        abstained = None if run.calibration is None else sum(not case.passes for case in own)
-        return cls(
-            cases=len(rows),
-            errors=sum(row.error is not None for row in rows),
-            tested=len(own),
-            abstained=abstained,
-            abstention_rate=Interval.wilson(abstained or 0, len(own)),
-        )
+        own = [case for case in measured if case.row.kind is kind and case.counted]
+        self.cases, self.tested = len(rows), len(own)
+        self.errors = sum(row.error is not None for row in rows)
+        self.abstained = None if run.calibration is None else sum(not case.passes for case in own)
+        self.abstention_rate = Interval.wilson(self.abstained or 0, len(own))
 
     @property
     def passed(self) -> int | None:
@@ -191,9 +172,11 @@ class KindSummary:
         return Interval.wilson(self.passed or 0, self.tested)
 
 
-@dataclass(frozen=True, slots=True)
 class PolicySummary:
     """The policy that the rates are about.
+
+    Args:
+        calibration: of the run.
 
     Attributes:
         threshold: relevance from which a context passes; None: nothing passes.
@@ -208,39 +191,27 @@ class PolicySummary:
             not measure.
     """
 
-    threshold: float | None
-    guarantee: dict[str, Any] | None
-    words: str
-    calibration_questions: int
-    test_questions: int
-    memory_threshold: float | None
-    measures_more: bool
-
-    @classmethod
-    def of(cls, run: MeasuredRun) -> PolicySummary | None:
-        """Describe the policy of a run; None without one."""
-        if run.calibration is None:
-            return None
-        policy = run.calibration.policy
-        guarantee, words = policy.guarantee, policy.note
-        if guarantee is not None:
-            words = guarantee.statement
+    def __init__(self, calibration: RunCalibration) -> None:
+        policy = calibration.policy
+        self.threshold = policy.relevance_threshold if policy.may_follow else None
+        self.guarantee: dict[str, Any] | None = None
+        self.words = policy.note
+        if policy.guarantee is not None:
+            self.guarantee = policy.guarantee.model_dump(mode="json")
+            self.words = policy.guarantee.statement
         elif not (policy.calibrated or policy.changed):
-            words = "This policy was written by hand: nothing is guaranteed."
-        return cls(
-            threshold=policy.relevance_threshold if policy.may_follow else None,
-            guarantee=None if guarantee is None else guarantee.model_dump(mode="json"),
-            words=words,
-            calibration_questions=len(run.calibration.calibration_questions),
-            test_questions=len(run.calibration.reported_questions),
-            memory_threshold=policy.confidence_threshold if policy.may_answer else None,
-            measures_more=policy.needs_estimator,
-        )
+            self.words = "This policy was written by hand: nothing is guaranteed."
+        self.calibration_questions = len(calibration.calibration_questions)
+        self.test_questions = len(calibration.reported_questions)
+        self.memory_threshold = policy.confidence_threshold if policy.may_answer else None
+        self.measures_more = policy.needs_estimator
 
 
-@dataclass(frozen=True, slots=True)
 class ServedSummary:
     """How a run asked a chain as it is served.
+
+    Args:
+        run: through a chain.
 
     Attributes:
         sources_found_by: number of questions by how the documents that hold their answer were
@@ -252,29 +223,18 @@ class ServedSummary:
             answer, of at least four words, and that nobody reviewed: they count as leaks.
     """
 
-    sources_found_by: dict[str, int]
-    short_contexts: int
-    answer_elsewhere: int
-
-    @classmethod
-    def of(cls, run: MeasuredRun) -> ServedSummary | None:
-        """Count; None where no chain was asked."""
-        if run.manifest.settings.retrieval != SERVED:
-            return None
+    def __init__(self, run: MeasuredRun) -> None:
         rows = [row for row in run.rows if row.error is None]
         left_out = [row for row in rows if row.kind is CaseKind.LEFT_OUT]
-        found = Counter(one.found_by.value for one in run.sources.values())
+        self.sources_found_by = dict(Counter(one.found_by.value for one in run.sources.values()))
         if live := sum(row.kind is CaseKind.LIVE for row in run.rows):
-            found["unknown"] = live
+            self.sources_found_by["unknown"] = live
         served = {row.question_id: len(row.retrieved) for row in rows if row.kind is CaseKind.IN_KB}
-        return cls(
-            sources_found_by=dict(found),
-            short_contexts=sum(
-                len(row.retrieved) < served.get(row.question_id, 0) for row in left_out
-            ),
-            answer_elsewhere=sum(
-                row.case_id not in run.reviews and _answer_stands_in(run, row) for row in left_out
-            ),
+        self.short_contexts = sum(
+            len(row.retrieved) < served.get(row.question_id, 0) for row in left_out
+        )
+        self.answer_elsewhere = sum(
+            row.case_id not in run.reviews and _answer_stands_in(run, row) for row in left_out
         )
 
 
@@ -287,12 +247,13 @@ def _answer_stands_in(run: MeasuredRun, row: MeasuredRow) -> bool:
     return any(wanted in f" {' '.join(words_of(text))} " for text in texts)
 
 
-@dataclass(frozen=True, slots=True)
 class SignalsSummary:
     """All numbers of a run.
 
-    Attributes:
+    Args:
         run: as read.
+
+    Attributes:
         scored: its cases with the answer and without, measured.
         scored_unanswerable: its questions that the user knows to be unanswerable, measured.
         passages: number of different passages that hold their answers, or of sources, pages or
@@ -318,26 +279,47 @@ class SignalsSummary:
         made_by: of questions that programs made, how many by each.
     """
 
-    run: MeasuredRun
-    scored: tuple[ScoredCase, ...]
-    scored_unanswerable: tuple[ScoredCase, ...]
-    passages: int
-    errors_by_type: Mapping[str, int]
-    duplicates: int
-    duplicates_apart: int
-    auroc: Interval
-    auroc_found_only: Interval
-    auroc_unanswerable: Interval | None
-    left_out: KindSummary
-    in_kb: KindSummary
-    echo: KindSummary | None
-    unanswerable: KindSummary | None
-    retrieval_misses: int
-    retrieval_miss_rate: Interval
-    policy: PolicySummary | None
-    served: ServedSummary | None
-    shared_words: float | None
-    made_by: Mapping[str, int]
+    def __init__(self, run: MeasuredRun) -> None:
+        self.run = run
+        self.scored = cases = scored_cases(run)
+        self.scored_unanswerable = own = scored_cases(run, (CaseKind.UNANSWERABLE,))
+        answerable = {row.question_id for row in run.rows if row.kind in CaseKind.twins()}
+        evidence = {run.questions[name].evidence for name in answerable - run.unmatched}
+        self.passages = len(evidence)
+        errors = Counter(row.error.type for row in run.rows if row.error is not None)
+        self.errors_by_type = dict(sorted(errors.items(), key=lambda item: (-item[1], item[0])))
+        self.duplicates, self.duplicates_apart = count_duplicates(run)
+        in_kb = [case for case in cases if case.in_kb]
+        found = [case for case in cases if case.found]
+        left_out = [case for case in cases if case.left_out]
+        self.auroc, self.auroc_found_only = _auroc(in_kb, cases), _auroc(found, cases)
+        self.auroc_unanswerable = _auroc(found, own) if run.unanswerable else None
+        self.left_out = KindSummary(run, CaseKind.LEFT_OUT, left_out)
+        self.in_kb = KindSummary(run, CaseKind.IN_KB, found)
+        self.echo: KindSummary | None = None
+        self.unanswerable: KindSummary | None = None
+        if any(row.kind is CaseKind.ECHO for row in run.rows):
+            self.echo = KindSummary(run, CaseKind.ECHO, scored_cases(run, (CaseKind.ECHO,)))
+        if run.unanswerable:
+            self.unanswerable = KindSummary(run, CaseKind.UNANSWERABLE, own)
+        self.retrieval_misses = len(in_kb) - len(found)
+        self.retrieval_miss_rate = Interval.wilson(self.retrieval_misses, len(in_kb))
+        self.policy = None if run.calibration is None else PolicySummary(run.calibration)
+        is_served = run.manifest.settings.retrieval == SERVED
+        self.served = ServedSummary(run) if is_served else None
+        self.shared_words = QuestionRecord.mean_shared_words(
+            (one.question, one.passage) for one in run.questions.values() if one.passage
+        )
+        self.made_by = Counter(one.made_by for one in run.questions.values() if one.made_by)
+
+    @classmethod
+    def read(cls, run_dir: str | os.PathLike[str]) -> SignalsSummary:
+        """Summarise a run folder, finished or not.
+
+        Raises:
+            InputError: a file is missing, broken, empty or written by a newer knowgate.
+        """
+        return cls(MeasuredRun.read(run_dir, unfinished=True))
 
     @property
     def questions(self) -> int:
@@ -396,7 +378,7 @@ class SignalsSummary:
         return {**rate.to_dict(), "note": note} if note else dict(rate.to_dict())
 
     def _kind(self, kind: KindSummary) -> dict[str, Any]:
-        return {**asdict(kind), "abstention_rate": self._rate(kind.abstention_rate)}
+        return {**vars(kind), "abstention_rate": self._rate(kind.abstention_rate)}
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
@@ -425,12 +407,12 @@ class SignalsSummary:
             "auroc_found_only": measured(self.auroc_found_only),
             "left_out": self._kind(self.left_out),
             "in_kb": in_kb,
-            "policy": self.policy,
+            "policy": None if self.policy is None else vars(self.policy),
             "settings": dict(run.settings),
             "inputs": manifest.inputs,
         }
         # What only some runs have.
-        further: dict[str, Any] = {"served": self.served}
+        further: dict[str, Any] = {"served": self.served and vars(self.served)}
         if self.echo is not None:
             echo = {name: getattr(self.echo, name) for name in ("cases", "errors", "tested")}
             rate = self._rate(self.echo.pass_rate)
@@ -446,50 +428,6 @@ class SignalsSummary:
         kept = {name: found for name, found in further.items() if found is not None}
         found: dict[str, Any] = as_json(value | kept)
         return found
-
-
-def read_signals(run_dir: str | os.PathLike[str]) -> SignalsSummary:
-    """Summarise a run folder, finished or not.
-
-    Raises:
-        InputError: a file is missing, broken, empty or written by a newer knowgate.
-    """
-    return summarise_signals(MeasuredRun.read(run_dir, unfinished=True))
-
-
-def summarise_signals(run: MeasuredRun) -> SignalsSummary:
-    """Summarise a run."""
-    cases, own = scored_cases(run), scored_cases(run, (CaseKind.UNANSWERABLE,))
-    in_kb, found = ([case for case in cases if case.in_kb], [case for case in cases if case.found])
-    misses, kinds = len(in_kb) - len(found), {row.kind for row in run.rows}
-    errors = Counter(row.error.type for row in run.rows if row.error is not None)
-    answerable = {row.question_id for row in run.rows if row.kind in CaseKind.twins()}
-    duplicates, apart = count_duplicates(run)
-    echo = scored_cases(run, (CaseKind.ECHO,))
-    return SignalsSummary(
-        run=run,
-        scored=cases,
-        scored_unanswerable=own,
-        passages=len({run.questions[name].evidence for name in answerable - run.unmatched}),
-        errors_by_type=dict(sorted(errors.items(), key=lambda item: (-item[1], item[0]))),
-        duplicates=duplicates,
-        duplicates_apart=apart,
-        auroc=_auroc(in_kb, cases),
-        auroc_found_only=_auroc(found, cases),
-        auroc_unanswerable=_auroc(found, own) if run.unanswerable else None,
-        left_out=KindSummary.of(run, CaseKind.LEFT_OUT, [case for case in cases if case.left_out]),
-        in_kb=KindSummary.of(run, CaseKind.IN_KB, found),
-        echo=KindSummary.of(run, CaseKind.ECHO, echo) if CaseKind.ECHO in kinds else None,
-        unanswerable=KindSummary.of(run, CaseKind.UNANSWERABLE, own) if run.unanswerable else None,
-        retrieval_misses=misses,
-        retrieval_miss_rate=Interval.wilson(misses, len(in_kb)),
-        policy=PolicySummary.of(run),
-        served=ServedSummary.of(run),
-        shared_words=QuestionRecord.mean_shared_words(
-            (one.question, one.passage) for one in run.questions.values() if one.passage
-        ),
-        made_by=Counter(one.made_by for one in run.questions.values() if one.made_by),
-    )
 
 
 def count_duplicates(run: MeasuredRun) -> tuple[int, int]:

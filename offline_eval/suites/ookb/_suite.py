@@ -26,12 +26,12 @@ from ...systems.factory import load_judges
 from ...systems.plan import Asked
 from ...systems.replying import Replier
 from ..base import Suite, SuiteRun
-from ..parts import DryRun, RunOptions, System, Work
+from ..parts import DryRun, System, Work
 from ._left_out_check import note_left_out_check
-from ._logs import GUARDS_OWN, OF_GUARD, given_judgements
+from ._logs import GUARDS_OWN, OF_GUARD
 from ._preparing import Prepared, cost_table, prepare
 from ._replies_report import replies_document
-from ._replies_summary import RepliesSummary, summarise_replies
+from ._replies_summary import RepliesSummary
 from ._settings import OokbSettings
 
 
@@ -194,9 +194,16 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
         if prepared.replay.items:
             by_id = {row.reply_id: row for row in rows}
             with RepliesRun.JUDGEMENTS.open(folder) as table:
-                table.extend(given_judgements(prepared.replay, by_id))
+                table.extend(prepared.replay.judgements_of(by_id))
         if prepared.judges:
-            failed = judge_replies(folder, prepared.judges, rows, work.options)
+            by_guard = frozenset(row.reply_id for row in rows if row.route is Route.ABSTAIN)
+            failed = judge_run(
+                folder,
+                [_KnowsGuards(judge, by_guard) for judge in prepared.judges],
+                retry_failed=work.options.retry_failed,
+                limits=work.options.limits,
+                on_progress=work.options.on_progress,
+            ).failed
             if failed:
                 work.note(
                     f"{counted(failed, 'verdict')} of the judges failed: ask again with "
@@ -215,13 +222,13 @@ class OokbSuite(Suite[OokbSettings, Asked, ReplyRow, RepliesSummary]):
 
     def score(self, run: SuiteRun[ReplyRow]) -> RepliesSummary:
         """Compute the numbers of the run."""
-        return summarise_replies(run.folder)
+        return RepliesSummary(run.folder)
 
     def compare(
         self, run: SuiteRun[ReplyRow], others: Sequence[SuiteRun[ReplyRow]]
     ) -> RepliesSummary:
         """Compute the numbers, and the differences to other runs of replies."""
-        return summarise_replies(run.folder, compare=[other.folder for other in others])
+        return RepliesSummary(run.folder, compare=[other.folder for other in others])
 
     def report(self, summary: RepliesSummary) -> Document:
         """Show which system abstains when it should."""
@@ -268,38 +275,6 @@ def _made_up(folder: Path, prepared: Prepared, run: SystemRun) -> dict[str, list
             for name, text in made.items()
         ]
     return found
-
-
-def judge_replies(
-    folder: Path,
-    judges: Sequence[Judge],
-    rows: Sequence[ReplyRow],
-    options: RunOptions,
-) -> int:
-    """Judge every reply of a run, except the replies of guards.
-
-    Args:
-        folder: of the run.
-        judges: at least one, of different names.
-        rows: the replies.
-        options: of the run: limits, progress, retries.
-
-    Returns:
-        How many verdicts failed.
-
-    Raises:
-        InputError: the run or a judge cannot be used.
-        MissingDependencyError: a judge needs a package that is not there.
-    """
-    by_guard = frozenset(row.reply_id for row in rows if row.route is Route.ABSTAIN)
-    totals = judge_run(
-        folder,
-        [_KnowsGuards(judge, by_guard) for judge in judges],
-        retry_failed=options.retry_failed,
-        limits=options.limits,
-        on_progress=options.on_progress,
-    )
-    return totals.failed
 
 
 class _KnowsGuards:

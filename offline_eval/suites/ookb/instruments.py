@@ -16,7 +16,7 @@ from ....guard import Guard, GuardOptions
 from ....guard.contracts import RelevanceScorer
 from ....guard.decision import Decision
 from ....guard.engine import BiEncoderScorer
-from ....guard.errors import SignalError
+from ....guard.errors import InputError, SignalError
 from ....guard.fingerprint import default_aggregator
 from ....guard.policy import Policy, known_calibrator
 from ....guard.routing import PlattCalibrator
@@ -74,6 +74,8 @@ class Instruments(System):
 
     def __init__(self, scorer: RelevanceScorer, encoder: Encoder) -> None:
         super().__init__("measure")
+        if encoder is not None:
+            _require_text(scorer)
         self.scorer, self.encoder = scorer, encoder
         self.seconds = 0.0
         self._index: PassageIndex | None = None
@@ -193,6 +195,8 @@ class ServedInstruments(Instruments):
         self, scorer: RelevanceScorer, chain: ServedChain, *, aggregator: str = ""
     ) -> None:
         super().__init__(scorer, encoder=None)  # type: ignore[arg-type] # the chain has its own
+        if isinstance(chain, DocumentChain):
+            _require_text(scorer)
         self.chain, self._aggregator = chain, aggregator
         self.search: SourceSearch | None = None
 
@@ -304,6 +308,20 @@ class ServedInstruments(Instruments):
         )
 
 
+def _require_text(scorer: RelevanceScorer) -> None:
+    """Reject a scorer that reads what no passage has that was only found by embeddings.
+
+    Raises:
+        InputError: it reads metadata.
+    """
+    if getattr(scorer, "reads_metadata", False):
+        raise InputError(
+            "reads a number that your retriever writes into the metadata of passages",
+            where="--scorer",
+            hint="measure through your chain: --chain MODULE:ATTRIBUTE",
+        )
+
+
 class DocumentChain(ServedChain):
     """A chain over the chunks of a folder, searched by embeddings in memory.
 
@@ -318,6 +336,7 @@ class DocumentChain(ServedChain):
 
     def __init__(self, settings: MeasureSettings, scorer: RelevanceScorer) -> None:
         assert settings.documents is not None
+        _require_text(scorer)
         size, shared = settings.chunk_size, settings.chunk_overlap
         chunks = load_chunks(settings.documents, chunk_size=size, chunk_overlap=shared)
         texts = {f"{number}": one.page_content for number, one in enumerate(chunks)}

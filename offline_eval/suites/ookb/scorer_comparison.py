@@ -145,50 +145,38 @@ class ScorerDifference:
         return (low, high) if name == self.second else (-high, -low)
 
 
-@dataclass(frozen=True, slots=True)
 class ScorerComparison:
     """Several scorers on the same cases.
+
+    Args:
+        measured: at least two, which measured the same cases.
+        risk: share of the left-out questions that may pass, in (0, 1).
 
     Attributes:
         questions: that were asked.
         passages: that hold their answers, or documents of a chain; the bootstrap draws these.
         retrieval_misses: questions whose passage was not retrieved: only their left-out cases
             count.
-        risk: share of the left-out questions that may pass.
         scorers: in the order in which they were named.
         differences: of each pair.
         choice: which one to take.
         curves: per scorer its operating points, the strictest first.
+
+    Raises:
+        InputError: the cases differ.
     """
 
-    questions: int
-    passages: int
-    retrieval_misses: int
-    risk: float
-    scorers: tuple[ScorerNumbers, ...]
-    differences: tuple[ScorerDifference, ...]
-    choice: ScorerChoice
-    curves: Mapping[str, Sequence[OperatingPoint]]
-
-    @classmethod
-    def of(cls, measured: Sequence[MeasuredScorer], *, risk: float) -> ScorerComparison:
-        """Compare scorers that measured the same cases.
-
-        Args:
-            measured: at least two.
-            risk: share of the left-out questions that may pass, in (0, 1).
-
-        Raises:
-            InputError: the cases differ.
-        """
-        cases, missed = _same_cases(measured)
+    def __init__(self, measured: Sequence[MeasuredScorer], *, risk: float) -> None:
+        cases, self.retrieval_misses = _same_cases(measured)
         paired = _paired(measured, cases)
-        numbers = tuple(_numbers(one, paired, risk) for one in measured)
-        usable = [n.name for n in numbers if paired.positives[n.name] and n.failed < n.cases]
+        self.questions = len({row.question_id for row in measured[0].run.rows})
+        self.passages, self.risk = paired.count, risk
+        self.scorers = [_numbers(one, paired, risk) for one in measured]
+        usable = [n.name for n in self.scorers if paired.positives[n.name] and n.failed < n.cases]
         pairs = list(combinations(usable, 2))
         # Bonferroni: the intervals of all pairs hold together.
         confidence = 1 - _LEVEL / max(1, len(pairs))
-        differences = tuple(
+        self.differences = [
             ScorerDifference(
                 one,
                 other,
@@ -196,20 +184,12 @@ class ScorerComparison:
                 paired.false_abstention_difference(one, other, risk, confidence=confidence),
             )
             for one, other in pairs
-        )
-        return cls(
-            questions=len({row.question_id for row in measured[0].run.rows}),
-            passages=paired.count,
-            retrieval_misses=missed,
-            risk=risk,
-            scorers=numbers,
-            differences=differences,
-            choice=choose_scorer(numbers, differences, paired.count),
-            curves={
-                name: OperatingPoint.curve(paired.positives[name], paired.negatives[name])
-                for name in usable
-            },
-        )
+        ]
+        self.choice = choose_scorer(self.scorers, self.differences, paired.count)
+        self.curves = {
+            name: OperatingPoint.curve(paired.positives[name], paired.negatives[name])
+            for name in usable
+        }
 
     @property
     def failed(self) -> int:

@@ -10,16 +10,16 @@ from ....guard.errors import InputError
 from ....guard.policy import Policy
 from ...run.calls import OnProgress
 from ._cases import PromptSet
-from ._guard import GuardMethod, SignalMeter
+from ._guard import SignalMeter, guarded
 from .methods import (
     ContrastiveLanguageModel,
-    ContrastiveMethod,
     Method,
     RememberingMethod,
     TrainedMethod,
     TrainedVariant,
     Trainer,
     ablation_variants,
+    contrastive_method,
     prompted_method,
     why_not_contrastive,
     why_not_trained,
@@ -51,19 +51,6 @@ def check_methods(names: Sequence[str]) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """The methods of a run.
-
-    Attributes:
-        names: in the order of the rows, ablations last.
-        left_out: methods that `all` asks for and that are not possible, with the reason.
-    """
-
-    names: tuple[str, ...]
-    left_out: dict[str, str]
-
-
 def wanted_methods(names: Sequence[str], *, ablations: bool = False) -> tuple[str, ...]:
     """Return the methods asked for, in the order of the rows, whatever the model allows.
 
@@ -78,13 +65,19 @@ def wanted_methods(names: Sequence[str], *, ablations: bool = False) -> tuple[st
     )
 
 
-def choose_methods(names: Sequence[str], lm: LanguageModel, *, ablations: bool = False) -> Chosen:
+def choose_methods(
+    names: Sequence[str], lm: LanguageModel, *, ablations: bool = False
+) -> tuple[tuple[str, ...], dict[str, str]]:
     """Choose the methods asked for that the model allows.
 
     Args:
         names: of methods, or `all`, which leaves out what the model does not allow.
         lm: what is asked.
         ablations: also train `lm_uniknow` on other data.
+
+    Returns:
+        The methods in the order of the rows, ablations last; and those that `all` asks for and
+        that are not possible, with the reason.
 
     Raises:
         InputError: a method asked for by name, or the ablations, cannot be run.
@@ -99,7 +92,7 @@ def choose_methods(names: Sequence[str], lm: LanguageModel, *, ablations: bool =
             left_out[name] = reason
         else:
             raise InputError(reason, where=name, hint="leave the method out, or use a local model")
-    return Chosen(tuple(possible), left_out)
+    return tuple(possible), left_out
 
 
 def is_trained(name: str) -> bool:
@@ -135,17 +128,16 @@ class Methods:
     meter: SignalMeter | None = None
     policy: Policy | None = None
     _asked: dict[str, RememberingMethod] = field(default_factory=dict)
-    _last: Method | None = None
+    _last: tuple[str, Method] | None = None
 
     def remembering(self, name: str) -> RememberingMethod:
         """Return a method without training or guard; a guard can use its replies again."""
         if name not in self._asked:
-            made: Method
             if name in _PROMPTED:
                 made = prompted_method(name, self.lm, self.prompts)
             else:
                 assert isinstance(self.lm, ContrastiveLanguageModel)
-                made = ContrastiveMethod(name, self.lm, self.prompts)
+                made = contrastive_method(name, self.lm, self.prompts)
             self._asked[name] = RememberingMethod(made)
         return self._asked[name]
 
@@ -165,17 +157,17 @@ class Methods:
         Raises:
             InputError: it cannot be trained, or the guard's parts do not belong together.
         """
-        if self._last is None or self._last.name != name:
+        if self._last is None or self._last[0] != name:
             self._last = None
-            self._last = self._made(name)
-        return self._last
+            self._last = name, self._made(name)
+        return self._last[1]
 
     def _made(self, name: str) -> Method:
         if name in GUARDED:
             assert self.meter is not None
             assert self.policy is not None
             base = self.remembering(name.removeprefix("guard_"))
-            return GuardMethod(name, base, self.policy, self.meter)
+            return guarded(base, self.policy, self.meter)
         if is_trained(name):
             assert self.trainer is not None
             return self.trainer.method(_variant(name))

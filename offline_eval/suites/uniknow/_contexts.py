@@ -9,7 +9,6 @@ from random import Random
 
 from ....guard.contracts import LanguageModel, TextEmbedder
 from ....guard.engine import BiEncoderScorer
-from ....guard.errors import InputError
 from ...run import Stored
 from ...run.calls import OnProgress, Progress
 from .._prompts import WindowedModel
@@ -153,36 +152,13 @@ class ContextSet:
     problems: list[ContextProblem] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class ContextSize:
-    """How long contexts are.
-
-    Attributes:
-        words: of a passage cut from a text, at least 10; the microworld's documents keep
-            their length.
-        passages: of the kinds `one_of_k` and `none_of_k`, at least 2; never more than the
-            data set's model can read at once.
-
-    Raises:
-        InputError: one of them is out of range.
-    """
-
-    words: int = WINDOW_WORDS
-    passages: int = 4
-
-    def __post_init__(self) -> None:
-        if self.passages < 2:
-            raise InputError("must be at least 2", where="passages_per_context")
-        if self.words < _LEAST_WORDS:
-            raise InputError(f"must be at least {_LEAST_WORDS}", where="window_words")
-
-
 def build_contexts(
     dataset: Dataset,
     *,
     encoder: TextEmbedder | None = None,
     kinds: Sequence[ContextKind] = PAPER_KINDS,
-    size: ContextSize | None = None,
+    words: int = WINDOW_WORDS,
+    passages: int = 4,
     seed: int = 0,
     on_progress: OnProgress | None = None,
 ) -> ContextSet:
@@ -192,7 +168,10 @@ def build_contexts(
         dataset: the microworld has its own documents and contradictions.
         encoder: retrieves misleading passages; the embedded bi-encoder by default.
         kinds: what to build.
-        size: words and passages.
+        words: of a passage cut from a text, at least 10; the microworld's documents keep their
+            length.
+        passages: of the kinds `one_of_k` and `none_of_k`, at least 2; never more than the data
+            set's model can read at once.
         seed: picks random passages, wrong answers and places; the same seed gives the same
             contexts.
         on_progress: called while texts are encoded and for each question.
@@ -200,7 +179,6 @@ def build_contexts(
     Returns:
         The contexts, and a problem for each that could not be built.
     """
-    size = size or ContextSize()
     wanted = [kind for kind in ContextKind if kind in set(kinds)]
     source: ContextSource
     own_passages = dataset.world is not None or dataset.name == FACTS
@@ -218,10 +196,10 @@ def build_contexts(
             dataset.questions,
             encoder,
             seed=seed,
-            words=size.words,
+            words=words,
             on_progress=on_progress,
         )
-    passages = min(size.passages, dataset.most_passages or size.passages)
+    passages = min(passages, dataset.most_passages or passages)
     order = [question.id for question in dataset.questions]
     Random(f"uniknow/places/{seed}").shuffle(order)  # noqa: S311
     # The place of the right passage is balanced: each is used equally often, give or take one.
@@ -279,8 +257,8 @@ def _context(
 
 def fitting_size(
     lm: LanguageModel, dataset: Dataset, *, answer_tokens: int, passages: int, several: bool
-) -> ContextSize:
-    """Return how long contexts may be so that the model can read them with the question.
+) -> tuple[int, int]:
+    """Return words and passages of contexts that the model can read with the question.
 
     Args:
         lm: a model that does not state its context window gets passages of the usual length.
@@ -291,9 +269,9 @@ def fitting_size(
     """
     room = _words_that_fit(lm, dataset, answer_tokens)
     if room is None:
-        return ContextSize(WINDOW_WORDS, passages)
+        return WINDOW_WORDS, passages
     words = max(_LEAST_WORDS, min(WINDOW_WORDS, room // (2 if several else 1)))
-    return ContextSize(words, max(2, min(passages, room // words)))
+    return words, max(2, min(passages, room // words))
 
 
 def _words_that_fit(lm: LanguageModel, dataset: Dataset, answer_tokens: int) -> int | None:

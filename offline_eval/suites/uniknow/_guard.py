@@ -108,7 +108,7 @@ class SignalMeter:
             [case.question for case in cases], [case.passages for case in cases]
         )
         confidences = self._estimated(cases)
-        replies = self._naive.answer(cases)
+        replies = self._naive(cases)
         found = [
             _signal(case, decision, confidence, reply)
             for case, decision, confidence, reply in zip(
@@ -182,33 +182,28 @@ def _checked(found: Confidence | KnowgateError) -> Confidence | KnowgateError:
     return SignalValueError("confidence", "the value is not in [0, 1]")
 
 
-class GuardMethod:
+def guarded(base: Method, policy: Policy, meter: SignalMeter) -> Method:
     """Put a guard in front of another method.
 
     It decides by the signals that were measured, as a guard that serves does. Routed to the
     context, the other method answers. Routed to memory, the reply is the closed-book answer that
-    the confidence belongs to. Otherwise it abstains.
+    the confidence belongs to. Otherwise it abstains. Replies have route, relevance and confidence.
 
     Args:
-        name: of the method.
         base: answers from the context.
         policy: of the guard.
         meter: measured the signals.
     """
 
-    def __init__(self, name: str, base: Method, policy: Policy, meter: SignalMeter) -> None:
-        self.name, self._base, self._policy, self._meter = name, base, policy, meter
-
-    def answer(self, cases: Sequence[Case]) -> list[Reply]:
-        """Return one reply per case, in order, with route, relevance and confidence."""
-        signals = self._meter.signals(cases)
-        decided = [decide_signals(self._policy, signal) for signal in signals]
+    def answer(cases: Sequence[Case]) -> list[Reply]:
+        signals = meter.signals(cases)
+        decided = [decide_signals(policy, signal) for signal in signals]
         followed = [
             case
             for case, (_, route) in zip(cases, decided, strict=True)
             if route is Route.FOLLOW_CONTEXT
         ]
-        replies = iter(self._base.answer(followed) if followed else [])
+        replies = iter(base(followed) if followed else [])
         found = []
         for signal, (measured, route) in zip(signals, decided, strict=True):
             chosen = Reply("", abstained=True)
@@ -225,6 +220,8 @@ class GuardMethod:
                 replace(chosen, route=route.value, relevance=relevance, confidence=confidence)
             )
         return found
+
+    return answer
 
 
 def decide_signals(policy: Policy, signal: UniKnowSignal) -> tuple[Signals, Route]:

@@ -120,11 +120,19 @@ def by_method(rows: Sequence[UniKnowRow]) -> dict[str, list[UniKnowRow]]:
 
 
 Floats = NDArray[np.float64]
+# A share as estimated, and per bootstrap draw; NaN without cases.
+Sampled = tuple[float, Floats]
 
 
-@dataclass(frozen=True, slots=True)
 class Counts:
     """Counts of some columns: over all questions, and per bootstrap draw.
+
+    Args:
+        rows: without errors; their questions must be among those of `resamples`. Every row falls
+            in exactly one column.
+        resamples: draws over questions.
+        column_of: the column of a row, below `columns`.
+        columns: number of columns.
 
     Attributes:
         total: shape (columns,).
@@ -133,12 +141,21 @@ class Counts:
         cases: number of rows.
     """
 
-    total: Floats
-    draws: Floats
-    questions: int
-    cases: int
+    def __init__(
+        self,
+        rows: Sequence[UniKnowRow],
+        resamples: QuestionResamples,
+        column_of: Callable[[UniKnowRow], int],
+        columns: int,
+    ) -> None:
+        counts = np.zeros((resamples.count, columns))
+        for row in rows:
+            counts[resamples.position(row.question_key), column_of(row)] += 1
+        self.total, self.draws = counts.sum(axis=0), resamples.totals(counts)
+        self.questions = int((counts.sum(axis=1) > 0).sum())
+        self.cases = len(rows)
 
-    def share(self, *columns: int) -> tuple[float, Floats]:
+    def share(self, *columns: int) -> Sampled:
         """Return the share of the columns, NaN without cases; and the same per draw."""
         wanted = list(columns)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -146,35 +163,14 @@ class Counts:
             drawn = self.draws[:, wanted].sum(axis=1) / self.draws.sum(axis=1)
         return float(value), drawn
 
-    def interval(self, share: tuple[float, Floats]) -> Interval:
+    def interval(self, share: Sampled) -> Interval:
         """Return a share with its interval."""
         return QuestionResamples.share_interval(*share, self.questions)
 
-
-def count_rows(
-    rows: Sequence[UniKnowRow],
-    resamples: QuestionResamples,
-    column_of: Callable[[UniKnowRow], int],
-    columns: int,
-) -> Counts:
-    """Count rows by column; every row falls in exactly one.
-
-    Args:
-        rows: without errors; their questions must be among those of `resamples`.
-        resamples: draws over questions.
-        column_of: the column of a row, below `columns`.
-        columns: number of columns.
-    """
-    counts = np.zeros((resamples.count, columns))
-    for row in rows:
-        counts[resamples.position(row.question_key), column_of(row)] += 1
-    present = counts.sum(axis=1) > 0
-    return Counts(
-        total=counts.sum(axis=0),
-        draws=resamples.totals(counts),
-        questions=int(present.sum()),
-        cases=len(rows),
-    )
+    def rates(self, shares: Mapping[str, Sampled]) -> Rates:
+        """Return shares with their intervals."""
+        found = {name: self.interval(share) for name, share in shares.items()}
+        return Rates(found, self.questions, self.cases)
 
 
 SCORED_SCENARIOS = (
@@ -185,9 +181,6 @@ SCORED_SCENARIOS = (
 )
 ALL = "all"
 _ALL_KINDS = "including_agreement"
-
-# A share as estimated, and per bootstrap draw; NaN without cases.
-Sampled = tuple[float, Floats]
 
 _RIGHT, _WRONG, _ABSTAINED = range(3)
 _OUTCOMES = tuple(Outcome)
@@ -208,12 +201,6 @@ class Rates:
     questions: int
     cases: int
 
-    @classmethod
-    def of(cls, counts: Counts, shares: Mapping[str, Sampled]) -> Rates:
-        """Return shares of counted cases with their intervals."""
-        found = {name: counts.interval(share) for name, share in shares.items()}
-        return cls(found, counts.questions, counts.cases)
-
     def __getitem__(self, name: str) -> Interval:
         """The share of that name."""
         return self.shares[name]
@@ -224,9 +211,13 @@ class Rates:
         return {**named, "questions": self.questions, "cases": self.cases}
 
 
-@dataclass(frozen=True, slots=True)
 class MethodMetrics:
     """All metrics of one method, over the paper's four kinds of contexts.
+
+    Args:
+        rows: of the method.
+        resamples: draws over questions.
+        contexts: text of the context by case id without the method.
 
     Attributes:
         overall: over all cases except agreement, which the paper does not score; includes
@@ -238,11 +229,36 @@ class MethodMetrics:
         failed: rows with an error, of any kind of context; no metric counts them.
     """
 
-    overall: Rates
-    including_agreement: Rates
-    scenarios: Mapping[str, Rates]
-    outcomes: Mapping[Outcome, Interval]
-    failed: int
+    def __init__(
+        self,
+        rows: Sequence[UniKnowRow],
+        resamples: QuestionResamples,
+        contexts: Mapping[str, str],
+    ) -> None:
+        counts = _counts(rows, resamples)
+        exact = _exact_matches(counts)
+        self.overall = counts[ALL].rates(_sampled(counts[ALL]))
+        self.including_agreement = counts[_ALL_KINDS].rates(_sampled(counts[_ALL_KINDS]))
+        self.scenarios = {
+            name: counts[name].rates({"em": em, **_sampled(counts[name])})
+            for name, em in exact.items()
+        }
+        # Of the four, the one with the fewest questions bounds what their mean rests on.
+        fewest = min(counts[scenario].questions for scenario in SCORED_SCENARIOS)
+        mean = QuestionResamples.share_interval(*exact[ALL], fewest)
+        if fewest:
+            mean = replace(mean, n=counts[ALL].questions)
+        self.scenarios[ALL] = replace(self.overall, shares={"em": mean, **self.overall.shares})
+        outcomes = Counts(
+            _scored(rows),
+            resamples,
+            lambda row: _OUTCOMES.index(outcome_of(row, contexts.get(row.case_key))),
+            len(_OUTCOMES),
+        )
+        self.outcomes = {
+            kind: outcomes.interval(outcomes.share(column)) for column, kind in enumerate(_OUTCOMES)
+        }
+        self.failed = len(rows) - len(measured(rows))
 
     @property
     def errors(self) -> dict[str, Interval]:
@@ -282,7 +298,7 @@ def uniknow_metrics(
     """
     resamples = QuestionResamples(question_keys(rows), resamples=bootstrap, seed=seed)
     return {
-        method: _method_metrics(own, resamples, contexts or {})
+        method: MethodMetrics(own, resamples, contexts or {})
         for method, own in by_method(rows).items()
     }
 
@@ -304,31 +320,6 @@ def headline_shares(
     return found
 
 
-def _method_metrics(
-    rows: Sequence[UniKnowRow], resamples: QuestionResamples, contexts: Mapping[str, str]
-) -> MethodMetrics:
-    counts = _counts(rows, resamples)
-    exact = _exact_matches(counts)
-    scenarios = {
-        name: Rates.of(counts[name], {"em": em, **_sampled(counts[name])})
-        for name, em in exact.items()
-    }
-    # Of the four, the one with the fewest questions bounds what their mean rests on.
-    fewest = min(counts[scenario].questions for scenario in SCORED_SCENARIOS)
-    mean = QuestionResamples.share_interval(*exact[ALL], fewest)
-    if fewest:
-        mean = replace(mean, n=counts[ALL].questions)
-    overall = Rates.of(counts[ALL], _sampled(counts[ALL]))
-    scenarios[ALL] = replace(overall, shares={"em": mean, **overall.shares})
-    return MethodMetrics(
-        overall=overall,
-        including_agreement=Rates.of(counts[_ALL_KINDS], _sampled(counts[_ALL_KINDS])),
-        scenarios=scenarios,
-        outcomes=_outcomes(_scored(rows), resamples, contexts),
-        failed=len(rows) - len(measured(rows)),
-    )
-
-
 def _scored(rows: Sequence[UniKnowRow]) -> list[UniKnowRow]:
     """Return the rows that the overall metrics count."""
     return [row for row in _usual(rows) if row.scenario != Scenario.AGREEMENT]
@@ -345,7 +336,7 @@ def _counts(rows: Sequence[UniKnowRow], resamples: QuestionResamples) -> dict[st
         for scenario in (*SCORED_SCENARIOS, Scenario.AGREEMENT)
     }
     parts |= {ALL: _scored(rows), _ALL_KINDS: _usual(rows)}
-    return {name: count_rows(some, resamples, _column, 3) for name, some in parts.items()}
+    return {name: Counts(some, resamples, _column, 3) for name, some in parts.items()}
 
 
 def _exact_matches(counts: Mapping[str, Counts]) -> dict[str, Sampled]:
@@ -358,18 +349,6 @@ def _exact_matches(counts: Mapping[str, Counts]) -> dict[str, Sampled]:
     }
     values, draws = zip(*(found[scenario] for scenario in SCORED_SCENARIOS), strict=True)
     return {**found, ALL: (float(np.mean(values)), np.mean(draws, axis=0))}
-
-
-def _outcomes(
-    rows: Sequence[UniKnowRow], resamples: QuestionResamples, contexts: Mapping[str, str]
-) -> dict[Outcome, Interval]:
-    counts = count_rows(
-        rows,
-        resamples,
-        lambda row: _OUTCOMES.index(outcome_of(row, contexts.get(row.case_key))),
-        len(_OUTCOMES),
-    )
-    return {kind: counts.interval(counts.share(column)) for column, kind in enumerate(_OUTCOMES)}
 
 
 def _column(row: UniKnowRow) -> int:
@@ -418,11 +397,11 @@ def beyond_rates(
 
 
 def _rates(rows: Sequence[UniKnowRow], resamples: QuestionResamples) -> Rates:
-    counts = count_rows(rows, resamples, _beyond_column, 4)
+    counts = Counts(rows, resamples, _beyond_column, 4)
     settled = [row for row in rows if row.scenario is not None]
-    wanted = count_rows(settled, resamples, lambda row: int(_as_wanted(row)), 2)
+    wanted = Counts(settled, resamples, lambda row: int(_as_wanted(row)), 2)
     columns = {"right": _CORRECT, "abstained": _DECLINED, "misled": _MISLED}
-    rates = Rates.of(counts, {name: counts.share(column) for name, column in columns.items()})
+    rates = counts.rates({name: counts.share(column) for name, column in columns.items()})
     return replace(rates, shares={**rates.shares, "wanted": wanted.interval(wanted.share(1))})
 
 

@@ -46,7 +46,7 @@ def situation_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
             panel.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
             panel.set_title(f"{situation.title}\n({situation.letter})", fontsize=10)
             panel.grid(visible=False, axis="y")
-        _method_axis(panels[0], labels)
+        Plot.name_lines(panels[0], labels)
 
     return _plot("situations", draw, (8.4, _FRAME + _LINE * len(labels)))
 
@@ -59,24 +59,16 @@ def outcome_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
 
     def draw(figure: Figure) -> None:
         axes: Axes = figure.subplots()
-        left = [0.0] * len(methods)
-        for outcome, (_, words, colour) in CONTENT["outcomes"].items():
-            widths = [found.outcomes[Outcome(outcome)].value or 0.0 for found in methods.values()]
-            axes.barh(
-                range(len(methods)),
-                widths,
-                left=left,
-                height=0.72,
-                color=Colour[colour],
-                edgecolor=Colour.PAPER,
-                linewidth=1.0,
-                label=words,
+        parts = [
+            (
+                words,
+                Colour[colour],
+                [found.outcomes[Outcome(outcome)].value or 0.0 for found in methods.values()],
             )
-            left = [start + width for start, width in zip(left, widths, strict=True)]
-        axes.set_xlim(0, 1)
+            for outcome, (_, words, colour) in CONTENT["outcomes"].items()
+        ]
+        Plot.draw_bars(axes, parts, labels)
         axes.set_xlabel("share of cases")
-        axes.grid(visible=False, axis="y")
-        _method_axis(axes, labels)
         figure.legend(loc="outside upper center", ncols=3)
 
     return _plot("outcomes", draw, (8.4, 1.35 + _LINE * len(labels)))
@@ -98,7 +90,8 @@ def rely_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
 
     def draw(figure: Figure) -> None:
         axes: Axes = figure.subplots()
-        low, high = _window([value for point in known for value in point[2:]])
+        values = [value for point in known for value in point[2:]]
+        low, high = Plot.window(min(values) - 0.05, max(values) + 0.05, least=0.25, margin=_MARGIN)
         _iso_lines(axes, low, high)
         for family, (mark, colour) in _MARKS.items():
             own = [point for point in known if point[1] is family]
@@ -160,7 +153,7 @@ def context_kind_plot(points: Sequence[tuple[str, Interval]]) -> Plot | None:
             _dot(axes, rely, line, "lm_uniknow")
         axes.set_xlabel("Rely")
         axes.grid(visible=False, axis="y")
-        _method_axis(axes, [plain(label, line) for line, (label, _) in enumerate(points)])
+        Plot.name_lines(axes, [plain(label, line) for line, (label, _) in enumerate(points)])
         axes.margins(x=0.1)
 
     return _plot("ablation-kinds", draw, (7.4, _FRAME + _LINE * len(points)))
@@ -173,12 +166,6 @@ def _labels(methods: Mapping[str, MethodMetrics]) -> list[str]:
 def _dot(axes: Axes, interval: Interval, line: int, method: str) -> None:
     mark, colour = _MARKS[shown_method(method)[0]]
     Plot.draw_interval(axes, interval, line, marker=mark, colour=colour)
-
-
-def _method_axis(axes: Axes, labels: Sequence[str]) -> None:
-    axes.set_yticks(range(len(labels)), labels)
-    axes.set_ylim(len(labels) - 0.5, -0.5)
-    axes.tick_params(axis="y", length=0)
 
 
 def _curve(
@@ -195,15 +182,6 @@ def _curve(
     across, values, lows, highs = (list(column) for column in zip(*known, strict=True))
     axes.fill_between(across, lows, highs, color=colour, alpha=0.18, linewidth=0)
     axes.plot(across, values, color=colour, marker=mark, linestyle=style, label=words)
-
-
-def _window(values: Sequence[float]) -> tuple[float, float]:
-    """Choose the ends of both axes: the points with a margin, at least a quarter."""
-    low, high = min(values) - 0.05, max(values) + 0.05
-    if high - low < 0.25:
-        middle = (high + low) / 2
-        low, high = middle - 0.125, middle + 0.125
-    return max(-_MARGIN, low), min(1 + _MARGIN, high)
 
 
 def _iso_lines(axes: Axes, low: float, high: float) -> None:

@@ -85,8 +85,6 @@ def read_dataset(
         InputError: no such file, or something in it is wrong; the message names file and
             line, or the place inside a JSON document.
     """
-    if limit is not None and limit < 1:
-        raise InputError("must be at least 1", where="limit")
     bundled = _BUNDLED.get(os.fspath(spec))
     if bundled is not None:
         questions = bundled(seed=seed)

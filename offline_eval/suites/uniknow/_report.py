@@ -1,6 +1,6 @@
 """The report of a run of the UniKnow suite: which method uses which knowledge when.
 
-    run folder ─► checked_run ─► summarise_uniknow ─► uniknow_document ─► a file per format
+    run folder ─► UniKnowRun ─► UniKnowSummary ─► uniknow_document ─► a file per format
 
 The same run folder gives the same bytes, wherever it is.
 """
@@ -45,7 +45,6 @@ from ._summary import (
     TEXTS,
     Family,
     UniKnowSummary,
-    contexts_of,
     in_order,
     shown_method,
     variant_of,
@@ -120,7 +119,7 @@ _TITLES = {
 def worst_cases(run: UniKnowRun) -> list[Section]:
     """Choose per kind of context the cases that most methods got wrong; ablations do not vote."""
     rows: dict[str, list[tuple[UniKnowRow, Outcome]]] = {}
-    contexts = contexts_of(run)
+    contexts = run.contexts
     for row in measured(run.rows):
         key = row.case_key
         if variant_of(row.method) is None and key in run.cases:

@@ -60,9 +60,9 @@ from ._guard import SignalMeter, calibrate_guard, require_share
 from ._knowledge import KnowledgeStore, Sampling, estimate_knowledge
 from ._questions import completes, dataset_of, prompts_of, question_file, read_dataset
 from ._report import uniknow_document
-from ._summary import UniKnowSummary, summarise_uniknow
+from ._summary import UniKnowSummary
 from .methods import Trainer, reply_from
-from .plan import POLICY, ROWS, SIGNALS, Plan, UniKnowManifest, checked_run, make_plan
+from .plan import POLICY, ROWS, SIGNALS, Plan, UniKnowManifest, UniKnowRun, make_plan
 
 # Needs no training, and is the best of the bundled scorers on contexts of about 100 words that
 # were retrieved wrongly: AUROC .991 on the microworld.
@@ -230,155 +230,6 @@ def signal_meter(methods: Methods, scorer: RelevanceScorer) -> SignalMeter:
     return SignalMeter(scorer, estimator, aggregator, methods.remembering("naive"))
 
 
-@dataclass(frozen=True, slots=True)
-class Stages:
-    """What comes before the answers: plan, signals and policy of the guards, adapters.
-
-    Attributes:
-        work: the run under way.
-        parts: objects that the run is made with.
-        methods: of the run.
-        at_once: cases per batch.
-        whole_batches: whether a batch that a kill cut is asked again as a whole.
-    """
-
-    work: Work[UniKnowSettings, Question | Case]
-    parts: Parts
-    methods: Methods
-    at_once: int
-    whole_batches: bool
-
-    def plan(self) -> Plan:
-        """Return the stored plan, or make and store it.
-
-        Raises:
-            InputError: no question is left to evaluate, or there is nothing to train on.
-        """
-        settings, run, lm = self.work.settings, self.work.run, self.methods.lm
-        stored = Plan.read(run)
-        if stored is not None:
-            return stored
-        dataset = dataset_of(settings.data, _questions(self.work.cases))
-        estimates = estimate_knowledge(
-            lm,
-            dataset.questions,
-            dataset.prompts,
-            sampling=settings.sampling,
-            store=KnowledgeStore(settings.knowledge or run.folder / "knowledge.jsonl"),
-            on_progress=self.work.options.on_progress,
-        )
-        size = fitting_size(
-            lm,
-            dataset,
-            answer_tokens=getattr(lm, "max_new_tokens", 0),
-            passages=settings.passages_per_context,
-            several=settings.beyond,
-        )
-        contexts = build_contexts(
-            dataset,
-            encoder=self.parts.encoder,
-            kinds=settings.kinds,
-            size=size,
-            seed=settings.seed,
-            on_progress=self.work.options.on_progress,
-        )
-        plan = make_plan(
-            dataset,
-            contexts,
-            estimates,
-            questions_per_side=settings.questions_per_side,
-            defined_only=settings.defined_only,
-            seed=settings.seed,
-        )
-        untrained = self._untrainable(plan)
-        rows = len(plan.evaluation) * (len(self.work.systems) - len(untrained))
-        left_out = {**self.methods.left_out, **untrained}
-        file = plan.file.model_copy(update={"rows": rows, "left_out": left_out})
-        plan = replace(plan, file=file)
-        plan.write(run)
-        return plan
-
-    def _untrainable(self, plan: Plan) -> dict[str, str]:
-        """Return the trained methods if there is nothing to train them on, with the reason.
-
-        Raises:
-            InputError: they were asked for by name.
-        """
-        if {case.knowledge for case in plan.training} >= {Knowledge.KNOWN, Knowledge.UNKNOWN}:
-            return {}
-        reason = "training needs questions that the model knows and ones that it does not"
-        names = [system.name for system in self.work.systems if is_trained(system.name)]
-        if names and not self.work.settings.asks_for_all:
-            raise InputError(
-                reason,
-                where=names[0],
-                hint="give more questions, or leave the trained methods out by --methods",
-            )
-        return dict.fromkeys(names, reason)
-
-    def calibrate(self, plan: Plan, meter: SignalMeter) -> Policy:
-        """Measure the missing signals, fit the policy on the training questions and store it."""
-        signals = self._signals(plan, meter)
-        self.methods.remembering("naive").remember(
-            (signal.case_id, reply_from(signal.context_reply, case))
-            for signal, case in zip(signals, plan.cases, strict=True)
-            if signal.context_reply is not None
-        )
-        policy = calibrate_guard(
-            [signal for signal in signals if signal.part == "training"],
-            scorer=meter.scorer.fingerprint,
-            estimator=meter.estimator.fingerprint,
-            aggregator=meter.aggregator,
-            risk=self.work.settings.risk,
-            delta=self.work.settings.delta,
-        )
-        policy.save(self.work.run.folder / POLICY)
-        return policy
-
-    def _signals(self, plan: Plan, meter: SignalMeter) -> list[UniKnowSignal]:
-        table, cases = self.work.run[SIGNALS], plan.cases
-        table.require_order([case.case_id for case in cases])
-        done = len(table.done)
-        start = done // self.at_once * self.at_once if self.whole_batches else done
-        start = done if done == len(cases) else start
-        meter.remember(table.rows()[:start])
-        advance = self.work.progress("measuring relevance and confidence")
-        for first in range(start, len(cases), self.at_once):
-            batch = cases[first : first + self.at_once]
-            for part in dict.fromkeys(case.part for case in batch):
-                table.extend(meter.measure([case for case in batch if case.part == part]))
-            advance(first + len(batch), len(cases))
-        return table.rows()
-
-    def trainer(self, cases: Sequence[Case]) -> Trainer:
-        """Return what trains the methods of the run."""
-        lm, settings = self.methods.lm, self.work.settings
-        assert isinstance(lm, HuggingFaceLM)
-        return Trainer(
-            lm,
-            cases,
-            self.methods.prompts,
-            self.work.run.folder / "adapters",
-            self.parts.training_of(lm, settings),
-            self.parts.training_of(lm, settings, preferences=True),
-            settings.seed,
-        )
-
-    def reuse_replies(self, name: str, cases: Sequence[Case]) -> None:
-        """Let a guard over a method reuse the replies of that method's rows."""
-        stored = {row.case_id: row for row in self.work.run[ROWS].rows() if row.method == name}
-        for first in range(0, len(cases), self.at_once):
-            batch = cases[first : first + self.at_once]
-            rows = {case.case_id: stored.get(row_id(name, case)) for case in batch}
-            if self.whole_batches and None in rows.values():
-                continue
-            self.methods.remembering(name).remember(
-                (case_id, Reply(row.answer, abstained=row.abstained))
-                for case_id, row in rows.items()
-                if row is not None and row.error is None
-            )
-
-
 _LOCAL_BATCH, _REMOTE_BATCH = 64, 16
 # Settings that the manifest holds in another form: as fingerprints, or as those of training.
 _STORED_OTHERWISE = {
@@ -456,16 +307,16 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
             names = wanted_methods(settings.methods, ablations=settings.ablations)
             return [System(name) for name in names]
         lm: LanguageModel = given[0].model
-        chosen = choose_methods(settings.methods, lm, ablations=settings.ablations)
-        methods = Methods(lm, prompts_of(settings.data), chosen.left_out)
-        if any(name in GUARDED for name in chosen.names):
+        names, left_out = choose_methods(settings.methods, lm, ablations=settings.ablations)
+        methods = Methods(lm, prompts_of(settings.data), left_out)
+        if any(name in GUARDED for name in names):
             scorer = self._parts.scorer or load_scorer(settings.scorer)
             # Its guards are calibrated on some of these questions, and judged on the others.
             asked = {one.id: one.question for one in _questions(cases)}
             require_not_tuned_on(scorer, asked, str(settings.scorer))
             methods.meter = signal_meter(methods, scorer)
         self._made = methods
-        return [System(name, lm) for name in chosen.names]
+        return [System(name, lm) for name in names]
 
     def row_id(self, case: _Case, system: str) -> str:
         """Return the id of a method's row for a case."""
@@ -474,9 +325,12 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
 
     def batches(self, cases: Sequence[_Case], system: System) -> Iterator[Sequence[_Case]]:
         """Split the cases into smaller batches for a remote model."""
-        size = _LOCAL_BATCH if self.asks_whole_batches(system) else _REMOTE_BATCH
+        size = self._batch_size(system)
         for begin in range(0, len(cases), size):
             yield cases[begin : begin + size]
+
+    def _batch_size(self, system: System) -> int:
+        return _LOCAL_BATCH if self.asks_whole_batches(system) else _REMOTE_BATCH
 
     def inputs(self, settings: UniKnowSettings) -> Sequence[Path]:
         """Return the file of questions."""
@@ -518,31 +372,138 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
 
     def prepare(self, work: Work[UniKnowSettings, _Case]) -> None:
         """Plan the cases, calibrate the guards and train the adapters that are missing."""
-        methods, whole = self._methods, self.asks_whole_batches(work.systems[0])
-        at_once = _LOCAL_BATCH if whole else _REMOTE_BATCH
-        stages = Stages(work, self._parts, methods, at_once, whole)
-        plan = stages.plan()
+        methods = self._methods
+        plan = Plan.read(work.run)
+        if plan is None:
+            plan = self._plan(work)
+            plan.write(work.run)
         cases = work.cases = plan.evaluation
-        work.systems = [one for one in work.systems if one.name not in plan.file.left_out]
-        for name, reason in plan.file.left_out.items():
+        work.systems = [one for one in work.systems if one.name not in plan.left_out]
+        for name, reason in plan.left_out.items():
             work.note(f"left out: {name} ({reason})")
         if methods.meter is not None:
-            methods.policy = stages.calibrate(plan, methods.meter)
+            methods.policy = self._calibrate(work, plan, methods.meter)
             guarantee = methods.policy.guarantee
             work.note(f"the guards guarantee: {guarantee.statement if guarantee else ''}")
         if any(system.name == "guard_coiecd" for system in work.systems):
-            stages.reuse_replies("coiecd", cases)
+            self._reuse_replies(work, "coiecd")
         if isinstance(methods.lm, HuggingFaceLM):
-            methods.trainer = stages.trainer(plan.training)
+            methods.trainer = Trainer(
+                methods.lm,
+                plan.training,
+                methods.prompts,
+                work.run.folder / "adapters",
+                self._parts.training_of(methods.lm, work.settings),
+                self._parts.training_of(methods.lm, work.settings, preferences=True),
+                work.settings.seed,
+            )
         done = work.run[self.rows].done
         for system in work.systems:
             if any(self.row_id(case, system.name) not in done for case in cases):
                 methods.train(system.name, work.options.on_progress)
 
+    def _plan(self, work: Work[UniKnowSettings, _Case]) -> Plan:
+        """Ask the model what it knows, build the contexts and split the questions.
+
+        Raises:
+            InputError: no question is left to evaluate, or there is nothing to train on.
+        """
+        settings, lm = work.settings, self._methods.lm
+        dataset = dataset_of(settings.data, _questions(work.cases))
+        estimates = estimate_knowledge(
+            lm,
+            dataset.questions,
+            dataset.prompts,
+            sampling=settings.sampling,
+            store=KnowledgeStore(settings.knowledge or work.run.folder / "knowledge.jsonl"),
+            on_progress=work.options.on_progress,
+        )
+        words, passages = fitting_size(
+            lm,
+            dataset,
+            answer_tokens=getattr(lm, "max_new_tokens", 0),
+            passages=settings.passages_per_context,
+            several=settings.beyond,
+        )
+        contexts = build_contexts(
+            dataset,
+            encoder=self._parts.encoder,
+            kinds=settings.kinds,
+            words=words,
+            passages=passages,
+            seed=settings.seed,
+            on_progress=work.options.on_progress,
+        )
+        plan = make_plan(
+            dataset,
+            contexts,
+            estimates,
+            questions_per_side=settings.questions_per_side,
+            defined_only=settings.defined_only,
+            seed=settings.seed,
+        )
+        untrained = _untrainable(plan, work)
+        rows = len(plan.evaluation) * (len(work.systems) - len(untrained))
+        left_out = {**self._methods.left_out, **untrained}
+        return plan.model_copy(update={"rows": rows, "left_out": left_out})
+
+    def _calibrate(
+        self, work: Work[UniKnowSettings, _Case], plan: Plan, meter: SignalMeter
+    ) -> Policy:
+        """Measure the missing signals, fit the policy on the training questions and store it."""
+        signals = self._signals(work, plan.cases, meter)
+        self._methods.remembering("naive").remember(
+            (signal.case_id, reply_from(signal.context_reply, case))
+            for signal, case in zip(signals, plan.cases, strict=True)
+            if signal.context_reply is not None
+        )
+        policy = calibrate_guard(
+            [signal for signal in signals if signal.part == "training"],
+            scorer=meter.scorer.fingerprint,
+            estimator=meter.estimator.fingerprint,
+            aggregator=meter.aggregator,
+            risk=work.settings.risk,
+            delta=work.settings.delta,
+        )
+        policy.save(work.run.folder / POLICY)
+        return policy
+
+    def _signals(
+        self, work: Work[UniKnowSettings, _Case], cases: Sequence[Case], meter: SignalMeter
+    ) -> list[UniKnowSignal]:
+        table, system = work.run[SIGNALS], work.systems[0]
+        table.require_order([case.case_id for case in cases])
+        done, size = len(table.done), self._batch_size(system)
+        start = done
+        if self.asks_whole_batches(system) and done < len(cases):
+            start = done // size * size
+        meter.remember(table.rows()[:start])
+        advance = work.progress("measuring relevance and confidence")
+        for first in range(start, len(cases), size):
+            batch = cases[first : first + size]
+            for part in dict.fromkeys(case.part for case in batch):
+                table.extend(meter.measure([case for case in batch if case.part == part]))
+            advance(first + len(batch), len(cases))
+        return table.rows()
+
+    def _reuse_replies(self, work: Work[UniKnowSettings, _Case], name: str) -> None:
+        """Let a guard over a method reuse the replies of that method's rows."""
+        stored = {row.case_id: row for row in work.run[ROWS].rows() if row.method == name}
+        system = work.systems[0]
+        for batch in self.batches(work.cases, system):
+            rows = {case: stored.get(self.row_id(case, name)) for case in batch}
+            if self.asks_whole_batches(system) and None in rows.values():
+                continue
+            self._methods.remembering(name).remember(
+                (case.case_id, Reply(row.answer, abstained=row.abstained))
+                for case, row in rows.items()
+                if isinstance(case, Case) and row is not None and row.error is None
+            )
+
     def answer(self, cases: Sequence[_Case], system: System) -> list[UniKnowRow]:
         """Answer a batch with one method; a failure costs one case."""
         asked = [case for case in cases if isinstance(case, Case)]
-        replies = self._methods.make(system.name).answer(asked)
+        replies = self._methods.make(system.name)(asked)
         return [
             UniKnowRow.of(system.name, case, reply)
             for case, reply in zip(asked, replies, strict=True)
@@ -569,15 +530,34 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
 
     def check(self, run: SuiteRun[UniKnowRow]) -> None:
         """Check that the run has a plan, and rows of its own cases and methods only."""
-        checked_run(run.run)
+        UniKnowRun(run.run)
 
     def score(self, run: SuiteRun[UniKnowRow]) -> UniKnowSummary:
         """Compute the metrics of every method."""
-        return summarise_uniknow(checked_run(run.run))
+        return UniKnowSummary(UniKnowRun(run.run))
 
     def report(self, summary: UniKnowSummary) -> Document:
         """Show which method uses which knowledge when."""
         return uniknow_document(summary)
+
+
+def _untrainable(plan: Plan, work: Work[UniKnowSettings, _Case]) -> dict[str, str]:
+    """Return the trained methods if there is nothing to train them on, with the reason.
+
+    Raises:
+        InputError: they were asked for by name.
+    """
+    if {case.knowledge for case in plan.training} >= {Knowledge.KNOWN, Knowledge.UNKNOWN}:
+        return {}
+    reason = "training needs questions that the model knows and ones that it does not"
+    names = [system.name for system in work.systems if is_trained(system.name)]
+    if names and not work.settings.asks_for_all:
+        raise InputError(
+            reason,
+            where=names[0],
+            hint="give more questions, or leave the trained methods out by --methods",
+        )
+    return dict.fromkeys(names, reason)
 
 
 def _questions(cases: Sequence[_Case]) -> list[Question]:

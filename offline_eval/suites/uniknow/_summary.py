@@ -16,11 +16,9 @@ from ....calibration import Interval
 from ....guard.artefacts import Guarantee
 from ...report.document import Document
 from ...report.prose import Templates
-from ._cases import ContextKind, Knowledge
+from ._cases import Knowledge
 from ._metrics import (
     MethodMetrics,
-    PairedDifference,
-    Rates,
     beyond_rates,
     paired_difference,
     uniknow_metrics,
@@ -141,9 +139,11 @@ def find_ablations(methods: Mapping[str, MethodMetrics]) -> Ablations:
     return tuple(sorted(shares.items(), key=lambda pair: pair[0])), tuple(left_out)
 
 
-@dataclass(frozen=True, slots=True)
 class UniKnowSummary:
-    """All numbers of a run.
+    """All numbers of a run; the same run gives the same numbers.
+
+    Args:
+        run: what all this is computed from.
 
     Attributes:
         questions: in the run.
@@ -155,19 +155,30 @@ class UniKnowSummary:
         beyond: per kind of context beyond the paper, by method.
         ablations: results of the variants of the trained methods.
         problems: contexts that could not be built, by kind.
-        run: what all this was computed from.
     """
 
-    questions: int
-    groups: int
-    knowledge: Mapping[str, int]
-    failures: Mapping[str, Mapping[str, int]]
-    methods: Mapping[str, MethodMetrics]
-    differences: tuple[PairedDifference, ...]
-    beyond: Mapping[ContextKind, Mapping[str, Rates]]
-    ablations: Ablations
-    problems: Mapping[str, int]
-    run: UniKnowRun
+    def __init__(self, run: UniKnowRun) -> None:
+        self.run = run
+        known = {row.question_key: row.knowledge for row in run.rows}
+        sides = Counter(known.values())
+        self.questions = len(known)
+        self.groups = len({(row.dataset, row.group) for row in run.rows})
+        self.knowledge = {kind.value: sides[kind] for kind in Knowledge}
+        self.failures = _failures(run)
+        metrics = uniknow_metrics(run.rows, contexts=run.contexts)
+        self.methods = {name: metrics[name] for name in in_order(metrics)}
+        differences = (
+            paired_difference(run.rows, method, base)
+            for method, base in CONTENT["pairs"]
+            if method in metrics and base in metrics
+        )
+        self.differences = [one for one in differences if one.cases]
+        self.beyond = {
+            kind: {name: by_method[name] for name in in_order(by_method)}
+            for kind, by_method in beyond_rates(run.rows).items()
+        }
+        self.ablations = find_ablations(self.methods)
+        self.problems = Counter(problem.kind.value for problem in run.plan.problems)
 
     @property
     def promise(self) -> Guarantee | None:
@@ -207,42 +218,6 @@ class UniKnowSummary:
             "settings": dict(self.run.manifest.settings),
             "inputs": [file.model_dump() for file in self.run.manifest.inputs],
         }
-
-
-def summarise_uniknow(run: UniKnowRun) -> UniKnowSummary:
-    """Summarise a run; the same run gives the same numbers."""
-    rows = run.rows
-    found = uniknow_metrics(rows, contexts=contexts_of(run))
-    methods = {name: found[name] for name in in_order(found)}
-    beyond = beyond_rates(rows)
-    known = {row.question_key: row.knowledge for row in rows}
-    knowledge = Counter(known.values())
-    return UniKnowSummary(
-        questions=len(known),
-        groups=len({(row.dataset, row.group) for row in rows}),
-        knowledge={kind.value: knowledge[kind] for kind in Knowledge},
-        failures=_failures(run),
-        methods=methods,
-        differences=tuple(
-            difference
-            for method, base in CONTENT["pairs"]
-            if method in methods and base in methods
-            for difference in (paired_difference(rows, method, base),)
-            if difference.cases
-        ),
-        beyond={
-            kind: {name: by_method[name] for name in in_order(by_method)}
-            for kind, by_method in beyond.items()
-        },
-        ablations=find_ablations(methods),
-        problems=Counter(problem.kind.value for problem in run.plan.problems),
-        run=run,
-    )
-
-
-def contexts_of(run: UniKnowRun) -> dict[str, str]:
-    """Return the text of each case's context."""
-    return {key: case.context for key, case in run.cases.items()}
 
 
 def _failures(run: UniKnowRun) -> dict[str, dict[str, int]]:

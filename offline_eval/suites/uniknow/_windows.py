@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +61,7 @@ class NearestPassages:
 
 WINDOW_WORDS = 100
 # An English word takes about 1.6 characters in Chinese.
-_CHARACTER_WORDS = 0.6
+_CHARACTER_TENTHS = 6
 _SHORTEST = 0.75  # of the window's length, so that it may end with a sentence
 _UNIT = re.compile(f"[{CJK}]|[^\\s{CJK}]+")
 _SENTENCE_END = re.compile(r"[.!?。！？]['\")\]”’」]*$")
@@ -109,15 +110,42 @@ def window_around(text: str, span: tuple[int, int], *, words: int = WINDOW_WORDS
         The window; it begins and ends with a sentence where that costs little, and is
         the whole text where that is no longer.
     """
-    units = [(m.start(), m.end(), _length(m.group())) for m in _UNIT.finditer(text)]
-    inside = [i for i, (start, end, _) in enumerate(units) if end > span[0] and start < span[1]]
+    units = [match.span() for match in _UNIT.finditer(text)]
+    inside = [i for i, (start, end) in enumerate(units) if end > span[0] and start < span[1]]
     if not inside:
         return text[span[0] : span[1]]
-    grown = _Grown(text, units, inside[0], inside[-1], words)
-    grown.grow()
-    grown.begin_with_a_sentence()
-    grown.end_with_a_sentence()
-    return text[units[grown.left][0] : units[grown.right][1]]
+    # In tenths of a word, so that sums are exact.
+    sums = [0, *accumulate(_tenths(text[start:end]) for start, end in units)]
+    most, least, last = 10 * words, 10 * words * _SHORTEST, len(units) - 1
+
+    def length(left: int, right: int) -> int:
+        return sums[right + 1] - sums[left]
+
+    def grown(left: int, right: int, *, leftwards: bool) -> tuple[int, int]:
+        before = None
+        while before != (left, right):
+            before = left, right
+            if leftwards and left > 0 and length(left - 1, right) <= most:
+                left -= 1
+            if right < last and length(left, right + 1) <= most:
+                right += 1
+        return left, right
+
+    def ends_a_sentence(index: int) -> bool:
+        start, end = units[index]
+        # Chinese punctuation is a unit of its own, or part of the unit after it.
+        return index == last or bool(_SENTENCE_END.search(text[start:end]))
+
+    left, right = grown(inside[0], inside[-1], leftwards=True)
+    begins = (at for at in range(left, inside[0] + 1) if at == 0 or ends_a_sentence(at - 1))
+    begin = next(begins, left)
+    if begin > left and length(begin, last) >= least:
+        left, right = grown(begin, right, leftwards=False)
+    ends = (at for at in range(right, inside[-1] - 1, -1) if ends_a_sentence(at))
+    end = next(ends, right)
+    if length(left, end) >= least:
+        right = end
+    return text[units[left][0] : units[right][1]]
 
 
 def best_window(
@@ -145,68 +173,5 @@ def best_window(
     return max(windows, key=lambda window: weights.support(question, window), default=None)
 
 
-def _length(unit: str) -> float:
-    return _CHARACTER_WORDS if re.match(f"[{CJK}]", unit) else 1.0
-
-
-class _Grown:
-    """A window that grows from the answer; `left` and `right` are its first and last units."""
-
-    def __init__(
-        self, text: str, units: list[tuple[int, int, float]], first: int, last: int, words: int
-    ) -> None:
-        self._text, self._units, self._words = text, units, float(words)
-        self._first, self._last = first, last
-        self.left, self.right = first, last
-        self._length = math.fsum(unit[2] for unit in units[first : last + 1])
-
-    def grow(self) -> None:
-        """Grow to the full length, evenly on both sides while both have text."""
-        while self._add(self.left - 1) | self._add(self.right + 1):
-            pass
-
-    def begin_with_a_sentence(self) -> None:
-        """Remove a partial sentence at the beginning, and grow at the end instead."""
-        if self._begins_a_sentence(self.left):
-            return
-        for start in range(self.left + 1, self._first + 1):
-            if self._begins_a_sentence(start):
-                lost = self._between(self.left, start)
-                after = self._between(self.right + 1, len(self._units))
-                if self._length - lost + after >= _SHORTEST * self._words:
-                    self._length -= lost
-                    self.left = start
-                    while self._add(self.right + 1):
-                        pass
-                return
-
-    def end_with_a_sentence(self) -> None:
-        """Remove a partial sentence at the end, unless too little would remain."""
-        for end in range(self.right, self._last - 1, -1):
-            if self._ends_a_sentence(end):
-                if self._length - self._between(end + 1, self.right + 1) >= (
-                    _SHORTEST * self._words
-                ):
-                    self.right = end
-                return
-
-    def _between(self, start: int, end: int) -> float:
-        return math.fsum(unit[2] for unit in self._units[start:end])
-
-    def _add(self, index: int) -> bool:
-        if not 0 <= index < len(self._units):
-            return False
-        length = self._length + self._units[index][2]
-        if length > self._words + 1e-9:
-            return False
-        self._length = length
-        self.left, self.right = min(self.left, index), max(self.right, index)
-        return True
-
-    def _ends_a_sentence(self, index: int) -> bool:
-        start, end, _ = self._units[index]
-        # Chinese punctuation is a unit of its own, or part of the unit after it.
-        return index == len(self._units) - 1 or bool(_SENTENCE_END.search(self._text[start:end]))
-
-    def _begins_a_sentence(self, index: int) -> bool:
-        return index == 0 or self._ends_a_sentence(index - 1)
+def _tenths(unit: str) -> int:
+    return _CHARACTER_TENTHS if re.match(f"[{CJK}]", unit) else 10

@@ -43,43 +43,30 @@ from ._matching import is_right
 _RULE = load_rule("uniknow")
 
 
-@runtime_checkable
-class Method(Protocol):
-    """A way to answer cases."""
-
-    @property
-    def name(self) -> str:
-        """Name in rows and tables."""
-        ...
-
-    def answer(self, cases: Sequence[Case]) -> list[Reply]:
-        """Return one reply per case, in order; a case that failed has an error in its reply."""
-        ...
+Method = Callable[[Sequence[Case]], list[Reply]]
+"""A way to answer cases: one reply per case, in order; of a case that failed, with its error."""
 
 
-class PromptedMethod:
-    """Reply greedily to one prompt with context and question.
+def prompted(lm: LanguageModel, template: str) -> Method:
+    """Make a method that replies greedily to one prompt.
 
     Args:
-        name: of the method.
         lm: what is asked.
         template: with `{context}` and `{question}`.
     """
 
-    def __init__(self, name: str, lm: LanguageModel, template: str) -> None:
-        self.name, self._lm, self._template = name, lm, template
-
-    def answer(self, cases: Sequence[Case]) -> list[Reply]:
-        """Return one reply per case, in order."""
-        rows = generate_each(self._lm, [case.fill(self._template) for case in cases])
+    def answer(cases: Sequence[Case]) -> list[Reply]:
+        rows = generate_each(lm, [case.fill(template) for case in cases])
         texts = [row if isinstance(row, KnowgateError) else row[0].text for row in rows]
-        return [reply_from(text, case) for text, case in zip(texts, cases, strict=True)]
+        return list(map(reply_from, texts, cases))
+
+    return answer
 
 
-def prompted_method(name: str, lm: LanguageModel, prompts: PromptSet) -> PromptedMethod:
+def prompted_method(name: str, lm: LanguageModel, prompts: PromptSet) -> Method:
     """Make `naive`, with context and question, or `prompting`, which also allows `unknown`."""
     template = prompts.with_context if name == "naive" else prompts.with_context_or_unknown
-    return PromptedMethod(name, lm, template)
+    return prompted(lm, template)
 
 
 def reply_from(found: str | KnowgateError, case: Case) -> Reply:
@@ -109,35 +96,27 @@ class ContrastiveLanguageModel(Protocol):
         ...
 
 
-class ContrastiveMethod:
-    """Context-aware decoding, or contextual information-entropy constraint decoding.
+def contrastive_method(name: str, lm: ContrastiveLanguageModel, prompts: PromptSet) -> Method:
+    """Make context-aware, or contextual information-entropy constraint decoding.
 
     Args:
         name: `cad`, `coiecd`, or `coiecd_prompt` for the prompts that allow `unknown`.
         lm: what is asked.
         prompts: of the data set.
     """
+    decoding: Literal["coiecd", "cad"] = "cad" if name == "cad" else "coiecd"
+    with_context, without = prompts.with_context, prompts.closed_book
+    if name == "coiecd_prompt":
+        with_context, without = prompts.with_context_or_unknown, prompts.closed_book_or_unknown
 
-    def __init__(self, name: str, lm: ContrastiveLanguageModel, prompts: PromptSet) -> None:
-        self.name, self._lm = name, lm
-        self._decoding: Literal["coiecd", "cad"] = "cad" if name == "cad" else "coiecd"
-        allowing = name == "coiecd_prompt"
-        self._with = prompts.with_context_or_unknown if allowing else prompts.with_context
-        self._without = prompts.closed_book_or_unknown if allowing else prompts.closed_book
+    def call(cases: Sequence[Case]) -> list[str]:
+        filled = [[case.fill(template) for case in cases] for template in (with_context, without)]
+        return lm.generate_contrastive(filled[0], filled[1], decoding)
 
-    def answer(self, cases: Sequence[Case]) -> list[Reply]:
-        """Return one reply per case, in order."""
+    def answer(cases: Sequence[Case]) -> list[Reply]:
+        return list(map(reply_from, each_or_error(call, cases), cases))
 
-        def call(some: Sequence[Case]) -> list[str | KnowgateError]:
-            found = self._lm.generate_contrastive(
-                [case.fill(self._with) for case in some],
-                [case.fill(self._without) for case in some],
-                self._decoding,
-            )
-            return list(found)
-
-        found = each_or_error(call, cases)
-        return [reply_from(text, case) for text, case in zip(found, cases, strict=True)]
+    return answer
 
 
 def why_not_contrastive(lm: object) -> str:
@@ -158,21 +137,19 @@ class RememberingMethod:
     """
 
     def __init__(self, method: Method) -> None:
-        self.name, self._method = method.name, method
+        self._method = method
         self._replies: dict[str, Reply] = {}
 
     def remember(self, replies: Iterable[tuple[str, Reply]]) -> None:
         """Add replies by case id."""
         self._replies.update((name, reply) for name, reply in replies if reply.error is None)
 
-    def answer(self, cases: Sequence[Case]) -> list[Reply]:
+    def __call__(self, cases: Sequence[Case]) -> list[Reply]:
         """Return one reply per case, in order."""
         new = [case for case in cases if case.case_id not in self._replies]
-        fresh = {}
-        if new:
-            found = self._method.answer(new)
-            fresh = {case.case_id: reply for case, reply in zip(new, found, strict=True)}
-            self.remember(fresh.items())
+        found = self._method(new) if new else []
+        fresh = {case.case_id: reply for case, reply in zip(new, found, strict=True)}
+        self.remember(fresh.items())
         return [self._replies.get(case.case_id) or fresh[case.case_id] for case in cases]
 
 
@@ -213,35 +190,11 @@ class TrainedVariant:
         abstention_share: share of the scenario `unknown` in the examples, in [0, 1), the
             others in equal parts; None for the usual quarter. Only for methods that abstain.
         without_kinds: kinds of contexts that are left out of the training.
-
-    Raises:
-        InputError: the share is out of range or the method never abstains, or no training
-            holds contexts of that kind.
     """
 
     method: TrainedMethod
     abstention_share: float | None = None
     without_kinds: tuple[ContextKind, ...] = ()
-
-    def __post_init__(self) -> None:
-        share = self.abstention_share
-        if share is not None and not self.method.abstains:
-            raise InputError(
-                f"{self.method} never abstains", where="abstention_share", hint="leave it out"
-            )
-        if share is not None and not 0 <= share < 1:
-            raise InputError(
-                f"{share} is out of range",
-                where="abstention_share",
-                hint="use 0 or more and below 1",
-            )
-        for kind in self.without_kinds:
-            if kind not in PAPER_KINDS:
-                raise InputError(
-                    f"no method is trained on contexts of the kind {kind}",
-                    where="without_kinds",
-                    hint=f"use some of {', '.join(PAPER_KINDS)}",
-                )
 
     @property
     def name(self) -> str:
@@ -299,7 +252,7 @@ def training_examples(
         seed: decides which questions and which repetitions, and the order.
 
     Raises:
-        InputError: `per_side` is out of range, or no cases are left.
+        InputError: no cases are left.
     """
     template = prompt_for(variant.method, prompts)
     return [
@@ -398,8 +351,6 @@ def _picked(variant: TrainedVariant, cases: Sequence[Case], per_side: int, seed:
 
 def _of_questions(cases: Sequence[Case], per_side: int, seed: int) -> list[Case]:
     """Return the cases of at most `per_side` known and `per_side` unknown questions."""
-    if per_side < 1:
-        raise InputError(f"{per_side} is out of range", where="per_side", hint="use 1 or more")
     usable = [
         case
         for case in cases
@@ -484,9 +435,7 @@ class Trainer:
     preference_settings: ScenarioTrainingSettings
     seed: int = 0
 
-    def method(
-        self, variant: TrainedVariant, on_progress: OnProgress | None = None
-    ) -> PromptedMethod:
+    def method(self, variant: TrainedVariant, on_progress: OnProgress | None = None) -> Method:
         """Train the variant, unless its adapter exists, and load it; raises as `train`."""
         adapted = HuggingFaceLM(
             self.lm.name,
@@ -498,7 +447,7 @@ class Trainer:
             adapter=self.train(variant, on_progress),
             loading=LoadOptions(chat_template=self.lm.uses_chat_template),
         )
-        return PromptedMethod(variant.name, adapted, prompt_for(variant.method, self.prompts))
+        return prompted(adapted, prompt_for(variant.method, self.prompts))
 
     def train(self, variant: TrainedVariant, on_progress: OnProgress | None = None) -> Path:
         """Train the variant, unless its adapter exists, and return the adapter's folder.

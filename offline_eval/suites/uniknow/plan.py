@@ -52,10 +52,11 @@ _EVALUATION_SHARE = 0.75
 _TRAINING_PER_SIDE = 250
 
 
-class PlanFile(Stored):
-    """The content of `plan.json`, which is written after `cases.jsonl`.
+class Plan(Stored):
+    """What a run asks: its cases, and `plan.json`, which is written after `cases.jsonl`.
 
     Attributes:
+        cases: training first.
         training_cases: number of them.
         evaluation_cases: number of them.
         rows: number of rows of the finished run.
@@ -65,6 +66,7 @@ class PlanFile(Stored):
         left_out: methods that were asked for and do not answer, with the reason.
     """
 
+    cases: tuple[Case, ...] = Field((), exclude=True)
     training_cases: Annotated[int, Field(ge=0)]
     evaluation_cases: Annotated[int, Field(ge=0)]
     rows: Annotated[int, Field(ge=0)] = 0
@@ -72,19 +74,6 @@ class PlanFile(Stored):
     knowledge: dict[str, Annotated[int, Field(ge=0)]]
     problems: tuple[ContextProblem, ...] = ()
     left_out: dict[str, str] = Field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a run asks.
-
-    Attributes:
-        cases: training first.
-        file: numbers and problems.
-    """
-
-    cases: tuple[Case, ...]
-    file: PlanFile
 
     @property
     def training(self) -> list[Case]:
@@ -101,39 +90,34 @@ class Plan:
         table = run[CASES]
         table.drop(lambda _row: True)  # of an attempt that was killed
         table.extend(self.cases)
-        value = {"schema_version": Manifest.SCHEMA_VERSION, **self.file.model_dump(mode="json")}
+        value = {"schema_version": Manifest.SCHEMA_VERSION, **self.model_dump(mode="json")}
         write_json(run.folder / _PLAN, value)
 
     @classmethod
-    def read(cls, run: Run) -> Plan | None:
+    def read(cls, run: Run, *, with_cases: bool = True) -> Plan | None:
         """Return the stored plan; None if the run was killed before it was complete.
+
+        Args:
+            run: of the suite.
+            with_cases: read the cases, too.
 
         Raises:
             InputError: a file is damaged.
         """
-        file = read_plan_file(run.folder)
-        if file is None:
+        path = run.folder / _PLAN
+        if not path.exists():
             return None
-        rows = tuple(run[CASES].rows())
-        parts = Counter(row.part for row in rows)
-        if (parts["training"], parts["evaluation"]) != (file.training_cases, file.evaluation_cases):
+        value = Manifest.read_versioned(path, hint=START_AGAIN)
+        plan = cls.checked(value, where=str(path), hint=START_AGAIN)
+        if not with_cases:
+            return plan
+        plan = plan.model_copy(update={"cases": tuple(run[CASES].rows())})
+        counts = len(plan.training), len(plan.evaluation)
+        if counts != (plan.training_cases, plan.evaluation_cases):
             raise InputError(
                 "cases are missing", where=str(CASES.path(run.folder)), hint=START_AGAIN
             )
-        return cls(rows, file)
-
-
-def read_plan_file(folder: Path) -> PlanFile | None:
-    """Return the content of `plan.json`; None if it does not exist yet.
-
-    Raises:
-        InputError: the file is damaged.
-    """
-    path = folder / _PLAN
-    if not path.exists():
-        return None
-    value = Manifest.read_versioned(path, hint=START_AGAIN)
-    return PlanFile.checked(value, where=str(path), hint=START_AGAIN)
+        return plan
 
 
 def make_plan(
@@ -181,14 +165,14 @@ def make_plan(
             "no question is left to evaluate", where=dataset.name, hint="give more questions"
         )
     sides = Counter(knowledge.values())
-    file = PlanFile(
+    return Plan(
+        cases=(*training, *evaluation),
         training_cases=len(training),
         evaluation_cases=len(evaluation),
         grouped=split.grouped,
         knowledge={side.value: sides[side] for side in Knowledge},
         problems=tuple(contexts.problems),
     )
-    return Plan((*training, *evaluation), file)
 
 
 def _limited(
@@ -271,12 +255,7 @@ def split_questions(
         training_per_side: at most that many known and as many unknown questions are for
             training; the rest of their groups is in neither part.
         seed: the same seed gives the same parts.
-
-    Raises:
-        InputError: an argument is out of range.
     """
-    if not 0 < evaluation_share < 1:
-        raise InputError("must lie between 0 and 1", where="evaluation_share")
     asked = [question for question in dataset.questions if question.id in knowledge]
     groups: dict[str, list[Question]] = defaultdict(list)
     for question in asked:
@@ -342,7 +321,7 @@ class UniKnowManifest(Manifest):
     """The manifest of a run of this suite.
 
     Attributes:
-        methods: that answer, in the order of the rows; see also `PlanFile.left_out`.
+        methods: that answer, in the order of the rows; see also `Plan.left_out`.
         left_out: methods that were asked for and cannot be run on this model, with the reason.
     """
 
@@ -353,71 +332,53 @@ class UniKnowManifest(Manifest):
     left_out: dict[str, str] = Field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class UniKnowRun:
-    """A checked run.
+    """A checked run, finished or not; it has at least one row.
+
+    Args:
+        run: opened to read, with a `UniKnowManifest`.
 
     Attributes:
         manifest: the methods that could not be trained are among those left out.
-        plan: numbers of the plan; its `rows` are those of a finished run.
+        plan: what is asked; its `rows` are those of a finished run.
         cases: evaluation cases by id, in the order of the run.
         rows: as stored, in the order of the run.
         finished: whether all rows are there.
         policy: of the guards, with its guarantee; None if no guard took part yet.
         signals: of the evaluation cases; empty likewise.
-    """
-
-    manifest: UniKnowManifest
-    plan: PlanFile
-    cases: Mapping[str, Case]
-    rows: tuple[UniKnowRow, ...]
-    finished: bool
-    policy: Policy | None = None
-    signals: tuple[UniKnowSignal, ...] = ()
-
-
-def checked_run(run: Run) -> UniKnowRun:
-    """Check a run of this suite, finished or not; it has at least one row.
-
-    Args:
-        run: opened to read, with a `UniKnowManifest`.
 
     Raises:
         InputError: a file is missing, damaged or written by a newer knowgate, or there is no
             row yet; names file and line.
     """
-    plan = _plan(run)
-    manifest = run.manifest
-    assert isinstance(manifest, UniKnowManifest)
-    left_out = {**manifest.left_out, **plan.left_out}
-    methods = tuple(name for name in manifest.methods if name not in left_out)
-    for spec in (CASES, ROWS):
-        if not spec.path(run.folder).exists():
-            raise InputError(
-                f"no {spec.name}.jsonl in the run folder", where=str(run.folder), hint=_RUN_AGAIN
-            )
-    cases = {row.case_id: row for row in run[CASES].rows() if row.part == "evaluation"}
-    rows = []
-    for where, row in run[ROWS].places():
-        if row.case_key not in cases or row.method not in methods:
-            raise InputError(
-                "the row is of no case or method of this run", where=where, hint=_RUN_AGAIN
-            )
-        rows.append(row)
-    if not rows:
-        raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
-    path = run.folder / POLICY
-    return UniKnowRun(
-        manifest=manifest.model_copy(update={"methods": methods, "left_out": left_out}),
-        plan=plan,
-        cases=cases,
-        rows=tuple(rows),
-        finished=len(rows) >= plan.rows,
-        policy=Policy.load(path, links=False) if path.exists() else None,
-        signals=tuple(one for one in run[SIGNALS].rows() if one.part == "evaluation")
-        if SIGNALS.path(run.folder).exists()
-        else (),
-    )
+
+    def __init__(self, run: Run) -> None:
+        self.plan, manifest = _plan(run), run.manifest
+        assert isinstance(manifest, UniKnowManifest)
+        left_out = {**manifest.left_out, **self.plan.left_out}
+        methods = tuple(name for name in manifest.methods if name not in left_out)
+        self.manifest = manifest.model_copy(update={"methods": methods, "left_out": left_out})
+        self.cases = {case.case_id: case for case in self.plan.evaluation}
+        self.rows: list[UniKnowRow] = []
+        for where, row in run[ROWS].places():
+            if row.case_key not in self.cases or row.method not in methods:
+                raise InputError(
+                    "the row is of no case or method of this run", where=where, hint=_RUN_AGAIN
+                )
+            self.rows.append(row)
+        if not self.rows:
+            raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
+        self.finished = len(self.rows) >= self.plan.rows
+        path = run.folder / POLICY
+        self.policy = Policy.load(path, links=False) if path.exists() else None
+        self.signals: list[UniKnowSignal] = []
+        if SIGNALS.path(run.folder).exists():
+            self.signals = [one for one in run[SIGNALS].rows() if one.part == "evaluation"]
+
+    @property
+    def contexts(self) -> dict[str, str]:
+        """The text of each case's context."""
+        return {key: case.context for key, case in self.cases.items()}
 
 
 def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
@@ -436,7 +397,7 @@ def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
             hint="name a run made with `knowgate eval uniknow`",
         )
     run = Run.read(folder, UniKnowManifest)
-    plan = _plan(run)
+    plan = _plan(run, with_cases=False)
     if not SIGNALS.path(run.folder).exists():
         raise InputError(
             "the run has no signals.jsonl: no guard took part",
@@ -451,8 +412,8 @@ def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
     return found
 
 
-def _plan(run: Run) -> PlanFile:
-    plan = read_plan_file(run.folder)
+def _plan(run: Run, *, with_cases: bool = True) -> Plan:
+    plan = Plan.read(run, with_cases=with_cases)
     if plan is None:
         raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
     return plan

@@ -161,7 +161,8 @@ def test_an_answer_survives_json(answer: GuardedAnswer) -> None:
     assert GuardedAnswer.model_validate_json(text) == answer
     assert GuardedAnswer.model_validate(answer.model_dump()) == answer
     assert set(json.loads(text)) == {
-        "answer", "decision", "documents", "id", "output", "reply_abstained", "standalone_question"
+        "answer", "decision", "documents", "id", "output", "reply_abstained", "standalone_question",
+        "support", "supported",
     }  # fmt: skip
 
 

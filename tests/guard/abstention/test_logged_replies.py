@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from knowgate.guard.abstention import AbstentionDetector, Citation
-from knowgate.guard.abstention._reading import read_reply
 from knowgate.guard.abstention.detector import FEATURE_NAMES, features
+from knowgate.guard.abstention.reading import read_reply
 
 _DOMAINS = ("BTT", "CPF")
 _SMOLLM2 = Path(__file__).with_name("smollm2_replies.jsonl")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from knowgate.guard.abstention import Citation
-from knowgate.guard.abstention._reading import read_citation
 from knowgate.guard.abstention.detector import load_rule
+from knowgate.guard.abstention.reading import read_citation
 
 _UNIKNOW_WORDS = (
     "unanswerable", "unknown", "no known", "not known", "do not know", "uncertain", "unclear",

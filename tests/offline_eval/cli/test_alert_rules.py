@@ -69,6 +69,14 @@ def stages(cheap: str, costly: str, fallback: str = "0x240") -> list[Series]:
     return [series(name, counts[stage], guard="default", stage=stage) for stage in counts]
 
 
+def replies(unsupported: str) -> list[Series]:
+    """Twenty a minute are checked."""
+    return [
+        series("knowgate_support_count", "0+20x240", guard="default"),
+        series("knowgate_unsupported_total", unsupported, guard="default", action="mark"),
+    ]
+
+
 FOLLOWED = decisions("follow_context", "sufficient_context", "0+16x240")
 # Alert → what it fires on, what it does not fire on.
 SERIES: dict[str, tuple[list[Series], list[Series]]] = {
@@ -103,11 +111,8 @@ SERIES: dict[str, tuple[list[Series], list[Series]]] = {
         [series("knowgate_monitor_failures", "0x230 0+1x10")],
         [series("knowgate_monitor_failures", "3x240")],
     ),
+    "KnowgateUnsupportedReplies": (replies("0+4x240"), replies("0+1x240")),
     "KnowgateUncalibrated": ([policy("1x240", calibrated="false")], [policy("1x240")]),
-    "KnowgateDeviceLost": (
-        [series("knowgate_device_events_total", "0x200 1x40", event="device_lost")],
-        [series("knowgate_device_events_total", "5x240", event="failed")],
-    ),
     "KnowgateOverload": (
         [responses("200", "0+9x240"), responses("429", "0+1x240")],
         [responses("200", "0+9x240"), responses("500", "0+1x240")],

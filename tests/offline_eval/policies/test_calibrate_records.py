@@ -9,13 +9,13 @@ from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import Coverage, Leak
 from knowgate.guard import Policy
 from knowgate.offline_eval.policies import calibrate_records
-from knowgate.offline_eval.policies._rates import outcomes_under, rates_of
+from knowgate.offline_eval.policies._rates import Rates, outcomes_under
 from knowgate.offline_eval.policies.records import CalibrationSet
 from tests.offline_eval.policies.measured import drawn
 
 
 def _true_rates(policy: Policy, population: CalibrationSet) -> tuple[float, float | None]:
-    rates = rates_of(outcomes_under(policy, population.records))
+    rates = Rates(outcomes_under(policy, population.records))
     assert rates.coverage.value is not None
     return rates.coverage.value, rates.risk.value
 
@@ -33,7 +33,7 @@ def test_no_question_is_used_for_two_things() -> None:
 def test_the_rates_are_those_of_questions_that_nothing_was_fitted_on() -> None:
     found = calibrate_records(drawn(400), risk=0.2, delta=0.1, share=0.8)
 
-    assert found.rates == rates_of(outcomes_under(found.policy, found.test))
+    assert vars(found.rates) == vars(Rates(outcomes_under(found.policy, found.test)))
     assert found.rates is not None
     assert found.rates.questions == len(found.test)
 
@@ -43,7 +43,7 @@ def test_by_default_nothing_is_set_aside_and_the_rates_are_of_what_certified() -
 
     assert found.test == ()
     assert found.rates is not None
-    assert found.rates == rates_of(outcomes_under(found.policy, found.certify))
+    assert vars(found.rates) == vars(Rates(outcomes_under(found.policy, found.certify)))
     coverage, risk = _true_rates(found.policy, CalibrationSet(drawn(4000, seed=5).records, ""))
     assert found.rates.coverage.value == pytest.approx(coverage, abs=0.06)
     assert found.rates.risk.value == pytest.approx(risk, abs=0.06)

@@ -7,7 +7,7 @@ from scipy.stats import binom
 
 from knowgate.guard import Policy, Route
 from knowgate.guard.routing import TemperatureCalibrator
-from knowgate.offline_eval.policies._rates import clustered_rate, outcomes_under, rates_of
+from knowgate.offline_eval.policies._rates import Rates, clustered_rate, outcomes_under
 from tests.offline_eval.policies.measured import SCORER, case
 
 POLICY = Policy(
@@ -35,7 +35,7 @@ def test_each_route_is_wrong_by_its_own_answer() -> None:
     assert [o.route.value[0] for o in outcomes] == ["f", "f", "a", "a", "a", "a", "f", "a"]
     assert [o.passes for o in outcomes] == [True] * 4 + [False, False, True, False]
     assert [o.wrong for o in outcomes] == [False, True, True, False, False, False, True, False]
-    rates = rates_of(outcomes)
+    rates = Rates(outcomes)
     assert (rates.coverage.value, rates.risk.value) == (5 / 8, 3 / 5)
     assert (rates.followed_wrong.value, rates.answered_wrong.value) == (2 / 3, 1 / 2)
     assert rates.false_abstention.value == 2 / 7

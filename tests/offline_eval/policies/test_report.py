@@ -8,7 +8,7 @@ import pytest
 from knowgate.guard import Policy, Route
 from knowgate.guard.routing import PlattCalibrator
 from knowgate.offline_eval.policies import Calibrated, calibrate_records
-from knowgate.offline_eval.policies._rates import outcomes_under, rates_of
+from knowgate.offline_eval.policies._rates import Rates, outcomes_under
 from knowgate.offline_eval.policies._report import calibration_document, what_if_of
 from knowgate.offline_eval.report.writing import ReportPaths, ReportWriter
 from tests.offline_eval.policies.measured import ESTIMATOR, SCORER, drawn
@@ -64,7 +64,7 @@ def test_other_thresholds_give_the_rates_of_the_policy_that_has_them() -> None:
 
     for relevance, confidence in [*stops, (None, 0.3), (0.2, None), (None, None)]:
         thresholds = {"relevance_threshold": relevance, "confidence_threshold": confidence}
-        rates = rates_of(outcomes_under(rule.model_copy(update=thresholds), records))
+        rates = Rates(outcomes_under(rule.model_copy(update=thresholds), records))
         found = block.at(relevance, confidence)
         assert found.coverage.value == pytest.approx(rates.coverage.value, rel=1e-12)
         assert found.false_abstention.value == pytest.approx(

@@ -41,7 +41,8 @@ def test_only_ids_that_clash_get_the_name_of_their_base(tmp_path: Path) -> None:
     assert [record.question_id for record in first.records] == ["a", "one/b"]
     assert [record.question_id for record in second.records] == ["two/b", "c"]
     assert second.knowledge_base.passage_of == {"two/b": "two/b", "c": "c"}
-    assert second.original_ids == {"b": "two/b", "c": "c"}
+    ids = {name: question.question_id for name, question in second.questions.items()}
+    assert ids == {"b": "two/b", "c": "c"}
 
 
 def test_a_limit_bounds_what_is_asked_and_not_what_is_known(tmp_path: Path) -> None:
@@ -49,8 +50,8 @@ def test_a_limit_bounds_what_is_asked_and_not_what_is_known(tmp_path: Path) -> N
 
     [base] = read_bases([file], PassageKind.ANSWER, limit=1)
 
-    assert [question.question_id for question in base.questions()] == ["a"]
-    assert len(base.passages()) == 3
+    assert [question.question_id for question in base.asked] == ["a"]
+    assert len(base.passages) == 3
 
 
 def test_two_bases_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from knowgate.guard import InputError, Policy, Route
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.policies import Calibrated, calibrate_run
 from knowgate.offline_eval.run.measured_run import MeasuredRun
-from knowgate.offline_eval.suites.ookb._signals_summary import read_signals
+from knowgate.offline_eval.suites.ookb._signals_summary import SignalsSummary
 from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
 from tests.support.bound_rows import bind
 
@@ -64,7 +64,7 @@ def test_by_default_all_questions_are_fitted_on_and_each_is_judged_by_the_others
     )
     abstention = _rates(found).left_out_abstention
     assert (abstention.value, abstention.n) == (kept / 60, 60)
-    summary = read_signals(toy / "run")
+    summary = SignalsSummary.read(toy / "run")
     assert summary.left_out.abstained == kept
     assert summary.left_out.tested == 60
 

@@ -16,7 +16,7 @@ from knowgate.offline_eval.suites import run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 from knowgate.offline_eval.suites.ookb._signals_report import signals_document
-from knowgate.offline_eval.suites.ookb._signals_summary import read_signals
+from knowgate.offline_eval.suites.ookb._signals_summary import SignalsSummary
 from knowgate.offline_eval.suites.ookb.instruments import Instruments
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, embed, write_toy_questions
 
@@ -45,7 +45,7 @@ def test_the_question_stands_first_and_its_passage_is_left_out(measured: Path) -
 
 
 def test_they_are_reported_and_nothing_else_changes(measured: Path, tmp_path: Path) -> None:
-    before = read_signals(measured)
+    before = SignalsSummary.read(measured)
     assert before.echo is not None
     assert (before.echo.cases, before.echo.tested, before.echo.passed) == (COUNT, 0, None)
     assert (before.left_out.cases, before.in_kb.cases) == (COUNT, COUNT)
@@ -58,7 +58,7 @@ def test_they_are_reported_and_nothing_else_changes(measured: Path, tmp_path: Pa
         measured, tmp_path / "policy.json", Leak(0.2), delta=0.2, write_anyway=True
     )
 
-    summary = read_signals(measured)
+    summary = SignalsSummary.read(measured)
     assert summary.echo is not None
     passed, tested = summary.echo.passed, summary.echo.tested
     assert passed is not None
@@ -66,5 +66,5 @@ def test_they_are_reported_and_nothing_else_changes(measured: Path, tmp_path: Pa
     rate = summary.to_dict()["echo"]["pass_rate"]
     assert (rate["value"], rate["n"]) == (passed / tested, COUNT)
     assert (len(found.measured.echoes), found.echoes_passing()) == (COUNT, 0)
-    document = signals_document(read_signals(measured))
+    document = signals_document(SignalsSummary.read(measured))
     assert "Passes when a passage repeats the question" in str(document.sections)

@@ -19,7 +19,7 @@ from knowgate.offline_eval.run.questions import CaseKind, FoundBy
 from knowgate.offline_eval.suites import run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
-from knowgate.offline_eval.suites.ookb._signals_summary import read_signals
+from knowgate.offline_eval.suites.ookb._signals_summary import SignalsSummary
 from knowgate.offline_eval.suites.ookb.instruments import Instruments
 from knowgate.offline_eval.suites.ookb.leaving_out import find_source, overlap, same_source
 from knowgate.offline_eval.suites.parts import RunOptions
@@ -98,7 +98,7 @@ def test_a_retriever_that_cannot_be_widened_leaves_short_contexts(tmp_path: Path
     chain = ServedChain(RunnableLambda(_search), name="kb")
     result = run_suite(MEASURE, settings, tmp_path / "run", [Instruments.served(settings, chain)])
 
-    summary = MEASURE.report(read_signals(result.folder)).values["served"]
+    summary = MEASURE.report(SignalsSummary.read(result.folder)).values["served"]
     assert summary["short_contexts"] == 2
 
 

@@ -9,7 +9,7 @@ import pytest
 from knowgate.calibration import Interval
 from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.suites import write_report
-from knowgate.offline_eval.suites.ookb._replies_summary import summarise_replies
+from knowgate.offline_eval.suites.ookb._replies_summary import RepliesSummary
 from tests.offline_eval.suites.ookb.replies_run import (
     SYSTEM,
     Toy,
@@ -26,7 +26,7 @@ GUARDED = SYSTEM.model_copy(update={"system_id": "g", "guard": "policy"})
 
 def values(folder: Path, **arguments: Any) -> dict[str, Any]:
     """What `report.json` holds."""
-    found = summarise_replies(folder, **arguments).to_dict()
+    found = RepliesSummary(folder, **arguments).to_dict()
     json.dumps(found, allow_nan=False)
     return found
 

@@ -15,7 +15,7 @@ from knowgate.offline_eval.report.what_if import WhatIf
 from knowgate.offline_eval.run.questions import CaseKind
 from knowgate.offline_eval.run.replies import ReplySystem
 from knowgate.offline_eval.suites.ookb._replies import Evidence
-from knowgate.offline_eval.suites.ookb._replies_summary import summarise_replies
+from knowgate.offline_eval.suites.ookb._replies_summary import RepliesSummary
 from knowgate.offline_eval.suites.ookb._replies_what_if import replies_what_if
 
 from .replies_run import Toy, write_replies_run, write_rows
@@ -78,7 +78,7 @@ def written(
 
 
 def block_of(folder: Path) -> Any:
-    section = replies_what_if(Evidence.read(folder), {"guarded": "guard gate"})
+    section = replies_what_if(Evidence(folder), {"guarded": "guard gate"})
     assert section is not None
     (part,) = section.blocks
     assert isinstance(part, Section)
@@ -102,7 +102,7 @@ def test_a_reply_at_another_threshold_is_that_of_the_system_without_a_guard(
 
 def test_at_the_policys_point_the_figures_are_those_of_the_report(tmp_path: Path) -> None:
     folder = written(tmp_path)
-    numbers = summarise_replies(folder).systems[1].shape
+    numbers = RepliesSummary(folder).systems[1].shape
 
     block = block_of(folder)
     own = block.at(0.5, None)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import Fingerprint, FingerprintMismatchError, InputError
-from knowgate.offline_eval.suites.ookb._signals_summary import read_signals
+from knowgate.offline_eval.suites.ookb._signals_summary import SignalsSummary
 from tests.offline_eval.suites.ookb.written_rows import (
     WriteRun,
     case,
@@ -16,7 +16,7 @@ from tests.offline_eval.suites.ookb.written_rows import (
 
 def error_of(run: Path) -> InputError:
     with pytest.raises(InputError) as caught:
-        read_signals(run)
+        SignalsSummary.read(run)
     assert caught.value.what
     assert caught.value.where
     assert caught.value.hint
@@ -32,7 +32,7 @@ def test_a_policy_of_another_scorer_is_refused(write_run: WriteRun) -> None:
 
 def error_of_mismatch(run: Path) -> InputError:
     with pytest.raises(InputError) as caught:
-        read_signals(run)
+        SignalsSummary.read(run)
     return caught.value
 
 
@@ -47,7 +47,7 @@ def test_a_question_on_both_sides_of_the_split_is_refused(write_run: WriteRun) -
 def test_leaving_out_a_shared_passage_goes_by_its_own_id(write_run: WriteRun) -> None:
     run = write_run([case(0, "in_kb", 0.9), case(1, "left_out", 0.5, retrieved=["q0"])])
     path = run / "questions.jsonl"
-    read_signals(run)
+    SignalsSummary.read(run)
     shared = path.read_text(encoding="utf-8").replace(
         '"question_id": "q1"', '"question_id": "q1", "passage_id": "q0"'
     )

@@ -34,7 +34,7 @@ def test_the_numbers_are_those_computed_by_hand(write_run: WriteRun, tmp_path: P
     rows[-1] = failed(3, "left_out")  # abstained from: below all others
     other = _scorer(write_run, tmp_path, "other", rows)
 
-    found = ScorerComparison.of([one, other], risk=0.25)
+    found = ScorerComparison([one, other], risk=0.25)
 
     first, second = found.scorers
     assert (first.auroc.value, second.auroc.value) == (14 / 16, 12 / 16)
@@ -55,7 +55,7 @@ def test_a_retrieval_miss_says_nothing_about_a_scorer(write_run: WriteRun, tmp_p
     rows = [*pairs([4, 3], [1, 0]), missed(2, 9.0), case(2, "left_out", 2.0)]
     # Scorers that failed do not all know that the passage was not retrieved.
     other = [*pairs([4, 3], [1, 0]), failed(2, "in_kb"), case(2, "left_out", 2.0)]
-    found = ScorerComparison.of(
+    found = ScorerComparison(
         [
             _scorer(write_run, tmp_path, "one", rows),
             _scorer(write_run, tmp_path, "other", other),
@@ -72,7 +72,7 @@ def test_a_scorer_that_always_fails_has_no_number_and_is_not_taken(
     good = [2 + i / 100 for i in range(40)]
     rows = pairs(good, [x - 2 for x in good])
     broken = [failed(i, kind) for i in range(40) for kind in ("in_kb", "left_out")]
-    found = ScorerComparison.of(
+    found = ScorerComparison(
         [
             _scorer(write_run, tmp_path, "works", rows),
             _scorer(write_run, tmp_path, "broken", broken),
@@ -82,7 +82,7 @@ def test_a_scorer_that_always_fails_has_no_number_and_is_not_taken(
     assert found.scorers[1].auroc.value is None
     assert found.scorers[1].false_abstention.value is None
     assert (found.scorers[1].failed, found.failed) == (80, 80)
-    assert found.differences == ()
+    assert found.differences == []
     # Of nothing it was shown to be better.
     assert (found.choice.take, found.choice.outcome) == ("works", Outcome.ONLY_ONE)
     assert "the only one that can be taken" in found.choice.reason

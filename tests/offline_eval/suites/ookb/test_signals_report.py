@@ -9,9 +9,7 @@ from knowgate.offline_eval.report.what_if import WhatIf
 from knowgate.offline_eval.run.measured_run import MeasuredRun
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb._signals_report import signals_what_if
-from knowgate.offline_eval.suites.ookb._signals_summary import (
-    summarise_signals,
-)
+from knowgate.offline_eval.suites.ookb._signals_summary import SignalsSummary
 from tests.offline_eval.suites.ookb.written_rows import (
     WriteRun,
     case,
@@ -58,7 +56,7 @@ def test_text_of_a_knowledge_base_cannot_become_markup(write_run: WriteRun) -> N
 @pytest.mark.slow
 def test_another_threshold_is_tried_on_the_held_out_questions(write_run: WriteRun) -> None:
     run = MeasuredRun.read(calibrated(write_run), unfinished=True)
-    summary = summarise_signals(run)
+    summary = SignalsSummary(run)
 
     found = signals_what_if(summary)
 

@@ -20,7 +20,7 @@ from knowgate.offline_eval.suites.uniknow._cases import (
     Question,
     UniKnowRow,
 )
-from knowgate.offline_eval.suites.uniknow.plan import PlanFile
+from knowgate.offline_eval.suites.uniknow.plan import Plan
 
 Row = dict[str, Any]
 
@@ -171,7 +171,7 @@ def write_run(
     stored_cases = [case.model_dump_json() + "\n" for case in cases]
     (folder / "cases.jsonl").write_text("".join(stored_cases), encoding="utf-8")
     sides = Counter({case.question_key: case.knowledge.value for case in cases}.values())
-    plan = PlanFile(
+    plan = Plan(
         training_cases=0,
         evaluation_cases=len(cases),
         rows=len(rows),

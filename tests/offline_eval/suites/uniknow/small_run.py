@@ -11,7 +11,7 @@ from knowgate.offline_eval.run import Run
 from knowgate.offline_eval.suites import run_suite
 from knowgate.offline_eval.suites.parts import RunOptions, System
 from knowgate.offline_eval.suites.uniknow._suite import Parts, UniKnowSettings, UniKnowSuite
-from knowgate.offline_eval.suites.uniknow.plan import UniKnowManifest, UniKnowRun, checked_run
+from knowgate.offline_eval.suites.uniknow.plan import UniKnowManifest, UniKnowRun
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 
 METHODS = ("naive", "coiecd", "retrobust", "guard_naive", "guard_coiecd")
@@ -32,4 +32,4 @@ def small_run(
 
 
 def stored_run(folder: Path) -> UniKnowRun:
-    return checked_run(Run.read(folder, UniKnowManifest))
+    return UniKnowRun(Run.read(folder, UniKnowManifest))

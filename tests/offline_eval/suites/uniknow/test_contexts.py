@@ -10,7 +10,7 @@ import pytest
 
 from knowgate.offline_eval.suites.uniknow._bundled import fact_of
 from knowgate.offline_eval.suites.uniknow._cases import ContextKind, Dataset, Knowledge
-from knowgate.offline_eval.suites.uniknow._contexts import ContextSize, build_contexts
+from knowgate.offline_eval.suites.uniknow._contexts import build_contexts
 from knowgate.offline_eval.suites.uniknow._matching import holds_answer
 from knowgate.offline_eval.suites.uniknow._questions import read_dataset
 from knowgate.offline_eval.suites.uniknow.plan import split_questions
@@ -78,7 +78,7 @@ def test_the_right_passage_stands_in_each_place_equally_often(towers: Dataset) -
         towers,
         encoder=BagOfWords(),
         kinds=[ContextKind.ONE_OF_K],
-        size=ContextSize(passages=3),
+        passages=3,
     )
 
     places = Counter(

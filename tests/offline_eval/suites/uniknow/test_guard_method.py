@@ -20,11 +20,11 @@ from knowgate.offline_eval.suites.uniknow._cases import (
     UniKnowSignal,
 )
 from knowgate.offline_eval.suites.uniknow._guard import (
-    GuardMethod,
     SignalMeter,
     calibrate_guard,
+    guarded,
 )
-from knowgate.offline_eval.suites.uniknow.methods import prompted_method
+from knowgate.offline_eval.suites.uniknow.methods import Method, prompted_method
 
 PROMPTS = PromptSet("CB {question}", "WC {context} | {question}", "CBU {question}", "WCU {context}")
 
@@ -160,7 +160,7 @@ def test_the_promise_holds_over_many_draws() -> None:
     assert broken <= 5
 
 
-def _method(estimator: FakeEstimator | None = None) -> tuple[GuardMethod, ScriptedLanguageModel]:
+def _method(estimator: FakeEstimator | None = None) -> tuple[Method, ScriptedLanguageModel]:
     lm = ScriptedLanguageModel(default="from the context")
     scorer = FakeScorer({"good": 1.0})
     estimator = estimator or FakeEstimator({"known?": 0.9}, answers={"known?": " Rome "})
@@ -174,7 +174,7 @@ def _method(estimator: FakeEstimator | None = None) -> tuple[GuardMethod, Script
     base = prompted_method("naive", lm, PROMPTS)
     silent = prompted_method("naive", ScriptedLanguageModel(default=""), PROMPTS)
     meter = SignalMeter(scorer, estimator, "max", silent)
-    return GuardMethod("guard_naive", base, policy, meter), lm
+    return guarded(base, policy, meter), lm
 
 
 def test_each_route_gives_its_own_reply() -> None:
@@ -185,7 +185,7 @@ def test_each_route_gives_its_own_reply() -> None:
         _case("unheard", ("bad",), ContextKind.RANDOM),
     ]
 
-    followed, answered, abstained = method.answer(cases)
+    followed, answered, abstained = method(cases)
 
     assert (followed.text, followed.route) == ("from the context", "follow_context")
     assert (answered.text, answered.route, answered.confidence) == ("Rome", "answer", 0.9)
@@ -197,7 +197,7 @@ def test_each_route_gives_its_own_reply() -> None:
 def test_a_signal_that_fails_is_an_error_and_no_abstention_to_count() -> None:
     method, _ = _method(FakeEstimator(error=LanguageModelError("down")))
 
-    followed, failed = method.answer(
+    followed, failed = method(
         [
             _case("known", ("good",), ContextKind.ORIGINAL),
             _case("known", ("bad",), ContextKind.RANDOM),

@@ -19,7 +19,7 @@ from knowgate.offline_eval.suites.uniknow._cases import (
     Reply,
     UniKnowRow,
 )
-from knowgate.offline_eval.suites.uniknow.methods import ContrastiveMethod, Method, prompted_method
+from knowgate.offline_eval.suites.uniknow.methods import contrastive_method, prompted_method
 
 PROMPTS = PromptSet(
     closed_book="CB {question}",
@@ -64,9 +64,8 @@ def test_each_prompting_method_asks_with_its_own_prompt(name: str, start: str) -
     lm = ScriptedLanguageModel(default="Rome")
     method = prompted_method(name, lm, PROMPTS)
 
-    [reply] = method.answer([_case()])
+    [reply] = method([_case()])
 
-    assert isinstance(method, Method)
     assert lm.prompts == [f"{start}text q | Where q?"]
     assert reply == Reply("Rome", abstained=False)
 
@@ -82,7 +81,7 @@ def test_each_prompting_method_asks_with_its_own_prompt(name: str, start: str) -
 def test_each_contrastive_method_weighs_its_own_pair(name: str, pair: tuple[str, ...]) -> None:
     lm = _Contrasting()
 
-    ContrastiveMethod(name, lm, PROMPTS).answer([_case()])
+    contrastive_method(name, lm, PROMPTS)([_case()])
 
     assert lm.pairs == [pair]
 
@@ -90,7 +89,7 @@ def test_each_contrastive_method_weighs_its_own_pair(name: str, pair: tuple[str,
 def test_a_contrastive_failure_costs_its_own_case_only() -> None:
     cases = [_case(name="first"), _case(name="odd"), _case(name="last")]
 
-    replies = ContrastiveMethod("coiecd", _Contrasting(), PROMPTS).answer(cases)
+    replies = contrastive_method("coiecd", _Contrasting(), PROMPTS)(cases)
 
     assert [reply.text for reply in replies] == ["Rome", "", "Rome"]
     assert replies[1].error == "LanguageModelError: the prompt is odd"
@@ -103,7 +102,7 @@ def test_a_contrastive_failure_costs_its_own_case_only() -> None:
 def test_the_abstention_words_of_the_paper_count(said: str, abstained: bool) -> None:
     method = prompted_method("prompting", ScriptedLanguageModel(default=said), PROMPTS)
 
-    [reply] = method.answer([_case()])
+    [reply] = method([_case()])
 
     assert reply.abstained is abstained
 
@@ -111,7 +110,7 @@ def test_the_abstention_words_of_the_paper_count(said: str, abstained: bool) -> 
 def test_an_expected_answer_that_holds_such_a_word_is_an_answer() -> None:
     method = prompted_method("naive", ScriptedLanguageModel(default="The Unknown Soldier"), PROMPTS)
 
-    [reply] = method.answer([_case(answers=("Unknown Soldier",))])
+    [reply] = method([_case(answers=("Unknown Soldier",))])
 
     assert not reply.abstained
     assert UniKnowRow.of("naive", _case(answers=("Unknown Soldier",)), reply).right

@@ -319,6 +319,23 @@ def judge_clauses(clauses: Iterable[Clause]) -> list[JudgedClause]:
     return [_judged(clause) for clause in clauses]
 
 
+def says_nothing(sentence: str) -> bool:
+    """Whether a sentence of a reply only declines, greets, or points to a source.
+
+    Example:
+        >>> says_nothing("I am sorry, the context does not say."), says_nothing("Five euros.")
+        (True, False)
+    """
+    return not any(
+        one.role is Role.SUBSTANCE or (one.role is Role.COURTESY and not _is_polite(one.clause))
+        for one in judge_clauses(read_reply(sentence).clauses)
+    )
+
+
+def _is_polite(clause: Clause) -> bool:
+    return any(language.courtesy.fullmatch(clause.text) for language in languages())
+
+
 def patterns_sha256() -> str:
     """Hexadecimal sha256 of all languages' patterns."""
     found = hashlib.sha256()

@@ -1,0 +1,184 @@
+"""Replies of an upstream, checked against the passages that they were generated from."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from ...guard import Guard, Reason
+from ...guard.signals.support.contracts import ReplyVerdict
+from ...guard.signals.support.reading import sentence_spans
+from ..langchain import Replies
+from ._errors import as_json
+
+_DONE = b"data: [DONE]\n\n"
+_END_OF_EVENT = re.compile(rb"\r?\n\r?\n")
+_MOST_HELD = 2**20
+# Of a stream that is passed on: the most text that is kept to be checked at its end.
+_MOST_CHARACTERS = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyGate:
+    """Checks the replies to one request.
+
+    Args:
+        guard: checks.
+        replies: has the refusal.
+        passages: texts that the model was given.
+        places: of these among the passages of the request.
+        question: what was asked.
+    """
+
+    guard: Guard
+    replies: Replies
+    passages: Sequence[str]
+    places: Sequence[int]
+    question: str
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether a reply may be delivered otherwise than as it was generated."""
+        checker = self.guard.reply_checker
+        return checker is not None and checker.holds_back
+
+    async def judged(self, reply: str) -> tuple[str, dict[str, Any]]:
+        """Return what is delivered of a reply, and what the response tells of it.
+
+        Raises:
+            SignalError: the check failed, under `on_error="raise"`.
+        """
+        verdict = await self.guard.acheck_reply(reply, self.passages, self.question)
+        told = verdict.text
+        if told is None:
+            told = self.replies.to(Reason.REPLY_UNSUPPORTED)
+        return told, verdict_body(verdict, self.passages, self.places)
+
+    async def completion(self, found: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+        """Return a completion with what is delivered of each choice, and the verdicts on them."""
+        choices, verdicts = [], []
+        for choice in found.get("choices") or ():
+            message = choice.get("message") if isinstance(choice, dict) else None
+            text = message.get("content") if isinstance(message, dict) else None
+            verdict = None
+            if isinstance(message, dict) and isinstance(text, str) and text.strip():
+                told, verdict = await self.judged(text)
+                choices.append({**choice, "message": {**message, "content": told}})
+            else:
+                choices.append(choice)
+            verdicts.append(verdict)
+        return {**found, "choices": choices}, verdicts
+
+    async def streamed(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The events of a stream as they come, with the verdicts in one before its end."""
+        texts: dict[int, str] = {}
+        start: dict[str, Any] = {}
+        held = b""
+        async for piece in pieces:
+            held += piece
+            while found := _END_OF_EVENT.search(held):
+                event, held = held[: found.end()], held[found.end() :]
+                if event.removeprefix(b"data:").strip() == b"[DONE]":
+                    yield await self._last(texts, start)
+                else:
+                    start = _told_by(event, texts) or start
+                yield event
+            if len(held) > _MOST_HELD:
+                yield held  # no event of a chat
+                held = b""
+        if held:
+            yield held
+
+    async def _last(self, texts: Mapping[int, str], start: Mapping[str, Any]) -> bytes:
+        verdicts = [(await self.judged(texts[index]))[1] for index in sorted(texts)]
+        return _event({**start, "choices": [], "knowgate": {"support": verdicts}})
+
+
+def verdict_body(
+    verdict: ReplyVerdict, passages: Sequence[str], places: Sequence[int]
+) -> dict[str, Any]:
+    """Return a verdict as JSON, with the citations of what is delivered.
+
+    Args:
+        verdict: on a reply.
+        passages: that the model was given.
+        places: of these among the passages of the request.
+    """
+    told, support = verdict.text or "", verdict.support
+    citations = [
+        {
+            "sentence": told[one.start : one.end],
+            "support": one.support,
+            "passage": None if one.passage is None else places[one.passage],
+            "start": one.passage_start,
+            "end": one.passage_end,
+            "quote": ""
+            if one.passage is None
+            else passages[one.passage][one.passage_start : one.passage_end],
+        }
+        for one in (() if support is None else support.sentences)
+        if one.support is not None
+    ]
+    return {
+        "supported": verdict.supported,
+        "support": None if support is None else support.value,
+        "calibrated": verdict.calibrated,
+        "citations": citations,
+    }
+
+
+def events_of(completion: Mapping[str, Any], extension: dict[str, Any]) -> Iterator[bytes]:
+    """The events of a stream that tells a whole completion, sentence by sentence."""
+    start = {
+        **{key: value for key, value in completion.items() if key not in {"choices", "usage"}},
+        "object": "chat.completion.chunk",
+    }
+    first = True
+    for choice in completion.get("choices") or ():
+        message, index = choice.get("message") or {}, choice.get("index", 0)
+        text = message.get("content") or ""
+        others = {key: value for key, value in message.items() if key not in {"role", "content"}}
+        deltas = [{"role": "assistant", "content": "", **others}]
+        starts = [start for start, _ in sentence_spans(text)]
+        cuts = [0, *starts[1:], len(text)]
+        deltas += [{"content": text[a:b]} for a, b in pairwise(cuts) if b > a]
+        for delta in deltas:
+            own = {"knowgate": extension} if first else {}
+            first = False
+            part = {"index": index, "delta": delta, "finish_reason": None}
+            yield _event({**start, "choices": [part], **own})
+        finish = {"index": index, "delta": {}, "finish_reason": choice.get("finish_reason")}
+        yield _event({**start, "choices": [finish]})
+    yield _DONE
+
+
+def _told_by(event: bytes, texts: dict[int, str]) -> dict[str, Any]:
+    """Add the text of an event's choices; returns what each chunk begins with."""
+    lines = [line[5:] for line in event.splitlines() if line.startswith(b"data:")]
+    try:
+        chunk = json.loads(b"\n".join(lines))
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(chunk, dict):
+        return {}
+    for choice in chunk.get("choices") or ():
+        _add(choice, texts)
+    return {key: chunk[key] for key in ("id", "object", "created", "model") if key in chunk}
+
+
+def _add(choice: Any, texts: dict[int, str]) -> None:
+    delta = choice.get("delta") if isinstance(choice, dict) else None
+    text = delta.get("content") if isinstance(delta, dict) else None
+    index = choice.get("index", 0) if isinstance(choice, dict) else 0
+    if isinstance(text, str) and isinstance(index, int):
+        before = texts.get(index, "")
+        if len(before) + len(text) <= _MOST_CHARACTERS:
+            texts[index] = before + text
+
+
+def _event(value: dict[str, Any]) -> bytes:
+    return b"data: " + as_json(value) + b"\n\n"

@@ -1,0 +1,156 @@
+"""Fit a logistic mix of several scorers, and tell whether it is better than the best one alone."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..guard.errors import optional_import
+from ..guard.fingerprint import MixRule
+from .calibrators import deal_to_folds
+from .selective_metrics import PairedScores, SelectiveCurve
+from .statistics import Interval
+
+Floats = NDArray[np.float64]
+_FOLDS = 5
+_FEWEST_UNITS = 10
+# Weights in a policy have so many digits, so that processors that differ in the last agree.
+_DIGITS = 6
+_MIX, _ALONE = "mix", "alone"
+
+
+@dataclass(frozen=True, slots=True)
+class MixedCase:
+    """What several scorers say of one case.
+
+    Attributes:
+        parts: value and margin by each scorer, see `MixRule`.
+        sufficient: whether the passages suffice.
+        unit: what the case is evidence about; cases of one unit are kept together.
+    """
+
+    parts: tuple[tuple[float, float], ...]
+    sufficient: bool
+    unit: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class MixFit:
+    """A mix, and what speaks for it.
+
+    Attributes:
+        rule: fitted on all cases.
+        best: place of the scorer that is best alone, by its value.
+        mix: AUROC of mixes on cases that they were not fitted on.
+        alone: AUROC of the best scorer on the same cases.
+        difference: the first less the second, paired.
+        cases: how many there are.
+        units: how many independent ones.
+    """
+
+    rule: MixRule
+    best: int
+    mix: Interval
+    alone: Interval
+    difference: Interval
+    cases: int
+    units: int
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the interval of the difference lies above 0."""
+        return self.difference.low is not None and self.difference.low > 0.0
+
+
+def fit_mix(cases: Sequence[MixedCase], *, seed: int = 0) -> MixFit:
+    """Fit a mix, and compare mixes fitted on other units with the best scorer alone.
+
+    The comparison is a paired bootstrap of the AUROC over units. The best scorer is chosen on all
+    cases, which can only flatter it.
+
+    Args:
+        cases: of both kinds, with values of the same scorers.
+        seed: of folds and draws.
+
+    Raises:
+        ValueError: a kind is missing, or there are fewer than 10 units.
+    """
+    labels = np.array([float(one.sufficient) for one in cases])
+    units = sorted({one.unit for one in cases}, key=repr)
+    if len(units) < _FEWEST_UNITS or labels.min() == labels.max():
+        raise ValueError(f"needs cases of both kinds, of {_FEWEST_UNITS} units or more")
+    features = np.array([one.parts for one in cases], dtype=np.float64).reshape(len(cases), -1)
+    place = {unit: number for number, unit in enumerate(units)}
+    owners = np.array([place[one.unit] for one in cases])
+    held_out = np.zeros(len(cases))
+    folds = deal_to_folds(owners, labels, _FOLDS, seed)
+    for fold in range(_FOLDS):
+        own = folds == fold
+        intercept, weights = _logistic(features[~own], labels[~own])
+        held_out[own] = intercept + features[own] @ weights
+    values = features[:, ::2]
+    areas = [_auroc(values[:, part], labels) for part in range(values.shape[1])]
+    best = int(np.argmax(areas))
+    compared = _paired({_MIX: held_out, _ALONE: values[:, best]}, labels, owners, seed)
+    intercept, weights = _logistic(features, labels)
+    rounded = [float(f"{number:.{_DIGITS}g}") for number in (intercept, *weights)]
+    return MixFit(
+        rule=MixRule(
+            intercept=rounded[0], weights=tuple(zip(rounded[1::2], rounded[2::2], strict=True))
+        ),
+        best=best,
+        mix=compared.auroc(_MIX),
+        alone=compared.auroc(_ALONE),
+        difference=compared.auroc_difference(_MIX, _ALONE),
+        cases=len(cases),
+        units=len(units),
+    )
+
+
+def _auroc(values: Floats, labels: Floats) -> float:
+    found = SelectiveCurve.auroc(values[labels == 1].tolist(), values[labels == 0].tolist())
+    return 0.0 if found is None else found
+
+
+def _paired(
+    scores: dict[str, Floats], labels: Floats, owners: NDArray[np.int_], seed: int
+) -> PairedScores:
+    good, bad = labels == 1, labels == 0
+    return PairedScores(
+        {name: one[good].tolist() for name, one in scores.items()},
+        {name: one[bad].tolist() for name, one in scores.items()},
+        (owners[good].tolist(), owners[bad].tolist()),
+        seed=seed,
+    )
+
+
+def _logistic(features: Floats, labels: Floats) -> tuple[float, Floats]:
+    """Intercept and weights, none of them below 0, by logistic regression with a ridge.
+
+    The penalty is ½·|w|² over features of unit variance, against the sum of losses.
+    """
+    optional_import("scipy")
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
+    centre, spread = features.mean(axis=0), features.std(axis=0)
+    spread[spread == 0.0] = 1.0
+    scaled, count = (features - centre) / spread, len(labels)
+
+    def loss(line: Floats) -> tuple[float, Floats]:
+        odds = line[0] + scaled @ line[1:]
+        value = float(np.logaddexp(0.0, odds).sum() - labels @ odds + 0.5 * line[1:] @ line[1:])
+        error = expit(odds) - labels
+        gradient = np.concatenate([[error.sum()], scaled.T @ error + line[1:]])
+        return value / count, gradient / count
+
+    bounds = [(None, None), *[(0.0, None)] * features.shape[1]]
+    found = minimize(
+        loss, np.zeros(len(bounds)), jac=True, method="L-BFGS-B", bounds=bounds,
+        options={"maxiter": 1000, "gtol": 1e-8, "ftol": 1e-14},
+    )  # fmt: skip
+    weights: Floats = found.x[1:] / spread
+    return float(found.x[0] - weights @ centre), weights

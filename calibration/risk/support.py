@@ -1,0 +1,115 @@
+"""A threshold for the support of replies, with a promise on those that are delivered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...guard.artefacts import SupportPolicy
+from ...guard.errors import InputError
+from ...guard.fingerprint import Fingerprint
+from ..statistics import questions_needed
+from .certificate import fixed_sequence
+
+_MOST_POINTS = 40
+
+
+def fit_support(
+    supports: Sequence[float],
+    unsupported: Sequence[bool],
+    questions: Sequence[Hashable],
+    check: Fingerprint,
+    *,
+    risk: float = 0.1,
+    delta: float = 0.1,
+) -> SupportPolicy:
+    """Find the lowest threshold at which at most `risk` of what is delivered is unsupported.
+
+    Thresholds are at most forty quantiles of the supports, which no verdict has a part in. They
+    are tested from the strictest one that delivers replies to enough questions on, each at the
+    full δ, until one fails. Replies to one question count together, so that questions, and not
+    replies, have to be independent.
+
+    Args:
+        supports: of n replies, in [0, 1].
+        unsupported: whether each is known to be unsupported.
+        questions: what each answers.
+        check: what measured the supports.
+        risk: the bound, in (0, 1).
+        delta: in (0, 1).
+
+    Raises:
+        InputError: the lengths differ, there are no replies, or a number is off its scale.
+
+    Source: Angelopoulos et al. 2021, Learn then Test, for the sequence of tests.
+    """
+    if not len(supports) == len(unsupported) == len(questions):
+        raise InputError(
+            f"{len(supports)} supports, {len(unsupported)} verdicts, {len(questions)} questions",
+            hint="give one of each for every reply",
+        )
+    values = np.asarray(supports, dtype=np.float64)
+    if not len(values) or not ((values >= 0.0) & (values <= 1.0)).all():
+        raise InputError("there are no replies, or a support is not in [0, 1]", where="supports")
+    for name, value in (("risk", risk), ("delta", delta)):
+        if not 0.0 < value < 1.0:
+            raise InputError("must be in (0, 1)", where=name)
+    wrong = np.asarray(unsupported, dtype=bool)
+    points = [
+        (float(threshold), _groups(values >= threshold, wrong, questions))
+        for threshold in _thresholds(values)
+    ]
+    # With no more than that, nothing could be certified, however few replies are unsupported.
+    needed = questions_needed(risk, delta)
+    tested = [point for point in points if sum(count for _, _, count in point[1]) > needed]
+    p_values = [SupportPolicy.p_value_of(groups, risk) for _, groups in tested]
+    passed = fixed_sequence(p_values, delta)
+    if not passed:
+        return SupportPolicy(
+            check=check,
+            threshold=None,
+            delta=delta,
+            replies=len(values),
+            unsupported=int(wrong.sum()),
+            note=f"no threshold certifies that at most {risk:g} of the delivered replies are "
+            "unsupported, so none is delivered",
+        )
+    threshold, groups = tested[passed[-1]]
+    return SupportPolicy(
+        check=check,
+        threshold=threshold,
+        risk=risk,
+        delta=delta,
+        replies=len(values),
+        delivered=int((values >= threshold).sum()),
+        unsupported=int(wrong[values >= threshold].sum()),
+        groups=groups,
+        p_value=p_values[passed[-1]],
+        note=f"with confidence {1 - delta:.0%} over the draw of the {len(set(questions))} "
+        f"questions, at most {risk:.0%} of the replies that are delivered are unsupported",
+    )
+
+
+def _thresholds(values: NDArray[np.float64]) -> list[float]:
+    """Thresholds from the strictest on."""
+    shares = np.linspace(1.0, 0.0, _MOST_POINTS)
+    found = np.unique(np.quantile(values, shares, method="nearest"))
+    return [float(value) for value in found[::-1]]
+
+
+def _groups(
+    delivered: NDArray[np.bool_],
+    wrong: NDArray[np.bool_],
+    questions: Sequence[Hashable],
+) -> tuple[tuple[int, int, int], ...]:
+    """`(delivered, of them unsupported, how many such questions)`."""
+    sizes: Counter[Hashable] = Counter()
+    parts: Counter[Hashable] = Counter()
+    for question, is_delivered, is_wrong in zip(questions, delivered, wrong, strict=True):
+        sizes[question] += bool(is_delivered)
+        parts[question] += bool(is_delivered and is_wrong)
+    pairs = Counter((sizes[one], parts[one]) for one in sizes if sizes[one])
+    return tuple((size, part, count) for (size, part), count in sorted(pairs.items()))

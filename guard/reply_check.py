@@ -1,0 +1,185 @@
+"""What becomes of a reply after its check: delivered, marked, or replaced by a refusal."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from ._metrics import MetricsOfGuard
+from ._observers import Observers
+from .deadlines import DeadlineRunner
+from .decision import OnError
+from .errors import (
+    AllWorkersBusyError,
+    DeadlineExceededError,
+    KnowgateError,
+    SignalOverloadError,
+    SignalTimeoutError,
+    SignalValueError,
+)
+from .signals.support.contracts import ReplyVerdict, SentenceSupport, Support
+
+if TYPE_CHECKING:
+    from .artefacts import SupportPolicy
+    from .signals.support import SupportCheck
+
+_logger = logging.getLogger("knowgate.guard")
+OnUnsupported = Literal["flag", "abstain", "mark", "drop"]
+SUPPORT = "support"
+# Chosen on no labelled replies: half of what a sentence says must stand in the passages.
+DEFAULT_THRESHOLD = 0.5
+DEFAULT_DEADLINE = 2.0
+_MARK = " [not in the sources]"
+
+
+@dataclass(frozen=True)
+class ReplyChecker:
+    """Checks replies under a deadline, and counts what it finds.
+
+    Args:
+        check: measures the support.
+        policy: threshold and promise; None for the default threshold.
+        action: what an unsupported reply leads to.
+        on_error: what a check that fails leads to; `follow_context` delivers the reply.
+        seconds: of the deadline; None for none.
+        acts: False in shadow mode, where replies are only counted.
+        metrics: counts; None for none.
+        observers: are told of each verdict; None for none.
+    """
+
+    check: SupportCheck
+    policy: SupportPolicy | None
+    action: OnUnsupported
+    on_error: OnError
+    seconds: float | None
+    acts: bool
+    metrics: MetricsOfGuard | None
+    observers: Observers | None
+    threads: DeadlineRunner
+
+    @property
+    def threshold(self) -> float:
+        """From which support on a sentence is supported; above 1 where nothing is delivered."""
+        if self.policy is None:
+            return DEFAULT_THRESHOLD
+        return 2.0 if self.policy.threshold is None else self.policy.threshold
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether a reply may be delivered otherwise than as it was generated."""
+        return self.acts and self.action != "flag"
+
+    def judge(
+        self, reply: str, passages: Sequence[object], question: str, *, part: bool = False
+    ) -> ReplyVerdict:
+        """Check one reply.
+
+        Args:
+            reply: as generated.
+            passages: those that the model was given.
+            question: what was asked.
+            part: whether more of the reply follows, so that `end` is called after it.
+
+        Raises:
+            SignalError: the check failed, and the guard was told to raise then.
+        """
+        started = time.perf_counter()
+        try:
+            support = self.threads.call(
+                lambda: self.check.check(reply, passages, question), self.seconds
+            )
+        except Exception as error:  # noqa: BLE001 - a check of one's own may raise anything
+            return self._told(question, self._failed(reply, error), part)
+        seconds = None if part else time.perf_counter() - started
+        return self._told(question, self._verdict(reply, support, seconds), part)
+
+    async def ajudge(
+        self, reply: str, passages: Sequence[object], question: str, *, part: bool = False
+    ) -> ReplyVerdict:
+        """As `judge`, without blocking the event loop."""
+        started = time.perf_counter()
+        try:
+            support = await self.threads.acall(
+                lambda: self.check.check(reply, passages, question), self.seconds
+            )
+        except Exception as error:  # noqa: BLE001 - a check of one's own may raise anything
+            return self._told(question, self._failed(reply, error), part)
+        seconds = None if part else time.perf_counter() - started
+        return self._told(question, self._verdict(reply, support, seconds), part)
+
+    def _told(self, question: str, verdict: ReplyVerdict, part: bool) -> ReplyVerdict:
+        if self.observers is not None and not part:
+            self.observers.tell_reply(question, verdict)
+        return verdict
+
+    def end(self, question: str, verdict: ReplyVerdict, seconds: float) -> None:
+        """Count a reply that was checked in parts, and tell the observers."""
+        if verdict.support is not None:
+            self.count(verdict.support, seconds)
+        self._told(question, verdict, part=False)
+
+    def count(self, support: Support, seconds: float) -> None:
+        """Count a checked reply."""
+        if self.metrics is not None:
+            action = self.action if self.acts else "flag"
+            unsupported = support.value < self.threshold
+            self.metrics.count_support(support, action if unsupported else None, seconds)
+
+    def _verdict(self, reply: str, support: Support, seconds: float | None) -> ReplyVerdict:
+        if seconds is not None:
+            self.count(support, seconds)
+        calibrated = self.policy is not None and self.policy.certified
+        unsupported = support.unsupported(self.threshold)
+        if not unsupported or not self.holds_back:
+            return ReplyVerdict(reply, support, not unsupported, calibrated)
+        if self.action == "abstain":
+            return ReplyVerdict(None, replace(support, sentences=()), False, calibrated)
+        text, shown = _changed(reply, support, self.threshold, drop=self.action == "drop")
+        return ReplyVerdict(text if text.strip() else None, shown, False, calibrated)
+
+    def _failed(self, reply: str, error: Exception) -> ReplyVerdict:
+        # The message may quote the reply: only the type is logged.
+        _logger.warning("the check of a reply failed: %s", type(error).__name__)
+        typed = _typed(error)
+        if self.metrics is not None:
+            self.metrics.count_error(SUPPORT, typed)
+        if self.acts and self.on_error is OnError.RAISE:
+            raise typed from None
+        withheld = self.acts and self.on_error is OnError.ABSTAIN
+        return ReplyVerdict(None if withheld else reply, None, None)
+
+
+def _typed(error: Exception) -> KnowgateError:
+    if isinstance(error, DeadlineExceededError):
+        return SignalTimeoutError(SUPPORT, "the reply was not checked in time")
+    if isinstance(error, AllWorkersBusyError):
+        return SignalOverloadError(SUPPORT, "earlier replies are still being checked")
+    if isinstance(error, KnowgateError):
+        return error
+    return SignalValueError(SUPPORT, f"the check raised {type(error).__name__}")
+
+
+def _changed(reply: str, support: Support, threshold: float, *, drop: bool) -> tuple[str, Support]:
+    """The reply with each unsupported sentence marked, or without them; and its sentences."""
+    parts: list[str] = []
+    sentences: list[SentenceSupport] = []
+    last = length = 0
+    for one in support.sentences:
+        unsupported = one.support is not None and one.support < threshold
+        told = reply[one.start : one.end]
+        before, last = reply[last : one.start], one.end
+        if unsupported and drop:
+            parts.append(before.rstrip(" "))
+            length += len(parts[-1])
+            continue
+        parts += [before, told]
+        start = length + len(before)
+        sentences.append(replace(one, start=start, end=start + len(told)))
+        length = start + len(told)
+        if unsupported:
+            parts.append(_MARK)
+            length += len(_MARK)
+    return "".join([*parts, reply[last:]]), Support(support.value, tuple(sentences))

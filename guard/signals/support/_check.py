@@ -1,0 +1,404 @@
+"""Check a reply against the passages that it was generated from, sentence by sentence."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from functools import cached_property
+from itertools import combinations
+from typing import Any, ClassVar
+
+from ..._byte_cache import ByteCache, content_key
+from ...abstention.reading import says_nothing
+from ...contracts import EntailmentModel
+from ...errors import InputError, SignalValueError
+from ...fingerprint import Fingerprint
+from ...language import listed
+from ...text import passage_text
+from ..conflict.meaning_rules import flips
+from .contracts import SentenceSupport, Support
+from .reading import Item, Sentence, folded, read_sentences
+
+# Support of a sentence with a fact that no passage has is at most this.
+_FAULT = 0.2
+# Words of a sentence beside another that carries it count so much.
+_BESIDE = 0.9
+# From this share of its words on a passage sentence is about the same as the reply's: only there
+# can a negation turn it round, and another name stand in the place of one.
+_SAME_MATTER = 0.6
+# A figure must stand in a sentence that has at least this share of what the best one has.
+_NEAR = 0.25
+# Words, or Chinese characters.
+_LONGEST_NAME, _LONGEST_SENTENCE = 8, 200
+_ROUNDED = 0.05
+# Of the passages that are kept as they were read.
+_CACHE_BYTES, _BYTES_PER_ITEM = 32 * 2**20, 150
+_SUMS, _ABOUT = listed("support", "sums"), listed("support", "rounded")
+# A reply that adds at most so many words to the question must add them where the passages tell of
+# what is asked: a passage sentence has both, measured by the one that tells most of the question.
+_SHORT_ANSWER, _BOUND = 4, 0.7
+# Names with as many first letters are of one family: Belgian, Belgium.
+_OPENING, _SHORT_NAME = 4, 3
+_ENDS_AS_QUESTION = re.compile(r"[?？][\"'”’)\]]*$")
+
+
+# "See the link below."
+_POINTS = re.compile(
+    r"\A\W*(?:for (?:more|further) \w+,? )?(?:please )?"
+    r"(?:see|visit|click|follow|refer to|check|read)\b"
+    r"[^.]{0,60}\b(?:links?|website|web site|pages?|sources?|below|above|here)\W*\Z",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Window:
+    """A sentence of a passage with those beside it.
+
+    Attributes:
+        sentence: the one in the middle.
+        own: items of it: kind-less text.
+        beside: items of the sentences next to it.
+        units: number → units that it has here; an empty one where it stands alone.
+    """
+
+    sentence: Sentence
+    own: frozenset[str]
+    beside: frozenset[str]
+    units: dict[str, set[str]]
+
+    def share(self, items: Sequence[Item]) -> float:
+        """The share of what the items weigh that stands here."""
+        total = found = 0.0
+        for item in items:
+            total += item.weight
+            if item.text in self.own:
+                found += item.weight
+            elif item.text in self.beside:
+                found += _BESIDE * item.weight
+        return found / total if total else 0.0
+
+
+class SupportCheck:
+    """Measure how far a reply rests on passages, without a model.
+
+    Each sentence is compared with each sentence of the passages, together with those beside it:
+    its support is the share of its figures, names and content words that stand there, figures and
+    names counting twice; or nine tenths of the share that stands in all passages together. It is
+    at most .2 where a fact has no source:
+
+    - a number, amount, date or weekday that no sentence on the matter has (number words, units,
+      dates and Chinese numerals are compared in one form), unless it is a sum or difference of
+      two that are there and the sentence says so, or the figures differ by rounding and the
+      sentence says "about";
+    - a name that stands neither in the passages nor in the question;
+    - a quotation, command, option or file name that no passage has word for word;
+    - a negation or an opposite against the passage sentence that says the same otherwise;
+    - a name or figure in the place of another one in a passage sentence that else reads the same;
+    - a short answer that stands in no passage sentence which also tells of what is asked.
+
+    Sentences that say nothing (greetings, abstentions, questions, pointers to a source) are not
+    judged. With an entailment model, a sentence without such a fault has the mean of its support
+    and of the probability that its passage entails it.
+
+    Args:
+        entailment: an entailment model or a detector of hallucinations, such as
+            `CrossEncoderEntailment`; None for none.
+
+    Raises:
+        InputError: `entailment` has no `entails`.
+
+    Example:
+        >>> check = SupportCheck()
+        >>> passages = ["Claims are paid within five days. Call us on weekdays."]
+        >>> check.check("Claims are paid within 5 days.", passages).value
+        1.0
+        >>> check.check("Claims are paid within 6 days.", passages).sentences[0].missing
+        ('number 6',)
+    """
+
+    VERSION: ClassVar = 1
+
+    def __init__(self, entailment: EntailmentModel | None = None) -> None:
+        if not (entailment is None or isinstance(entailment, EntailmentModel)):
+            raise InputError(
+                f"a {type(entailment).__name__} has no entails(premise, hypothesis)",
+                where="entailment",
+            )
+        self._entailment = entailment
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What a threshold for this check is bound to."""
+        model = self._entailment
+        name = None if model is None else str(getattr(model, "fingerprint", type(model).__name__))
+        return Fingerprint(
+            kind="support",
+            backend="python",
+            settings={"version": self.VERSION, "entailment": name},
+        )
+
+    def check(self, reply: str, passages: Sequence[object], question: str = "") -> Support:
+        """Return the support of a reply, sentence by sentence.
+
+        Args:
+            reply: as generated.
+            passages: texts or documents that the reply was generated from.
+            question: what was asked; names in it need no passage.
+
+        Raises:
+            SignalValueError: the entailment model returned no usable number.
+        """
+        sources = _Sources(tuple(passage_text(passage) for passage in passages), question)
+        return Support.of([self._judged(one, sources) for one in read_sentences(reply)])
+
+    def _judged(self, sentence: Sentence, sources: _Sources) -> SentenceSupport:
+        nothing = SentenceSupport(sentence.start, sentence.end, None)
+        if _ENDS_AS_QUESTION.search(sentence.text) or sentence.text.endswith((":", "：")):
+            return nothing
+        items = sentence.items
+        if not items and not sentence.quotes:
+            return nothing
+        best, share, passage = sources.carrier(items)
+        # What mostly stands in a passage says something; the patterns take the longest.
+        if share < _SAME_MATTER and (_POINTS.search(sentence.text) or says_nothing(sentence.text)):
+            return nothing
+        missing = tuple(_faults(sentence, sources, best, share))
+        support = max(share, _BESIDE * sources.share(items)) if items else 1.0
+        if missing:
+            support = min(support, _FAULT)
+        elif self._entailment is not None and sources.texts:
+            support = (support + self._entailed(sentence.text, sources.texts[passage])) / 2.0
+        found = replace(nothing, support=support, missing=missing)
+        if best is None or share <= 0.0:
+            return found
+        return replace(
+            found,
+            passage=passage,
+            passage_start=best.sentence.start,
+            passage_end=best.sentence.end,
+        )
+
+    def _entailed(self, sentence: str, passage: str) -> float:
+        model: Any = self._entailment
+        found: Any = model.entails(passage, sentence)
+        found = found.item() if getattr(found, "ndim", None) == 0 else found
+        if not isinstance(found, int | float) or not 0.0 <= found <= 1.0:
+            raise SignalValueError("support", "the entailment is neither a bool nor a probability")
+        return float(found)
+
+
+@dataclass(frozen=True)
+class _Sources:
+    """The passages of one reply, read once.
+
+    Attributes:
+        texts: of the passages.
+        question: what was asked.
+    """
+
+    texts: tuple[str, ...]
+    question: str
+
+    @cached_property
+    def windows(self) -> list[_Window]:
+        """The sentences of all passages."""
+        return [window for windows in self.told for window in windows]
+
+    @cached_property
+    def told(self) -> list[tuple[_Window, ...]]:
+        """The sentences of each passage."""
+        return [_told(text) for text in self.texts]
+
+    @cached_property
+    def everything(self) -> frozenset[str]:
+        """What all passages tell."""
+        return frozenset().union(*(window.own for window in self.windows))
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Words of the passages that are long enough to share a name's opening."""
+        return [word for word in self.everything if len(word) >= _OPENING]
+
+    @cached_property
+    def asked_items(self) -> list[Item]:
+        """What the question names."""
+        return [item for one in read_sentences(self.question) for item in one.items]
+
+    @cached_property
+    def asked(self) -> frozenset[str]:
+        """The same as it is compared."""
+        return frozenset(item.text for item in self.asked_items)
+
+    @cached_property
+    def about_question(self) -> list[tuple[_Window, float]]:
+        """Each sentence of the passages with the share that it has of the question."""
+        return [(window, window.share(self.asked_items)) for window in self.windows]
+
+    @cached_property
+    def quotable(self) -> str:
+        """All passages and the question, as quotations are compared."""
+        return "\n".join(map(folded, (*self.texts, self.question)))
+
+    def carrier(self, items: Sequence[Item]) -> tuple[_Window | None, float, int]:
+        """The sentence that has most of the items, their share, and its passage's index.
+
+        The first of equal ones.
+        """
+        best, most, place = None, 0.0, 0
+        for index, windows in enumerate(self.told):
+            for window in windows:
+                share = window.share(items)
+                if share > most:
+                    best, most, place = window, share, index
+        return best, most, place
+
+    def share(self, items: Sequence[Item]) -> float:
+        """The share of the items that stands in any passage."""
+        total = math.fsum(item.weight for item in items)
+        here = math.fsum(item.weight for item in items if item.text in self.everything)
+        return here / total if total else 0.0
+
+
+_TOLD: ByteCache[bytes, tuple[_Window, ...]] = ByteCache(
+    _CACHE_BYTES,
+    lambda windows: sum(_BYTES_PER_ITEM * (len(one.own) + len(one.beside)) for one in windows),
+)
+
+
+def _told(text: str) -> tuple[_Window, ...]:
+    key = content_key(text)
+    if (found := _TOLD.get(key)) is None:
+        found = tuple(_windows(text))
+        _TOLD.keep({key: found})
+    return found
+
+
+def _windows(text: str) -> Iterator[_Window]:
+    sentences = read_sentences(text)
+    told = [frozenset(item.text for item in one.items) for one in sentences]
+    for place, sentence in enumerate(sentences):
+        beside = frozenset().union(*told[max(0, place - 1) : place], *told[place + 1 : place + 2])
+        units: dict[str, set[str]] = {}
+        for near in sentences[max(0, place - 1) : place + 2]:
+            for item in near.items:
+                if item.kind in ("number", "count"):
+                    units.setdefault(item.text, set()).add(item.unit)
+        yield _Window(sentence, told[place], beside, units)
+
+
+def _faults(
+    sentence: Sentence, sources: _Sources, best: _Window | None, share: float
+) -> Iterator[str]:
+    """What no passage bears out, named."""
+    others = [item for item in sentence.items if item.kind != "number"]
+    near = _near(others, sources)
+    for item in sentence.items:
+        if item.kind == "number" and not _has_number(item, sentence, near, sources):
+            yield f"number {item.shown}" + (f" {item.unit}" if item.unit else "")
+        elif item.kind == "name" and not _has_name(item, sources):
+            yield f"name {item.shown}"
+    for quote in sentence.quotes:
+        if quote not in sources.quotable:
+            yield f"quotation {quote}"
+    if best is not None and share >= _SAME_MATTER and _says_no_more(best, sentence):
+        if flips(sentence.reading, best.sentence.reading) % 2:
+            yield "negation"
+        yield from _replaced(sentence, best.sentence)
+    if not _is_told_of_what_is_asked(sentence, sources):
+        yield "answer beside the question"
+
+
+def _is_told_of_what_is_asked(sentence: Sentence, sources: _Sources) -> bool:
+    added = [item for item in sentence.items if item.text not in sources.asked]
+    if not sources.asked_items or not 0 < len(added) <= _SHORT_ANSWER:
+        return True
+    # In other words than the passage's a whole sentence may say the same.
+    if len(sentence.items) > _SHORT_ANSWER and all(item.kind == "word" for item in added):
+        return True
+    most = max((share for _, share in sources.about_question), default=0.0)
+    return most == 0.0 or any(
+        window.share(added) * share >= _BOUND * most or _is_the_passage(window, added, sources)
+        for window, share in sources.about_question
+    )
+
+
+def _is_the_passage(window: _Window, added: Sequence[Item], sources: _Sources) -> bool:
+    """Whether a passage sentence is the answer and nothing else, as where passages are answers."""
+    told = {item.text for item in window.sentence.items} - sources.asked
+    return bool(told) and told <= {item.text for item in added}
+
+
+def _says_no_more(told: _Window, sentence: Sentence) -> bool:
+    """Whether most of what a passage sentence tells stands in the reply's, too."""
+    here = frozenset(item.text for item in sentence.items)
+    items = told.sentence.items
+    shared = math.fsum(item.weight for item in items if item.text in here)
+    return shared >= _SAME_MATTER * math.fsum(item.weight for item in items)
+
+
+def _replaced(sentence: Sentence, told: Sentence) -> Iterator[str]:
+    """Names and figures in the place of others, where two sentences else read the same."""
+    mine, theirs = sentence.stems, told.stems
+    if max(len(mine), len(theirs)) > _LONGEST_SENTENCE:
+        return  # no sentence; aligning it would take long
+    facts, others = sentence.facts, told.facts
+    matcher = SequenceMatcher(None, mine, theirs, autojunk=False)
+    for kind, start, end, low, high in matcher.get_opcodes():
+        if kind != "replace" or max(end - start, high - low) > _LONGEST_NAME:
+            continue
+        here = [place for place in range(start, end) if place in facts]
+        there = [place for place in range(low, high) if place in others]
+        kinds = {facts[here[0]], others[there[0]]} if here and there else {"none"}
+        if len(kinds - {"character"}) > 1 or "none" in kinds:
+            continue
+        words = sentence.reading.words
+        shown = sentence.reading.text[words[here[0]].start : words[here[-1]].end]
+        if folded(shown) not in folded(told.text):
+            yield f"{shown} in another's place"
+
+
+def _near(items: Sequence[Item], sources: _Sources) -> list[_Window]:
+    """The sentences that are about what these items are about."""
+    shares = [(window.share(items), window) for window in sources.windows]
+    most = max((share for share, _ in shares), default=0.0)
+    return [window for share, window in shares if share >= _NEAR * most]
+
+
+def _has_name(item: Item, sources: _Sources) -> bool:
+    if len(item.text) < _SHORT_NAME or item.text in sources.everything:
+        return True
+    opening = item.text[: max(_OPENING, len(item.text) - 3)]
+    return item.text in sources.asked or any(word.startswith(opening) for word in sources.names)
+
+
+def _has_number(item: Item, sentence: Sentence, near: Sequence[_Window], sources: _Sources) -> bool:
+    if item.text in sources.asked and item.text not in sources.everything:
+        return True  # it repeats the question
+    for window in near:
+        units = window.units.get(item.text)
+        if units is not None and (not item.unit or item.unit in units or units == {""}):
+            return True
+    words = set(sentence.reading.content)
+    numbers = [_value(text) for window in near for text in window.units]
+    values = {value for value in numbers if value is not None}
+    value = _value(item.text)
+    if value is None:
+        return False
+    if words & _ABOUT and any(abs(value - one) <= _ROUNDED * abs(one) for one in values if one):
+        return True
+    summed = bool(words & _SUMS)
+    return summed and any(
+        math.isclose(value, one + other) or math.isclose(value, abs(one - other))
+        for one, other in combinations(sorted(values), 2)
+    )
+
+
+def _value(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

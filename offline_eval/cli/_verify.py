@@ -1,0 +1,225 @@
+"""`knowgate verify`: how far logged replies rest on their passages, and a certified threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic import BaseModel, ConfigDict, Field
+
+from ...calibration.risk.support import fit_support
+from ...guard.artefacts import SupportPolicy
+from ...guard.errors import InputError
+from ...guard.files import atomic_writer, read_jsonl
+from ...guard.policy import Policy
+from ...guard.read_models import check_model
+from ...guard.reply_check import DEFAULT_THRESHOLD
+from ...guard.signals.support import Support, SupportCheck
+from ._console import json_line, out, print_figures, progress_bar
+from ._options import Pairs, prints_figures
+
+_HINT = (
+    'each line needs "passages" (a list of texts) and "reply" (text); "question" (text) and '
+    '"supported" (true or false, what a person or judge found) may be there'
+)
+_DELTA = 0.1
+
+
+class CertifyOptions(Pairs):
+    """What is promised of delivered replies: risk=0.1,delta=0.05,out=policy.json."""
+
+    risk: float | None = Field(None, gt=0, lt=1)
+    delta: float | None = Field(None, gt=0, lt=1)
+    out: Path | None = None
+
+
+class _Line(BaseModel):
+    """A reply with its passages; other fields are left alone, an `id` is passed on."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    passages: list[str | dict[str, Any]]
+    reply: str
+    question: str = ""
+    supported: bool | None = None
+    id: str | int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Verified:
+    """Lines with their support, and the threshold that tells them apart."""
+
+    lines: Sequence[_Line]
+    found: Sequence[Support]
+    bound: SupportPolicy | None
+
+    @property
+    def threshold(self) -> float:
+        """From which support on a reply is supported; above 1 where nothing is delivered."""
+        if self.bound is None:
+            return DEFAULT_THRESHOLD
+        return 2.0 if self.bound.threshold is None else self.bound.threshold
+
+    def figures(self) -> dict[str, Any]:
+        """Return the numbers of the summary."""
+        held = sum(one.value < self.threshold for one in self.found)
+        labelled = [
+            (one.value >= self.threshold, line.supported)
+            for line, one in zip(self.lines, self.found, strict=True)
+            if line.supported is not None
+        ]
+        return {
+            "replies": len(self.lines),
+            "unsupported": held,
+            "threshold": None if self.threshold > 1 else self.threshold,
+            "certified": self.bound is not None and self.bound.certified,
+            "labelled": len(labelled),
+            "unsupported_delivered": sum(passed and not right for passed, right in labelled),
+            "supported_held_back": sum(not passed and bool(right) for passed, right in labelled),
+        }
+
+
+@prints_figures
+def verify(
+    *,
+    input_path: Path,
+    output: Path,
+    policy: Path | None = None,
+    certify: CertifyOptions,
+) -> None:
+    """Check logged replies against the passages that they were generated from.
+
+    Without a model: figures, names and quotations of each sentence must stand in the passages,
+    and its words near each other. Lines may come from any system. Each result has `support` (0 to
+    1, of the sentence with the least), `supported`, and `sentences`: the text, its support (null
+    for one that says nothing), and the passage with the characters that carry it.
+
+    With `--certify`, a threshold is found from replies with a known verdict, so that at most a
+    share `risk` of the replies that are delivered are unsupported; exit code 3 if there is none.
+
+    Example: `knowgate verify --input replies.jsonl --output verified.jsonl`
+
+    Args:
+        input_path: JSON lines: {"question", "passages", "reply"}; "question" may be missing,
+            "supported" says what a person found.
+        output: JSON lines: {"support", "supported", "sentences"} for each line, in order.
+        policy: Use the threshold for replies in this policy.
+        certify: risk=0.1,delta=0.05,out=NEW.json: find the threshold, and write it into a copy of
+            the policy. Together with the policy's own promise, both hold with probability 1
+            minus the sum of their δ; without delta, that sum is 0.1 where it can be.
+    """
+    lines = _read(input_path)
+    base = None if policy is None else Policy.load(policy)
+    check = SupportCheck()
+    found = []
+    with progress_bar("checking replies") as advance:
+        for done, line in enumerate(lines, start=1):
+            found.append(check.check(line.reply, line.passages, line.question))
+            advance(done, len(lines))
+    bound = None if base is None else base.support
+    if certify.risk is not None:
+        bound = _certified(certify, lines, found, check, base, input_path)
+    verified = _Verified(lines, found, bound)
+    with atomic_writer(output) as stream:
+        for line, support in zip(lines, found, strict=True):
+            stream.write(json_line(_result(line, support, verified.threshold)))
+    figures = verified.figures()
+    promise = _write(certify, base, bound)
+    print_figures({**figures, "note": promise, "output": output})
+    out.print(
+        f"{figures['replies']} replies checked, {figures['unsupported']} unsupported → {output}",
+        markup=False,
+    )
+    if figures["labelled"]:
+        out.print(
+            f"of {figures['labelled']} with a known verdict: {figures['unsupported_delivered']} "
+            f"unsupported ones are delivered, {figures['supported_held_back']} supported ones held "
+            "back"
+        )
+    out.print(promise or "the threshold is a default: nothing is promised", markup=False)
+    if bound is not None and bound.threshold is None:
+        raise typer.Exit(3)
+
+
+def _read(path: Path) -> list[_Line]:
+    lines = [
+        check_model(_Line, value, where=f"{path}:{number}", hint=_HINT)
+        for number, value in read_jsonl(path)
+    ]
+    if not lines:
+        raise InputError("holds no replies", where=str(path), hint=_HINT)
+    return lines
+
+
+def _result(line: _Line, support: Support, threshold: float) -> dict[str, Any]:
+    told = support.to_dict(line.reply)
+    sentences = [
+        {
+            "text": one["text"],
+            "support": one["support"],
+            "passage": one["passage"],
+            "start": one["passage_start"],
+            "end": one["passage_end"],
+            "missing": one["missing"],
+        }
+        for one in told["sentences"]
+    ]
+    own = {"id": line.id} if "id" in line.model_fields_set else {}
+    return {
+        **own,
+        "support": support.value,
+        "supported": support.value >= threshold,
+        "sentences": sentences,
+    }
+
+
+def _certified(
+    asked: CertifyOptions,
+    lines: Sequence[_Line],
+    found: Sequence[Support],
+    check: SupportCheck,
+    base: Policy | None,
+    path: Path,
+) -> SupportPolicy:
+    """Find the threshold that the labelled replies certify."""
+    if asked.out is not None and base is None:
+        raise InputError("needs --policy", where="--certify out", hint="name the guard's policy")
+    labelled = [
+        (line, one) for line, one in zip(lines, found, strict=True) if line.supported is not None
+    ]
+    if not labelled:
+        raise InputError("no reply has a verdict", where=str(path), hint=_HINT)
+    return fit_support(
+        [one.value for _, one in labelled],
+        [not line.supported for line, _ in labelled],
+        # Replies without a question stand for one each.
+        [line.question or index for index, (line, _) in enumerate(labelled)],
+        check.fingerprint,
+        risk=asked.risk or 0.0,
+        delta=asked.delta or _left(base),
+    )
+
+
+def _left(base: Policy | None) -> float:
+    """What the policy's own promise leaves of δ = 0.1, or half as much."""
+    taken = 0.0 if base is None or base.guarantee is None else base.guarantee.delta
+    return _DELTA - taken if taken < _DELTA - 1e-9 else _DELTA / 2
+
+
+def _write(asked: CertifyOptions, base: Policy | None, bound: SupportPolicy | None) -> str:
+    """Write the policy where asked for; return what is promised."""
+    if bound is None:
+        return ""
+    note = bound.note
+    promise = None if base is None else base.guarantee
+    if bound.certified and promise is not None and promise.certified:
+        together = 1 - promise.delta - (bound.delta or 0.0)
+        note += f"; this and the policy's promise both hold with confidence {together:.0%}"
+        bound = bound.model_copy(update={"note": note})
+    if asked.out is not None and base is not None and bound.certified:
+        base.model_copy(update={"support": bound}).save(asked.out)
+        out.print(f"policy → {asked.out}", markup=False)
+    return note

@@ -1,0 +1,171 @@
+"""Make one scorer of several that measured the same questions, where that is shown to be better."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+from ...calibration import CalibrationRecord
+from ...calibration.mixing import MixedCase, MixFit, fit_mix
+from ...guard.artefacts import Missing
+from ...guard.errors import InputError
+from ...guard.fingerprint import JOINT, Fingerprint
+from ...guard.signals.relevance.registry import scorer_name
+from .records import CalibrationSet
+
+# Of the groups: to fit the mix on. The others take part in the test alone.
+FITTED_ON = 1 / 3
+_MOST = 5
+_Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class MixChoice:
+    """Whether several scorers are mixed, and why.
+
+    Attributes:
+        names: of the scorers, or of their runs where they have none.
+        sources: the runs.
+        fit: the mix, and its comparison with the best scorer alone.
+    """
+
+    names: tuple[str, ...]
+    sources: tuple[str, ...]
+    fit: MixFit
+
+    def line(self) -> str:
+        """What `knowgate calibrate` prints."""
+        fit, best = self.fit, self.names[self.fit.best]
+        taken = "the mix is taken" if fit.is_better else f"the mix is not taken, but {best} alone"
+        apart = fit.difference
+        return (
+            f"mix of {', '.join(self.names)}: AUROC {fit.mix.value:.3f} against "
+            f"{fit.alone.value:.3f} of {best} alone, difference {apart.value:+.3f} "
+            f"[{apart.low:+.3f}, {apart.high:+.3f}], on {fit.cases} cases that take no part in "
+            f"the test: {taken}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        fit = self.fit
+        return {
+            "scorers": self.names,
+            "taken": fit.is_better,
+            "best_alone": self.names[fit.best],
+            "auroc": fit.mix,
+            "auroc_of_best_alone": fit.alone,
+            "difference": fit.difference,
+            "cases": fit.cases,
+        }
+
+
+def mixed(sets: Sequence[CalibrationSet], missing: Missing | None) -> CalibrationSet:
+    """Fit a mix on a part of the questions; return the others, as the mix judges them.
+
+    Where the mix is not shown to be better than its best scorer alone, the others are returned as
+    that one judges them.
+
+    Args:
+        sets: two to five runs on the same questions and passages, each with another scorer.
+        missing: which questions must not pass, as for `CalibrationSet.about`.
+
+    Raises:
+        InputError: the runs cannot be mixed, or hold too few questions.
+    """
+    first = sets[0]
+    if not 2 <= len(sets) <= _MOST:
+        raise InputError(
+            f"mixes two to {_MOST} runs, not {len(sets)}",
+            where="--mix",
+            hint="name the run of each scorer with --run",
+        )
+    for one in sets:
+        if one.scorer is None or not one.leaves_out or not one.margins:
+            raise InputError(
+                "holds no scores of single passages, which a mix needs",
+                where=one.source,
+                hint="name a run of `knowgate measure`, made by this version",
+            )
+        one.require_usual_aggregator(one.scorer)
+    for earlier, later in combinations(sets, 2):
+        earlier.require_same_cases(later)
+    parts = [_by_case(one) for one in sets]
+    learning, testing = CalibrationRecord.split(first.records, share=FITTED_ON)
+    cases = [
+        MixedCase(tuple(said), record.is_answerable, record.unit)
+        for record in replace(first, records=tuple(learning)).about(missing).records
+        if (record.is_answerable or record.is_missing) and (said := _said(parts, record))
+    ]
+    try:
+        fit = fit_mix(cases, seed=first.seed)
+    except ValueError as error:
+        what = f"of its questions a third is too few to fit a mix: it {error}"
+        raise InputError(what, where=first.source, hint="measure more questions") from None
+    names, sources = tuple(map(_named, sets)), tuple(one.source for one in sets)
+    choice = MixChoice(names, sources, fit)
+    return _judged(sets, testing, choice, parts)
+
+
+def _judged(
+    sets: Sequence[CalibrationSet],
+    testing: Sequence[CalibrationRecord],
+    choice: MixChoice,
+    parts: Sequence[dict[_Key, tuple[float, float] | None]],
+) -> CalibrationSet:
+    """The questions of the test, by the mix or by its best scorer alone."""
+    fit, first = choice.fit, sets[0]
+    taken = sets[0] if fit.is_better else sets[fit.best]
+    alone = {(r.question_id, r.measured_case): r.relevance for r in taken.records}
+    records = []
+    for record in testing:
+        value = alone[record.question_id, record.measured_case]
+        if fit.is_better:
+            said = _said(parts, record)
+            value = fit.rule.value(said) if said else None
+        records.append(replace(record, relevance=value))
+    scorer, aggregator = taken.scorer, taken.aggregator
+    if fit.is_better:
+        fingerprints: list[Fingerprint] = [one.scorer for one in sets if one.scorer is not None]
+        scorer, aggregator = fit.rule.fingerprint(fingerprints), JOINT
+    asked = {record.question_id for record in records}
+    tuned = [one.tuned_on for one in sets]
+    return replace(
+        taken,
+        records=tuple(records),
+        source=first.source,
+        scorer=scorer,
+        aggregator=aggregator,
+        echoes=(),
+        tuned_on=None if None in tuned else tuple({q: 1 for one in tuned for q in one or ()}),
+        reviews={q: v for q, v in (first.reviews or {}).items() if q in asked},
+        makers={q: v for q, v in first.makers.items() if q in asked},
+        mix=choice,
+    )
+
+
+def _named(one: CalibrationSet) -> str:
+    try:
+        return one.name if one.scorer is None else scorer_name(one.scorer)
+    except InputError:
+        return one.name
+
+
+def _by_case(one: CalibrationSet) -> dict[_Key, tuple[float, float] | None]:
+    """Value and margin of each case; None for one that failed."""
+    found: dict[_Key, tuple[float, float] | None] = {}
+    for record in one.records:
+        key, value = (record.question_id, record.measured_case), record.relevance
+        margin = one.margins.get(key)
+        found[key] = None if value is None or margin is None else (value, margin)
+    return found
+
+
+def _said(
+    parts: Sequence[dict[_Key, tuple[float, float] | None]], record: CalibrationRecord
+) -> list[tuple[float, float]] | None:
+    """What each scorer says of a case; None where one of them failed."""
+    found = [one[record.question_id, record.measured_case] for one in parts]
+    known = [one for one in found if one is not None]
+    return known if len(known) == len(found) else None

@@ -1,0 +1,113 @@
+"""Which replies their passages do not bear out, per system and by what the check found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ....calibration import Interval
+from ....guard.reply_check import DEFAULT_THRESHOLD
+from ....guard.signals.support import Support, SupportCheck
+from ...report.document import Section
+from ...report.tables import Cell, Table
+from ._replies import Evidence, JudgedReply, rate
+
+# First word of what a check found missing → column; anything else is an answer elsewhere.
+_FOUND = {
+    "number": "figures",
+    "name": "names",
+    "quotation": "quotations",
+    "negation": "negations",
+}
+_OTHER, _FEW = "another's place", "few words in common"
+
+
+class SupportSummary:
+    """Replies of one system that were checked against their passages.
+
+    Checked are replies that do not abstain, to contexts of chosen passages whose text the run
+    has.
+
+    Args:
+        evidence: of the run.
+        replies: of the system.
+
+    Attributes:
+        checked: how many.
+        unsupported: share of them with a sentence below the default threshold.
+        found: how many unsupported replies have a fault of each kind.
+    """
+
+    def __init__(self, evidence: Evidence, replies: Sequence[JudgedReply]) -> None:
+        check = SupportCheck()
+        supports = {
+            reply.row.reply_id: found
+            for reply in replies
+            if (found := _support(check, evidence, reply)) is not None
+        }
+        checked = [reply for reply in replies if reply.row.reply_id in supports]
+        self.checked = len(checked)
+        self.unsupported: Interval = rate(
+            checked, lambda reply: supports[reply.row.reply_id].value < DEFAULT_THRESHOLD
+        )
+        kinds = (kind for found in supports.values() for kind in _kinds(found))
+        self.found = dict(sorted(Counter(kinds).items()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {
+            "checked": self.checked,
+            "unsupported": self.unsupported.to_dict(),
+            "found": self.found,
+        }
+
+
+def support_section(summaries: Mapping[str, SupportSummary]) -> Section | None:
+    """Make the section on unsupported replies; None where none was checked.
+
+    Args:
+        summaries: by name of the system.
+    """
+    shown = {name: one for name, one in summaries.items() if one.checked}
+    if not shown:
+        return None
+    kinds = sorted({kind for one in shown.values() for kind in one.found})
+    found = list(shown.values())
+    columns: list[tuple[str, Sequence[Cell]]] = [
+        ("Checked", [Cell(str(one.checked)) for one in found]),
+        ("Unsupported", Cell.column([one.unsupported for one in found], better=-1)),
+        *(
+            (kind.capitalize(), [Cell(str(one.found.get(kind, 0))) for one in found])
+            for kind in kinds
+        ),
+    ]
+    table = Table.from_columns("System", list(shown), columns)
+    return Section("Replies that their passages do not bear out", (_TOLD, table))
+
+
+_TOLD = (
+    "Each reply that does not abstain was compared with the passages in its prompt, sentence by "
+    "sentence and without a model: figures, names and quotations must stand there, words mostly. "
+    "A reply may be right all the same, from the model's memory, and a supported one may answer "
+    "another question."
+)
+
+
+def _support(check: SupportCheck, evidence: Evidence, reply: JudgedReply) -> Support | None:
+    context, response = reply.row.context, reply.row.response
+    if context is None or context.kind != "passages" or not response or reply.abstained:
+        return None
+    stored = evidence.run.passages
+    if not context.passages or any(name not in stored for name in context.passages):
+        return None
+    texts = [stored[name].text for name in context.passages]
+    found = check.check(response, texts, reply.question.question)
+    return found if any(one.support is not None for one in found.sentences) else None
+
+
+def _kinds(support: Support) -> set[str]:
+    """What makes a reply unsupported; nothing for a supported one."""
+    below = support.unsupported(DEFAULT_THRESHOLD)
+    kinds = {_FOUND.get(fault.split()[0], _OTHER) for one in below for fault in one.missing}
+    return kinds or ({_FEW} if below else set())
