@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..guard.errors import optional_import
-from ..guard.fingerprint import MixRule
+from ..guard.mix_rule import MixRule
 from .calibrators import deal_to_folds
 from .selective_metrics import PairedScores, SelectiveCurve
 from .statistics import Interval

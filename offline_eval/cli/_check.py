@@ -69,6 +69,7 @@ def check(
         raise InputError(
             "is missing", where="--questions", hint="name a file, or write one with `knowgate init`"
         )
+    _reject_mix(ctx, scorer)
     run, report, path = out_dir / "run", out_dir / "report", out_dir / "policy.json"
     taken = None if policy is None else Policy.load(policy)
     found: dict[str, Any] = {}
@@ -95,6 +96,17 @@ def check(
     out.print("\n".join(_lines(found, given=taken is not None)), markup=False)
     if certified or failed:
         raise typer.Exit(certified or failed)
+
+
+def _reject_mix(ctx: typer.Context, scorer: str | None) -> None:
+    section = _section(ctx, "measure")
+    of_file = section.get("scorer") if isinstance(section, dict) else None
+    if str(scorer or of_file or "").startswith("mix:"):
+        raise InputError(
+            "a mix is measured and calibrated by two commands",
+            where="--scorer",
+            hint="`knowgate measure --scorer mix:…`, then `knowgate calibrate --mix`",
+        )
 
 
 def _as_measured(policy: Policy) -> dict[str, str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -70,15 +70,20 @@ POOR_KAPPA = 0.6
 _POSITIVE = {Judgement.ABSTENTION: ("yes",), Judgement.FACTUALITY: Judgement.TIERS[:2]}
 
 
-@dataclass(frozen=True, slots=True)
 class JudgeValidation:
     """A judge against people's labels, by one criterion.
 
-    Attributes:
+    Args:
+        run: with verdicts.
+        labels: see `LabelsLike`; of at least one reply of the run.
         judge: its name.
         criterion: that was judged.
+        verdicts: of the judge by that criterion, by reply.
         positive: outcomes that count as positive in precision, recall and specificity;
             empty where none is known, and then these three are undefined.
+        known: what was found out about the judge elsewhere; goes before the other warnings.
+
+    Attributes:
         n: replies with both a label and a verdict.
         no_verdict: labelled replies on which the judge has none.
         unsettled: labelled replies that people do not agree on; they count nowhere.
@@ -91,19 +96,63 @@ class JudgeValidation:
         warnings: what a reader must know before trusting the judge, one sentence each.
     """
 
-    judge: str
-    criterion: str
-    positive: tuple[str, ...]
-    n: int
-    no_verdict: int
-    accuracy: Interval
-    precision: Interval
-    recall: Interval
-    specificity: Interval
-    kappa: Interval
-    confusion: Mapping[tuple[str, str], int]
-    warnings: tuple[str, ...] = ()
-    unsettled: int = 0
+    def __init__(
+        self,
+        run: RepliesRun,
+        labels: LabelsLike,
+        judge: str,
+        criterion: str,
+        verdicts: Mapping[str, str],
+        positive: tuple[str, ...] = (),
+        known: Sequence[str] = (),
+    ) -> None:
+        self.judge, self.criterion, self.positive = judge, criterion, positive
+        people = _labelled(run, labels, criterion)
+        both = [name for name in people if name in verdicts]
+        human, judged = [people[name] for name in both], [verdicts[name] for name in both]
+        weights = weights_for(labels, people)
+        pairs = _Pairs(
+            human=np.asarray(human, dtype=np.str_),
+            judge=np.asarray(judged, dtype=np.str_),
+            weights=np.asarray([(weights or {}).get(name, 1.0) for name in both], dtype=np.float64),
+            questions=np.asarray(
+                [run.question_of(run.replies[name]).question_id for name in both], dtype=np.str_
+            ),
+            weighted=weights is not None,
+        )
+        mine, yours = np.isin(pairs.judge, positive), np.isin(pairs.human, positive)
+        answered = np.full(len(both), bool(positive))
+        if criterion == Judgement.FACTUALITY:
+            # Whether a reply abstains is another question: only answers are right or wrong.
+            answered = (pairs.human != Judgement.NOT_APPLICABLE) & (
+                pairs.judge != Judgement.NOT_APPLICABLE
+            )
+        self.n, self.no_verdict = len(both), len(people) - len(both)
+        self.unsettled = sum(name in verdicts for name in unsettled_in(labels, criterion))
+        everything = np.ones(len(both), dtype=np.bool_)
+        self.accuracy = pairs.rate(everything, pairs.human == pairs.judge)
+        self.precision = pairs.rate(answered & mine, yours)
+        self.recall = pairs.rate(answered & yours, mine)
+        self.specificity = pairs.rate(answered & ~yours, ~mine)
+        self.kappa = pairs.kappa()
+        self.confusion = dict(sorted(Counter(zip(human, judged, strict=True)).items()))
+        self.warnings = (*known, *self._warnings())
+
+    def _warnings(self) -> Iterator[str]:
+        """What a reader must know that follows from the numbers."""
+        if self.n < FEW_LABELS:
+            yield f"only {self.n} replies have both a label and a verdict"
+        if self.unsettled:
+            yield (
+                f"{self.unsettled} replies that people disagree on are left out until they are "
+                "settled: they are likely to be the hard ones, and the judge to look better than "
+                "it is"
+            )
+        kappa, recall, specificity = self.kappa.value, self.recall.value, self.specificity.value
+        if kappa is not None and kappa < POOR_KAPPA:
+            yield f"agreement beyond chance is poor (kappa {kappa:.2f})"
+        if recall is not None and specificity is not None and recall + specificity <= 1.0:
+            yield "the judge says nothing about the rate (recall + specificity is 1 or less)"
 
     @classmethod
     def of_judges(
@@ -134,27 +183,25 @@ class JudgeValidation:
             if judgement.outcome is not None:
                 found[judgement.reply_id] = judgement.outcome
         known = {**_POSITIVE, **(positive or {})}
-        validations = []
-        for (criterion, judge), verdicts in sorted(asked.items(), key=lambda entry: entry[0][0]):
-            people = {
-                name: outcome
-                for name, outcome in labels_for(labels, criterion).items()
-                if name in run.replies
-            }
-            if people:
-                validation = _validated(
-                    run,
-                    judge,
-                    criterion,
-                    verdicts,
-                    people,
-                    weights_for(labels, people),
-                    known.get(criterion, ()),
-                    unsettled=sum(name in verdicts for name in unsettled_in(labels, criterion)),
-                )
-                said = (*(known_of or {}).get(judge, ()), *validation.warnings)
-                validations.append(replace(validation, warnings=said))
-        return tuple(validations)
+        return tuple(
+            cls(
+                run,
+                labels,
+                judge,
+                criterion,
+                verdicts,
+                known.get(criterion, ()),
+                (known_of or {}).get(judge, ()),
+            )
+            for (criterion, judge), verdicts in sorted(asked.items(), key=lambda entry: entry[0][0])
+            if _labelled(run, labels, criterion)
+        )
+
+
+def _labelled(run: RepliesRun, labels: LabelsLike, criterion: str) -> dict[str, str]:
+    """Outcomes by people of the replies that the run has."""
+    found = labels_for(labels, criterion)
+    return {name: outcome for name, outcome in found.items() if name in run.replies}
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,68 +259,3 @@ def weighted_kappa(
     if by_chance >= 1.0 - 1e-12:
         return None
     return (float(np.trace(table)) - by_chance) / (1.0 - by_chance)
-
-
-def _validated(
-    run: RepliesRun,
-    judge: str,
-    criterion: str,
-    verdicts: Mapping[str, str],
-    people: Mapping[str, str],
-    weights: Mapping[str, float] | None,
-    wanted: tuple[str, ...],
-    *,
-    unsettled: int,
-) -> JudgeValidation:
-    both = [name for name in people if name in verdicts]
-    human, judged = [people[name] for name in both], [verdicts[name] for name in both]
-    pairs = _Pairs(
-        human=np.asarray(human, dtype=np.str_),
-        judge=np.asarray(judged, dtype=np.str_),
-        weights=np.asarray([(weights or {}).get(name, 1.0) for name in both], dtype=np.float64),
-        questions=np.asarray(
-            [run.question_of(run.replies[name]).question_id for name in both], dtype=np.str_
-        ),
-        weighted=weights is not None,
-    )
-    mine = np.isin(pairs.judge, wanted)
-    yours = np.isin(pairs.human, wanted)
-    answered = np.full(len(both), bool(wanted))
-    if criterion == Judgement.FACTUALITY:
-        # Whether a reply abstains is another question: only answers are right or wrong.
-        answered = (pairs.human != Judgement.NOT_APPLICABLE) & (
-            pairs.judge != Judgement.NOT_APPLICABLE
-        )
-    found = JudgeValidation(
-        judge=judge,
-        criterion=criterion,
-        positive=wanted,
-        n=len(both),
-        no_verdict=len(people) - len(both),
-        unsettled=unsettled,
-        accuracy=pairs.rate(np.ones(len(both), dtype=np.bool_), pairs.human == pairs.judge),
-        precision=pairs.rate(answered & mine, yours),
-        recall=pairs.rate(answered & yours, mine),
-        specificity=pairs.rate(answered & ~yours, ~mine),
-        kappa=pairs.kappa(),
-        confusion=dict(sorted(Counter(zip(human, judged, strict=True)).items())),
-    )
-    return _with_warnings(found)
-
-
-def _with_warnings(found: JudgeValidation) -> JudgeValidation:
-    """What a reader must know that follows from the numbers."""
-    warnings = []
-    if found.n < FEW_LABELS:
-        warnings.append(f"only {found.n} replies have both a label and a verdict")
-    if found.unsettled:
-        warnings.append(
-            f"{found.unsettled} replies that people disagree on are left out until they are "
-            "settled: they are likely to be the hard ones, and the judge to look better than it is"
-        )
-    kappa, recall, specificity = found.kappa.value, found.recall.value, found.specificity.value
-    if kappa is not None and kappa < POOR_KAPPA:
-        warnings.append(f"agreement beyond chance is poor (kappa {kappa:.2f})")
-    if recall is not None and specificity is not None and recall + specificity <= 1.0:
-        warnings.append("the judge says nothing about the rate (recall + specificity is 1 or less)")
-    return replace(found, warnings=tuple(warnings))

@@ -169,7 +169,8 @@ class Calibrated:
     @property
     def reviews(self) -> ReviewOutlook | None:
         """How far left-out cases were reviewed; None where there are none to review."""
-        return ReviewOutlook.of(self.measured, self.policy, self.risk, self.certify)
+        verdicts = self.measured.reviews
+        return None if verdicts is None else ReviewOutlook(self, verdicts)
 
     @property
     def coverage(self) -> float | None:
@@ -177,9 +178,12 @@ class Calibrated:
         return self.risk.share if isinstance(self.risk, Coverage) else None
 
 
-@dataclass(frozen=True, slots=True)
 class ReviewOutlook:
     """How far the left-out cases of a calibration were reviewed.
+
+    Args:
+        found: the calibration.
+        verdicts: of its reviews, by question.
 
     Attributes:
         left_out: cases that can be reviewed.
@@ -193,42 +197,21 @@ class ReviewOutlook:
             another promise than a leak's, for which it is not known.
     """
 
-    left_out: int
-    reviewed: int
-    answered: int
-    unsure: int
-    further: int | None
-
-    @classmethod
-    def of(
-        cls,
-        measured: CalibrationSet,
-        policy: Policy,
-        risk: Risk,
-        certify: Sequence[CalibrationRecord],
-    ) -> ReviewOutlook | None:
-        """Look at a calibration; None where its records come from no run that can be reviewed.
-
-        Args:
-            measured: all records.
-            policy: that was fitted.
-            risk: it was fitted to.
-            certify: records that the certificate rests on.
-        """
-        reviews = measured.reviews
-        if reviews is None:
-            return None
-        verdicts = list(reviews.values())
-        known = isinstance(risk, Leak) and measured.cascade is None
-        return cls(
-            left_out=sum(
-                r.measured_case == "left_out" and r.relevance is not None for r in measured.records
-            ),
-            reviewed=len(verdicts),
-            answered=verdicts.count(Review.Verdict.ANSWERED),
-            unsure=verdicts.count(Review.Verdict.UNSURE),
-            further=_further(policy, risk, certify, reviews) if known else None,
+    def __init__(self, found: Calibrated, verdicts: Mapping[str, Review.Verdict]) -> None:
+        measured, given = found.measured, list(verdicts.values())
+        self.left_out = sum(
+            r.measured_case == "left_out" and r.relevance is not None for r in measured.records
         )
+        self.reviewed = len(given)
+        self.answered = given.count(Review.Verdict.ANSWERED)
+        self.unsure = given.count(Review.Verdict.UNSURE)
+        self.further: int | None = None
+        if isinstance(found.risk, Leak) and measured.cascade is None:
+            self.further = _further(found.policy, found.risk, found.certify, verdicts)
+
+    def to_dict(self) -> dict[str, int | None]:
+        """All attributes, as `--json` prints them."""
+        return dict(vars(self))
 
     def lines(self, run: str) -> list[str]:
         """What `knowgate calibrate` prints; `run` is the folder that can be reviewed."""

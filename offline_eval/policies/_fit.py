@@ -33,6 +33,7 @@ from ._attempts import counted as as_counted
 from ._calibrated import Calibrated
 from ._rates import (
     SIGNALS,
+    PathStep,
     Rates,
     calibrated_signals,
     leak_rates_by,
@@ -40,7 +41,6 @@ from ._rates import (
     outcomes_under,
     passing,
     signal_values,
-    steps_of,
 )
 from .records import CalibrationSet, require_both_kinds
 
@@ -202,7 +202,7 @@ def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | 
         certify=tuple(parts.certify),
         test=tuple(parts.test),
         choices=choices,
-        steps=tuple(steps_of(fit)),
+        steps=PathStep.of(fit),
         rates=Rates(tested),
         seed=seed,
         warnings=tuple(cautions(measured, parts.certify, fit.policy, share=asked.share)),
@@ -278,7 +278,7 @@ def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None)
         certify=tuple(parts.certify),
         test=tuple(parts.test),
         folds=folds,
-        steps=tuple(steps_of(fit)),
+        steps=PathStep.of(fit),
         # Those of the policy that is written, and of how it was chosen.
         leak_rates=leak_rates_by(folds, measured.beside).widened(
             leak_rates_by([LeakFold.whole(fit)], measured.beside)

@@ -488,9 +488,12 @@ def selective_qualities(
     return found
 
 
-@dataclass(frozen=True, slots=True)
 class PathStep:
     """One point of the path, on the questions that certify.
+
+    Args:
+        fit: the declared path as it was tested.
+        index: place of the point on it.
 
     Attributes:
         number: from 1, in the order declared.
@@ -506,40 +509,25 @@ class PathStep:
         chosen: whether the policy has this point.
     """
 
-    number: int
-    relevance: float | None
-    confidence: float | None
-    on_conflict: str
-    coverage: float | None
-    risk: float | None
-    p_value: float
-    tested: bool
-    chosen: bool
-
-
-def steps_of(fit: Fit) -> list[PathStep]:
-    """The points of the path in the order of the test, with its results."""
-    certificate = fit.certificate
-    # The first that fails was tested too.
-    last = certificate.first if certificate.chosen is None else certificate.chosen + 1
-    steps = []
-    for index, found in enumerate(certificate.points):
+    def __init__(self, fit: Fit, index: int) -> None:
+        certificate = fit.certificate
+        found, questions = certificate.points[index], certificate.questions
         result = found.results[0]
         wrong, among = result.loss, result.n
         if result.target.kind == "abstention":
             wrong, among = found.wrong, found.let_through
-        questions = certificate.questions
-        steps.append(
-            PathStep(
-                number=index + 1,
-                relevance=found.point.relevance,
-                confidence=found.point.confidence,
-                on_conflict=found.point.on_conflict,
-                coverage=found.let_through / questions if questions else None,
-                risk=wrong / among if among else None,
-                p_value=found.p_value,
-                tested=certificate.first <= index <= last,
-                chosen=index == certificate.chosen,
-            )
-        )
-    return steps
+        # The first that fails was tested too.
+        last = certificate.first if certificate.chosen is None else certificate.chosen + 1
+        self.number = index + 1
+        self.relevance, self.confidence = found.point.relevance, found.point.confidence
+        self.on_conflict = found.point.on_conflict
+        self.coverage = found.let_through / questions if questions else None
+        self.risk = wrong / among if among else None
+        self.p_value = found.p_value
+        self.tested = certificate.first <= index <= last
+        self.chosen = index == certificate.chosen
+
+    @classmethod
+    def of(cls, fit: Fit) -> tuple[PathStep, ...]:
+        """The points of the path in the order of the test, with its results."""
+        return tuple(cls(fit, index) for index in range(len(fit.certificate.points)))

@@ -371,7 +371,7 @@ def _values(
             "test": _part(found.test),
         },
         "policy": found.policy.model_dump(mode="json"),
-        "path": [asdict(step) for step in found.steps],
+        "path": [vars(step) for step in found.steps],
         "held_out": as_json(vars(found.rates)) if found.rates and found.test else None,
         "certified_on": as_json(vars(found.rates)) if found.rates and not found.test else None,
         "problems": [asdict(problem) for problem in found.problems],

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -19,7 +19,8 @@ from ...calibration.risk.fit import Cascade
 from ...guard.artefacts import Missing, Retrieval
 from ...guard.contracts import ConflictBetween
 from ...guard.errors import InputError
-from ...guard.fingerprint import Fingerprint, MixRule, default_aggregator
+from ...guard.fingerprint import Fingerprint, default_aggregator
+from ...guard.mix_rule import MixRule
 from ...guard.policy import Policy, default_calibrator
 from ..data.diversity.uniqueness import words_of
 from ..data.questions import QuestionRecord
@@ -28,9 +29,7 @@ from ..run.manifest import Manifest
 from ..run.measured_run import MeasuredRun, Review
 from ..run.questions import CaseKind, LeaveOut, MeasuredRow
 from ..suites.uniknow.plan import uniknow_signals
-
-if TYPE_CHECKING:
-    from .mixing import MixChoice
+from ._mix_choice import MixChoice
 
 
 @dataclass(frozen=True, slots=True)

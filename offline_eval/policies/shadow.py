@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ...calibration import Interval
 from ...calibration.statistics import mcnemar_p_value
@@ -35,6 +35,7 @@ from ..report.plots import Colour, Plot
 from ..report.prose import Templates
 from ..report.tables import Cell, Line, Table
 from ..report.text import counted, decimal, estimate_text, one_line, percent
+from ..run.grouping import grouped
 from ._shadow_log import Label, Labels, LoggedDecision, ShadowLog, read_texts
 
 if TYPE_CHECKING:
@@ -55,61 +56,25 @@ _CHANGES = {
 _WORDS = Templates(Path(__file__).parent / "shadow.txt")
 
 
-class _Measure(NamedTuple):
-    """A share that needs labels.
-
-    Attributes:
-        title: of it.
-        meaning: in a sentence.
-        counts: whether a labelled decision counts.
-        hit: whether one that counts is a hit.
-    """
-
-    title: str
-    meaning: str
-    counts: Callable[[LoggedDecision, Label], bool]
-    hit: Callable[[LoggedDecision, Label], bool]
-
-
-_MEASURES = {
-    "leak": _Measure(
-        "Leak",
-        "Of questions whose answer is not among the passages, let through.",
-        lambda _, label: label.answerable is False,
-        lambda one, _: not one.abstains,
-    ),
-    "false_abstention": _Measure(
-        "False abstention",
-        "Of questions whose answer is among the passages, abstained from.",
-        lambda _, label: label.answerable is True,
-        lambda one, _: one.abstains,
-    ),
-    "wrong_now": _Measure(
-        "Wrong replies now",
-        "Of the labelled replies that were shown.",
-        lambda _, label: label.right is not None,
-        lambda _, label: not label.right,
-    ),
-    "wrong_then": _Measure(
-        "Wrong replies enforced",
-        "Of those that follow the context, which enforcing would leave. Replies from memory "
-        "would be other ones and are left out.",
+_Chosen = Callable[[LoggedDecision, Label], bool]
+# Shares that need labels: which decisions count, and which of these are hits.
+_MEASURES: Mapping[str, tuple[_Chosen, _Chosen]] = {
+    "leak": (lambda _, label: label.answerable is False, lambda one, _: not one.abstains),
+    "false_abstention": (lambda _, label: label.answerable is True, lambda one, _: one.abstains),
+    "wrong_now": (lambda _, label: label.right is not None, lambda _, label: not label.right),
+    "wrong_then": (
         lambda one, label: label.right is not None and one.route is Route.FOLLOW_CONTEXT,
         lambda _, label: not label.right,
     ),
-    "wrong_caught": _Measure(
-        "Wrong replies caught",
-        "Of wrong replies, abstained from.",
-        lambda _, label: label.right is False,
-        lambda one, _: one.abstains,
-    ),
-    "right_lost": _Measure(
-        "Right replies lost",
-        "Of right replies, abstained from.",
-        lambda _, label: label.right is True,
-        lambda one, _: one.abstains,
-    ),
+    "wrong_caught": (lambda _, label: label.right is False, lambda one, _: one.abstains),
+    "right_lost": (lambda _, label: label.right is True, lambda one, _: one.abstains),
 }
+
+
+def _measure_names() -> dict[str, tuple[str, str]]:
+    """Title and meaning of each of them."""
+    lines = (line.split(" :: ") for line in _WORDS.paragraphs("measures"))
+    return {name: (title, meaning) for name, title, meaning in lines}
 
 
 def write_labelled_questions(
@@ -242,9 +207,7 @@ class Period:
         whole = decisions[-1].time - decisions[0].time
         length = next((one for one in _PERIODS if whole / one < _MAX_PERIODS), _PERIODS[-1])
         seconds = length.total_seconds()
-        parts: dict[int, list[LoggedDecision]] = {}
-        for one in decisions:
-            parts.setdefault(int(one.time.timestamp() // seconds), []).append(one)
+        parts = grouped(decisions, lambda one: int(one.time.timestamp() // seconds))
         return [
             cls(datetime.fromtimestamp(number * seconds, UTC), _abstention(part), len(part))
             for number, part in sorted(parts.items())
@@ -328,7 +291,7 @@ class ShadowSummary:
         self.periods = Period.cut(every)
         self.compared = [Comparison(log, other) for other in compared]
         self.cascade = CascadeStages.of((one.relevance_stage, one.route) for one in every)
-        self.measures = {name: self._measured(one) for name, one in _MEASURES.items() if labels}
+        self.measures = {name: self._measured(*one) for name, one in _MEASURES.items() if labels}
 
     def labelled(
         self, chosen: Callable[[LoggedDecision, Label], bool]
@@ -341,9 +304,9 @@ class ShadowSummary:
             if (label := known.get(one.question_id or "")) is not None and chosen(one, label)
         ]
 
-    def _measured(self, measure: _Measure) -> Interval:
-        counting = self.labelled(measure.counts)
-        hits = {one.at for one, label in counting if measure.hit(one, label)}
+    def _measured(self, counts: _Chosen, hit: _Chosen) -> Interval:
+        counting = self.labelled(counts)
+        hits = {one.at for one, label in counting if hit(one, label)}
         return share_of([one for one, _ in counting], lambda one: one.at in hits)
 
     @property
@@ -425,8 +388,9 @@ def _stored(shares: Mapping[str, Interval]) -> dict[str, Any]:
 
 def _headline(found: ShadowSummary) -> list[str]:
     """Say what enforcing does, the most important first."""
+    names = _measure_names()
     measures = {
-        name: {"title": _MEASURES[name].title, "share": share}
+        name: {"title": names[name][0], "share": share}
         for name, share in found.measures.items()
         if share.value is not None
     }
@@ -440,8 +404,9 @@ def _figures(found: ShadowSummary) -> Figures:
             "Failed", found.failed, "A signal or the retrieval failed, or the input was unusable."
         ),
     ]
+    names = _measure_names()
     lines += [
-        Figure(_MEASURES[name].title, share, _MEASURES[name].meaning)
+        Figure(names[name][0], share, names[name][1])
         for name, share in found.measures.items()
         if share.value is not None
     ]
@@ -521,14 +486,13 @@ def _plot(periods: Sequence[Period]) -> Plot | None:
 
 
 def _labelled_section(found: ShadowSummary, labels: Labels) -> Section:
-    rows = [(_MEASURES[name].title, share) for name, share in found.measures.items()]
-    table = _share_table(
-        "Measure", "Share", rows, tuple((one.title, one.meaning) for one in _MEASURES.values())
-    )
+    names = _measure_names()
+    rows = [(names[name][0], share) for name, share in found.measures.items()]
+    table = _share_table("Measure", "Share", rows, tuple(names.values()))
     shown = []
     for title, name in (("Leaks", "leak"), ("False abstentions", "false_abstention")):
-        measure = _MEASURES[name]
-        hits = [one for one, label in found.labelled(measure.counts) if measure.hit(one, label)]
+        counts, hit = _MEASURES[name]
+        hits = [one for one, label in found.labelled(counts) if hit(one, label)]
         shown.append(_cases(title, hits))
     return Section(
         "Against the labels",

@@ -122,7 +122,7 @@ class CascadeScorer(MadeOfScorers):
         Raises:
             InputError: the cheap scorer cannot be loaded by its name.
         """
-        if isinstance(given, MixScorer):
+        if wanted.parts and isinstance(given, MixScorer):
             return given.weighted_as(wanted)
         if not wanted.stages or given.fingerprint.kind == CASCADE:
             return given

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from ...contracts import RelevanceScorer, SetScore
 from ...deadlines import call_on_thread
 from ...errors import InputError
-from ...fingerprint import MIX, Fingerprint, MixRule
+from ...fingerprint import MIX, Fingerprint
+from ...mix_rule import MixRule
 from ._stage import MadeOfScorers, Stage
 
 MOST_PARTS = 5
@@ -51,17 +52,6 @@ class MixScorer(MadeOfScorers):
         if any(isinstance(one, MixScorer) for one in parts):
             raise InputError("is in a mix itself", where=f"{MIX}:", hint="name all scorers in one")
         self._parts, self._rule = tuple(Stage.of(one) for one in parts), rule
-
-    @classmethod
-    def parse(cls, rest: str) -> MixScorer:
-        """Make one without a rule of the names after `mix:`, which stand between plus signs.
-
-        Raises:
-            InputError: a name is empty, stands twice or cannot be loaded, or as for the class.
-        """
-        from .registry import load_scorer
-
-        return cls([load_scorer(name) for name in cls.names(rest)])
 
     @staticmethod
     def names(rest: str) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ _SCORERS: Registry[Callable[..., RelevanceScorer]] = Registry(
         **_ENCODER_SCORERS,
         "lexical": LexicalScorer,
         f"{METADATA}:": MetadataScorer.parse,
-        f"{MIX}:": MixScorer.parse,
+        f"{MIX}:": lambda rest: MixScorer([load_scorer(one) for one in MixScorer.names(rest)]),
     },
     group="knowgate.scorers",
 )

@@ -296,10 +296,13 @@ def _faults(
     """What no passage bears out, named."""
     others = [item for item in sentence.items if item.kind != "number"]
     near = _near(others, sources)
+    told = False
     for item in sentence.items:
         if item.kind == "number" and not _has_number(item, sentence, near, sources):
+            told = True
             yield f"number {item.shown}" + (f" {item.unit}" if item.unit else "")
         elif item.kind == "name" and not _has_name(item, sources):
+            told = True
             yield f"name {item.shown}"
     for quote in sentence.quotes:
         if quote not in sources.quotable:
@@ -307,7 +310,8 @@ def _faults(
     if best is not None and share >= _SAME_MATTER and _says_no_more(best, sentence):
         if flips(sentence.reading, best.sentence.reading) % 2:
             yield "negation"
-        yield from _replaced(sentence, best.sentence)
+        if not told:
+            yield from _replaced(sentence, best.sentence)
     if not _is_told_of_what_is_asked(sentence, sources):
         yield "answer beside the question"
 

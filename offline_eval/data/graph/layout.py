@@ -16,6 +16,7 @@ from ....guard.abstention.detector import load_rule
 from ....guard.errors import InputError
 from ....guard.files import read_json, write_text
 from ....guard.read_models import check_model
+from ...run.grouping import grouped
 from ..fields import Filled, NamedText
 from .items import (
     LANGUAGES,
@@ -440,12 +441,8 @@ def write_layout(data: UaqData, folder: str | os.PathLike[str]) -> Path:
         InputError: a file cannot be written.
     """
     root = Path(folder)
-    items: dict[tuple[str, QuestionType, Answerability], list[UaqItem]] = {}
-    for item in data.items:
-        items.setdefault((item.language, item.type, item.kind), []).append(item)
-    choices: dict[tuple[str, QuestionType], list[ChoiceItem]] = {}
-    for choice in data.choices:
-        choices.setdefault((choice.language, choice.type), []).append(choice)
+    items = grouped(data.items, lambda item: (item.language, item.type, item.kind))
+    choices = grouped(data.choices, lambda choice: (choice.language, choice.type))
     for language in data.languages:
         for (content, question_type, kind), path in _paths(root, language, _TASKS).items():
             key = language, question_type

@@ -1,6 +1,6 @@
 """The report of a run of this suite: its sentences and sections.
 
-run ─► conflict_run ─► summarise_conflict ─► conflict_document ─► a file per format
+run ─► conflict_run ─► ConflictSummary ─► conflict_document ─► a file per format
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ...report.plots import Colour, Plot
 from ...report.prose import Templates, explained
 from ...report.tables import Cell, Line, Table, Text
 from ...report.text import decimal, one_line
+from ...run.grouping import grouped
 from ..parts import MODEL_SYSTEM
 from ._rows import CLOSED_BOOK, REMOVES, ConflictRow, Instance
 from ._scoring import AccuracyCell, ConflictSummary
@@ -324,9 +325,7 @@ def shown_groups(summary: ConflictSummary) -> list[Section]:
 
 def _spread(rows: Sequence[ConflictRow]) -> list[ConflictRow]:
     """Pick a few rows, evenly over the kinds of evidence, in a fixed order."""
-    by_kind: dict[EvidenceKind | None, list[ConflictRow]] = {}
-    for row in rows:
-        by_kind.setdefault(row.evidence, []).append(row)
+    by_kind = grouped(rows, lambda row: row.evidence)
     # Another question for each kind, where there are several.
     turns = [some[place % len(some) :] for place, some in enumerate(by_kind.values())]
     found = [some[depth] for depth in range(_SHOWN) for some in turns if depth < len(some)]

@@ -16,8 +16,9 @@ from ....calibration import Interval
 from ....guard.decision import Route
 from ....guard.errors import InputError
 from ...judging.multiple_choice import MultipleChoice
-from ...report.document import Document
+from ...report.document import Document, as_json
 from ...run import Run
+from ...run.grouping import error_types, most_frequent
 from ..parts import MODEL_SYSTEM
 from ._rows import (
     BELIEFS,
@@ -145,9 +146,14 @@ def _check(run: ConflictRun, root: Path) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
 class AccuracyCell:
     """How often a task was done rightly over one kind of evidence.
+
+    Args:
+        run: checked.
+        task: that was asked.
+        evidence: kind of the passages.
+        confident: questions of the high-confidence subset.
 
     Attributes:
         accuracy: Wilson interval over questions; rows with errors are left out.
@@ -157,13 +163,17 @@ class AccuracyCell:
         cut: rows whose passages were shortened.
     """
 
-    task: Task
-    evidence: EvidenceKind
-    accuracy: Interval
-    confident: Interval
-    unread: int
-    errors: int
-    cut: int
+    def __init__(
+        self, run: ConflictRun, task: Task, evidence: EvidenceKind, confident: Collection[str]
+    ) -> None:
+        rows = run.at.get((MODEL_SYSTEM, task, evidence), {}).values()
+        right = run.right(task, evidence)
+        errors = sum(row.error is not None for row in rows)
+        unread = sum(row.letters is None for row in rows) - errors
+        self.task, self.evidence, self.accuracy = task, evidence, _share(right.values())
+        self.confident = _share(value for key, value in right.items() if key in confident)
+        self.unread, self.errors = unread if task in CHOICE_TASKS else 0, errors
+        self.cut = sum(row.cut for row in rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,13 +193,16 @@ class Preference:
     neither: Interval
 
 
-@dataclass(frozen=True, slots=True)
 class Suppression:
     """How far a system keeps to its own knowledge against a passage that contradicts it.
 
-    Attributes:
+    Args:
         system: `model`, told to ignore the passage; `guard_removes`; or a guard.
         evidence: that contradicts.
+        right: by question, whether PK is right.
+        alone: the same without passage or instruction.
+
+    Attributes:
         accuracy: of PK.
         closed_book: accuracy of the same questions without passage or instruction.
         score: share of the questions right without a passage that stay right; 1: the
@@ -197,36 +210,25 @@ class Suppression:
         difference: accuracy minus that of closed book, paired.
     """
 
-    system: str
-    evidence: EvidenceKind
-    accuracy: Interval
-    closed_book: Interval
-    score: Interval
-    difference: Interval
+    def __init__(
+        self,
+        system: str,
+        evidence: EvidenceKind,
+        right: Mapping[str, bool],
+        alone: Mapping[str, bool],
+    ) -> None:
+        right = {key: value for key, value in right.items() if key in alone}
+        self.system, self.evidence = system, evidence
+        self.accuracy = _share(right.values())
+        self.closed_book = _share(alone[key] for key in right)
+        self.score = _share(value for key, value in right.items() if alone[key])
+        self.difference = _difference(right, alone)
 
 
 def accuracy_cells(run: ConflictRun) -> list[AccuracyCell]:
     """Every task over every kind of evidence, in their orders."""
     confident = confident_keys(run)
-    cells = []
-    for task in run.tasks:
-        for kind in run.kinds:
-            rows = run.at.get((MODEL_SYSTEM, task, kind), {}).values()
-            right = run.right(task, kind)
-            failed = sum(row.error is not None for row in rows)
-            unread = sum(row.letters is None for row in rows) - failed
-            cells.append(
-                AccuracyCell(
-                    task=task,
-                    evidence=kind,
-                    accuracy=_share(right.values()),
-                    confident=_share(value for key, value in right.items() if key in confident),
-                    unread=unread if task in CHOICE_TASKS else 0,
-                    errors=failed,
-                    cut=sum(row.cut for row in rows),
-                )
-            )
-    return cells
+    return [AccuracyCell(run, task, kind, confident) for task in run.tasks for kind in run.kinds]
 
 
 def confident_keys(run: ConflictRun) -> frozenset[str]:
@@ -303,7 +305,7 @@ def suppressions(run: ConflictRun) -> list[Suppression]:
             if system == REMOVES:
                 right = {key: value for key, value in removed.items() if key in with_kind}
             if right:
-                found.append(_suppression(system, kind, right, alone))
+                found.append(Suppression(system, kind, right, alone))
     return found
 
 
@@ -320,20 +322,6 @@ def guard_routes(run: ConflictRun) -> dict[str, dict[EvidenceKind, dict[Route, i
             if counts:
                 found[name][kind] = {route: counts[route] for route in Route}
     return found
-
-
-def _suppression(
-    system: str, kind: EvidenceKind, right: Mapping[str, bool], alone: Mapping[str, bool]
-) -> Suppression:
-    right = {key: value for key, value in right.items() if key in alone}
-    return Suppression(
-        system=system,
-        evidence=kind,
-        accuracy=_share(right.values()),
-        closed_book=_share(alone[key] for key in right),
-        score=_share(value for key, value in right.items() if alone[key]),
-        difference=_difference(right, alone),
-    )
 
 
 def evidence_differences(run: ConflictRun) -> list[tuple[Task, EvidenceKind, Interval]]:
@@ -407,9 +395,12 @@ def _difference(first: Mapping[str, bool], second: Mapping[str, bool]) -> Interv
     return Interval.paired_difference([first[key] for key in keys], [second[key] for key in keys])
 
 
-@dataclass(frozen=True, slots=True)
 class EvidenceCount:
     """Passages of one kind.
+
+    Args:
+        run: checked.
+        kind: of the passages.
 
     Attributes:
         made: that there are.
@@ -419,20 +410,23 @@ class EvidenceCount:
         refused: reason → number, most frequent first; those that could not be made included.
     """
 
-    kind: EvidenceKind
-    made: int
-    used: int
-    doubted: int
-    plausibility: float | None
-    refused: Mapping[str, int]
+    def __init__(self, run: ConflictRun, kind: EvidenceKind) -> None:
+        rows = [row for row in run.evidence if row.kind is kind]
+        values = [row.plausibility for row in rows if row.accepted and row.plausibility is not None]
+        self.kind, self.made = kind, sum(bool(row.passage) for row in rows)
+        self.used = sum(row.accepted for row in rows)
+        self.doubted = sum(disagree(row.checks) for row in rows)
+        self.plausibility = sum(values) / len(values) if values else None
+        self.refused = most_frequent(row.reason for row in rows if not row.accepted)
 
 
-@dataclass(frozen=True, slots=True)
 class ConflictSummary:
-    """All numbers of a run.
+    """All numbers of a run; the same run gives the same numbers.
+
+    Args:
+        run: what they are computed from.
 
     Attributes:
-        run: what they were computed from.
         beliefs: why → number of questions.
         evidence: by kind.
         cells: accuracy by task and evidence.
@@ -447,26 +441,26 @@ class ConflictSummary:
         failures: rows with an error, by type, most frequent first.
     """
 
-    run: ConflictRun
-    beliefs: Mapping[str, int]
-    evidence: tuple[EvidenceCount, ...]
-    cells: tuple[AccuracyCell, ...]
-    differences: tuple[tuple[Task, EvidenceKind, Interval], ...]
-    preferences: tuple[Preference, ...]
-    plausible_preference: Interval
-    suppressions: tuple[Suppression, ...]
-    routes: Mapping[str, Mapping[EvidenceKind, Mapping[Route, int]]]
-    bands: tuple[PlausibilityBand, ...]
-    confident: int
-    letters: Mapping[str, int]
-    failures: Mapping[str, int]
+    def __init__(self, run: ConflictRun) -> None:
+        self.run = run
+        self.beliefs = most_frequent(row.why for row in run.beliefs)
+        self.evidence = [EvidenceCount(run, kind) for kind in run.kinds]
+        self.cells, self.differences = accuracy_cells(run), evidence_differences(run)
+        self.preferences, self.plausible_preference = preferences(run), plausible_preference(run)
+        self.suppressions, self.routes = suppressions(run), guard_routes(run)
+        self.bands, self.confident = plausibility_bands(run), len(confident_keys(run))
+        letters = Counter(row.right[0] for row in run.rows if len(row.right) == 1)
+        self.letters = dict(sorted(letters.items()))
+        # A guard that keeps the model's reply keeps its failure, which is no second call.
+        own = [row for row in run.rows if row.route is None]
+        self.failures = error_types((*own, *run.beliefs, *run.evidence))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
         manifest = self.run.manifest
         accuracy: dict[str, dict[str, Any]] = {}
         for cell in self.cells:
-            fields = asdict(cell)
+            fields = as_json(vars(cell))
             del fields["task"], fields["evidence"]
             found_cell = {**fields.pop("accuracy"), **fields}
             accuracy.setdefault(cell.task.value, {})[cell.evidence.value] = found_cell
@@ -486,7 +480,7 @@ class ConflictSummary:
             "failures": dict(self.failures),
             "beliefs": dict(self.beliefs),
             "evidence": {
-                one.kind.value: {k: v for k, v in asdict(one).items() if k != "kind"}
+                one.kind.value: {k: v for k, v in vars(one).items() if k != "kind"}
                 for one in self.evidence
             },
             "accuracy": accuracy,
@@ -513,46 +507,6 @@ class ConflictSummary:
 
 
 def _intervals(one: Preference | Suppression) -> dict[str, Any]:
-    return {name: value for name, value in asdict(one).items() if isinstance(value, dict)}
-
-
-def summarise_conflict(run: ConflictRun) -> ConflictSummary:
-    """The summary of a run; the same run gives the same numbers."""
-    # A guard that keeps the model's reply keeps its failure, which is no second call.
-    own = [row for row in run.rows if row.route is None]
-    failed = Counter(row.error.type for row in own if row.error is not None)
-    failed.update(row.error.type for row in run.beliefs if row.error is not None)
-    failed.update(row.error.type for row in run.evidence if row.error is not None)
-    letters = Counter(row.right[0] for row in run.rows if len(row.right) == 1)
-    return ConflictSummary(
-        run=run,
-        beliefs=_ranked(Counter(row.why for row in run.beliefs)),
-        evidence=tuple(_count_evidence(run, kind) for kind in run.kinds),
-        cells=tuple(accuracy_cells(run)),
-        differences=tuple(evidence_differences(run)),
-        preferences=tuple(preferences(run)),
-        plausible_preference=plausible_preference(run),
-        suppressions=tuple(suppressions(run)),
-        routes=guard_routes(run),
-        bands=tuple(plausibility_bands(run)),
-        confident=len(confident_keys(run)),
-        letters=dict(sorted(letters.items())),
-        failures=_ranked(failed),
-    )
-
-
-def _count_evidence(run: ConflictRun, kind: EvidenceKind) -> EvidenceCount:
-    rows = [row for row in run.evidence if row.kind is kind]
-    values = [row.plausibility for row in rows if row.accepted and row.plausibility is not None]
-    return EvidenceCount(
-        kind=kind,
-        made=sum(bool(row.passage) for row in rows),
-        used=sum(row.accepted for row in rows),
-        doubted=sum(disagree(row.checks) for row in rows),
-        plausibility=sum(values) / len(values) if values else None,
-        refused=_ranked(Counter(row.reason for row in rows if not row.accepted)),
-    )
-
-
-def _ranked(counts: Counter[str]) -> dict[str, int]:
-    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+    fields = vars(one) if isinstance(one, Suppression) else asdict(one)
+    found = {name: as_json(value) for name, value in fields.items()}
+    return {name: value for name, value in found.items() if isinstance(value, dict)}

@@ -51,7 +51,7 @@ from ._rows import (
     planned,
     row_id,
 )
-from ._scoring import ConflictSummary, conflict_run, summarise_conflict
+from ._scoring import ConflictSummary, conflict_run
 from .beliefs import BeliefCollector, conflict_prompts
 from .evidence import Believed, EvidenceMaker, PassageJudge, Validator
 from .items import MICROWORLD, ConflictItem, ConflictSet, EvidenceKind, Task
@@ -363,7 +363,7 @@ class ConflictSuite(Suite[ConflictSettings, _Case, ConflictRow, ConflictSummary]
 
     def score(self, run: SuiteRun[ConflictRow]) -> ConflictSummary:
         """Compute the numbers."""
-        return summarise_conflict(conflict_run(run.run))
+        return ConflictSummary(conflict_run(run.run))
 
     def report(self, summary: ConflictSummary) -> Document:
         """Show what the model does where a passage contradicts it."""

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from ....guard.decision import Route
 from ...data.formats.replay import read_logs
 from ...run import Question
+from ...run.grouping import grouped
 from ...run.replies import Judgement, ReplyCase, ReplyContext, ReplyRow, ReplySystem, StoredPassage
 from ...systems.comparison import Systems
 from ...systems.plan import Replayed, SystemUnderTest
 from ._cases import AskedBase, question_case
-from ._replies import grouped
 
 # What is known of a reply that a guard gave in the model's place, and why.
 OF_GUARD = {Judgement.ABSTENTION: "yes", Judgement.FACTUALITY: Judgement.NOT_APPLICABLE}

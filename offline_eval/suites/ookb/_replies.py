@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ....calibration.statistics import QuestionResamples
 from ...report.document import as_json
 from ...report.text import one_line
 from ...run import Question, RepliesRun
+from ...run.grouping import grouped
 from ...run.questions import CaseKind
 from ...run.replies import Judgement, ReplyCase, ReplyRow, ReplySystem
 
@@ -158,24 +159,6 @@ class Evidence:
             tier=tier if tier in Judgement.TIERS and not abstained else None,
             failure=None if abstained else outcomes.get(Judgement.FAILURE),
         )
-
-
-_Item = TypeVar("_Item")
-_Key = TypeVar("_Key", bound=Hashable)
-
-
-def grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
-    """Group items by a key; keys and items stay in their order."""
-    found: dict[_Key, list[_Item]] = {}
-    for item in items:
-        found.setdefault(key(item), []).append(item)
-    return found
-
-
-def error_types(rows: Iterable[ReplyRow | Judgement]) -> dict[str, int]:
-    """Count errors by type, the most frequent first."""
-    types = Counter(row.error.type for row in rows if row.error is not None)
-    return dict(sorted(types.items(), key=lambda item: (-item[1], item[0])))
 
 
 class ReplyCounts:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ...report.document import Case, CaseLine, Cases, Passages, Section
 from ...report.text import one_line
+from ...run.grouping import grouped
 from ...run.questions import CaseKind
 from ...run.replies import Judgement, ReplyContext
-from ._replies import Evidence, JudgedReply, grouped
+from ._replies import Evidence, JudgedReply
 from ._replies_what_if import REPLIES_WORDS
 
 _SHOWN = 10

@@ -18,8 +18,9 @@ from ....calibration.statistics import holm_adjusted, mcnemar_p_value
 from ....guard.errors import InputError
 from ...report.document import as_json
 from ...report.text import one_line
+from ...run.grouping import grouped
 from ...run.replies import ReplySystem
-from ._replies import FACTORS, OFF, Evidence, JudgedReply, grouped
+from ._replies import FACTORS, OFF, Evidence, JudgedReply
 
 # Fixed beforehand and not by what came out: the family that Holm's method pays for.
 MAX_PAIRS = 40

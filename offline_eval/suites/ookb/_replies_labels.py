@@ -64,8 +64,9 @@ class LabelsSummary:
         names = [criterion.name for criterion in labels.criteria if labels.votes(criterion.name)]
         self.agreements = [Agreement.of(labels, name, run=evidence.run) for name in names]
         known = {name: (text,) for name, text in warned.items()}
-        validations = JudgeValidation.of_judges(evidence.run, labels, known_of=known)
-        self.validations = list(map(_drop_zero_width, validations))
+        self.validations = JudgeValidation.of_judges(evidence.run, labels, known_of=known)
+        for one in self.validations:
+            _drop_zero_width(one)
         self.corrected = list(_corrected(evidence, labels))
 
     @classmethod
@@ -93,24 +94,22 @@ class LabelsSummary:
                 {"people": people, "judge": judge, "replies": count}
                 for (people, judge), count in found.confusion.items()
             ]
-            judges.append({**asdict(found), "confusion": confusion})
+            judges.append({**vars(found), "confusion": confusion})
             del judges[-1]["positive"], judges[-1]["unsettled"]
         return {
             "annotators": dict(self.annotators),
             "agreement": agreement,
-            "judges": judges,
+            "judges": as_json(judges),
             "corrected": as_json(self.corrected),
         }
 
 
-def _drop_zero_width(found: JudgeValidation) -> JudgeValidation:
+def _drop_zero_width(found: JudgeValidation) -> None:
     """Drop intervals without width: no number of labels makes a judge certain."""
-    flat = {
-        name: replace(interval, low=None, high=None)
-        for name in _ESTIMATES
-        if (interval := getattr(found, name)).low == interval.high
-    }
-    return replace(found, **flat)
+    for name in _ESTIMATES:
+        interval = getattr(found, name)
+        if interval.low == interval.high:
+            setattr(found, name, replace(interval, low=None, high=None))
 
 
 # Rates of the report: name, criterion, outcomes that count, out of the KB or in it.

@@ -16,14 +16,13 @@ from ...report.document import Case, CaseLine, Cases, Check, Document, Prose, Se
 from ...report.prose import explained
 from ...report.tables import Table
 from ...report.text import counted, decimal, one_line
+from ...run.grouping import error_types, grouped
 from ...run.questions import CaseKind
 from ...run.replies import Judgement
 from ._replies import (
     MAIN,
     OFF,
     ReplyCounts,
-    error_types,
-    grouped,
     shared_factors,
     varying,
 )

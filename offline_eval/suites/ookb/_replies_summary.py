@@ -15,6 +15,7 @@ from ...report.cascade import CascadeStages
 from ...report.document import Document, as_json
 from ...report.text import one_line
 from ...run import Question
+from ...run.grouping import error_types, grouped
 from ...run.replies import Judgement, ReplyRow, ReplySystem
 from ..judge_bias.artefact import JudgeBias
 from ._left_out_check import read_left_out_check
@@ -25,8 +26,6 @@ from ._replies import (
     JudgedReply,
     ReplyShape,
     distinct,
-    error_types,
-    grouped,
     labels,
 )
 from ._replies_differences import adjust_p_values, compare_runs, compare_systems

@@ -9,6 +9,7 @@ from typing import Any
 from ....calibration import Interval
 from ...report.tables import Cell, Table
 from ...report.text import UNKNOWN, decimal, one_line, p_value, percent
+from ...run.grouping import grouped
 from ...run.replies import ReplySystem
 from ._replies import (
     FACTORS,
@@ -20,7 +21,6 @@ from ._replies import (
     ReplyShape,
     change,
     distinct,
-    grouped,
     varying,
 )
 from ._replies_differences import MEASURES, Comparison

@@ -19,6 +19,7 @@ from ....guard.routing import Signals, decide_route
 from ...data.diversity.uniqueness import words_of
 from ...data.questions import QuestionRecord
 from ...report.document import Document, as_json
+from ...run.grouping import error_types, grouped
 from ...run.measured_run import MeasuredRun, Review, RunCalibration
 from ...run.questions import CaseKind, MeasuredRow
 
@@ -156,8 +157,8 @@ class KindSummary:
     def __init__(self, run: MeasuredRun, kind: CaseKind, measured: Iterable[ScoredCase]) -> None:
         rows = [row for row in run.rows if row.kind is kind]
         own = [case for case in measured if case.row.kind is kind and case.counted]
-        self.cases, self.tested = len(rows), len(own)
-        self.errors = sum(row.error is not None for row in rows)
+        self.cases, self.errors = len(rows), sum(row.error is not None for row in rows)
+        self.tested = len(own)
         self.abstained = None if run.calibration is None else sum(not case.passes for case in own)
         self.abstention_rate = Interval.wilson(self.abstained or 0, len(own))
 
@@ -286,8 +287,7 @@ class SignalsSummary:
         answerable = {row.question_id for row in run.rows if row.kind in CaseKind.twins()}
         evidence = {run.questions[name].evidence for name in answerable - run.unmatched}
         self.passages = len(evidence)
-        errors = Counter(row.error.type for row in run.rows if row.error is not None)
-        self.errors_by_type = dict(sorted(errors.items(), key=lambda item: (-item[1], item[0])))
+        self.errors_by_type = error_types(run.rows)
         self.duplicates, self.duplicates_apart = count_duplicates(run)
         in_kb = [case for case in cases if case.in_kb]
         found = [case for case in cases if case.found]
@@ -432,12 +432,13 @@ class SignalsSummary:
 
 def count_duplicates(run: MeasuredRun) -> tuple[int, int]:
     """Count questions in the same words as an earlier one, and those of other evidence."""
-    evidence: dict[str, list[str]] = {}
-    for name in dict.fromkeys(row.question_id for row in run.rows):
-        one = run.questions[name]
-        evidence.setdefault(" ".join(one.question.split()).casefold(), []).append(one.evidence)
-    repeated = sum(len(same) - 1 for same in evidence.values())
-    return repeated, sum(len(set(same)) - 1 for same in evidence.values())
+    asked = dict.fromkeys(row.question_id for row in run.rows)
+    same = grouped(
+        (run.questions[name] for name in asked),
+        lambda one: " ".join(one.question.split()).casefold(),
+    )
+    repeated = sum(len(several) - 1 for several in same.values())
+    return repeated, sum(len({one.evidence for one in several}) - 1 for several in same.values())
 
 
 def _auroc(positives: Iterable[ScoredCase], cases: Iterable[ScoredCase]) -> Interval:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,6 +17,7 @@ from ....guard.errors import InputError
 from ...report.document import as_json
 from ...report.prose import Templates
 from ...run import Question
+from ...run.grouping import error_types
 from ...run.measured_run import MeasuredRun
 from ...run.questions import CaseKind, MeasuredRow
 
@@ -300,8 +300,8 @@ def _score(row: MeasuredRow) -> float:
 
 def _numbers(one: MeasuredScorer, paired: PairedScores, risk: float) -> ScorerNumbers:
     rows = one.run.rows
-    errors = Counter(row.error.type for row in rows if row.error is not None)
-    failed, known = errors.total(), errors.total() < len(rows)
+    errors = error_types(rows)
+    failed, known = sum(errors.values()), sum(errors.values()) < len(rows)
     return ScorerNumbers(
         name=one.name,
         # Of a scorer that never answered there is no number, not one of a coin.
@@ -309,7 +309,7 @@ def _numbers(one: MeasuredScorer, paired: PairedScores, risk: float) -> ScorerNu
         false_abstention=paired.false_abstention(one.name, risk) if known else Interval(),
         cases=len(rows),
         failed=failed,
-        errors=dict(sorted(errors.items(), key=lambda item: (-item[1], item[0]))),
+        errors=errors,
         milliseconds=median(one.milliseconds) if one.milliseconds else None,
         calls_per_question=(one.calls or 0) / len(rows),
     )

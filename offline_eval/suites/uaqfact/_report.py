@@ -1,24 +1,23 @@
 """The report of a run of this suite: its sentences and sections.
 
-run folder ─► checked_run ─► summarise_uaqfact ─► uaqfact_document ─► a file per format
+run folder ─► checked_run ─► UaqSummary ─► uaqfact_document ─► a file per format
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...._version import __version__
 from ...data.graph.items import UaqItem
-from ...report.document import Case, CaseLine, Cases, Document, Passages, Prose, Section
+from ...report.document import Case, CaseLine, Cases, Document, Passages, Prose, Section, as_json
 from ...report.plots import Colour, Plot
 from ...report.prose import Templates, explained
 from ...report.tables import Cell, Line, Table
 from ...report.text import decimal, percent
+from ...run.grouping import error_types, grouped
 from ..parts import MODEL_SYSTEM
 from ._asking import Form, UaqRow
 from ._scoring import (
@@ -33,12 +32,13 @@ from ._scoring import (
 )
 
 
-@dataclass(frozen=True, slots=True)
 class UaqSummary:
-    """All numbers of a run.
+    """All numbers of a run; the same run gives the same numbers.
+
+    Args:
+        run: what they are computed from.
 
     Attributes:
-        run: what they were computed from.
         strict: under the rules that count.
         published: under the authors' rules.
         choices: task 2.
@@ -46,12 +46,13 @@ class UaqSummary:
         failures: rows with an error, by type, most frequent first.
     """
 
-    run: UaqRun
-    strict: tuple[ScoreLine, ...]
-    published: tuple[ScoreLine, ...]
-    choices: tuple[ChoiceLine, ...]
-    scored: Mapping[str, ScoredReply]
-    failures: Mapping[str, int]
+    def __init__(self, run: UaqRun) -> None:
+        self.run = run
+        self.strict, self.published = score_run(run), score_run(run, rule="published")
+        self.choices = score_choices(run)
+        replies = [row for row in run.rows if row.form != "choice"]
+        self.scored = verdicts(replies, {item.key: item for item in run.data.items})
+        self.failures = error_types(run.rows)
 
     @property
     def whole(self) -> tuple[ScoreLine, ...]:
@@ -63,7 +64,7 @@ class UaqSummary:
         manifest = self.run.manifest
         aliases: dict[str, Any] = {}
         if self.whole:
-            first = asdict(self.whole[0].metrics)
+            first = self.whole[0].metrics.to_dict()
             # What gates ask for by short names: the model as it is, in its first form.
             aliases = {name: first[name] for name in first if name != "questions"}
         elif self.choices:
@@ -80,26 +81,11 @@ class UaqSummary:
             "failures": dict(self.failures),
             **aliases,
             "lines": [line.to_dict() for line in (*self.strict, *self.published)],
-            "task2": [asdict(line) for line in self.choices],
+            "task2": [as_json(vars(line)) for line in self.choices],
             "quirks": list(manifest.quirks),
             "settings": manifest.settings,
             "inputs": [file.model_dump() for file in manifest.inputs],
         }
-
-
-def summarise_uaqfact(run: UaqRun) -> UaqSummary:
-    """The summary of a run; the same run gives the same numbers."""
-    items = {item.key: item for item in run.data.items}
-    replies: list[UaqRow] = [row for row in run.rows if row.form != "choice"]
-    failed = Counter(row.error.type for row in run.rows if row.error is not None)
-    return UaqSummary(
-        run=run,
-        strict=tuple(score_run(run)),
-        published=tuple(score_run(run, rule="published")),
-        choices=tuple(score_choices(run)),
-        scored=verdicts(replies, items),
-        failures=dict(sorted(failed.items(), key=lambda pair: (-pair[1], pair[0]))),
-    )
 
 
 TEXTS = Templates(Path(__file__).parent / "report.txt")
@@ -291,9 +277,7 @@ def _mistake(verdict: ScoredReply) -> str:
 
 def _spread(rows: Sequence[UaqRow]) -> list[UaqRow]:
     """Pick a few rows, evenly over systems, forms and types, in a fixed order."""
-    by_part: dict[tuple[str, str, str], list[UaqRow]] = {}
-    for row in rows:
-        by_part.setdefault((row.system, row.form, row.type.value), []).append(row)
+    by_part = grouped(rows, lambda row: (row.system, row.form, row.type.value))
     turns = zip_longest(*by_part.values())
     return [row for turn in turns for row in turn if row is not None][:_SHOWN]
 

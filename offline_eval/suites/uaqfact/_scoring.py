@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from ....calibration.statistics import QuestionResamples
 from ....guard.errors import InputError
 from ...data.graph.items import QuestionType, UaqItem
 from ...data.graph.layout import UaqData
+from ...report.document import as_json
 from ..parts import MODEL_SYSTEM
 from ._absence import (
     RefusalRule,
@@ -59,26 +60,6 @@ class ScoredReply:
     correct: bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class RefusalMetrics:
-    """Rates of one system on one set of questions; undefined ones have the value None.
-
-    Attributes:
-        questions: with a reply.
-        r_ua, r_ab, r_delta, accuracy: see the module.
-        kpr: None where task 2 was not asked.
-        krr: likewise, or where KPR is 0.
-    """
-
-    questions: int
-    r_ua: Interval
-    r_ab: Interval
-    r_delta: Interval
-    accuracy: Interval
-    kpr: Interval = field(default_factory=Interval)
-    krr: Interval = field(default_factory=Interval)
-
-
 def krr_value(r_delta: float, kpr: float) -> float | None:
     """KRR of RΔ and KPR, both as shares or both as percentages; None where KPR is 0.
 
@@ -109,42 +90,50 @@ def passed_questions(
     return found
 
 
-def refusal_metrics(
-    replies: Sequence[ScoredReply],
-    passed: Mapping[str, bool] | None = None,
-    *,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> RefusalMetrics:
-    """The metrics with 95 % intervals.
+class RefusalMetrics:
+    """Rates of one system on one set of questions, with 95 % intervals.
 
     Rates have Wilson intervals; RΔ and KRR percentile bootstrap intervals over clusters,
-    in which a question stays together with its twins.
+    in which a question stays together with its twins. Undefined ones have the value None.
 
     Args:
         replies: of one system; one per question.
         passed: unanswerable question → all its facts are known.
         resamples: of the bootstrap.
         seed: likewise.
+
+    Attributes:
+        questions: with a reply.
+        r_ua, r_ab, r_delta, accuracy: see the module.
+        kpr: None where task 2 was not asked.
+        krr: likewise, or where KPR is 0.
     """
-    ua = [reply for reply in replies if reply.unanswerable]
-    ab = [reply for reply in replies if not reply.unanswerable]
-    r_ua = _rate([reply.refused for reply in ua])
-    r_ab = _rate([reply.refused for reply in ab])
-    accuracy = _rate([bool(reply.correct) for reply in ab])
-    chosen = {} if passed is None else {r.key: passed[r.key] for r in ua if r.key in passed}
-    kpr = _rate(list(chosen.values()))
-    counts = _cluster_counts(replies, chosen)
-    draws = _draws(counts, resamples, seed)
-    return RefusalMetrics(
-        questions=len(replies),
-        r_ua=r_ua,
-        r_ab=r_ab,
-        r_delta=_bootstrapped(counts, draws, _r_delta),
-        accuracy=accuracy,
-        kpr=kpr,
-        krr=_bootstrapped(counts, draws, _krr),
-    )
+
+    def __init__(
+        self,
+        replies: Sequence[ScoredReply],
+        passed: Mapping[str, bool] | None = None,
+        *,
+        resamples: int = 1000,
+        seed: int = 0,
+    ) -> None:
+        ua = [reply for reply in replies if reply.unanswerable]
+        ab = [reply for reply in replies if not reply.unanswerable]
+        chosen = {} if passed is None else {r.key: passed[r.key] for r in ua if r.key in passed}
+        counts = _cluster_counts(replies, chosen)
+        draws = _draws(counts, resamples, seed)
+        self.questions = len(replies)
+        self.r_ua = _rate([reply.refused for reply in ua])
+        self.r_ab = _rate([reply.refused for reply in ab])
+        self.r_delta = _bootstrapped(counts, draws, _r_delta)
+        self.accuracy = _rate([bool(reply.correct) for reply in ab])
+        self.kpr = _rate(list(chosen.values()))
+        self.krr = _bootstrapped(counts, draws, _krr)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; free of NaN."""
+        found: dict[str, Any] = as_json(vars(self))
+        return found
 
 
 Counts = NDArray[np.float64]
@@ -285,14 +274,18 @@ class ScoreLine:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
-        line = asdict(self)
-        metrics = line.pop("metrics")
-        return {**line, **metrics}
+        names = [one.name for one in fields(self) if one.name != "metrics"]
+        return {name: getattr(self, name) for name in names} | self.metrics.to_dict()
 
 
-@dataclass(frozen=True, slots=True)
 class ChoiceLine:
     """Four-option questions answered rightly (task 2), on one part of them.
+
+    Args:
+        language: of the part, or `all`.
+        type: of the part, or `all`.
+        rows: of the part.
+        known: of each unanswerable question of the part, whether all facts behind it are known.
 
     Attributes:
         accuracy: of the questions with a reply.
@@ -301,12 +294,15 @@ class ChoiceLine:
         errors: questions without a reply, left out.
     """
 
-    language: str
-    type: str
-    accuracy: Interval
-    kpr: Interval
-    unread: int
-    errors: int
+    def __init__(
+        self, language: str, type: str, rows: Sequence[UaqRow], known: Sequence[bool]
+    ) -> None:
+        asked = [row for row in rows if row.error is None]
+        self.language, self.type = language, type
+        self.accuracy = Interval.wilson(sum(bool(row.right) for row in asked), len(asked))
+        self.kpr = Interval.wilson(sum(known), len(known))
+        self.unread = sum(row.letter is None for row in asked)
+        self.errors = len(rows) - len(asked)
 
 
 def score_run(run: UaqRun, *, rule: RuleName = "strict") -> list[ScoreLine]:
@@ -333,7 +329,7 @@ def score_run(run: UaqRun, *, rule: RuleName = "strict") -> list[ScoreLine]:
                         language=language,
                         type=question_type,
                         errors=sum(row.error is not None for row in chosen),
-                        metrics=refusal_metrics(
+                        metrics=RefusalMetrics(
                             [scored[row.key] for row in chosen if row.error is None], passed
                         ),
                     )
@@ -350,17 +346,7 @@ def score_choices(run: UaqRun) -> list[ChoiceLine]:
     for language, question_type in _parts(rows):
         chosen = [row for row in rows if _in(row, language, question_type)]
         known = [passed[item.key] for item in linked if _in(item, language, question_type)]
-        asked = [row for row in chosen if row.error is None]
-        lines.append(
-            ChoiceLine(
-                language=language,
-                type=question_type,
-                accuracy=Interval.wilson(sum(bool(row.right) for row in asked), len(asked)),
-                kpr=Interval.wilson(sum(known), len(known)),
-                unread=sum(row.letter is None for row in asked),
-                errors=len(chosen) - len(asked),
-            )
-        )
+        lines.append(ChoiceLine(language, question_type, chosen, known))
     return lines
 
 

@@ -43,7 +43,7 @@ from ._asking import (
     read_replies,
     row_id,
 )
-from ._report import UaqSummary, summarise_uaqfact, uaqfact_document
+from ._report import UaqSummary, uaqfact_document
 from ._scoring import checked_run
 
 # Questions asked at one time: what a kill can cost.
@@ -320,7 +320,7 @@ class UaqFact(Suite[UaqSettings, Case, UaqRow, UaqSummary]):
 
     def score(self, run: SuiteRun[UaqRow]) -> UaqSummary:
         """Compute the numbers."""
-        return summarise_uaqfact(checked_run(run.folder, run.manifest, run.run[self.rows].places()))
+        return UaqSummary(checked_run(run.folder, run.manifest, run.run[self.rows].places()))
 
     def report(self, summary: UaqSummary) -> Document:
         """Write the report."""

@@ -23,6 +23,7 @@ from ....calibration import Interval
 from ....calibration.statistics import QuestionResamples
 from ....guard.decision import Scenario
 from ....guard.matching import normalise_answer
+from ...run.grouping import grouped
 from ._cases import BEYOND_KINDS, PAPER_KINDS, ContextKind, Knowledge, QuestionKey, UniKnowRow
 from ._matching import stands_in
 
@@ -109,14 +110,6 @@ def question_keys(rows: Sequence[UniKnowRow]) -> list[QuestionKey]:
 def measured(rows: Sequence[UniKnowRow]) -> list[UniKnowRow]:
     """Return the rows without an error: a failed call is not an answer."""
     return [row for row in rows if row.error is None]
-
-
-def by_method(rows: Sequence[UniKnowRow]) -> dict[str, list[UniKnowRow]]:
-    """Group rows by method, in the order in which methods first appear."""
-    found: dict[str, list[UniKnowRow]] = {}
-    for row in rows:
-        found.setdefault(row.method, []).append(row)
-    return found
 
 
 Floats = NDArray[np.float64]
@@ -299,7 +292,7 @@ def uniknow_metrics(
     resamples = QuestionResamples(question_keys(rows), resamples=bootstrap, seed=seed)
     return {
         method: MethodMetrics(own, resamples, contexts or {})
-        for method, own in by_method(rows).items()
+        for method, own in grouped(rows, lambda row: row.method).items()
     }
 
 
@@ -388,7 +381,8 @@ def beyond_rates(
     resamples = QuestionResamples(question_keys(rows), resamples=bootstrap, seed=seed)
     found: dict[ContextKind, dict[str, Rates]] = {}
     for kind in BEYOND_KINDS:
-        methods = by_method([row for row in rows if row.context_kind is kind])
+        own = [row for row in rows if row.context_kind is kind]
+        methods = grouped(own, lambda row: row.method)
         if methods:
             found[kind] = {
                 method: _rates(measured(own), resamples) for method, own in methods.items()

@@ -16,6 +16,7 @@ from ....calibration import Interval
 from ....guard.artefacts import Guarantee
 from ...report.document import Document
 from ...report.prose import Templates
+from ...run.grouping import grouped, most_frequent
 from ._cases import Knowledge
 from ._metrics import (
     MethodMetrics,
@@ -221,13 +222,9 @@ class UniKnowSummary:
 
 
 def _failures(run: UniKnowRun) -> dict[str, dict[str, int]]:
-    types: dict[str, Counter[str]] = {}
-    for row in run.rows:
-        if row.error is not None:
-            # The type alone: a message may quote what was asked.
-            kind = str(row.error).partition(":")[0].strip()
-            types.setdefault(row.method, Counter())[kind] += 1
+    # The type alone: a message may quote what was asked.
+    failed = grouped((row for row in run.rows if row.error is not None), lambda row: row.method)
     return {
-        name: dict(sorted(types[name].items(), key=lambda item: (-item[1], item[0])))
-        for name in in_order(types)
+        name: most_frequent(str(row.error).partition(":")[0].strip() for row in failed[name])
+        for name in in_order(failed)
     }

@@ -24,6 +24,7 @@ from ....guard.files import write_json
 from ....guard.policy import Policy
 from ...run import Run, Stored
 from ...run.calls import OnProgress
+from ...run.grouping import grouped
 from ...run.manifest import Manifest
 from ...run.table import TableSpec
 from ._cases import (
@@ -257,11 +258,8 @@ def split_questions(
         seed: the same seed gives the same parts.
     """
     asked = [question for question in dataset.questions if question.id in knowledge]
-    groups: dict[str, list[Question]] = defaultdict(list)
-    for question in asked:
-        groups[question.group].append(question)
-    grouped = len(groups) > 1
-    members = list(groups.values()) if grouped else [[question] for question in asked]
+    groups = grouped(asked, lambda question: question.group)
+    members = list(groups.values()) if len(groups) > 1 else [[question] for question in asked]
     rng = Random(f"uniknow/split/{seed}")  # noqa: S311
     rng.shuffle(members)
     totals = Counter(knowledge[question.id] for question in asked)
@@ -275,7 +273,7 @@ def split_questions(
     return Split(
         tuple(question for question in asked if question.id in trained),
         tuple(question for question in asked if question.id not in in_training),
-        grouped,
+        len(groups) > 1,
     )
 
 

@@ -61,6 +61,7 @@ def test_raw_scores_go_through_measure_calibrate_report_and_drift(
     policy = Policy.load(folder / "policy.json")
     assert policy.scorer.kind == "metadata"
     # Left-out questions score up to 187, answerable ones from 700 on.
+    assert policy.relevance_threshold is not None
     assert policy.relevance_calibrator.apply(187.0) < policy.relevance_threshold
     assert policy.relevance_calibrator.apply(700.0) >= policy.relevance_threshold
     guard = Guard.load(folder / "policy.json")

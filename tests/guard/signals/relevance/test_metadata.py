@@ -96,7 +96,7 @@ class Hostile(Document):
 @WAYS
 @pytest.mark.parametrize("bare", ["a text", {"text": "x"}, {"text": "x", "metadata": [1]}, Hostile])
 async def test_passages_without_metadata_are_a_failed_measurement(way: str, bare: Any) -> None:
-    given = Hostile("A text.") if bare is Hostile else bare
+    given = Hostile(page_content="A text.") if bare is Hostile else bare
     found = await decided(guard_of(), way, [passage(9.0), given])
     assert found.reason is Reason.RELEVANCE_FAILED
 

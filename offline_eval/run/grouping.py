@@ -1,0 +1,38 @@
+"""Group rows, and count them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, TypeVar
+
+_Item = TypeVar("_Item")
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
+    """Group items by a key; keys and items stay in their order.
+
+    Example:
+        >>> grouped([3, 1, 4, 1], lambda number: number % 2)
+        {1: [3, 1, 1], 0: [4]}
+    """
+    found: dict[_Key, list[_Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
+
+
+def most_frequent(names: Iterable[str]) -> dict[str, int]:
+    """Count names, the most frequent first.
+
+    Example:
+        >>> most_frequent(["timeout", "overload", "value", "overload"])
+        {'overload': 2, 'timeout': 1, 'value': 1}
+    """
+    return dict(sorted(Counter(names).items(), key=lambda item: (-item[1], item[0])))
+
+
+def error_types(rows: Iterable[Any]) -> dict[str, int]:
+    """Count the errors of rows (`RowError | None`) by type, the most frequent first."""
+    return most_frequent(row.error.type for row in rows if row.error is not None)
