@@ -15,6 +15,7 @@ from .decision import OnError
 from .errors import (
     AllWorkersBusyError,
     DeadlineExceededError,
+    InputError,
     KnowgateError,
     SignalOverloadError,
     SignalTimeoutError,
@@ -86,6 +87,7 @@ class ReplyChecker:
         Raises:
             SignalError: the check failed, and the guard was told to raise then.
         """
+        _require_passages(passages)
         started = time.perf_counter()
         try:
             support = self.threads.call(
@@ -100,6 +102,7 @@ class ReplyChecker:
         self, reply: str, passages: Sequence[object], question: str, *, part: bool = False
     ) -> ReplyVerdict:
         """As `judge`, without blocking the event loop."""
+        _require_passages(passages)
         started = time.perf_counter()
         try:
             support = await self.threads.acall(
@@ -138,6 +141,8 @@ class ReplyChecker:
         if self.action == "abstain":
             return ReplyVerdict(None, replace(support, sentences=()), False, calibrated)
         text, shown = _changed(reply, support, self.threshold, drop=self.action == "drop")
+        if self.action == "drop" and all(one.support is None for one in shown.sentences):
+            text = ""  # greetings alone are no answer
         return ReplyVerdict(text if text.strip() else None, shown, False, calibrated)
 
     def _failed(self, reply: str, error: Exception) -> ReplyVerdict:
@@ -150,6 +155,16 @@ class ReplyChecker:
             raise typed from None
         withheld = self.acts and self.on_error is OnError.ABSTAIN
         return ReplyVerdict(None if withheld else reply, None, None)
+
+
+def _require_passages(passages: object) -> None:
+    """Reject one text in the place of several.
+
+    Raises:
+        InputError: it is a text, or nothing that could be gone through.
+    """
+    if isinstance(passages, str | bytes) or not isinstance(passages, Sequence):
+        raise InputError("is no list of passages", where="passages", hint="give [text, …]")
 
 
 def _typed(error: Exception) -> KnowgateError:

@@ -28,7 +28,7 @@ from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import InputError, InputTooLargeError, MissingDependencyError
 from ._answer import RetrievalError, document_again
 from ._documents import read_documents, shown_text
-from ._planning import OnRetrieverError, check_on_retriever_error, retold
+from ._planning import OnRetrieverError, check_on_retriever_error, told_values
 from ._replies import Replies
 from ._retrieval_filter import kept_documents, readers
 from ._shadow import ShadowDecider
@@ -388,13 +388,17 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         if _calls_tools(response) or not said:
             return response, {}
         text = str(said[-1].text)
+        if response.structured_response is not None:
+            text = told_values(response.structured_response)
         verdict: ReplyVerdict = yield _Check(text, documents, self._asked(request, turn))
         if verdict.text != text:
             told = verdict.text
             if told is None:
                 told = self._replies.to(Reason.REPLY_UNSUPPORTED)
+            # Reasoning and metadata would tell what is not delivered.
             others = [one for one in response.result if one is not said[-1]]
-            response = replace(response, result=[*others, retold(said[-1], told)])
+            answer = AIMessage(told, id=said[-1].id)
+            response = replace(response, result=[*others, answer], structured_response=None)
         value = None if verdict.support is None else verdict.support.value
         return response, {"support": value, "supported": verdict.supported}
 

@@ -347,6 +347,8 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         child = runs.child(0, plan.stage)
         for chunk in self._parts[plan.stage].stream(dict(plan.inputs), child, **kwargs):
             more = text.add(chunk)
+            if held is not None:
+                held.gather(chunk)
             if held is None:
                 yield plan.chunk(more, chunk)
             elif shown := _only(self._run([held.part(more)], runs)):
@@ -384,6 +386,8 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         async with aclosing(stream) as said:
             async for chunk in said:
                 more = text.add(chunk)
+                if held is not None:
+                    held.gather(chunk)
                 if held is None:
                     yield plan.chunk(more, chunk)
                 elif shown := _only(await self._arun([held.part(more)], runs)):

@@ -13,7 +13,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from enum import Enum
 from functools import partial
 from typing import (
@@ -27,6 +27,7 @@ from typing import (
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
+from pydantic import BaseModel
 
 from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import (
@@ -40,7 +41,7 @@ from ...guard.errors import (
 from ...guard.signals.support.contracts import ReplyVerdict, SentenceSupport, Support
 from ...guard.signals.support.reading import sentence_spans
 from ...guard.text import clean_text
-from ._answer import AbstainedError, GuardedAnswer, RetrievalError
+from ._answer import AbstainedError, GuardedAnswer, RetrievalError, joined
 from ._conversation import Turns, rewritten
 from ._documents import as_given, shown_text
 from ._replies import Replies
@@ -487,13 +488,15 @@ class Planner:
         """
         if not self.checks_support(plan) or plan.reply_abstained:
             return plan
-        verdict: ReplyVerdict = yield (Stage.SUPPORT, self.to_check(plan, plan.reply))
+        structured = not (plan.output is None or isinstance(plan.output, str | BaseMessage))
+        text = told_values(plan.output) if structured else plan.reply
+        verdict: ReplyVerdict = yield (Stage.SUPPORT, self.to_check(plan, text))
         if verdict.text is None:
             reply = self.replies.to(Reason.REPLY_UNSUPPORTED)
             if self.options.raise_on_abstain:
                 raise AbstainedError(plan.decision, reply, Reason.REPLY_UNSUPPORTED)
             plan = replace(plan, reply=reply, output=None)
-        elif verdict.text != plan.reply:
+        elif verdict.text != text and not structured:
             plan = replace(plan, reply=verdict.text, output=retold(plan.output, verdict.text))
         return replace(plan, support=verdict.support, supported=verdict.supported)
 
@@ -597,9 +600,10 @@ class HeldReply:
     def __init__(self, planner: Planner, plan: Plan) -> None:
         self._planner, self._plan = planner, plan
         self._text, self._judged, self._shown = "", 0, ""
+        self._output: Any = None
         self._sentences: list[SentenceSupport] = []
         self._value, self._seconds = 1.0, 0.0
-        self._refused = self._dropped = False
+        self._refused = self._dropped = self._tells = False
         checker = planner.guard.reply_checker
         self._drops = checker is not None and checker.action == "drop"
         self.withheld = self.failed = False
@@ -614,14 +618,15 @@ class HeldReply:
         self._text += more
         end = len(self._text)
         if not last:
-            *_, end = (start for start, _ in ((0, 0), *sentence_spans(self._text)))
+            begun = sentence_spans(self._text[self._judged :])
+            *_, end = (self._judged + start for start, _ in ((0, 0), *begun))
         if self.withheld:
             return ""
         shown = ""
         if end > self._judged:
             shown = yield from self._judge(end)
         self._shown += shown
-        if self._refused or (last and self._dropped and not self._shown):
+        if self._refused or (last and self._dropped and not self._tells):
             self.withheld = True
             return shown + self._planner.replies.to(Reason.REPLY_UNSUPPORTED)
         return shown
@@ -638,14 +643,19 @@ class HeldReply:
         else:
             self._value = min(self._value, verdict.support.value)
             self._sentences += verdict.support.shifted(len(self._shown)).sentences
+            self._tells |= any(one.support is not None for one in verdict.support.sentences)
         if verdict.text is None:
             # Of a part that is left out as a whole, others may still be delivered.
             drops = self._drops and verdict.support is not None
             self._refused, self._dropped = not drops, drops
         return verdict.text or ""
 
+    def gather(self, chunk: object) -> None:
+        """Keep what the model returned, for the last chunk."""
+        self._output = joined(self._output, chunk)
+
     def end(self) -> dict[str, Any]:
-        """Count the reply, and return what its last chunk tells: `support` and `supported`."""
+        """Count the reply, and return what its last chunk has: output and verdict."""
         checker = self._planner.guard.reply_checker
         assert checker is not None  # nothing was held back otherwise
         support, supported = None, None
@@ -654,8 +664,26 @@ class HeldReply:
             supported = support.value >= checker.threshold
         text = None if self.withheld else self._shown
         _, _, question, _ = self._planner.to_check(self._plan, "")
-        checker.end(question, ReplyVerdict(text, support, supported), self._seconds)
-        return {"support": support, "supported": supported}
+        calibrated = checker.policy is not None and checker.policy.certified
+        verdict = ReplyVerdict(text, support, supported, calibrated)
+        checker.end(question, verdict, self._seconds)
+        output = None if self.withheld else self._output
+        if output is not None and self._shown != self._text:
+            output = retold(output, self._shown)
+        return {"support": support, "supported": supported, "output": output}
+
+
+def told_values(output: object) -> str:
+    """What a structured output tells: its values, a line each."""
+    if isinstance(output, BaseModel):
+        output = output.model_dump()
+    elif is_dataclass(output) and not isinstance(output, type):
+        output = asdict(output)
+    if isinstance(output, Mapping):
+        return "\n".join(map(told_values, output.values()))
+    if isinstance(output, list | tuple | set):
+        return "\n".join(map(told_values, output))
+    return "" if output is None or isinstance(output, bool) else str(output)
 
 
 def retold(output: Any, text: str) -> Any:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from ...guard import Guard, Reason
+from ...guard import Guard, KnowgateError, Reason
 from ...guard.signals.support.contracts import ReplyVerdict
 from ...guard.signals.support.reading import sentence_spans
 from ..langchain import Replies
@@ -63,13 +63,16 @@ class ReplyGate:
         choices, verdicts = [], []
         for choice in found.get("choices") or ():
             message = choice.get("message") if isinstance(choice, dict) else None
-            text = message.get("content") if isinstance(message, dict) else None
+            text = _text_of(message)
             verdict = None
-            if isinstance(message, dict) and isinstance(text, str) and text.strip():
+            if isinstance(message, dict) and text.strip():
                 told, verdict = await self.judged(text)
-                choices.append({**choice, "message": {**message, "content": told}})
-            else:
-                choices.append(choice)
+                if told != text:
+                    # Reasoning and log-probabilities would tell what is not delivered.
+                    kept = {key: message[key] for key in ("role", "tool_calls") if key in message}
+                    own = {key: choice[key] for key in ("index", "finish_reason") if key in choice}
+                    choice = {**own, "message": {**kept, "content": told}}  # noqa: PLW2901
+            choices.append(choice)
             verdicts.append(verdict)
         return {**found, "choices": choices}, verdicts
 
@@ -94,7 +97,10 @@ class ReplyGate:
             yield held
 
     async def _last(self, texts: Mapping[int, str], start: Mapping[str, Any]) -> bytes:
-        verdicts = [(await self.judged(texts[index]))[1] for index in sorted(texts)]
+        try:
+            verdicts: list[Any] = [(await self.judged(texts[index]))[1] for index in sorted(texts)]
+        except KnowgateError:
+            verdicts = [None] * len(texts)  # the reply is out already
         return _event({**start, "choices": [], "knowgate": {"support": verdicts}})
 
 
@@ -165,9 +171,19 @@ def _told_by(event: bytes, texts: dict[int, str]) -> dict[str, Any]:
         return {}
     if not isinstance(chunk, dict):
         return {}
-    for choice in chunk.get("choices") or ():
+    choices = chunk.get("choices")
+    for choice in choices if isinstance(choices, list) else ():
         _add(choice, texts)
     return {key: chunk[key] for key in ("id", "object", "created", "model") if key in chunk}
+
+
+def _text_of(message: Any) -> str:
+    """The text of a message, or of its text parts."""
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, list):
+        parts = (one.get("text") for one in content if isinstance(one, dict))
+        return "\n".join(part for part in parts if isinstance(part, str))
+    return content if isinstance(content, str) else ""
 
 
 def _add(choice: Any, texts: dict[int, str]) -> None:

@@ -62,9 +62,9 @@ def fit_support(
         (float(threshold), _groups(values >= threshold, wrong, questions))
         for threshold in _thresholds(values)
     ]
-    # With no more than that, nothing could be certified, however few replies are unsupported.
+    # With fewer, nothing could be certified, however few replies are unsupported.
     needed = questions_needed(risk, delta)
-    tested = [point for point in points if sum(count for _, _, count in point[1]) > needed]
+    tested = [point for point in points if sum(count for _, _, count in point[1]) >= needed]
     p_values = [SupportPolicy.p_value_of(groups, risk) for _, groups in tested]
     passed = fixed_sequence(p_values, delta)
     if not passed:

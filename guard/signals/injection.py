@@ -78,6 +78,7 @@ def gives_orders(passage: str) -> bool:
 
 def _found(passage: str) -> bool:
     text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", passage))
+    text = re.sub(r"\s*\n\s*", "\n", re.sub(r"[^\S\n]+", " ", text))
     pattern = _pattern()
     if pattern.search(text):
         return True

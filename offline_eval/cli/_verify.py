@@ -11,7 +11,7 @@ import typer
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...calibration.risk.support import fit_support
-from ...guard.artefacts import SupportPolicy
+from ...guard.artefacts import SupportPolicy, require_fingerprint
 from ...guard.errors import InputError
 from ...guard.files import atomic_writer, read_jsonl
 from ...guard.policy import Policy
@@ -120,6 +120,11 @@ def verify(
             found.append(check.check(line.reply, line.passages, line.question))
             advance(done, len(lines))
     bound = None if base is None else base.support
+    if bound is not None:
+        hint = "it belongs to a check with a model: certify a threshold for this one"
+        require_fingerprint(bound.check, check.fingerprint, "support check", hint)
+    if certify.risk is None and (certify.out or certify.delta) is not None:
+        raise InputError("names no risk", where="--certify", hint="write risk=0.1,out=NEW.json")
     if certify.risk is not None:
         bound = _certified(certify, lines, found, check, base, input_path)
     verified = _Verified(lines, found, bound)

@@ -136,10 +136,13 @@ def read_answer(answer: str) -> Reading:
 
 
 def _symbols_after(words: list[Word]) -> list[Word]:
-    """Currency signs moved behind their number, where the words for them stand."""
+    """Currency signs moved behind their number and its scale, where the words for them stand."""
     moved = list(words)
     for index in range(len(moved) - 1):
-        if moved[index].text in "$€£¥" and moved[index + 1].text.lstrip("-")[:1].isdigit():
+        if moved[index].text not in "$€£¥":
+            continue
+        follows, scaled = moved[index + 1].text, index > 0 and moved[index - 1].text[:1].isdigit()
+        if follows.lstrip("-")[:1].isdigit() or (scaled and follows in _SCALES):
             moved[index], moved[index + 1] = moved[index + 1], moved[index]
     return moved
 

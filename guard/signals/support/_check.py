@@ -14,13 +14,14 @@ from typing import Any, ClassVar
 from ..._byte_cache import ByteCache, content_key
 from ...abstention.reading import says_nothing
 from ...contracts import EntailmentModel
+from ...deadlines import check_deadline
 from ...errors import InputError, SignalValueError
 from ...fingerprint import Fingerprint
 from ...language import listed
 from ...text import passage_text
-from ..conflict.meaning_rules import flips
+from ..conflict.meaning_rules import flips, read_answer
 from .contracts import SentenceSupport, Support
-from .reading import Item, Sentence, folded, read_sentences
+from .reading import MOST_CHARACTERS, Item, Sentence, folded, read_sentences
 
 # Support of a sentence with a fact that no passage has is at most this.
 _FAULT = 0.2
@@ -36,13 +37,33 @@ _LONGEST_NAME, _LONGEST_SENTENCE = 8, 200
 _ROUNDED = 0.05
 # Of the passages that are kept as they were read.
 _CACHE_BYTES, _BYTES_PER_ITEM = 32 * 2**20, 150
+_MOST_SUMMED = 60
 _SUMS, _ABOUT = listed("support", "sums"), listed("support", "rounded")
 # A reply that adds at most so many words to the question must add them where the passages tell of
 # what is asked: a passage sentence has both, measured by the one that tells most of the question.
 _SHORT_ANSWER, _BOUND = 4, 0.7
 # Names with as many first letters are of one family: Belgian, Belgium.
 _OPENING, _SHORT_NAME = 4, 3
-_ENDS_AS_QUESTION = re.compile(r"[?？][\"'”’)\]]*$")
+# A question or what leads on to something, and headings.
+_LEADS_ON = re.compile(r"[?？:：][\"'”’)\]*_]*\Z|\A\s*#|\A\W*\*\*[^*\n]{1,80}\*\*\W*\Z")
+_FILLER = re.compile(
+    r"\W*(?:(?:great|good) question|sure(?: thing)?|of course|certainly|absolutely"
+    r"|i(?:'m| am|'d be| would be) (?:happy|glad) to (?:help|assist)[^.\d]{0,60}"
+    r"|(?:please )?let me know if[^.\d]{0,80}|i hope (?:this|that|it) helps[^.\d]{0,40}"
+    r"|let(?:'s|’s| us| me) (?:break|look|go|take|start|see|walk)[^.\d]{0,60}"
+    r"|have a (?:great|good|nice|wonderful)[^.\d]{0,20}|(?:in (?:short|summary|brief), )?(?:yes|no)"
+    r"|that(?:'s|’s| is) (?:correct|right|true)|don(?:'|’)t worry|thank you[^.\d]{0,60}"
+    r"|you(?:'re|’re| are) welcome|feel free to[^.\d]{0,80}|sources?|references?)\W*",
+    re.IGNORECASE,
+)
+# Where "no" and "not" deny nothing.
+_IDIOMS = re.compile(
+    r"\b(?:no|not) (?=(?:more|later|longer|less|fewer|earlier|sooner|greater) than)"
+    r"|\b(?:do not|don't|don’t) (?:forget|hesitate|worry)(?: to)?|\bnot only\b"
+    r"|\A\W*(?:yes|no|nope|yeah)\b(?=\W*[,.:;!])",
+    re.IGNORECASE,
+)
+_NON = re.compile(r"\bnon-", re.IGNORECASE)
 
 
 # "See the link below."
@@ -150,22 +171,29 @@ class SupportCheck:
             question: what was asked; names in it need no passage.
 
         Raises:
-            SignalValueError: the entailment model returned no usable number.
+            SignalValueError: the reply is too long, or the entailment model returned no usable
+                number.
         """
+        if len(reply) > MOST_CHARACTERS:
+            raise SignalValueError("support", f"the reply has over {MOST_CHARACTERS:,} characters")
         sources = _Sources(tuple(passage_text(passage) for passage in passages), question)
         return Support.of([self._judged(one, sources) for one in read_sentences(reply)])
 
     def _judged(self, sentence: Sentence, sources: _Sources) -> SentenceSupport:
+        check_deadline()
         nothing = SentenceSupport(sentence.start, sentence.end, None)
-        if _ENDS_AS_QUESTION.search(sentence.text) or sentence.text.endswith((":", "：")):
-            return nothing
         items = sentence.items
-        if not items and not sentence.quotes:
+        if (not items and not sentence.quotes) or _FILLER.fullmatch(sentence.text):
             return nothing
         best, share, passage = sources.carrier(items)
-        # What mostly stands in a passage says something; the patterns take the longest.
-        if share < _SAME_MATTER and (_POINTS.search(sentence.text) or says_nothing(sentence.text)):
-            return nothing
+        # What mostly stands in a passage, or gives figures, says something.
+        if share < _SAME_MATTER:
+            text = sentence.text
+            figures = any(item.kind == "number" for item in items)
+            if not figures and _LEADS_ON.search(text):
+                return nothing
+            if _POINTS.search(text) or says_nothing(text):
+                return nothing
         missing = tuple(_faults(sentence, sources, best, share))
         support = max(share, _BESIDE * sources.share(items)) if items else 1.0
         if missing:
@@ -308,10 +336,12 @@ def _faults(
         if quote not in sources.quotable:
             yield f"quotation {quote}"
     if best is not None and share >= _SAME_MATTER and _says_no_more(best, sentence):
-        if flips(sentence.reading, best.sentence.reading) % 2:
+        if flips(sentence.reading, best.sentence.reading) % 2 and _denies(
+            sentence.text, best.sentence.text
+        ):
             yield "negation"
         if not told:
-            yield from _replaced(sentence, best.sentence)
+            yield from _replaced(sentence, best)
     if not _is_told_of_what_is_asked(sentence, sources):
         yield "answer beside the question"
 
@@ -344,8 +374,15 @@ def _says_no_more(told: _Window, sentence: Sentence) -> bool:
     return shared >= _SAME_MATTER * math.fsum(item.weight for item in items)
 
 
-def _replaced(sentence: Sentence, told: Sentence) -> Iterator[str]:
+def _denies(reply: str, told: str) -> bool:
+    """Whether one denies what the other says, idioms aside."""
+    one, other = (read_answer(_NON.sub("not ", _IDIOMS.sub("", text))) for text in (reply, told))
+    return bool(flips(one, other) % 2)
+
+
+def _replaced(sentence: Sentence, best: _Window) -> Iterator[str]:
     """Names and figures in the place of others, where two sentences else read the same."""
+    told = best.sentence
     mine, theirs = sentence.stems, told.stems
     if max(len(mine), len(theirs)) > _LONGEST_SENTENCE:
         return  # no sentence; aligning it would take long
@@ -361,7 +398,8 @@ def _replaced(sentence: Sentence, told: Sentence) -> Iterator[str]:
             continue
         words = sentence.reading.words
         shown = sentence.reading.text[words[here[0]].start : words[here[-1]].end]
-        if folded(shown) not in folded(told.text):
+        near = best.own | best.beside
+        if folded(shown) not in folded(told.text) and not {mine[one] for one in here} <= near:
             yield f"{shown} in another's place"
 
 
@@ -388,7 +426,7 @@ def _has_number(item: Item, sentence: Sentence, near: Sequence[_Window], sources
             return True
     words = set(sentence.reading.content)
     numbers = [_value(text) for window in near for text in window.units]
-    values = {value for value in numbers if value is not None}
+    values = set(sorted({value for value in numbers if value is not None})[:_MOST_SUMMED])
     value = _value(item.text)
     if value is None:
         return False

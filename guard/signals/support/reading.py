@@ -13,17 +13,31 @@ from ..._byte_cache import ByteCache, content_key
 from ...language import listed, section
 from ..conflict.meaning_rules import UNITS, Reading, Word, read_answer
 
-_MOST_CHARACTERS = 200_000
+MOST_CHARACTERS = 200_000
 _CACHE_BYTES, _BYTES_PER_WORD = 32 * 2**20, 500
 
 # After these a full stop ends no sentence.
 _ABBREVIATIONS = "|".join(sorted(listed("support", "abbreviations")))
-_END = re.compile(r"(?<!\b[A-Za-z])[.!?]+[\"'”’)\]]*(?=\s)|[。！？；]+[”’」』）]*|\n+")
+_END = re.compile(
+    r"(?<![.!?])(?<!\b[A-Za-z])[.!?]++[\"'”’)\]]*+(?=\s)|[。！？；]++[”’」』）]*+|\n++"
+)
 # Nor after the number of a list's entry.
 _NOT_AT_THE_END = re.compile(rf"\b(?:{_ABBREVIATIONS})\.$|(?:^|\n)\W*\d{{1,2}}\.$", re.IGNORECASE)
-_QUOTED = re.compile(r"[\"“«「『`]([^\"”»」』`\n]{2,200})[\"”»」』`]")
+_NUMBERED = re.compile(r"\bnos?\.$", re.IGNORECASE)  # No. 5
+_QUOTED = re.compile(r"[\"“«「『`]([^\"”»」』`\n]{2,200})[\"”»」』`](?!\s*:)")
 # What no sentence of prose has: names of commands, files, options, addresses.
-_CODE = re.compile(r"(?<![\w/.-])(?:--[a-z][\w-]+|[\w./-]*[a-z][_/@.][a-z_][\w./@-]*)", re.I)
+_CODE = re.compile(
+    r"(?<![\w/.-])(?:--[a-z][\w-]+|[\w.+-]+@[\w-]+\.[\w.]*\w|\.?/[\w./-]{2,}|\w*[a-z]_[a-z]\w*"
+    r"|[\w-]{2,}(?:\.[\w-]{2,})*\.[a-z]{2,5}(?![\w.]))"
+)
+# References to sources, and what opens an answer: blanks take their place, so that places stay.
+_REFERENCES = re.compile(
+    r"\[\^?\d{1,3}(?:\s*[,–-]\s*\d{1,3})*\]|【[^】\n]{0,60}】"
+    r"|\((?:see )?(?:sources?|documents?|docs?|passages?|pages?|contexts?|ref)\b[^()\n]{0,80}\)"
+    r"|\b(?:sources?|documents?|docs?|passages?|contexts?|answer|step|page) #?\d{1,3}\b"
+    r"|^[^\w\n]{0,8}(?:final |short )?answer\W{0,4}:[*_]*",
+    re.IGNORECASE | re.MULTILINE,
+)
 _EMPTY = listed("questions", "aside") | listed("support", "empty")
 _FAMILIES = {
     word: family for family, words in section("word_families").items() for word in words.split()
@@ -95,7 +109,7 @@ class Sentence:
             elif _CJK.match(word.text):
                 if word.text not in _PARTICLES:
                     found[place] = "character"
-            elif word.capital and word.text not in _EMPTY:
+            elif word.capital and place and word.text not in _EMPTY:
                 found[place] = "name"
         return found
 
@@ -117,7 +131,8 @@ def read_sentences(text: str) -> tuple[Sentence, ...]:
     """
     key = content_key(text)
     if (found := _TEXTS.get(key)) is None:
-        found = tuple(_sentence(text, *span) for span in sentence_spans(text[:_MOST_CHARACTERS]))
+        plain = _REFERENCES.sub(lambda one: " " * len(one.group()), text[:MOST_CHARACTERS])
+        found = tuple(_sentence(plain, *span) for span in sentence_spans(text[:MOST_CHARACTERS]))
         _TEXTS.keep({key: found})
     return found
 
@@ -126,7 +141,10 @@ def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
     """Return where the sentences and lines of a text begin and end, blanks left out."""
     start = 0
     for found in _END.finditer(text):
-        if _NOT_AT_THE_END.search(text[max(0, found.start() - 12) : found.start() + 1]):
+        before = text[max(0, found.start() - 12) : found.start() + 1]
+        if _NOT_AT_THE_END.search(before):
+            continue
+        if _NUMBERED.search(before) and text[found.end() :][:3].strip()[:1].isdigit():
             continue
         yield from _stripped(text, start, found.end())
         start = found.end()

@@ -1,0 +1,71 @@
+"""Replies as models write them: what says the same passes, what does not is held back."""
+
+from __future__ import annotations
+
+import pytest
+
+from knowgate.guard import SignalError
+from knowgate.guard.signals.injection import gives_orders
+from knowgate.guard.signals.support import SupportCheck
+
+CHECK = SupportCheck()
+PASSAGES = [
+    "Employees get 25 vacation days per year. Unused days expire on 31 March.",
+    "Refunds take up to 10 business days. Gift cards are not refundable.",
+    "Marie Curie won the Nobel Prize in Physics in 1903. In 1911 she won the Nobel Prize in "
+    "Chemistry.",
+    "The deal was worth $1.65 billion. The shop opens at nine.",
+]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Employees get 25 vacation days per year [1].",
+        "Employees get 25 vacation days per year. [1][3]",
+        "Employees get 25 vacation days per year (Source 2).",
+        "According to passage 1, employees get 25 vacation days per year.",
+        "No, unused days expire on 31 March.",
+        "No. Gift cards are not refundable.",
+        "Gift cards are non-refundable.",
+        "Refunds take no more than 10 business days.",
+        "Don't forget: unused days expire on 31 March.",
+        "You'll get 25 vacation days per year.",
+        "In 1911, Marie Curie won the Nobel Prize in Chemistry.",
+        "The deal was worth 1.65 billion dollars.",
+        "Sure! Based on the context:\n- **25** vacation days per year\n- Refunds take 10 days",
+        "**Answer:** 25 vacation days per year.",
+        "I'd be happy to help you with that. Refunds take up to 10 business days.",
+        "Employees get vacation days, e.g. 25 per year.",
+        "### Vacation\nEmployees get 25 vacation days per year.\nLet me know if you need more!",
+    ],
+)
+def test_what_says_the_same_passes(reply: str) -> None:
+    found = CHECK.check(reply, PASSAGES)
+    assert found.value >= 0.5, [one.missing for one in found.sentences]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Employees get 27 vacation days per year [1].",
+        "Gift cards are refundable:",
+        "Gift cards are refundable.",
+        "The fee is 900 euros?",
+        "The deal was worth $1.65 million.",
+        "In 1921, Marie Curie won the Nobel Prize in Chemistry.",
+    ],
+)
+def test_what_says_something_else_is_found(reply: str) -> None:
+    assert CHECK.check(reply, PASSAGES).value < 0.5
+
+
+def test_a_reply_that_is_too_long_is_not_passed_unread() -> None:
+    with pytest.raises(SignalError, match="200,000"):
+        CHECK.check(" " * 200_000 + "The secret fee is 999 dollars.", PASSAGES)
+
+
+@pytest.mark.parametrize("text", ["." * 60_000 + "a", "\n" * 60_000, " \n" * 30_000, "?!" * 30_000])
+def test_odd_texts_are_read(text: str) -> None:
+    CHECK.check(text, [text])
+    gives_orders(text)
