@@ -26,9 +26,9 @@ from langchain_core.tools import BaseTool
 
 from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import InputError, InputTooLargeError, MissingDependencyError
-from ._answer import RetrievalError, document_again
+from ._answer import RetrievalError, document_again, told_values
 from ._documents import read_documents, shown_text
-from ._planning import OnRetrieverError, check_on_retriever_error, told_values
+from ._planning import OnRetrieverError, check_on_retriever_error
 from ._replies import Replies
 from ._retrieval_filter import kept_documents, readers
 from ._shadow import ShadowDecider

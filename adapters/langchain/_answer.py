@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from typing import Annotated, Any, Literal
 
 from langchain_core.documents import Document
@@ -313,3 +313,23 @@ def joined(first: Any, second: Any) -> Any:
         return first + second
     except TypeError:
         return second
+
+
+def told_values(output: object) -> str:
+    """What a structured output tells: its values, a line each."""
+    if isinstance(output, BaseModel):
+        output = output.model_dump()
+    elif is_dataclass(output) and not isinstance(output, type):
+        output = asdict(output)
+    if isinstance(output, Mapping):
+        return "\n".join(map(told_values, output.values()))
+    if isinstance(output, list | tuple | set):
+        return "\n".join(map(told_values, output))
+    return "" if output is None or isinstance(output, bool) else str(output)
+
+
+def retold(output: Any, text: str) -> Any:
+    """An output of a model with another text; None where that is no text or message."""
+    if isinstance(output, BaseMessage):
+        return output.model_copy(update={"content": text})
+    return text if isinstance(output, str) else None

@@ -27,19 +27,9 @@ from ...guard.errors import InputError, KnowgateError
 from ._answer import GuardedAnswer, TextOfChunks, joined
 from ._conversation import Conversation, Turns
 from ._documents import documents_or_errors
+from ._flows import GENERATING, Flow, Flows, Stage, Step, ToCheck
 from ._guard_runnable import adecide_all, decide_all
-from ._planning import (
-    GENERATING,
-    Flow,
-    Flows,
-    Planner,
-    RagInput,
-    RagOptions,
-    Stage,
-    Step,
-    ToCheck,
-    decision_event,
-)
+from ._planning import Planner, RagInput, RagOptions, decision_event
 from ._replies import Replies
 from ._shadow import ShadowDecider
 

@@ -191,18 +191,7 @@ def decide_router(guard: Guard, replies: Replies, limits: ServeLimits) -> APIRou
         return JSONReply({"results": results})
 
     if guard.reply_checker is not None:
-
-        @router.post("/v1/check", response_model=CheckReply, responses=rejected)
-        async def check(given: GeneratedReply) -> Response:
-            """Check a reply against the passages that it was generated from."""
-            passages = [passage_text(one) for one in as_given(given.passages)]
-            try:
-                verdict = await guard.acheck_reply(given.reply, passages, given.question)
-            except KnowgateError as error:
-                raise undecided(error) from None
-            body = verdict_body(verdict, passages, range(len(passages)))
-            return JSONReply({**body, "text": verdict.text})
-
+        _add_check(router, guard, rejected)
     if guard.scorer is not None:
         measuring = _measuring(guard)
 
@@ -220,6 +209,21 @@ def decide_router(guard: Guard, replies: Replies, limits: ServeLimits) -> APIRou
             )
 
     return router
+
+
+def _add_check(router: APIRouter, guard: Guard, rejected: Any) -> None:
+    """Add the endpoint `/v1/check`."""
+
+    @router.post("/v1/check", response_model=CheckReply, responses=rejected)
+    async def check(given: GeneratedReply) -> Response:
+        """Check a reply against the passages that it was generated from."""
+        passages = [passage_text(one) for one in as_given(given.passages)]
+        try:
+            verdict = await guard.acheck_reply(given.reply, passages, given.question)
+        except KnowgateError as error:
+            raise undecided(error) from None
+        body = verdict_body(verdict, passages, range(len(passages)))
+        return JSONReply({**body, "text": verdict.text})
 
 
 def _measuring(guard: Guard) -> Guard:
