@@ -80,6 +80,8 @@ def _as_json(value: object) -> Any:
         return dataclasses.asdict(value)
     if isinstance(value, os.PathLike):
         return os.fspath(value)
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
     raise TypeError(f"{type(value).__name__} is no figure")
 
 

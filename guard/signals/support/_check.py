@@ -138,7 +138,7 @@ class SupportCheck:
         >>> check.check("Claims are paid within 5 days.", passages).value
         1.0
         >>> check.check("Claims are paid within 6 days.", passages).sentences[0].missing
-        ('number 6',)
+        ('number 6 day',)
     """
 
     VERSION: ClassVar = 1
