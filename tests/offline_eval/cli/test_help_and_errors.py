@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,31 @@ def test_doctor_finds_everything_and_says_so_as_json(knowgate: Knowgate) -> None
     assert {"python", "torch", "device", "embedded weights", "bi_encoder", "lexical"} <= set(
         findings
     )
+
+
+@pytest.mark.parametrize(
+    ("package", "code", "ok", "hint"),
+    [
+        ("torch", 0, None, "pip install 'knowgate[hf]'"),
+        ("tokenizers", 1, False, "pip install tokenizers"),
+    ],
+)
+def test_doctor_tells_what_is_missing_from_what_is_not_needed(
+    knowgate: Knowgate,
+    monkeypatch: pytest.MonkeyPatch,
+    package: str,
+    code: int,
+    ok: bool | None,
+    hint: str,
+) -> None:
+    def version(name: str) -> str:
+        if name == package:
+            raise metadata.PackageNotFoundError(name)
+        return "1"
+
+    monkeypatch.setattr(metadata, "version", version)
+    outcome = knowgate("doctor", "--json")
+
+    finding = next(one for one in json.loads(outcome.out) if one["what"] == package)
+    assert (outcome.code, finding["ok"]) == (code, ok)
+    assert hint in finding["detail"]
