@@ -252,11 +252,12 @@ _SCALES: dict[str, Scale] = {
     "judge": "share",
     "late_interaction": "cosine",
     "lexical": "share",
+    "multilingual": "log_odds",
     "sufficiency": "log_odds",
     "sufficiency_cross": "log_odds",
 }
 # Scorers whose joint value is meant to be used; the best passage counts for the others.
-_JOINT_KINDS = frozenset({CASCADE, "judge", "sufficiency", "sufficiency_cross"})
+_JOINT_KINDS = frozenset({CASCADE, "judge", "multilingual", "sufficiency", "sufficiency_cross"})
 _WITHOUT_JOINT = frozenset({"bi_encoder", "cross_encoder", "lexical"})
 
 

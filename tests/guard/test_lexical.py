@@ -26,6 +26,10 @@ ONCE, TWICE = 1 / 2.2, 2 / 3.2
         ("护照", "我的护照", ONCE),
         ("护照在", "护照", ONCE / 2),
         ("护", "护", ONCE),
+        ("متى تفتح المكتبة؟", "تَفْتَحُ مكتبة المدينة", ONCE),
+        ("متى تفتح المكتبة؟", "للمكتبات", ONCE / 2),
+        ("Wann öffnet die Bibliothek?", "wann die", 0.0),
+        ("Wann öffnet die Bibliothek?", "Am Ufer liegt die neue Bibliothek.", ONCE / 2),
         ("护照 office", "the office for 护照 is in Seoul", ONCE),
         # A copy of the question says nothing, and counts in full beside what covers enough.
         ("When are library hours?", "When are library hours?", 0.0),

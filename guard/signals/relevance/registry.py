@@ -24,6 +24,7 @@ from ._judge import JUDGE
 from ._lexical import LexicalScorer
 from ._passages import use_passages
 from .late_interaction import LateInteractionScorer
+from .multilingual import MultilingualScorer
 from .sufficiency import SUFFICIENCY_FILE, CrossSufficiencyScorer, SufficiencyScorer
 
 # The scorer wherever none is named.
@@ -42,6 +43,7 @@ def _late_interaction(
 _ENCODER_SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
     "bi_encoder": BiEncoderScorer,
     "late_interaction": _late_interaction,
+    "multilingual": MultilingualScorer,
     "sufficiency": SufficiencyScorer,
     "sufficiency_cross": CrossSufficiencyScorer,
 }

@@ -150,7 +150,8 @@ class MeasureSettings(SuiteSettings):
     )
     scorer: str | None = Field(
         None,
-        description="Scorer by name, a tuned or sentence-transformers folder, or judge:MODEL; by "
+        description="Scorer by name (multilingual for other languages than English), a tuned or "
+        "sentence-transformers folder, or judge:MODEL; by "
         f"default that of the chain's guard, else {DEFAULT_SCORER}.",
     )
     passage: PassageKind | None = Field(None, description=_PASSAGE)
