@@ -353,10 +353,11 @@ _FEWEST_WORDS = 3
 _MAX_FOREIGN = 0.25
 _WORD = re.compile(r"[^\W\d_]+|¿")
 # Words that several languages have stand at each, and tell nothing between them.
-_LANGUAGES_OF_WORD: dict[str, set[str]] = {}
+# In the order of the table, which decides between equal counts.
+_LANGUAGES_OF_WORD: dict[str, list[str]] = {}
 for _language in section("function_words"):
     for _word in word_list("function_words", _language):
-        _LANGUAGES_OF_WORD.setdefault(_word, set()).add(_language)
+        _LANGUAGES_OF_WORD.setdefault(_word, []).append(_language)
 _ENGLISH = "english"
 _LETTERS_OF = {letter: name for name in section("letters") for letter in word_list("letters", name)}
 _ASKED_IN: dict[str, list[str]] = {}
@@ -466,7 +467,7 @@ def foreign_language(text: str) -> str | None:
     """
     text = clean_text(text[:_CHARACTERS_READ]).lower()
     words = _WORD.findall(text)
-    found = [_LANGUAGES_OF_WORD.get(word, set()) for word in words]
+    found = [_LANGUAGES_OF_WORD.get(word, []) for word in words]
     counts = Counter(name for those in found if _ENGLISH not in those for name in those)
     counts.update(_LETTERS_OF[letter] for letter in text if letter in _LETTERS_OF)
     # "Wann startete Sky?" has one word of German, in a place that tells.
