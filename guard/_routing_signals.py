@@ -265,7 +265,10 @@ class RelevanceSignal(RoutingSignal[Relevance]):
             raise self._wrong(f"supports returned {type(found).__name__}")
         if found:
             return None
-        detail = "the scorer does not know the question's language"
+        detail = (
+            "the scorer does not know the question's language: take one that does, e.g. "
+            "`--scorer multilingual`"
+        )
         return UnsupportedLanguageError(self.name, detail)
 
     def _scores(self, scores: Any, count: int) -> list[float]:

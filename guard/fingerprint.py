@@ -266,11 +266,14 @@ _SCALES: dict[str, Scale] = {
     "lexical": "share",
     MIX: "log_odds",
     MS_MARCO: "log_odds",
+    "multilingual": "log_odds",
     "sufficiency": "log_odds",
     "sufficiency_cross": "log_odds",
 }
 # Scorers whose joint value is meant to be used; the best passage counts for the others.
-_JOINT_KINDS = frozenset({CASCADE, MIX, "judge", "sufficiency", "sufficiency_cross"})
+_JOINT_KINDS = frozenset(
+    {CASCADE, MIX, "judge", "multilingual", "sufficiency", "sufficiency_cross"}
+)
 _WITHOUT_JOINT = frozenset({"bi_encoder", "cross_encoder", "lexical", METADATA, MS_MARCO})
 
 

@@ -49,6 +49,21 @@ EMBEDDED_FILES = MappingProxyType(
         ),
     }
 )
+# Of the file that a package carries, of which the multilingual encoder is made.
+MULTILINGUAL = "multilingual"
+MULTILINGUAL_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
+MULTILINGUAL_FILES = MappingProxyType(
+    {
+        "multilingual.onnx": "fd53a529d2f26adc874f53969b2f699d8ec92152d43735c7e1b525cff11c1e78",
+        "multilingual.safetensors": (
+            "6c81cedfc3d7106b4fbd31bee04ce91c11736813dd1820e059803a701b4e755a"
+        ),
+        "multilingual_int8.onnx": (
+            "c3f9dea5cb99bc9e026ef002a31a9159e802b7651651bc609d22cd4bd56e61f5"
+        ),
+    }
+)
+MULTILINGUAL_MIX_SHA256 = "faefcca63b5d7fae81669e019ebdad574a85158604d8a22a24aacfe6a3a63d59"
 # Of its word pieces in the order of their ids, which take a while to put in order.
 EMBEDDED_VOCABULARY_SHA256 = "d9a30f8db2290f3be5d5dca6f4f8ae419d1d31dbddfd6d181d83a75328c0e1bf"
 # The reranker that `knowgate models ms-marco` takes out of a package: its graph, as it lies there.

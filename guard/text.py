@@ -1,6 +1,6 @@
 """Read questions and passages of any kind as clean text, within limits, and tell their language.
 
-The script tells Chinese, Arabic or Russian from English. Four languages in Latin script are told
+The script tells Chinese, Arabic or Russian from English. Eight languages in Latin script are told
 by their function words: of a short text, or one that mixes languages, nothing is said. What a model
 knows is asked of scripts alone: it may know French or Malay.
 """
@@ -20,6 +20,7 @@ from pydantic import ConfigDict, ModelWrapValidatorHandler, PositiveInt, model_v
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from .errors import InputError, InputTooLargeError, PassageError, QuestionError, in_one_line
+from .language import section, word_list
 
 # Further names of this module are listed by the package.
 
@@ -379,31 +380,20 @@ _FEWEST_WORDS = 3
 # Function words of another language that a text may have, as a share of those of its own.
 _MAX_FOREIGN = 0.25
 _WORD = re.compile(r"[^\W\d_]+|¿")
-# Words that two of these languages have stand at both, and tell nothing between them.
-_FUNCTION_WORDS = {
-    "english": "the of and is are what who which how when where why does did do was were to for "
-    "with from by that this it at on has have had been be can could would should not or if "
-    "many much first used they their there you your my i we as into than about after "
-    "before between during in an so am die man war hat will over under near no me",
-    "german": "der das und ist sind nicht wie wer wo welche welcher welches welchen welchem wann "
-    "warum wofür womit woher wohin wieviel viele von zu mit für auf wurde wurden wird "
-    "werden ein eine einen einem einer eines dem den im vom zum zur beim durch nach bei "
-    "als auch aus über sich zwischen ich wir sie kann muss haben hatte waren sein seine "
-    "ihre unter gab gibt laut in was an so am die man war hat will wen wem wessen gegen",
-    "french": "les des du est une dans qui quel quelle quels quelles combien où quand comment "
-    "pourquoi pour sur par avec été était étaient sont ont cette ces aux et au ne pas "
-    "leur leurs quoi je nous vous ils elle elles fait selon qu il la le de en un se que "
-    "es on d l",
-    "spanish": "el los las del qué cuál cuáles cuándo cuánto cuántos cuántas cuanto quién quiénes "
-    "dónde cómo por para con una fue fueron son y al su sus más cuando hay está tiene "
-    "según puedo entre era cual durante desde como la le de en un se que es lo no me ha "
-    "han",
-}
-_MARKS = {"¿": "spanish", "ß": "german"}
-_LANGUAGES_OF_WORD: dict[str, set[str]] = {mark: {name} for mark, name in _MARKS.items()}
-for _language, _words in _FUNCTION_WORDS.items():
-    for _word in _words.split():
-        _LANGUAGES_OF_WORD.setdefault(_word, set()).add(_language)
+# Words that several languages have stand at each, and tell nothing between them.
+# In the order of the table, which decides between equal counts.
+_LANGUAGES_OF_WORD: dict[str, list[str]] = {}
+for _language in section("function_words"):
+    for _word in word_list("function_words", _language):
+        _LANGUAGES_OF_WORD.setdefault(_word, []).append(_language)
+_ENGLISH = "english"
+_LETTERS_OF = {letter: name for name in section("letters") for letter in word_list("letters", name)}
+_ASKED_IN: dict[str, list[str]] = {}
+for _language in section("question_words"):
+    for _word in word_list("question_words", _language):
+        _ASKED_IN.setdefault(_word, []).append(_language)
+# How many words of another language stand against one of English.
+_FEWEST_FOREIGN, _FOREIGN_PER_ENGLISH = 2, 3
 
 
 # What is left of "it's" and "don't", and the word that is one letter.
@@ -503,6 +493,34 @@ def language_of(text: str) -> str | None:
     if letters < _MOSTLY * scripts.total():
         return None
     return _latin_language(text) if script == "LATIN" else script
+
+
+def foreign_language(text: str) -> str | None:
+    """The language of a text in Latin letters that is clearly not English; None for any other.
+
+    Told by function words and by letters that English lacks. Of related languages it may be the
+    wrong one: what is promised is that it is not English.
+
+    Example:
+        >>> foreign_language("Wann öffnet die Bibliothek?")
+        'german'
+        >>> foreign_language("Who sings la vida es un carnaval?") is None
+        True
+    """
+    text = clean_text(text[:_CHARACTERS_READ]).lower()
+    words = _WORD.findall(text)
+    found = [_LANGUAGES_OF_WORD.get(word, []) for word in words]
+    counts = Counter(name for those in found if _ENGLISH not in those for name in those)
+    counts.update(_LETTERS_OF[letter] for letter in text if letter in _LETTERS_OF)
+    # "Wann startete Sky?" has one word of German, in a place that tells.
+    counts.update(name for word in words[:1] for name in _ASKED_IN.get(word, ()))
+    if not counts:
+        return None
+    [(best, count)] = counts.most_common(1)
+    # "In", "was" and "die" tell nothing between English and German.
+    english = sum(_ENGLISH in those and best not in those for those in found)
+    needed = max(_FEWEST_FOREIGN, _FOREIGN_PER_ENGLISH * english + 1)
+    return best if count >= needed else None
 
 
 def _latin_language(text: str) -> str | None:

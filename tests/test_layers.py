@@ -46,6 +46,7 @@ INSIDE_OF = {
     "benchmarks/sufficiency_domains.py": ("knowgate", "calibration", "training", "sufficiency"),
     "tests/guard/signals/relevance/test_hub_models.py": ("knowgate", "guard", "engine"),
     "tools/embedded_model.py": ("knowgate", "guard", "engine"),
+    "tools/multilingual_model.py": ("knowgate", "guard", "engine"),
     "tools/microworld": ("knowgate", "offline_eval", "testbed"),
     "tools/sufficiency/fit_cross.py": ("knowgate", "guard", "signals", "relevance"),
     "tools/sufficiency/fit_mentions.py": ("knowgate", "guard", "signals", "relevance"),

@@ -15,6 +15,7 @@ import argparse
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,6 @@ from safetensors.numpy import load_file, save_file
 from knowgate.guard.engine.embedded import DATA, ENCODER_WEIGHTS, GROUP, SCALE, WORDS
 from knowgate.guard.files import file_sha256
 
-LAYERS, HEADS, WIDTH, INNER = 6, 12, 384, 1536
 _EPSILON = 1e-12
 # Of ONNX Runtime's own operators.
 _OWN = "com.microsoft"
@@ -42,54 +42,80 @@ _CONFIGURATION = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Of a BERT-like encoder: how many layers, heads and numbers a vector and an inner one have."""
+
+    layers: int
+    heads: int = 12
+    width: int = 384
+    inner: int = 1536
+
+
 class Graph:
     """A graph that reads words and vectors from the file of weights beside it.
 
     The matrices of products are given when it is loaded.
 
     Args:
-        weights: the file.
+        weights: the file; None for a graph that is given all its weights.
         int8: whether products with weights are computed in integers.
+        size: of the encoder.
     """
 
-    def __init__(self, weights: Path, *, int8: bool) -> None:
-        self._weights, self._int8 = weights, int8
-        with weights.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            self._places = json.loads(file.read(length))
-        self._begin = 8 + length
+    name = "all-MiniLM-L6-v2"
+
+    def __init__(self, weights: Path | None, *, int8: bool, size: Size = Size(6)) -> None:
+        self._weights, self._int8, self._size = weights, int8, size
+        self._begin = 0
+        self._places: dict[str, Any] = {}
+        if weights is not None:
+            with weights.open("rb") as file:
+                length = int.from_bytes(file.read(8), "little")
+                self._places = json.loads(file.read(length))
+            self._begin = 8 + length
         self._nodes: list[Any] = []
         self._constants: dict[str, Any] = {}
 
     def encoder(self) -> bytes:
         """Ids to token vectors and a text vector of unit length."""
-        self._layers(self._embedded(types=False), "token_vectors")
+        width = self._size.width
+        self._layers(self._embedded(types=False), {self._size.layers - 1: "token_vectors"})
+        self._text_vector("token_vectors")
+        return self._with_vectors(width)
+
+    def _text_vector(self, vectors: str) -> None:
+        """The mean of a text's vectors, of unit length."""
         mask = self._do("Cast", ["attention_mask"], to=TensorProto.FLOAT)
         counted = self._do("Unsqueeze", [mask, self._values("axis_2", [2])])
-        kept = self._do("Mul", ["token_vectors", counted])
+        kept = self._do("Mul", [vectors, counted])
         total = self._do("ReduceSum", [kept, self._values("axis_1", [1])], keepdims=0)
         length = self._do("ReduceL2", [total, self._values("axis_1", [1])])
         self._do("Div", [total, length], "text_vector")
+
+    def _with_vectors(self, width: int) -> bytes:
+        """The graph of an encoder whose token vectors have so many numbers."""
         return self._written(
             ["input_ids", "attention_mask"],
-            {"token_vectors": ["rows", "length", WIDTH], "text_vector": ["rows", WIDTH]},
+            {
+                "token_vectors": ["rows", "length", width],
+                "text_vector": ["rows", self._size.width],
+            },
         )
 
     def cross_encoder(self) -> bytes:
         """Ids and token types of pairs to one logit each."""
-        self._layers(self._embedded(types=True), "last")
+        width = self._size.width
+        self._layers(self._embedded(types=True), {self._size.layers - 1: "last"})
         first = self._do("Gather", ["last", self._values("place", 0)], axis=1)
-        pooled = self._do("Tanh", [self._product(first, "pooler.dense", WIDTH, WIDTH)])
-        self._do("Identity", [self._product(pooled, "classifier", WIDTH, 1)], "logits")
+        pooled = self._do("Tanh", [self._product(first, "pooler.dense", width, width)])
+        self._do("Identity", [self._product(pooled, "classifier", width, 1)], "logits")
         return self._written(
             ["input_ids", "attention_mask", "token_type_ids"], {"logits": ["rows", 1]}
         )
 
     def _embedded(self, *, types: bool) -> str:
-        ids = "input_ids"
-        words = self._do("Gather", [self._stored(WORDS), ids])
-        scale = self._do("Gather", [self._stored(WORDS + SCALE), ids])
-        words = self._do("Mul", [self._do("Cast", [words], to=TensorProto.FLOAT), scale])
+        ids, words = "input_ids", self._words()
         name = "embeddings.token_type_embeddings.weight"
         of_type = "token_type_ids" if types else self._values("first_type", 0)
         kinds = self._do("Gather", [self._stored(name), of_type])
@@ -100,21 +126,28 @@ class Graph:
         norm = [self._stored(f"embeddings.LayerNorm.{one}") for one in ("weight", "bias")]
         return self._do("LayerNormalization", [summed, *norm], epsilon=_EPSILON)
 
-    def _layers(self, vectors: str, output: str) -> None:
+    def _words(self) -> str:
+        words = self._do("Gather", [self._stored(WORDS), "input_ids"])
+        scale = self._do("Gather", [self._stored(WORDS + SCALE), "input_ids"])
+        return self._do("Mul", [self._do("Cast", [words], to=TensorProto.FLOAT), scale])
+
+    def _layers(self, vectors: str, outputs: Mapping[int, str]) -> None:
+        """All layers; what some of them give is called as `outputs` says."""
+        layers, heads = self._size.layers, self._size.heads
+        width, inner_width = self._size.width, self._size.inner
         mask = self._do("Cast", ["attention_mask"], to=TensorProto.INT32)
-        for layer in range(LAYERS):
+        for layer in range(layers):
             name = f"encoder.layer.{layer}"
-            wide = self._product(vectors, f"{name}.attention.self.qkv", WIDTH, 3 * WIDTH)
+            wide = self._product(vectors, f"{name}.attention.self.qkv", width, 3 * width)
             parts = [f"{name}.{part}" for part in ("query", "key", "value")]
             self._nodes.append(helper.make_node("Split", [wide], parts, axis=-1, num_outputs=3))
-            seen = self._do("MultiHeadAttention", [*parts, "", mask], domain=_OWN, num_heads=HEADS)
-            seen = self._product(seen, f"{name}.attention.output.dense", WIDTH, WIDTH)
+            seen = self._do("MultiHeadAttention", [*parts, "", mask], domain=_OWN, num_heads=heads)
+            seen = self._product(seen, f"{name}.attention.output.dense", width, width)
             vectors = self._normed(seen, vectors, f"{name}.attention.output")
-            inner = self._product(vectors, f"{name}.intermediate.dense", WIDTH, INNER)
+            inner = self._product(vectors, f"{name}.intermediate.dense", width, inner_width)
             inner = self._do("Gelu", [inner])
-            inner = self._product(inner, f"{name}.output.dense", INNER, WIDTH)
-            last = output if layer == LAYERS - 1 else ""
-            vectors = self._normed(inner, vectors, f"{name}.output", last)
+            inner = self._product(inner, f"{name}.output.dense", inner_width, width)
+            vectors = self._normed(inner, vectors, f"{name}.output", outputs.get(layer, ""))
 
     def _normed(self, added: str, vectors: str, name: str, output: str = "") -> str:
         norm = [self._stored(f"{name}.LayerNorm.{one}") for one in ("weight", "bias")]
@@ -149,7 +182,7 @@ class Graph:
         kind = {"I8": TensorProto.INT8, "F32": TensorProto.FLOAT}[found["dtype"]]
         begin, end = found["data_offsets"]
         where = {
-            "location": self._weights.name,
+            "location": ENCODER_WEIGHTS,
             "offset": str(self._begin + begin),
             "length": str(end - begin),
         }
@@ -173,7 +206,7 @@ class Graph:
 
         graph = helper.make_graph(
             self._nodes,
-            "all-MiniLM-L6-v2",
+            self.name,
             [value(name, TensorProto.INT64, ["rows", "length"]) for name in inputs],
             [value(name, TensorProto.FLOAT, shape) for name, shape in outputs.items()],
             list(self._constants.values()),

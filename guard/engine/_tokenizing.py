@@ -31,6 +31,7 @@ from ..errors import InputError, ModelFolderError, optional_import
 from ..text import clean_text
 
 TOKENIZER_FILE = "tokenizer.json"
+BERT_MARKS = ("[CLS]", "[SEP]", "[UNK]")
 # A word piece is rarely longer; text beyond this cannot reach the model anyway,
 # so a megabyte of text need not be tokenised in full.
 CHARACTERS_PER_TOKEN = 40
@@ -49,19 +50,24 @@ class Marks:
     unk_token_id: int | None
 
     @classmethod
-    def read(cls, folder: Path) -> Marks:
-        """Read `tokenizer.json`, once per process and again when the file changes."""
+    def read(cls, folder: Path, marks: tuple[str, ...] = BERT_MARKS) -> Marks:
+        """Read `tokenizer.json`, once per process and again when the file changes.
+
+        Args:
+            folder: that holds it.
+            marks: what begins a text, ends it, and stands for what is unknown.
+        """
         status = (folder / TOKENIZER_FILE).stat()
-        return _marks(folder / TOKENIZER_FILE, status.st_mtime_ns, status.st_size)
+        return _marks(folder / TOKENIZER_FILE, marks, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=4)
-def _marks(path: Path, changed: int, size: int) -> Marks:
+def _marks(path: Path, marks: tuple[str, ...], changed: int, size: int) -> Marks:
     library: Any = optional_import("tokenizers")
     found = library.Tokenizer.from_file(str(path))
     found.no_truncation()
     found.no_padding()
-    return Marks(found, *(found.token_to_id(mark) for mark in ("[CLS]", "[SEP]", "[UNK]")))
+    return Marks(found, *map(found.token_to_id, marks))
 
 
 def free_tokenizer(tokenizer: Any) -> Any | None:

@@ -32,6 +32,8 @@ Settings = dict[str, str | int | float | bool | None]
 GRAPH_SHA256 = "graph_sha256"
 # Marks the folder of an exported encoder.
 MANIFEST_FILE = "exported.json"
+# Marks the folder of the multilingual encoder.
+MULTILINGUAL_FILE = "multilingual.json"
 # Names of what a graph or module takes and gives.
 INPUT_IDS, ATTENTION_MASK, TOKEN_TYPE_IDS = "input_ids", "attention_mask", "token_type_ids"
 # Rows that run together on another device than the CPU.
@@ -132,6 +134,8 @@ class LoadedEncoder:
         encode_texts: embeddings of texts by the model's own tokenizer and prompts, for
             models that have them; None where the rows of `tokenizer` are all there is.
         template: into which a language model is given pairs; None for all others.
+        prefix: ids that the model was trained to read before a text's own.
+        piece_weights: how much a word piece tells, by its id; None where that is not known.
     """
 
     backend: Backend
@@ -145,6 +149,8 @@ class LoadedEncoder:
     takes_types: bool = False
     encode_texts: Callable[[list[str]], NDArray[np.float32]] | None = None
     template: RerankerTemplate | None = None
+    prefix: tuple[int, ...] = ()
+    piece_weights: NDArray[np.float32] | None = None
 
     def fingerprint(self, kind: str, max_length: int, settings: Settings) -> Fingerprint:
         """The fingerprint of a scorer of `kind` that rests on it.

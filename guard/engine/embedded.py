@@ -157,17 +157,23 @@ def _weights(adapter: Path | None = None) -> Weights:
     """
     _check_files(tuple(_changed(DATA / name) for name in EMBEDDED_FILES))
     library: Any = optional_import("safetensors")
-    weights: Weights = {}
-    # One after the other, so that they are not all held twice.
     with library.safe_open(DATA / ENCODER_WEIGHTS, framework="np") as file:
-        for name in file.keys():  # noqa: SIM118 - not a mapping
-            if name.startswith(_LAYER) and name.endswith(SCALE):
-                product = name.removesuffix(SCALE)
-                scale = file.get_tensor(name).astype(np.float32)
-                groups = file.get_tensor(product).reshape(len(scale), GROUP, -1)
-                weights[product] = (groups * scale[:, None]).reshape(-1, scale.shape[1])
+        weights = products_in_float32(file)
     if adapter is not None:
         _merge(weights, adapter)
+    return weights
+
+
+def products_in_float32(file: Any) -> Weights:
+    """The matrices of the layers of an open file of safetensors, each with its scales."""
+    weights: Weights = {}
+    # One after the other, so that they are not all held twice.
+    for name in file.keys():  # noqa: SIM118 - not a mapping
+        if name.startswith(_LAYER) and name.endswith(SCALE):
+            product = name.removesuffix(SCALE)
+            scale = file.get_tensor(name).astype(np.float32)
+            groups = file.get_tensor(product).reshape(len(scale), GROUP, -1)
+            weights[product] = (groups * scale[:, None]).reshape(-1, scale.shape[1])
     return weights
 
 
@@ -188,7 +194,7 @@ def _loaded(graph: str, weights: Weights, runtime: Runtime, max_length: int) -> 
             f"the bundled models compute in float32 or int8, not {dtype}", where="dtype"
         )
     if dtype == "int8":
-        weights = dict(_in_seven_bits(weights))
+        weights = dict(in_seven_bits(weights))
         graph += "_int8"
     return LoadedEncoder(
         OnnxBackend(DATA / f"{graph}.onnx", runtime.device, dtype, weights),
@@ -201,7 +207,7 @@ def _loaded(graph: str, weights: Weights, runtime: Runtime, max_length: int) -> 
     )
 
 
-def _in_seven_bits(weights: Weights) -> Iterator[tuple[str, NDArray[Any]]]:
+def in_seven_bits(weights: Weights) -> Iterator[tuple[str, NDArray[Any]]]:
     """The weights of the layers as integers, with one scale for each output."""
     for name, one in weights.items():
         if name.startswith(_LAYER) and one.ndim == 2:

@@ -135,7 +135,7 @@ class TokenEncoder:
         """Whether what the vectors say of this question means anything.
 
         False where most word pieces are unknown, and for the embedded model where
-        most letters are not Latin. Languages in Latin script are not distinguished.
+        most letters are not Latin. Languages in Latin script are not distinguished: scorers do.
         """
         pieces = self.pieces(question)
         return is_readable(question, pieces, self._unknown, latin_only=self.is_embedded)
@@ -242,8 +242,14 @@ class TokenEncoder:
         return [self._windows(text, max_windows) for text in texts]
 
     def encode_core(self, windows: Sequence[Sequence[list[int]]]) -> list[RowOutputs]:
-        """Compute: what the model gives for each window."""
-        return run_rows(self._loaded.backend, [ids for text in windows for ids in text])
+        """Compute: what the model gives for each window, for its own tokens."""
+        rows = [ids for text in windows for ids in text]
+        prefix = self._loaded.prefix
+        if not prefix:
+            return run_rows(self._loaded.backend, rows)
+        found = run_rows(self._loaded.backend, [[ids[0], *prefix, *ids[1:]] for ids in rows])
+        places = slice(1, 1 + len(prefix))
+        return [[np.delete(vectors, places, axis=0), text] for vectors, text in found]
 
     def encode_post(
         self, windows: Sequence[Sequence[list[int]]], outputs: Sequence[RowOutputs]

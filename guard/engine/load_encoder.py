@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from ..errors import InputError
-from .backends import MANIFEST_FILE, LoadedEncoder, Runtime
+from .backends import MANIFEST_FILE, MULTILINGUAL_FILE, LoadedEncoder, Runtime
 
 
 def load_encoder(
@@ -18,7 +18,7 @@ def load_encoder(
 
     Args:
         model: a sentence-transformers folder or hub id, or a folder that `export_scorer`
-            wrote; None for the bundled all-MiniLM-L6-v2.
+            or `knowgate models multilingual` wrote; None for the bundled all-MiniLM-L6-v2.
         runtime: where it is computed, and how.
         adapter: folder of a LoRA adapter that is added to the bundled weights.
 
@@ -38,6 +38,10 @@ def load_encoder(
         from ._onnx_backend import load_onnx
 
         return load_onnx(Path(model), runtime)
+    if (Path(model) / MULTILINGUAL_FILE).is_file():
+        from .multilingual import load_multilingual
+
+        return load_multilingual(Path(model), runtime)
     from ._torch_backend import load_torch
 
     return load_torch(os.fspath(model), runtime)

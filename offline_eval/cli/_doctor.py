@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 import platform
 import sys
@@ -15,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from ..._version import __version__
-from ...guard.errors import KnowgateError, ModelFolderError
+from ...guard.errors import KnowgateError
 from ._console import err, out, print_figures, print_table
 from ._options import prints_figures
 
@@ -148,33 +147,33 @@ def _self_test(name: str) -> str:
 def models(name: Annotated[str | None, typer.Argument()] = None) -> None:
     """List models that a package carries, and where they are; or get the one named.
 
-    `smollm2` is a language model, `ms-marco` a reranker that serves as a scorer. A model is
+    `smollm2` is a language model; `ms-marco` and `multilingual` serve as scorers. A model is
     downloaded with pip, its sha256 checked, and it is converted into the user's cache:
     `$KNOWGATE_CACHE`, or `knowgate` in the user's cache folder. Only the package that carries it
     is downloaded, without its dependencies, and not installed.
 
     Example: `knowgate models smollm2`
-    Example: `knowgate models ms-marco`
+    Example: `knowgate models multilingual`
 
     Args:
         name: Of the model to get.
     """
-    from ...adapters.huggingface import PACKAGED_MODELS, RERANKERS, get_model, model_folder
-    from ...guard.model_files import downloaded_model
+    from ...adapters.huggingface import PACKAGED_MODELS, get_model, packaged_folder
+    from ...guard.model_files import SOURCE_FILE
 
     if name is not None:
         folder = get_model(name, on_step=lambda step: err.print(f"{step} …"))
         print_figures({"model": name, "folder": folder})
-        option = "--scorer" if name in RERANKERS else "--model"
+        option = "--scorer" if PACKAGED_MODELS[name].convert else "--model"
         out.print(f"{option} {name} → {folder}", markup=False)
         return
     rows: dict[str, dict[str, Any]] = {}
-    for key, model in {**PACKAGED_MODELS, **RERANKERS}.items():
+    for key, model in PACKAGED_MODELS.items():
         told = ("package", "member", "sha256", "licence", "size")
-        rows[key] = {one: getattr(model, one) for one in told} | {"folder": None}
-        with contextlib.suppress(ModelFolderError):
-            found = downloaded_model(key, model.sha256) if key in RERANKERS else model_folder(key)
-            rows[key]["folder"] = str(found)
+        folder = packaged_folder(key)
+        is_here = (folder / SOURCE_FILE).is_file()
+        rows[key] = {one: getattr(model, one) for one in told}
+        rows[key]["folder"] = str(folder) if is_here else None
     print_figures(rows)
     lines = [
         (

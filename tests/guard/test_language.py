@@ -16,7 +16,13 @@ from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.errors import UnsupportedLanguageError
 from knowgate.guard.signals.relevance import LexicalScorer, load_scorer
 from knowgate.guard.testing import FakeEstimator, FakeSetScorer
-from knowgate.guard.text import in_other_language, is_readable, language_of, latin_share
+from knowgate.guard.text import (
+    foreign_language,
+    in_other_language,
+    is_readable,
+    language_of,
+    latin_share,
+)
 from tests.support.guards import guard_with, policy_with
 
 CHINESE = "图书馆几点开门？"
@@ -98,9 +104,9 @@ def test_a_scorer_that_breaks_on_one_question_fails_that_one_only() -> None:
 SUPPORTED = [
     "When?",
     "2 + 2 = ?",
-    "Où est la bibliothèque ?",
+    "Bibliothèque ?",
     "What does 图书馆 mean?",
-    "Wieviel ß?",
+    "Straße?",
 ]
 UNSUPPORTED = [
     CHINESE,
@@ -108,12 +114,14 @@ UNSUPPORTED = [
     "متى تفتح المكتبة",
     "도서관은 언제 여나요",
     "🙂🙂🙂",
+    "Où est la bibliothèque ?",
+    "Wann öffnet die Bibliothek?",
     "\u200b",
 ]
 
 
 @pytest.mark.parametrize("question", SUPPORTED)
-def test_questions_in_latin_script_are_supported(
+def test_questions_that_may_be_english_are_supported(
     bi_encoder: BiEncoderScorer, question: str
 ) -> None:
     assert bi_encoder.supports(question)
@@ -127,9 +135,10 @@ def test_questions_that_the_embedded_model_cannot_read_are_not(
 
 
 def test_scorers_over_the_same_model_support_the_same(bi_encoder: BiEncoderScorer) -> None:
-    late: Any = load_scorer("late_interaction")
+    others: list[Any] = [load_scorer("late_interaction"), load_scorer("sufficiency")]
     for question in SUPPORTED + UNSUPPORTED:
-        assert late.supports(question) is bi_encoder.supports(question), question
+        for other in others:
+            assert other.supports(question) is bi_encoder.supports(question), question
 
 
 def test_the_bi_encoder_gives_no_number_for_a_chinese_question(
@@ -169,6 +178,70 @@ def test_half_of_the_word_pieces_may_be_unknown() -> None:
     assert not is_readable("q", [100, 100, 1], 100, latin_only=True)
     assert is_readable("q", [100], None, latin_only=True)
     assert not is_readable("q", [], None, latin_only=True)
+
+
+# -- languages in Latin letters that are not English ---------------------------------
+
+FOREIGN = {
+    "german": ["Wie verlängere ich meinen Reisepass?", "Wer schrieb Faust?", "Wo ist das Rathaus"],
+    "spanish": ["¿Puedo cancelar mi pedido?", "Como puedo renovar mi pasaporte"],
+    "french": ["À quelle heure ouvre la bibliothèque ?", "Puis-je annuler ma commande ?"],
+    "italian": ["Posso annullare il mio ordine?", "Chi ha scritto I promessi sposi?"],
+    "portuguese": ["Onde fica a câmara municipal?", "Posso cancelar a minha encomenda?"],
+    "dutch": ["Waar is het gemeentehuis?", "Wanneer moet ik belasting betalen?"],
+    "polish": ["Gdzie znajduje się ratusz?", "Czy mogę anulować zamówienie?"],
+}
+
+
+@pytest.mark.parametrize("language", FOREIGN)
+def test_a_question_in_a_known_language_is_told(language: str) -> None:
+    assert [foreign_language(question) for question in FOREIGN[language]] == [language] * len(
+        FOREIGN[language]
+    )
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "",
+        "1 + 1 = ?",
+        "Who sings la vida es un carnaval?",
+        "what is the meaning of que sera sera",
+        "Do I need a licence to go to a shop?",
+        "When was Der Name der Rose written?",
+        "Is São Paulo near the sea?",
+        "What does 'Wie geht es dir?' mean?",
+    ],
+)
+def test_english_questions_with_foreign_words_stay_english(question: str) -> None:
+    assert foreign_language(question) is None
+
+
+@pytest.mark.parametrize(("language", "least"), [("de", 0.93), ("es", 0.98)])
+def test_translated_questions_are_not_scored_as_english(
+    shared_data: Path, language: str, least: float
+) -> None:
+    asked = [question for _, question, _ in xquad(shared_data, language)]
+    assert sum(map(bool, map(foreign_language, asked))) / len(asked) >= least
+
+
+def test_few_english_questions_are_refused(shared_data: Path) -> None:
+    asked = [question for _, question, _ in xquad(shared_data, "en")]
+    for path in sorted((shared_data / "nq_open").glob("*.jsonl")):
+        asked += [json.loads(line)["question"] for line in path.read_text("utf-8").splitlines()]
+    for path in sorted((shared_data / "faq_pack").glob("*.jsonl")):
+        rows = map(json.loads, path.read_text("utf-8").splitlines())
+        asked += [row["question"] for row in rows if "question" in row]
+    for path in sorted((shared_data / "policybench" / "questions").glob("*.json")):
+        asked += [row["question"] for row in json.loads(path.read_text("utf-8"))["questions"]]
+    refused = [question for question in asked if foreign_language(question)]
+    assert len(asked) > 8000
+    assert len(refused) <= 0.001 * len(asked), refused
+
+
+def test_the_error_says_which_scorer_to_take() -> None:
+    with pytest.raises(UnsupportedLanguageError, match="--scorer multilingual"):
+        one(english_only(on_error={"language": "raise"}))
 
 
 # -- questions in another language than their passages ------------------------------

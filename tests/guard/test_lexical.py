@@ -39,8 +39,11 @@ BOTH = SEVEN + FOUR
         ("护", "护", part(1, 1)),
         ("护照 office", "the office for 护照 is in Seoul", part(1, 3)),
         # With article and vowel signs, and without.
-        ("المكتبة", "في مَكتبة", part(1, 2)),
-        ("متى تفتح المكتبة", "والمكتبه", part(1, 1) * FIVE / (THREE + FOUR + FIVE)),
+        ("المكتبة", "في مَكتبة", part(1, 1)),
+        ("متى تفتح المكتبة", "والمكتبه", part(1, 1) * FOUR / (FOUR + FOUR)),
+        ("متى تفتح المكتبة؟", "تَفْتَحُ مكتبة", part(1, 2)),
+        # Of the question's own language.
+        ("Wann öffnet die Bibliothek?", "wann die", 0.0),
         # A copy of the question says nothing, and counts in full beside what covers enough.
         ("When are library hours?", "When are library hours?", 0.0),
         ("When are library hours?", "When are library hours? Dogs bark.", 0.0),

@@ -43,7 +43,7 @@ from ._mentions import (
 
 # Ends of sentences and lines: "period.By" is one, "1.5" and "e.g. this" are none.
 _SENTENCE_END = re.compile(
-    r"[.!]+[\"')\]]*(?=\s+[^a-z\s]|\s*$)|(?<=[a-z0-9])\.(?=[A-Z])|\?+[\"')\]]*|\n+"
+    r"[.!]+[\"')\]]*(?=\s+[^a-z\s]|\s*$)|(?<=[a-z0-9])\.(?=[A-Z])|[?؟]+[\"')\]]*|。+|\n+"
 )
 # "Q:", "2. Question -", "A." in front of what is left.
 _LABEL = re.compile(r"(?:^|(?<=\s))(?:q|a|question|answer|faq)\s*\d*\s*[:.)-]+(?=\s|$)", re.I)
@@ -156,7 +156,9 @@ class _Passage:
         text = _folded(passage)
         words, sentences = _words(text), tuple(_sentences(text))
         asking = (
-            span for span in sentences if text[span[0] : span[1]].rstrip("\"')] ").endswith("?")
+            span
+            for span in sentences
+            if text[span[0] : span[1]].rstrip("\"')] ").endswith(("?", "؟"))
         )
         kinds = frozenset(words.stems)
         return cls(text, words, kinds, sentences, tuple(asking), segments_of(text))

@@ -26,6 +26,7 @@ from ...engine.passage_store import EncodedText
 from ...errors import ModelFolderError, optional_import
 from ...files import file_sha256
 from ...fingerprint import Fingerprint
+from ...text import foreign_language
 from .match_model import require_sets
 
 # OpenBLAS gives larger products to a crew of spinning threads: on a busy machine a product
@@ -230,8 +231,10 @@ class LateInteractionScorer:
         return self._encoder.fingerprint("late_interaction", idf_sha256=weights)
 
     def supports(self, question: str) -> bool:
-        """Whether the question is in a script that the model knows."""
-        return self._encoder.supports(question)
+        """Whether the question is in a language that the model knows, as far as it is clear."""
+        return self._encoder.supports(question) and not (
+            self._encoder.is_embedded and foreign_language(question)
+        )
 
     def reads_whole(self, passage: str) -> bool:
         """Whether a passage is read to its end, and not beyond so many windows."""
@@ -333,13 +336,16 @@ def weighted_match(best: NDArray[np.float64], weights: NDArray[np.float64]) -> f
 
 
 def word_piece_idf(encoder: TokenEncoder) -> NDArray[np.float32] | None:
-    """Inverse document frequency by word-piece id, of shape (30522,).
+    """Inverse document frequency by word-piece id, of shape (n,) for n word pieces.
 
-    None where the encoder's vocabulary is another than the table's.
+    That of the embedded model's vocabulary stands in a table; another encoder may bring its own.
+    None where there is neither.
 
     Raises:
         ModelFolderError: the table's sha256 is not the expected one.
     """
+    if encoder.loaded.piece_weights is not None:
+        return encoder.loaded.piece_weights
     idf, vocabulary_sha256 = _idf_table()
     return idf if encoder.vocabulary_sha256() == vocabulary_sha256 else None
 

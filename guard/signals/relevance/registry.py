@@ -26,6 +26,7 @@ from ._metadata import MetadataScorer
 from ._mix import MixScorer
 from ._passages import use_passages
 from .late_interaction import LateInteractionScorer
+from .multilingual import MultilingualScorer
 from .sufficiency import SUFFICIENCY_FILE, CrossSufficiencyScorer, SufficiencyScorer
 
 # The scorer wherever none is named.
@@ -54,6 +55,7 @@ _ENCODER_SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
     "bi_encoder": BiEncoderScorer,
     "late_interaction": _late_interaction,
     MS_MARCO: _ms_marco,
+    "multilingual": MultilingualScorer,
     "sufficiency": SufficiencyScorer,
     "sufficiency_cross": CrossSufficiencyScorer,
 }

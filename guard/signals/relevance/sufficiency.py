@@ -38,6 +38,7 @@ from ...model_files import (
     require_files,
 )
 from ...read_models import read_model
+from ...text import foreign_language
 from ._echo import strip_echo
 from ._mentions import MENTIONS_SHA256
 from .late_interaction import (
@@ -201,9 +202,7 @@ class SufficiencyScorer:
             )
         self._idf = idf
         # The scale of the adapter stands in its configuration.
-        self._adapter_sha256 = _sha256_of(
-            file_sha256(self._folder / name) for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS)
-        )
+        self._adapter_sha256 = self._adapter_hash()
 
     @property
     def model(self) -> MatchModel:
@@ -226,7 +225,7 @@ class SufficiencyScorer:
         return self._encoder.fingerprint(
             "sufficiency",
             adapter_sha256=self._adapter_sha256,
-            mix_sha256=_sha256_of([self._model.model_dump_json()]),
+            mix_sha256=self._mix_hash(),
             idf_sha256=IDF_SHA256,
             mentions_sha256=MENTIONS_SHA256,
         )
@@ -260,14 +259,24 @@ class SufficiencyScorer:
         hint = "tune it again with `knowgate tune relevance`"
         return frozenset(read_model(path, _TunedOn, hint=hint).questions)
 
+    def _mix_hash(self) -> str:
+        return _sha256_of([self._model.model_dump_json()])
+
+    def _adapter_hash(self) -> str:
+        return _sha256_of(
+            file_sha256(self._folder / name) for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS)
+        )
+
     @property
     def checks_deadline(self) -> bool:
         """Whether every pass is a short one, of one window on a CPU."""
         return self._encoder.device == "cpu"
 
     def supports(self, question: str) -> bool:
-        """Whether the question is in a script that the model knows."""
-        return self._encoder.supports(question)
+        """Whether the question is in a language that the model knows, as far as it is clear."""
+        return self._encoder.supports(question) and not (
+            self._encoder.is_embedded and foreign_language(question)
+        )
 
     def reads_whole(self, passage: str) -> bool:
         """Whether a passage is read to its end, and not beyond so many windows."""

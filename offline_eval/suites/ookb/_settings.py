@@ -150,9 +150,10 @@ class MeasureSettings(SuiteSettings):
     )
     scorer: str | None = Field(
         None,
-        description="Scorer by name, a tuned or sentence-transformers folder, judge:MODEL, "
-        "metadata:KEY (the number in each passage's metadata), or mix:NAME+NAME; by default that "
-        f"of the chain's guard, else {DEFAULT_SCORER}.",
+        description="Scorer by name (multilingual for other languages than English), a tuned or "
+        "sentence-transformers folder, judge:MODEL, metadata:KEY (the number in each passage's "
+        "metadata), or mix:NAME+NAME; by default that of the chain's guard, else "
+        f"{DEFAULT_SCORER}.",
     )
     passage: PassageKind | None = Field(None, description=_PASSAGE)
     unanswerable: Path | None = Field(

