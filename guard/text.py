@@ -20,7 +20,7 @@ from pydantic import ConfigDict, ModelWrapValidatorHandler, PositiveInt, model_v
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from .errors import InputError, InputTooLargeError, PassageError, QuestionError, in_one_line
-from .language import section, word_list
+from .language import listed, section, word_list
 
 # Further names of this module are listed by the package.
 
@@ -383,9 +383,10 @@ _WORD = re.compile(r"[^\W\d_]+|¿")
 # Words that several languages have stand at each, and tell nothing between them.
 # In the order of the table, which decides between equal counts.
 _LANGUAGES_OF_WORD: dict[str, list[str]] = {}
-for _language in section("function_words"):
-    for _word in word_list("function_words", _language):
-        _LANGUAGES_OF_WORD.setdefault(_word, []).append(_language)
+for _kind in ("function_words", "common_words"):
+    for _language in section(_kind):
+        for _word in word_list(_kind, _language):
+            _LANGUAGES_OF_WORD.setdefault(_word, []).append(_language)
 _ENGLISH = "english"
 _LETTERS_OF = {letter: name for name in section("letters") for letter in word_list("letters", name)}
 _ASKED_IN: dict[str, list[str]] = {}
@@ -397,7 +398,7 @@ _FEWEST_FOREIGN, _FOREIGN_PER_ENGLISH = 2, 3
 
 
 # What is left of "it's" and "don't", and the word that is one letter.
-_SHORTEST_WORDS = frozenset({"a", "s", "t"})
+_FUNCTION_WORDS = listed("function_words", _ENGLISH) | {"a", "s", "t"}
 
 
 def is_function_word(word: str) -> bool:
@@ -407,7 +408,7 @@ def is_function_word(word: str) -> bool:
         >>> is_function_word("which"), is_function_word("library")
         (True, False)
     """
-    return word in _SHORTEST_WORDS or "english" in _LANGUAGES_OF_WORD.get(word, ())
+    return word in _FUNCTION_WORDS
 
 
 def latin_share(text: str) -> float | None:
