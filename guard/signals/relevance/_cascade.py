@@ -15,15 +15,12 @@ import math
 from collections.abc import Generator, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from ...contracts import RelevanceScorer, SetScore
 from ...deadlines import (
     DeadlineRunner,
     asked_to_stop,
-    call_on_thread,
     check_deadline,
     seconds_left,
     within,
@@ -198,33 +195,7 @@ class CascadeScorer(MadeOfScorers):
         whole: bool = True if reads is None else reads(passage)
         return whole
 
-    # -- each passage alone -----------------------------------------------------------
-
-    def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
-        """The cheap scorer's scores of shape (len(passages),); the costly one is not asked."""
-        return self._cheap.scorer.score(question, passages)
-
-    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """The cheap scorer's scores of shape (len(pairs),)."""
-        return self._cheap.scorer.score_pairs(pairs)
-
-    async def ascore(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
-        """As `score`, without blocking the event loop."""
-        return await call_on_thread(lambda: self.score(question, passages))
-
-    async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """As `score_pairs`, without blocking the event loop."""
-        return await call_on_thread(lambda: self.score_pairs(pairs))
-
     # -- passages together ------------------------------------------------------------
-
-    def score_set(self, question: str, passages: Sequence[str]) -> SetScore:
-        """The cheap scores of at least one passage, and the value of both stages."""
-        return self.score_sets([question], [passages])[0]
-
-    async def ascore_set(self, question: str, passages: Sequence[str]) -> SetScore:
-        """As `score_set`, without blocking the event loop."""
-        return (await self.ascore_sets([question], [passages]))[0]
 
     def score_sets(
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]

@@ -7,11 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ...contracts import RelevanceScorer, SetScore
-from ...deadlines import call_on_thread
 from ...errors import InputError
 from ...fingerprint import MIX, Fingerprint
 from ...mix_rule import MixRule
@@ -107,34 +103,6 @@ class MixScorer(MadeOfScorers):
         """Whether all its scorers read a passage to its end."""
         asked = [getattr(one, "reads_whole", None) for one in self.scorers]
         return all(bool(reads(passage)) for reads in asked if reads is not None)
-
-    # -- each passage alone -----------------------------------------------------------
-
-    def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
-        """The first scorer's scores of shape (len(passages),); the others are not asked."""
-        return self.scorers[0].score(question, passages)
-
-    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """The first scorer's scores of shape (len(pairs),)."""
-        return self.scorers[0].score_pairs(pairs)
-
-    async def ascore(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
-        """As `score`, without blocking the event loop."""
-        return await call_on_thread(lambda: self.score(question, passages))
-
-    async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """As `score_pairs`, without blocking the event loop."""
-        return await call_on_thread(lambda: self.score_pairs(pairs))
-
-    # -- passages together ------------------------------------------------------------
-
-    def score_set(self, question: str, passages: Sequence[str]) -> SetScore:
-        """The first scorer's scores of at least one passage, and the value of the mix."""
-        return self.score_sets([question], [passages])[0]
-
-    async def ascore_set(self, question: str, passages: Sequence[str]) -> SetScore:
-        """As `score_set`, without blocking the event loop."""
-        return (await self.ascore_sets([question], [passages]))[0]
 
     def score_sets(
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..._routing_signals import as_score
 from ...contracts import RelevanceScorer, SetScore
@@ -14,8 +17,8 @@ from ...errors import SignalValueError
 from ...fingerprint import JOINT, default_aggregator
 
 
-class MadeOfScorers:
-    """What a cascade and a mix say of themselves by the scorers in them."""
+class MadeOfScorers(ABC):
+    """What a cascade and a mix have in common: the first scorer's scores, and a value of all."""
 
     @property
     @abstractmethod
@@ -38,6 +41,42 @@ class MadeOfScorers:
     def reads_metadata(self) -> bool:
         """Whether one of its scorers reads the metadata of passages."""
         return any(getattr(scorer, "reads_metadata", False) for scorer in self.scorers)
+
+    @abstractmethod
+    def score_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """`score_set` for each question with its passages, equal to it."""
+
+    @abstractmethod
+    async def ascore_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """As `score_sets`, without blocking the event loop."""
+
+    def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
+        """The first scorer's scores of shape (len(passages),); the others are not asked."""
+        return self.scorers[0].score(question, passages)
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """The first scorer's scores of shape (len(pairs),)."""
+        return self.scorers[0].score_pairs(pairs)
+
+    async def ascore(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
+        """As `score`, without blocking the event loop."""
+        return await call_on_thread(lambda: self.score(question, passages))
+
+    async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """As `score_pairs`, without blocking the event loop."""
+        return await call_on_thread(lambda: self.score_pairs(pairs))
+
+    def score_set(self, question: str, passages: Sequence[str]) -> SetScore:
+        """The first scorer's scores of at least one passage, and the value of all."""
+        return self.score_sets([question], [passages])[0]
+
+    async def ascore_set(self, question: str, passages: Sequence[str]) -> SetScore:
+        """As `score_set`, without blocking the event loop."""
+        return (await self.ascore_sets([question], [passages]))[0]
 
 
 @dataclass(frozen=True, slots=True)
