@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,8 @@ def verify(
 
     Args:
         input_path: JSON lines: {"question", "passages", "reply"}; "question" may be missing,
-            "supported" says what a person found.
+            "supported" says what a person found. Or the folder of a run of `eval ookb`, where
+            replies that were judged or labelled wrong count as unsupported.
         output: JSON lines: {"support", "supported", "sentences"} for each line, in order.
         policy: Use the threshold for replies in this policy.
         certify: risk=0.1,delta=0.05,out=NEW.json: find the threshold, and write it into a copy of
@@ -150,13 +151,30 @@ def verify(
 
 
 def _read(path: Path) -> list[_Line]:
-    lines = [
-        check_model(_Line, value, where=f"{path}:{number}", hint=_HINT)
-        for number, value in read_jsonl(path)
-    ]
+    if path.is_dir():
+        lines = list(_replies_of_run(path))
+    else:
+        lines = [
+            check_model(_Line, value, where=f"{path}:{number}", hint=_HINT)
+            for number, value in read_jsonl(path)
+        ]
     if not lines:
         raise InputError("holds no replies", where=str(path), hint=_HINT)
     return lines
+
+
+def _replies_of_run(folder: Path) -> Iterator[_Line]:
+    """The replies of `eval ookb` with their passages; a verdict of a judge or person counts."""
+    from ..suites.ookb import replies_with_passages
+
+    for reply, passages in replies_with_passages(folder):
+        yield _Line(
+            passages=list(passages),
+            reply=reply.row.response or "",
+            question=reply.question.question,
+            supported=None if reply.wrong is None else not reply.wrong,
+            id=reply.row.reply_id,
+        )
 
 
 def _result(line: _Line, support: Support, threshold: float) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ....calibration import Interval
@@ -94,15 +95,36 @@ _TOLD = (
 )
 
 
-def _support(check: SupportCheck, evidence: Evidence, reply: JudgedReply) -> Support | None:
-    context, response = reply.row.context, reply.row.response
-    if context is None or context.kind != "passages" or not response or reply.abstained:
+def replies_with_passages(
+    run_dir: str | os.PathLike[str],
+) -> Iterator[tuple[JudgedReply, list[str]]]:
+    """Yield the replies of a run that do not abstain, with the passages in their prompts.
+
+    Raises:
+        InputError: it is no run of this suite, or a file of it is broken.
+    """
+    evidence = Evidence(run_dir)
+    for reply in evidence.replies:
+        if (texts := _passages(evidence, reply)) is not None:
+            yield reply, texts
+
+
+def _passages(evidence: Evidence, reply: JudgedReply) -> list[str] | None:
+    """The passages in the prompt of a reply that does not abstain; None where there are none."""
+    context = reply.row.context
+    if context is None or context.kind != "passages" or not reply.row.response or reply.abstained:
         return None
     stored = evidence.run.passages
     if not context.passages or any(name not in stored for name in context.passages):
         return None
-    texts = [stored[name].text for name in context.passages]
-    found = check.check(response, texts, reply.question.question)
+    return [stored[name].text for name in context.passages]
+
+
+def _support(check: SupportCheck, evidence: Evidence, reply: JudgedReply) -> Support | None:
+    texts = _passages(evidence, reply)
+    if texts is None:
+        return None
+    found = check.check(reply.row.response or "", texts, reply.question.question)
     return found if any(one.support is not None for one in found.sentences) else None
 
 
