@@ -8,6 +8,7 @@ is told by `guard/engine/multilingual.py`, which converts them.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -114,10 +115,13 @@ def matched_vectors(folder: Path, texts: Sequence[str]) -> list[NDArray[np.float
 
 
 def main() -> None:
-    """Write the files into the package."""
+    """Write the graphs into a folder."""
+    parser = argparse.ArgumentParser(description="Write the graphs of the multilingual encoder.")
+    parser.add_argument("--out", type=Path, default=DATA, help="by default the package's own")
+    folder = parser.parse_args().out
     for int8, ending in ((False, ""), (True, "_int8")):
         graph: Any = GivenGraph(int8=int8).encoder()
-        path = DATA / f"multilingual{ending}.onnx"
+        path = folder / f"multilingual{ending}.onnx"
         path.write_bytes(graph)
         print(f"{path.name:24} {path.stat().st_size:>12,} {file_sha256(path)}")
 
