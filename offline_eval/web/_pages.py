@@ -21,9 +21,11 @@ from starlette.exceptions import HTTPException
 from ...guard.engine.encoder import TokenEncoder
 from ...guard.engine.passage_store import EncodedText
 from ...guard.errors import InputError
+from ...guard.reply_check import DEFAULT_THRESHOLD
 from ...guard.signals.relevance import load_scorer
 from ...guard.signals.relevance.late_interaction import token_weights, word_piece_idf
 from ...guard.signals.relevance.registry import DEFAULT_SCORER
+from ...guard.signals.support import SupportCheck
 from ..judging.labelling.session import plain
 from ..report.prose import template_environment
 from ._server import RejectedError
@@ -209,6 +211,24 @@ def match_values(matcher: WordMatcher, question: str, passages: Sequence[str]) -
         "question": [asdict(one) for one in found.question],
         "passages": [[asdict(one) for one in words] for words in found.passages],
     }
+
+
+def citation_values(reply: str, passages: Sequence[str], question: str) -> dict[str, Any]:
+    """Return each sentence of a reply with what carries it, for the script of a page."""
+    found = SupportCheck().check(reply, passages, question)
+    sentences = [
+        {
+            "start": one.start,
+            "end": one.end,
+            "support": one.support,
+            "passage": one.passage,
+            "from": one.passage_start,
+            "to": one.passage_end,
+            "missing": list(one.missing),
+        }
+        for one in found.sentences
+    ]
+    return {"sentences": sentences, "threshold": DEFAULT_THRESHOLD}
 
 
 def _nearness(

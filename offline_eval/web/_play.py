@@ -17,11 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from ...adapters.langchain import GuardedRAG
 from ...guard.decision import Decision
 from ...guard.errors import InputError, KnowgateError
-from ...guard.reply_check import DEFAULT_THRESHOLD
-from ...guard.signals.support import SupportCheck
 from ..run import Stored
 from ..run.table import SharedLog
-from ._pages import WordMatcher, match_values, new_app, page
+from ._pages import WordMatcher, citation_values, match_values, new_app, page
 from ._server import RejectedError
 
 _REMEMBERED = 50
@@ -235,21 +233,12 @@ def play_app(ground: Playground) -> FastAPI:
 def _citations(
     reply: str, found: Sequence[Any], places: Sequence[int], question: str
 ) -> dict[str, Any]:
-    """Each sentence of a reply, its support, and the part of a passage that carries it."""
-    support = SupportCheck().check(reply, [_text(found[one]) for one in places], question)
-    sentences = [
-        {
-            "start": one.start,
-            "end": one.end,
-            "support": one.support,
-            "passage": None if one.passage is None else places[one.passage],
-            "from": one.passage_start,
-            "to": one.passage_end,
-            "missing": list(one.missing),
-        }
-        for one in support.sentences
-    ]
-    return {"sentences": sentences, "threshold": DEFAULT_THRESHOLD}
+    """As `citation_values`, where only some of the passages that the page shows were used."""
+    values = citation_values(reply, [_text(found[one]) for one in places], question)
+    for sentence in values["sentences"]:
+        if sentence["passage"] is not None:
+            sentence["passage"] = places[sentence["passage"]]
+    return values
 
 
 def _shown(document: Any) -> dict[str, str]:

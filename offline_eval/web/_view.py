@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 
 from ..judging.labelling.session import plain
 from ._index import PAGE, Case, RunIndex
-from ._pages import WordMatcher, match_values, new_app, page
+from ._pages import WordMatcher, citation_values, match_values, new_app, page
 from ._query import CaseQuery, ComparisonQuery
 from ._server import RejectedError
 
@@ -61,6 +61,7 @@ def view_app(index: RunIndex, matcher: WordMatcher | None = None) -> FastAPI:
             after=after,
             others=index.others(found),
             where=CaseQuery(query.run).link(),
+            cited=_is_cited(found),
         )
 
     @app.get("/matches")
@@ -70,6 +71,15 @@ def view_app(index: RunIndex, matcher: WordMatcher | None = None) -> FastAPI:
         # Places are counted in what the page shows.
         texts = [plain(one["text"] or "") for one in found["passages"]]
         return JSONResponse(match_values(matcher, plain(found["question"]), texts))
+
+    @app.get("/citations")
+    def citations(request: Request) -> Response:
+        query = _query(index, request)
+        found = _case(index, query, request)
+        if not _is_cited(found):
+            raise RejectedError(404, "no reply to passages that the run holds")
+        texts = [plain(one["text"]) for one in found["passages"]]
+        return JSONResponse(citation_values(plain(found["reply"]), texts, plain(found["question"])))
 
     @app.get("/compare")
     def compare(request: Request) -> Response:
@@ -97,6 +107,12 @@ def _comparison(index: RunIndex, request: Request) -> ComparisonQuery:
     if not {query.run, query.other_run} <= index.runs.keys():
         raise RejectedError(404, "no such run")
     return index.with_only_systems(query)
+
+
+def _is_cited(case: Case) -> bool:
+    """Whether the reply was given to passages whose texts the run holds."""
+    texts = [one["text"] for one in case["passages"]]
+    return bool(case["reply"] and texts) and case["context"] == "passages" and None not in texts
 
 
 def _case(index: RunIndex, query: CaseQuery, request: Request) -> Case:

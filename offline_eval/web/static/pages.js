@@ -67,6 +67,17 @@
     });
   }
 
+  const reply = find("reply");
+  if (reply?.dataset.citations) {
+    fetch(reply.dataset.citations)
+      .then((answer) => (answer.ok ? answer.json() : Promise.reject(answer)))
+      .then((found) => {
+        find("reply-status").textContent = window.knowgate.showCitations(found, reply)
+          || "A sentence leads to the part of a passage that carries it.";
+      })
+      .catch(() => { find("reply-status").textContent = "The reply could not be compared."; });
+  }
+
   const status = find("match-status");
   if (status) {
     status.textContent = "Looking for the words that match …";

@@ -63,46 +63,9 @@
     }));
   };
 
-  // Sentences that a passage carries lead to that part of it.
-  const cite = (one) => {
-    for (const mark of document.querySelectorAll("#passages mark.cited")) {
-      mark.replaceWith(mark.textContent);
-    }
-    const item = find("passages").children[one.passage];
-    const text = item.querySelector(".text");
-    const whole = [...text.textContent];
-    const part = (from, to) => whole.slice(from, to).join("");
-    const mark = element("mark", part(one.from, one.to), "cited");
-    text.replaceChildren(part(0, one.from), mark, part(one.to));
-    mark.scrollIntoView({ block: "center" });
-  };
-  const showCitations = ({ sentences, threshold }) => {
-    const reply = find("reply");
-    const whole = [...reply.textContent];
-    const parts = [];
-    let last = 0;
-    for (const one of sentences) {
-      parts.push(whole.slice(last, one.start).join(""));
-      const told = whole.slice(one.start, one.end).join("");
-      last = one.end;
-      if (one.support === null) {
-        parts.push(told);
-        continue;
-      }
-      const unsupported = one.support < threshold;
-      const name = unsupported ? "sentence unsupported" : "sentence";
-      const made = element(one.passage === null ? "span" : "button", told, name);
-      const why = one.missing.length ? `: ${one.missing.join(", ")}` : "";
-      made.title = `support ${number(one.support)}${why}`;
-      if (one.passage !== null) {
-        made.type = "button";
-        made.addEventListener("click", () => cite(one));
-      }
-      parts.push(made);
-    }
-    reply.replaceChildren(...parts, whole.slice(last).join(""));
-    const bad = sentences.filter((one) => one.support !== null && one.support < threshold).length;
-    if (bad) find("notes").textContent += ` · ${bad} of ${sentences.length} sentences not borne out by the passages`;
+  const showCitations = (found) => {
+    const told = window.knowgate.showCitations(found, find("reply"));
+    if (told) find("notes").textContent += ` · ${told}`;
   };
 
   // What is shown belongs together: nothing of an earlier decision or question stays.

@@ -90,6 +90,10 @@ def test_runs_are_looked_through_by_keyboard(run: Path, browser: Any, socket_ena
         with page.expect_navigation():
             page.keyboard.press("j")
         expect(page.locator(".route")).to_have_text("follow context")
+        expect(page.locator("#reply-status")).to_have_text(re.compile("1 of 2 sentences"))
+        page.locator("#reply .sentence").first.click()
+        expect(page.locator("#passages mark.cited")).to_have_text("The pool 7 opens at 7.")
+        assert serious_findings(page) == []
         with page.expect_navigation():
             page.keyboard.press("u")
         expect(page.get_by_text("4 of 48 rows")).to_be_visible()

@@ -81,3 +81,16 @@ def test_the_words_that_match_are_found_where_they_stand(client: TestClient) -> 
     assert words["pool"] == "pool"
     assert words["opens"] == "open"
     assert found["passages"][1] == []
+
+
+def test_a_sentence_of_a_reply_leads_to_what_carries_it(client: TestClient) -> None:
+    found = client.get("/citations?run=run&key=" + quote("guarded/q7/in_kb")).json()
+    reply, passage = "It opens at 7. At 14 o'clock.", "The pool 7 opens at 7. Zebra7."
+
+    right, wrong = found["sentences"]
+    assert reply[right["start"] : right["end"]] == "It opens at 7."
+    assert passage[right["from"] : right["to"]] == "The pool 7 opens at 7."
+    assert right["support"] >= found["threshold"] > wrong["support"]
+    # Where a passage is not held, nothing can be said to be missing.
+    missing = client.get("/citations?run=run&key=" + quote("plain/q7/in_kb"))
+    assert missing.status_code == 404
