@@ -199,7 +199,7 @@ class ChatProxy:
         except KnowgateError as error:
             raise undecided(error) from None
         if held:
-            events = b"".join(events_of(completion, plan.extension))
+            events = b"".join(events_of(completion, plan.extension, with_usage=_wants_usage(asked)))
             return Response(events, media_type=EVENT_STREAM, headers=plan.headers)
         return JSONReply(completion | {"knowgate": plan.extension}, headers=plan.headers)
 
@@ -440,11 +440,15 @@ def _abstention(
         choices(None, delta={"content": reply}),
         choices("stop", delta={}),
     ]
-    options = (asked.model_extra or {}).get("stream_options")
-    if isinstance(options, dict) and options.get("include_usage"):
+    if _wants_usage(asked):
         chunks.append({**start, "choices": [], "usage": _NO_TOKENS})
     events = [*map(_event, chunks), b"data: [DONE]\n\n"]
     return Response(b"".join(events), media_type=EVENT_STREAM, headers=headers)
+
+
+def _wants_usage(asked: GuardedRequest) -> bool:
+    options = (asked.model_extra or {}).get("stream_options")
+    return isinstance(options, dict) and bool(options.get("include_usage"))
 
 
 class EventStream(StreamingResponse):

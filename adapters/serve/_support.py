@@ -80,12 +80,13 @@ class ReplyGate:
         """The events of a stream as they come, with the verdicts in one before its end."""
         texts: dict[int, str] = {}
         start: dict[str, Any] = {}
-        held = b""
+        held, told = b"", False
         async for piece in pieces:
             held += piece
             while found := _END_OF_EVENT.search(held):
                 event, held = held[: found.end()], held[found.end() :]
-                if event.removeprefix(b"data:").strip() == b"[DONE]":
+                if _is_end(event):
+                    told = True
                     yield await self._last(texts, start)
                 else:
                     start = _told_by(event, texts) or start
@@ -94,7 +95,15 @@ class ReplyGate:
                 yield held  # no event of a chat
                 held = b""
         if held:
-            yield held
+            if _is_end(held):
+                told = True
+                yield await self._last(texts, start)
+            else:
+                start = _told_by(held, texts) or start
+            yield held if held.endswith(b"\n\n") else held + b"\n\n"
+        if texts and not told:
+            # Whole by its length, as some servers end theirs.
+            yield await self._last(texts, start)
 
     async def _last(self, texts: Mapping[int, str], start: Mapping[str, Any]) -> bytes:
         try:
@@ -137,29 +146,57 @@ def verdict_body(
     }
 
 
-def events_of(completion: Mapping[str, Any], extension: dict[str, Any]) -> Iterator[bytes]:
-    """The events of a stream that tells a whole completion, sentence by sentence."""
+def events_of(
+    completion: Mapping[str, Any], extension: dict[str, Any], *, with_usage: bool = False
+) -> Iterator[bytes]:
+    """The events of a stream that tells a whole completion, sentence by sentence.
+
+    Args:
+        completion: of the upstream, checked.
+        extension: the field `knowgate` of the first event.
+        with_usage: whether the tokens that it took stand in an event before the end.
+    """
     start = {
         **{key: value for key, value in completion.items() if key not in {"choices", "usage"}},
         "object": "chat.completion.chunk",
     }
-    first = True
+    own = {"knowgate": extension}
     for choice in completion.get("choices") or ():
-        message, index = choice.get("message") or {}, choice.get("index", 0)
-        text = message.get("content") or ""
-        others = {key: value for key, value in message.items() if key not in {"role", "content"}}
-        deltas = [{"role": "assistant", "content": "", **others}]
-        starts = [start for start, _ in sentence_spans(text)]
-        cuts = [0, *starts[1:], len(text)]
-        deltas += [{"content": text[a:b]} for a, b in pairwise(cuts) if b > a]
-        for delta in deltas:
-            own = {"knowgate": extension} if first else {}
-            first = False
+        if not isinstance(choice, dict):
+            continue
+        index = choice.get("index", 0)
+        for delta in _deltas(choice.get("message")):
             part = {"index": index, "delta": delta, "finish_reason": None}
             yield _event({**start, "choices": [part], **own})
+            own = {}
         finish = {"index": index, "delta": {}, "finish_reason": choice.get("finish_reason")}
         yield _event({**start, "choices": [finish]})
+    if with_usage or own:
+        usage = {"usage": completion.get("usage")} if with_usage else {}
+        yield _event({**start, "choices": [], **usage, **own})
     yield _DONE
+
+
+def _deltas(message: Any) -> list[dict[str, Any]]:
+    """What the events of a message tell, one after another."""
+    known = message if isinstance(message, dict) else {}
+    others = {key: value for key, value in known.items() if key not in {"role", "content"}}
+    calls = others.get("tool_calls")
+    if isinstance(calls, list):
+        # In a stream each call says which one it is.
+        others["tool_calls"] = [
+            {"index": place, **call} if isinstance(call, dict) else call
+            for place, call in enumerate(calls)
+        ]
+    text = _text_of(message)
+    starts = [start for start, _ in sentence_spans(text)]
+    cuts = [0, *starts[1:], len(text)]
+    told = [{"content": text[a:b]} for a, b in pairwise(cuts) if b > a]
+    return [{"role": "assistant", "content": "", **others}, *told]
+
+
+def _is_end(event: bytes) -> bool:
+    return event.strip().removeprefix(b"data:").strip() == b"[DONE]"
 
 
 def _told_by(event: bytes, texts: dict[int, str]) -> dict[str, Any]:
@@ -174,7 +211,9 @@ def _told_by(event: bytes, texts: dict[int, str]) -> dict[str, Any]:
     choices = chunk.get("choices")
     for choice in choices if isinstance(choices, list) else ():
         _add(choice, texts)
-    return {key: chunk[key] for key in ("id", "object", "created", "model") if key in chunk}
+    # Infinity and NaN, as which a number may be read, are no JSON.
+    start = {key: chunk.get(key) for key in ("id", "object", "created", "model")}
+    return {key: value for key, value in start.items() if isinstance(value, str | int)}
 
 
 def _text_of(message: Any) -> str:

@@ -95,3 +95,40 @@ async def test_a_reply_can_be_checked_alone() -> None:
 
 async def test_without_the_option_there_is_no_such_path() -> None:
     assert (await ask(make_app(), {"reply": "x"}, "/v1/check")).status_code == 404
+
+
+async def test_a_held_reply_keeps_its_parts_calls_and_usage() -> None:
+    parts = [{"type": "text", "text": FAITHFUL}, {"type": "text", "text": INVENTED}]
+    calls = [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+    message = {"role": "assistant", "content": parts, "tool_calls": calls}
+    answer = {
+        "id": "1", "object": "chat.completion", "created": 1, "model": "m", "usage": {"total": 9},
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+    }  # fmt: skip
+    model = Model()
+    model.fault = lambda number: httpx.Response(200, json=answer)
+    body = chat("When?", GOOD, stream=True) | {"stream_options": {"include_usage": True}}
+    found = await ask(make_app(make_guard(on_unsupported="drop"), model), body)
+    said, [verdict] = told(found, stream=True)
+    assert (said.strip(), verdict["supported"]) == (FAITHFUL, False)
+    events = [json.loads(one[6:]) for one in found.text.split("\n\n")[:-2]]
+    assert events[0]["choices"][0]["delta"]["tool_calls"] == [{"index": 0, **calls[0]}]
+    assert events[-1]["usage"] == {"total": 9}
+
+
+@pytest.mark.parametrize("end", [b"", b"data: [DONE]"])
+async def test_a_stream_that_is_whole_by_its_length_gets_its_verdict(end: bytes) -> None:
+    class Sized(Model):
+        async def __call__(self, request: httpx.Request) -> httpx.Response:
+            body = json.loads(request.content)
+            events = chunk(FAITHFUL, body | {"model": "m"}).replace(b'"created":', b'"x":') + end
+            return httpx.Response(
+                200, headers={"content-type": "text/event-stream"}, content=events
+            )
+
+    app = make_app(make_guard(on_unsupported="flag"), Sized())
+    found = await ask(app, chat("When?", GOOD, stream=True))
+    events = [one.removeprefix("data: ") for one in found.text.split("\n\n") if one.strip()]
+    told = [json.loads(one) for one in events if one != "[DONE]"]
+    assert told[-1]["knowgate"]["support"][0]["supported"]
+    assert (events[-1] == "[DONE]") == bool(end)
