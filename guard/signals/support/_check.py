@@ -21,7 +21,7 @@ from ...language import listed
 from ...text import passage_text
 from ..conflict.meaning_rules import flips, read_answer
 from .contracts import SentenceSupport, Support
-from .reading import MOST_CHARACTERS, Item, Sentence, folded, read_sentences
+from .reading import EMPTY, MOST_CHARACTERS, Item, Sentence, folded, read_sentences
 
 # Support of a sentence with a fact that no passage has is at most this.
 _FAULT = 0.2
@@ -64,8 +64,6 @@ _IDIOMS = re.compile(
     re.IGNORECASE,
 )
 _NON = re.compile(r"\bnon-", re.IGNORECASE)
-
-
 # "See the link below."
 _POINTS = re.compile(
     r"\A\W*(?:for (?:more|further) \w+,? )?(?:please )?"
@@ -183,17 +181,9 @@ class SupportCheck:
         check_deadline()
         nothing = SentenceSupport(sentence.start, sentence.end, None)
         items = sentence.items
-        if (not items and not sentence.quotes) or _FILLER.fullmatch(sentence.text):
-            return nothing
         best, share, passage = sources.carrier(items)
-        # What mostly stands in a passage, or gives figures, says something.
-        if share < _SAME_MATTER:
-            text = sentence.text
-            figures = any(item.kind == "number" for item in items)
-            if not figures and _LEADS_ON.search(text):
-                return nothing
-            if _POINTS.search(text) or says_nothing(text):
-                return nothing
+        if _claims_nothing(sentence, share):
+            return nothing
         missing = tuple(_faults(sentence, sources, best, share))
         support = max(share, _BESIDE * sources.share(items)) if items else 1.0
         if missing:
@@ -250,6 +240,12 @@ class _Sources:
     def names(self) -> list[str]:
         """Words of the passages that are long enough to share a name's opening."""
         return [word for word in self.everything if len(word) >= _OPENING]
+
+    @cached_property
+    def proper(self) -> frozenset[str]:
+        """Names in the passages that open no sentence there."""
+        items = (item for window in self.windows for item in window.sentence.items)
+        return frozenset(item.text for item in items if item.kind == "name")
 
     @cached_property
     def asked_items(self) -> list[Item]:
@@ -318,12 +314,32 @@ def _windows(text: str) -> Iterator[_Window]:
         yield _Window(sentence, told[place], beside, units)
 
 
+def _claims_nothing(sentence: Sentence, share: float) -> bool:
+    """Whether there is nothing to judge: polite words, headings, pointers, abstentions.
+
+    What mostly stands in a passage says something.
+
+    Args:
+        sentence: of the reply.
+        share: of it in the passage sentence that has most of it.
+    """
+    text = sentence.text
+    if not (sentence.items or sentence.quotes) or _FILLER.fullmatch(text):
+        return True
+    if share >= _SAME_MATTER:
+        return False
+    has_figures = any(item.kind == "number" for item in sentence.items)
+    leads_on = not has_figures and _LEADS_ON.search(text)
+    return bool(leads_on or _POINTS.search(text)) or says_nothing(text)
+
+
 def _faults(
     sentence: Sentence, sources: _Sources, best: _Window | None, share: float
 ) -> Iterator[str]:
     """What no passage bears out, named."""
-    others = [item for item in sentence.items if item.kind != "number"]
-    near = _near(others, sources)
+    near: list[_Window] = []
+    if any(item.kind == "number" for item in sentence.items):
+        near = _near([item for item in sentence.items if item.kind != "number"], sources)
     told = False
     for item in sentence.items:
         if item.kind == "number" and not _has_number(item, sentence, near, sources):
@@ -341,7 +357,7 @@ def _faults(
         ):
             yield "negation"
         if not told:
-            yield from _replaced(sentence, best)
+            yield from _replaced(sentence, best, sources)
     if not _is_told_of_what_is_asked(sentence, sources):
         yield "answer beside the question"
 
@@ -380,27 +396,43 @@ def _denies(reply: str, told: str) -> bool:
     return bool(flips(one, other) % 2)
 
 
-def _replaced(sentence: Sentence, best: _Window) -> Iterator[str]:
+def _replaced(sentence: Sentence, best: _Window, sources: _Sources) -> Iterator[str]:
     """Names and figures in the place of others, where two sentences else read the same."""
     told = best.sentence
     mine, theirs = sentence.stems, told.stems
     if max(len(mine), len(theirs)) > _LONGEST_SENTENCE:
         return  # no sentence; aligning it would take long
     facts, others = sentence.facts, told.facts
+    near = best.own | best.beside
+    words = sentence.reading.words
     matcher = SequenceMatcher(None, mine, theirs, autojunk=False)
     for kind, start, end, low, high in matcher.get_opcodes():
         if kind != "replace" or max(end - start, high - low) > _LONGEST_NAME:
+            continue
+        # What opens a sentence has a capital letter in any case.
+        if (start, end, high - low) == (0, 1, 1) and theirs[low] in sources.proper:
+            if words[0].capital and words[0].text not in EMPTY and mine[0] not in near:
+                yield f"{sentence.reading.text[words[0].start : words[0].end]} in another's place"
             continue
         here = [place for place in range(start, end) if place in facts]
         there = [place for place in range(low, high) if place in others]
         kinds = {facts[here[0]], others[there[0]]} if here and there else {"none"}
         if len(kinds - {"character"}) > 1 or "none" in kinds:
             continue
-        words = sentence.reading.words
         shown = sentence.reading.text[words[here[0]].start : words[here[-1]].end]
-        near = best.own | best.beside
-        if folded(shown) not in folded(told.text) and not {mine[one] for one in here} <= near:
+        is_far = folded(shown) not in folded(told.text) and not {mine[one] for one in here} <= near
+        pair = (mine[here[0]], theirs[there[0]])
+        is_repeated = (
+            kinds == {"number"} and len(here) == len(there) == 1 and _repeats(pair, mine, theirs)
+        )
+        if is_far or is_repeated:
             yield f"{shown} in another's place"
+
+
+def _repeats(pair: tuple[str, str], mine: Sequence[str], theirs: Sequence[str]) -> bool:
+    """Whether a figure of a passage sentence stands once more, in the place of another one."""
+    figure, other = pair
+    return other not in mine and mine.count(figure) > theirs.count(figure) > 0
 
 
 def _near(items: Sequence[Item], sources: _Sources) -> list[_Window]:

@@ -38,7 +38,7 @@ _REFERENCES = re.compile(
     r"|^[^\w\n]{0,8}(?:final |short )?answer\W{0,4}:[*_]*",
     re.IGNORECASE | re.MULTILINE,
 )
-_EMPTY = listed("questions", "aside") | listed("support", "empty")
+EMPTY = listed("questions", "aside") | listed("support", "empty")
 _FAMILIES = {
     word: family for family, words in section("word_families").items() for word in words.split()
 }
@@ -109,7 +109,7 @@ class Sentence:
             elif _CJK.match(word.text):
                 if word.text not in _PARTICLES:
                     found[place] = "character"
-            elif word.capital and place and word.text not in _EMPTY:
+            elif word.capital and place and word.text not in EMPTY:
                 found[place] = "name"
         return found
 
@@ -144,7 +144,7 @@ def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
         before = text[max(0, found.start() - 12) : found.start() + 1]
         if _NOT_AT_THE_END.search(before):
             continue
-        if _NUMBERED.search(before) and text[found.end() :][:3].strip()[:1].isdigit():
+        if _NUMBERED.search(before) and text[found.end() : found.end() + 3].strip()[:1].isdigit():
             continue
         yield from _stripped(text, start, found.end())
         start = found.end()
@@ -190,7 +190,7 @@ def _items(reading: Reading) -> Iterator[Item]:
         elif _CJK.match(word.text):
             if following is not None and _CJK.match(following.text) and following.start == word.end:
                 yield Item("character", word.text + following.text, word.text + following.text)
-        elif word.text not in _EMPTY and any(map(str.isalnum, word.text)):
+        elif word.text not in EMPTY and any(map(str.isalnum, word.text)):
             is_name = word.capital and (place > 0 or _is_acronym(reading, word))
             yield Item("name" if is_name else "word", stem(word.text), _shown(reading, word))
 
