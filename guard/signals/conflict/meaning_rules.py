@@ -39,6 +39,7 @@ _WORD = re.compile(
     r"|[\u3400-\u9fff]"
     r"|(?:(?![\u3400-\u9fff])[^\W\d_])+(?:'(?:(?![\u3400-\u9fff])[^\W\d_])+)*"
 )
+_DATE, _DECADE = re.compile(r"\d{4}-\d{2}-\d{2}"), re.compile(r"\d\d+s")
 _ROMAN = re.compile(r"(?=[IVXLC])(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
 # More digits than a float holds are compared as they are written.
 _EXACT = 15
@@ -184,7 +185,7 @@ def _read(text: str, raw: list[Word]) -> Reading:
 def _quantity(text: str, words: list[Word], index: int) -> tuple[str, list[str], int]:
     """Kind and canonical words of the quantity at `index` (or none), and how many words it is."""
     word = words[index]
-    if re.fullmatch(r"\d{4}-\d{2}-\d{2}", word.text):
+    if _DATE.fullmatch(word.text):
         year, month, day = word.text.split("-")
         return "date", [_plain(float(day)), f"month {int(month)}", _plain(float(year))], 1
     if (month_number := _month(words, index)) is not None:
@@ -217,7 +218,7 @@ def _beside_digits(words: list[Word], index: int) -> bool:
 def _number(text: str, words: list[Word], index: int) -> tuple[str | None, int]:
     """The number that begins at `index` as text that compares equal, and how many words it is."""
     word = words[index]
-    if re.fullmatch(r"\d\d+s", word.text):
+    if _DECADE.fullmatch(word.text):
         return word.text, 1  # a decade is not its first year
     if word.text.lstrip("-")[:1].isdigit():
         digits = re.sub(r"(st|nd|rd|th|s)$", "", word.text).replace(",", "")
