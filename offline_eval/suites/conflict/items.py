@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -282,9 +283,9 @@ class _Line(BaseModel):
 
     question: _Text
 
+    @abstractmethod
     def item(self, key: str) -> ConflictItem:
         """Return the question."""
-        raise NotImplementedError
 
     @staticmethod
     def key_of(key: str, identifier: object) -> str:
