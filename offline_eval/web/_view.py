@@ -53,10 +53,7 @@ def view_app(index: RunIndex, matcher: WordMatcher | None = None) -> FastAPI:
         return page(
             app,
             "case.html",
-            index=index,
-            query=query,
-            case=found,
-            record=found,
+            **{"index": index, "query": query, "case": found, "record": found},
             before=before,
             after=after,
             others=index.others(found),
@@ -66,20 +63,16 @@ def view_app(index: RunIndex, matcher: WordMatcher | None = None) -> FastAPI:
 
     @app.get("/matches")
     def matches(request: Request) -> Response:
-        query = _query(index, request)
-        found = _case(index, query, request)
-        # Places are counted in what the page shows.
-        texts = [plain(one["text"] or "") for one in found["passages"]]
-        return JSONResponse(match_values(matcher, plain(found["question"]), texts))
+        found = _case(index, _query(index, request), request)
+        return JSONResponse(match_values(matcher, plain(found["question"]), _texts(found)))
 
     @app.get("/citations")
     def citations(request: Request) -> Response:
-        query = _query(index, request)
-        found = _case(index, query, request)
+        found = _case(index, _query(index, request), request)
         if not _is_cited(found):
             raise RejectedError(404, "no reply to passages that the run holds")
-        texts = [plain(one["text"]) for one in found["passages"]]
-        return JSONResponse(citation_values(plain(found["reply"]), texts, plain(found["question"])))
+        reply, question = plain(found["reply"]), plain(found["question"])
+        return JSONResponse(citation_values(reply, _texts(found), question))
 
     @app.get("/compare")
     def compare(request: Request) -> Response:
@@ -107,6 +100,11 @@ def _comparison(index: RunIndex, request: Request) -> ComparisonQuery:
     if not {query.run, query.other_run} <= index.runs.keys():
         raise RejectedError(404, "no such run")
     return index.with_only_systems(query)
+
+
+def _texts(case: Case) -> list[str]:
+    """Its passages as the page shows them, since places are counted in that."""
+    return [plain(one["text"] or "") for one in case["passages"]]
 
 
 def _is_cited(case: Case) -> bool:

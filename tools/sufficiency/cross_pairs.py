@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from knowgate.calibration.training.sufficiency.cases import TrainingQuestion
+from tools.sufficiency.nothing_told import NothingTold, names_of
 from tools.sufficiency.pairs import read_pairs, rule_questions, site_questions
 
 # Six sites of the FAQ pack are left for evaluation.
@@ -45,6 +46,9 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _SAME = 0.9
 _FEWEST_WORDS, _MOST_WORDS = 45, 100
 _NEGATIVES = 3
+# Shares of the questions: with a passage that names the subject and tells nothing, with such text
+# beside the answer, and with the answer about another name or number, where it names one.
+_NAMED, _BESIDE, _SWAPPED = 0.45, 0.15, 0.35
 
 
 @dataclass(frozen=True)
@@ -131,11 +135,14 @@ class Groups:
         self._questions = [*pairs, *site_questions(faq, SITES), *rules]
         self._unanswered = unanswered(pack)
         self._texts = [one.passage for one in self._questions]
+        self._names = [name for one in self._questions for name in names_of(one.text)]
 
     def one_pass(self, seed: int) -> Iterator[Group]:
         """All questions in random order, each source by its share."""
         rng = random.Random(seed)
         cutter = Cutter(self._texts, seed)
+        words = [word for text in rng.sample(self._texts, 200) for word in text.split()]
+        told = NothingTold(self._names, words, rng)
         plan: list[TrainingQuestion | tuple[str, str, tuple[str, ...]]] = []
         everything: list[TrainingQuestion | tuple[str, str, tuple[str, ...]]] = [
             *self._questions,
@@ -148,13 +155,13 @@ class Groups:
         rng.shuffle(plan)
         for one in plan:
             if isinstance(one, TrainingQuestion):
-                yield self._answered(one, cutter, rng)
+                yield _with_named(self._answered(one, cutter, rng), told, rng)
             else:
                 source, question, passages = one
                 most = cutter.words()
                 chosen = rng.sample(passages, min(_NEGATIVES, len(passages)))
                 cut = tuple(cutter.cut(text, question, None, most) for text in chosen)
-                yield Group(source, question, cut, (0,) * len(cut))
+                yield _with_named(Group(source, question, cut, (0,) * len(cut)), told, rng)
 
     def _answered(self, one: TrainingQuestion, cutter: Cutter, rng: random.Random) -> Group:
         most = cutter.words()
@@ -173,3 +180,26 @@ class Groups:
             for text in [one.passage, *chosen]
         ]
         return Group(one.source, one.text, tuple(texts), (1, *(0 for _ in chosen)))
+
+
+def _with_named(group: Group, told: NothingTold, rng: random.Random) -> Group:
+    """The group with passages that name what is asked and tell nothing, in place of others."""
+    passages, labels = list(group.passages), list(group.labels)
+    others = [text for text, label in zip(passages, labels, strict=True) if not label]
+    if labels[0] and rng.random() < _SWAPPED:
+        swapped = told.swapped(group.question, passages[0])
+        if swapped is not None:
+            passages[len(passages) - 1 if len(passages) > _NEGATIVES else len(passages) :] = [
+                swapped
+            ]
+            labels = [1, *[0] * (len(passages) - 1)]
+    if rng.random() < _NAMED:
+        made = told.passage(group.question, others)
+        if len(passages) > _NEGATIVES:
+            passages[1] = made
+        else:
+            passages.append(made)
+            labels.append(0)
+    if labels[0] and rng.random() < _BESIDE:
+        passages[0] = told.beside(group.question, passages[0])
+    return Group(group.source, group.question, tuple(passages), tuple(labels))

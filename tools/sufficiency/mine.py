@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--rules", type=int, default=_MOST_RULES)
     arguments = parser.parse_args()
-    scorer = SufficiencyScorer(cache_bytes=3 * 2**30, dtype="bfloat16")
+    scorer = SufficiencyScorer(cache_bytes=3 * 2**30)
     questions = site_questions(arguments.faq, SITES)
     pools: dict[str, list[str]] = {}
     for one in questions:

@@ -1,4 +1,4 @@
-"""Train the bundled cross-encoder of question and passage: low-rank changes of the embedded MiniLM.
+"""Train the cross-encoder of question and passage: low-rank changes of ms-marco-MiniLM-L-12-v2.
 
     python -m tools.sufficiency.train_cross --pack DIR --faq DIR --mined FILE --out DIR --until TIME
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -26,10 +25,11 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn.utils import parametrize
-from transformers import AutoTokenizer, BertForSequenceClassification
+from tokenizers import Tokenizer
+from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
-from knowgate.guard.engine.embedded import save_embedded
 from tools.sufficiency.cross_pairs import Group, Groups
+from tools.sufficiency.ms_marco import CONFIGURATION, ms_marco_folder, ms_marco_weights
 
 _MOST_PIECES = 176
 _POOL = 600
@@ -51,27 +51,23 @@ class LowRank(nn.Module):
 
 
 class CrossEncoder(nn.Module):
-    """MiniLM with low-rank changes from one layer on, and a head."""
+    """The reranker with low-rank changes from one layer on, and its head."""
 
     def __init__(self, rank: int, frozen: int, seed: int = 0) -> None:
         super().__init__()
         torch.manual_seed(seed)
-        with tempfile.TemporaryDirectory() as folder:
-            save_embedded(Path(folder))
-            self.tokenizer = AutoTokenizer.from_pretrained(folder)
-            model: Any = BertForSequenceClassification.from_pretrained(
-                folder, num_labels=1, dtype=torch.bfloat16, attn_implementation="eager"
-            )
+        library: Any = Tokenizer.from_file(str(ms_marco_folder() / "float32" / "tokenizer.json"))
+        self.tokenizer = PreTrainedTokenizerFast(tokenizer_object=library, pad_token="[PAD]")
+        config = BertConfig(**CONFIGURATION, num_labels=1, attn_implementation="sdpa")
+        model: Any = BertForSequenceClassification(config)
+        model.load_state_dict({key: torch.from_numpy(v) for key, v in ms_marco_weights().items()})
         model.eval()
         model.requires_grad_(False)
-        self.bert = model.bert
         self.pooler = nn.Linear(384, 384)
-        self.pooler.load_state_dict(
-            {key: value.float() for key, value in model.bert.pooler.dense.state_dict().items()}
-        )
+        self.pooler.load_state_dict(model.bert.pooler.dense.state_dict())
         self.head = nn.Linear(384, 1)
-        nn.init.normal_(self.head.weight, std=0.02)
-        nn.init.zeros_(self.head.bias)
+        self.head.load_state_dict(model.classifier.state_dict())
+        self.bert = model.bert.to(torch.bfloat16)
         for layer in list(self.bert.encoder.layer)[frozen:]:
             for module in list(layer.modules()):
                 if isinstance(module, nn.Linear):
@@ -105,7 +101,7 @@ class CrossEncoder(nn.Module):
         )
         config = {
             "peft_type": "LORA",
-            "base_model_name_or_path": "sentence-transformers/all-MiniLM-L6-v2",
+            "base_model_name_or_path": "cross-encoder/ms-marco-MiniLM-L-12-v2",
             "r": rank,
             "lora_alpha": rank,
             "bias": "none",
@@ -257,7 +253,7 @@ def _parsed() -> argparse.Namespace:
     for name in ("pack", "faq", "mined", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--rank", type=int, default=64)
-    parser.add_argument("--frozen", type=int, default=2)
+    parser.add_argument("--frozen", type=int, default=6)
     parser.add_argument("--rate", type=float, default=5e-4)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--warm-up", type=int, default=3000)
