@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
-from .errors import ModelFolderError
-from .files import file_sha256
+from pydantic import BaseModel
+
+from .errors import InputError, ModelFolderError
+from .files import file_sha256, write_json
+from .read_models import read_model
 
 WEIGHTS = "model.safetensors"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
@@ -25,12 +29,10 @@ BUNDLED_SHA256 = MappingProxyType(
 )
 CROSS_ENCODER_SHA256 = MappingProxyType(
     {
-        "adapter_config.json": "ace7ae70b27c54c6fe316569e6fa07d40d2ac13ac6f012ba68fa482079a92486",
-        "adapter_model.safetensors": (
-            "b3c5a1166043783a28c816c5d17cc931ec8ab3243ff95eac4d5a8c515aab7e7a"
-        ),
-        "head.safetensors": "744f36740915edef947514841cc8e4c6b7e37f8a529d27f34b2d5fc0da3f777b",
-        "mix.json": "4a6da91b6ea623f33d936d1f192bb60c7e8c216801c19589c5230b5de172f231",
+        "adapter_config.json": "7661afd022d7b92cc8881f3119d752b12b09e7eb050cb3c704157949e6249138",
+        "adapter_model.safetensors": "e452a7597ac3fe8dc95dd126e48b352ed168bcd40e41b28bc1547f6ae1997d48",
+        "head.safetensors": "d0a33559ddf36ae0198b68253f78be7d98bb3ca3275f4b3b68b9fd3784c0b773",
+        "mix.json": "2af9453d83fce734bbcbeb8fa28ecb7137ebe5577b7cf7a6df5c82ab95c80706",
     }
 )
 # Of the weights up to version 0.2, to which older policies are bound.
@@ -43,10 +45,6 @@ EMBEDDED_FILES = MappingProxyType(
         "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
         "encoder.onnx": "cb4041f4b825b8a229b1a942d79076520479937d83539f2726b62a8007127369",
         "encoder_int8.onnx": "0f882065a388cb091ec1662139ceafcd0b56a843dc9813db77ef1a4854507493",
-        "cross_encoder.onnx": "c98fdfaa5a10719973968cce3484944b7de9eb7299417b466e8f8fd18667e4aa",
-        "cross_encoder_int8.onnx": (
-            "3945cceef6c7ae099f6704742807c8b1b775280e3d7be9ffac623e47c445dcbb"
-        ),
     }
 )
 # Of the file that a package carries, of which the multilingual encoder is made.
@@ -69,6 +67,14 @@ EMBEDDED_VOCABULARY_SHA256 = "d9a30f8db2290f3be5d5dca6f4f8ae419d1d31dbddfd6d181d
 # The reranker that `knowgate models ms-marco` takes out of a package: its graph, as it lies there.
 MS_MARCO = "ms-marco"
 MS_MARCO_SHA256 = "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1"
+# Changes when what is made of that file does.
+MS_MARCO_CONVERSION = 2
+READER_FILES = MappingProxyType(
+    {
+        "reader.onnx": "7bbda4fe3e1adde70bc31305d9065ab3c45ff9bc1e7d5d333ccfcfa80311ba47",
+        "reader_int8.onnx": "960e128cb0215803bd7f72774902127e8e6ed898817fce41e429cf2ae8b3fd8b",
+    }
+)
 # Written last into the folder of a model, so that its presence says that the model is whole.
 SOURCE_FILE = "knowgate_source.json"
 
@@ -103,6 +109,61 @@ def downloaded_model(name: str, sha256: str, conversion: int = 1) -> Path:
             hint=f"download it with `knowgate models {name}`",
         )
     return folder
+
+
+def reranker_folder() -> Path:
+    """The folder of the reranker that `knowgate models ms-marco` has downloaded.
+
+    Raises:
+        ModelFolderError: it has not.
+    """
+    return downloaded_model(MS_MARCO, MS_MARCO_SHA256, MS_MARCO_CONVERSION)
+
+
+class Converted(BaseModel):
+    """What a folder of a converted model was made of, kept in it.
+
+    Attributes:
+        sha256: of the file that it was made of.
+        files: sha256 of the files in the folder, by their names.
+    """
+
+    sha256: str
+    files: dict[str, str]
+
+    @classmethod
+    def write(cls, folder: Path, marker: str, sha256: str, names: Iterable[str]) -> None:
+        """Write it into a folder that has these files."""
+        files = {name: file_sha256(folder / name) for name in names}
+        write_json(folder / marker, cls(sha256=sha256, files=files).model_dump())
+
+    @classmethod
+    def read(cls, folder: Path, marker: str, command: str) -> Converted:
+        """Read it, and check the files.
+
+        Raises:
+            ModelFolderError: a file is missing, damaged or not the expected one.
+        """
+        hint = f"delete the folder, then download it with `{command}`"
+        try:
+            found = read_model(folder / marker, cls, hint=hint)
+        except InputError as error:
+            raise ModelFolderError(error.what, where=str(folder / marker), hint=hint) from None
+        stamps = tuple(_stamp(folder / name) for name in found.files)
+        _check_converted(folder, tuple(found.files.items()), stamps, hint)
+        return found
+
+
+def _stamp(path: Path) -> int:
+    return path.stat().st_mtime_ns if path.is_file() else 0
+
+
+@lru_cache(maxsize=4)
+def _check_converted(
+    folder: Path, sha256: tuple[tuple[str, str], ...], stamps: tuple[int, ...], hint: str
+) -> None:
+    """Check the files once per process, and again when one changes."""
+    require_files(folder, dict(sha256), hint)
 
 
 def require_files(

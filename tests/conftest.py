@@ -111,12 +111,12 @@ def smollm2(smollm2_cache: str | None) -> HuggingFaceLM:
 def ms_marco(monkeypatch: pytest.MonkeyPatch) -> None:
     """The scorer `ms-marco` can be loaded; tests skip where it was not downloaded."""
     from knowgate.guard.errors import ModelFolderError
-    from knowgate.guard.model_files import MS_MARCO, MS_MARCO_SHA256, downloaded_model
+    from knowgate.guard.model_files import reranker_folder
 
     _wait_for_model()
     _set_model_cache(monkeypatch, _MODEL_CACHE)
     try:
-        downloaded_model(MS_MARCO, MS_MARCO_SHA256)
+        reranker_folder()
     except ModelFolderError as error:
         pytest.skip(str(error))
 

@@ -124,7 +124,9 @@ def get_model(name: str, on_step: Callable[[str], None] = lambda step: None) -> 
 def packaged_folder(name: str) -> Path:
     """Where one of `PACKAGED_MODELS` lies, or will lie."""
     model = PACKAGED_MODELS[name]
-    return _place(model.sha256) if model.convert is None else cached_model(model.sha256)
+    if model.convert is None:
+        return _place(model.sha256)
+    return cached_model(model.sha256, model.conversion)
 
 
 def _place(sha256: str) -> Path:

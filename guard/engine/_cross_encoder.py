@@ -150,15 +150,15 @@ class CrossEncoderScorer:
 
     Args:
         model: a folder or hub id with `model.safetensors` and its tokenizer, or a folder that
-            `export_scorer` wrote; None for the bundled model with `adapter`.
-        adapter: folder of changes and a head that make the bundled model a cross-encoder.
+            `export_scorer` or `knowgate models ms-marco` wrote.
+        adapter: folder of changes and a head for the model of `knowgate models ms-marco`.
         device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
-        dtype: `float32`, or `int8` on a CPU for the bundled model; of Hugging Face also
+        dtype: `float32`, or `int8` on a CPU for the downloaded reranker; of Hugging Face also
             `bfloat16` and `float16`; None as the model is.
         max_length: word pieces of both texts together, special ones included; None for as
             many as the model reads.
         truncation: what is cut of a longer pair: `longest_first`, as sentence-transformers
-            does, or `only_second`, the passage. Readers and the embedded model by default look
+            does, or `only_second`, the passage. Readers and models with an adapter by default look
             into up to 8 parts of it, and the best one counts; instruct rerankers are always
             given a shorter passage.
         cache_bytes: of the ids kept, least recently used dropped first; a passage of 100
@@ -176,7 +176,7 @@ class CrossEncoderScorer:
 
     def __init__(
         self,
-        model: str | os.PathLike[str] | None,
+        model: str | os.PathLike[str],
         *,
         adapter: str | os.PathLike[str] | None = None,
         device: str = "auto",

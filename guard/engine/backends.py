@@ -34,6 +34,8 @@ GRAPH_SHA256 = "graph_sha256"
 MANIFEST_FILE = "exported.json"
 # Marks the folder of the multilingual encoder.
 MULTILINGUAL_FILE = "multilingual.json"
+# Marks the folder of the downloaded reranker.
+READER_FILE = "reader.json"
 # Names of what a graph or module takes and gives.
 INPUT_IDS, ATTENTION_MASK, TOKEN_TYPE_IDS = "input_ids", "attention_mask", "token_type_ids"
 # Rows that run together on another device than the CPU.

@@ -6,7 +6,7 @@ when they are loaded, so that scores do not depend on how a processor multiplies
 bits, since sums of products of eight overflow on processors without VNNI.
 
 An adapter is added to the weights on loading, as peft does it, `W + (lora_alpha / r) · B·A`, and
-costs nothing per text. With the weights of a head the encoder becomes a cross-encoder.
+costs nothing per text.
 
 The weights are those of sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0);
 `python -m tools.embedded_model` writes the files.
@@ -20,7 +20,6 @@ import json
 import math
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -29,32 +28,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, ModelFolderError, optional_import
-from ..files import file_sha256, read_json
+from ..files import read_json
 from ..model_files import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
     EMBEDDED_FILES,
     EMBEDDED_SHA256,
-    HEAD_WEIGHTS,
     WEIGHTS,
     require_files,
 )
 from ._onnx_backend import OnnxBackend
 from ._tokenizing import TOKENIZER_FILE, Marks
-from .backends import LoadedEncoder, Runtime, Settings
+from .backends import LoadedEncoder, Runtime
 
 DATA = Path(__file__).parent / "data"
 ENCODER_WEIGHTS = "encoder.safetensors"
 # Behind the name of an int8 matrix: its scales.
 SCALE = ".scale"
 WORDS = "embeddings.word_embeddings.weight"
-# Word pieces of a text, and of a pair as the bundled cross-encoder was trained.
-MAX_PIECES, _PAIR_PIECES = 256, 176
+# Word pieces of a text.
+MAX_PIECES = 256
 # Numbers of an output that share a scale.
 GROUP = 32
-_WIDTH = 384
 _LAYER = "encoder.layer."
-_QKV = ("query", "key", "value")
+QKV = ("query", "key", "value")
 # What would change the sums of an adapter, or add to them; each is off in a plain one.
 _BEYOND_PLAIN = (
     "alpha_pattern",
@@ -81,40 +78,23 @@ def load_embedded(runtime: Runtime, adapter: Path | None = None) -> LoadedEncode
         ModelFolderError: a file is missing, damaged or not the expected one.
         DeviceError: the device is not there, or does not compute in int8.
     """
-    return _loaded("encoder", _weights(adapter), runtime, MAX_PIECES)
-
-
-def load_embedded_cross_encoder(runtime: Runtime, adapter: Path) -> LoadedEncoder:
-    """Load the bundled encoder with changes and a head that make it a cross-encoder.
-
-    Args:
-        runtime: what computes it.
-        adapter: folder of a LoRA adapter and of `head.safetensors`.
-
-    Raises:
-        InputError: another dtype than float32 or int8.
-        ModelFolderError: a file is missing, damaged or not the expected one.
-        DeviceError: the device is not there, or does not compute in int8.
-    """
-    head = read_tensors(adapter / HEAD_WEIGHTS)
-    shapes = {
-        "pooler.dense.weight": (_WIDTH, _WIDTH),
-        "pooler.dense.bias": (_WIDTH,),
-        "classifier.weight": (1, _WIDTH),
-        "classifier.bias": (1,),
-    }
-    if {name: one.shape for name, one in head.items()} != shapes:
-        raise ModelFolderError(
-            "its weights are not those of a pooler and a classifier of one logit",
-            where=str(adapter / HEAD_WEIGHTS),
-            hint="use the bundled folder",
+    dtype = runtime.dtype or "float32"
+    if dtype not in ("float32", "int8"):
+        raise InputError(
+            f"the bundled models compute in float32 or int8, not {dtype}", where="dtype"
         )
-    weights = _weights(adapter)
-    weights.update((name, one.astype(np.float32).T) for name, one in head.items())
-    files = {"adapter_config": ADAPTER_CONFIG, "adapter": ADAPTER_WEIGHTS, "head": HEAD_WEIGHTS}
-    loaded = _loaded("cross_encoder", weights, runtime, _PAIR_PIECES)
-    own: Settings = {f"{name}_sha256": file_sha256(adapter / file) for name, file in files.items()}
-    return replace(loaded, settings=own, takes_types=True)
+    weights, graph = _weights(adapter), "encoder.onnx"
+    if dtype == "int8":
+        weights, graph = dict(in_seven_bits(weights)), "encoder_int8.onnx"
+    return LoadedEncoder(
+        OnnxBackend(DATA / graph, runtime.device, dtype, weights),
+        Marks.read(DATA),
+        DATA,
+        MAX_PIECES,
+        EMBEDDED_SHA256,
+        EMBEDDED_FILES[TOKENIZER_FILE],
+        {},
+    )
 
 
 def save_embedded(folder: Path) -> None:
@@ -160,7 +140,7 @@ def _weights(adapter: Path | None = None) -> Weights:
     with library.safe_open(DATA / ENCODER_WEIGHTS, framework="np") as file:
         weights = products_in_float32(file)
     if adapter is not None:
-        _merge(weights, adapter)
+        merge_adapter(weights, adapter)
     return weights
 
 
@@ -187,26 +167,6 @@ def _check_files(changed: tuple[int, ...]) -> None:
     require_files(DATA, EMBEDDED_FILES)
 
 
-def _loaded(graph: str, weights: Weights, runtime: Runtime, max_length: int) -> LoadedEncoder:
-    dtype = runtime.dtype or "float32"
-    if dtype not in ("float32", "int8"):
-        raise InputError(
-            f"the bundled models compute in float32 or int8, not {dtype}", where="dtype"
-        )
-    if dtype == "int8":
-        weights = dict(in_seven_bits(weights))
-        graph += "_int8"
-    return LoadedEncoder(
-        OnnxBackend(DATA / f"{graph}.onnx", runtime.device, dtype, weights),
-        Marks.read(DATA),
-        DATA,
-        max_length,
-        EMBEDDED_SHA256,
-        EMBEDDED_FILES[TOKENIZER_FILE],
-        {},
-    )
-
-
 def in_seven_bits(weights: Weights) -> Iterator[tuple[str, NDArray[Any]]]:
     """The weights of the layers as integers, with one scale for each output."""
     for name, one in weights.items():
@@ -227,13 +187,13 @@ def _as_transformers_names() -> Iterator[tuple[str, NDArray[np.float32]]]:
             continue
         own = products[name].T if name in products else one
         if ".qkv." in name:
-            for part, rows in zip(_QKV, np.split(own, 3), strict=True):
+            for part, rows in zip(QKV, np.split(own, 3), strict=True):
                 yield name.replace("qkv", part), np.ascontiguousarray(rows)
         else:
             yield name, np.ascontiguousarray(own)
 
 
-def _merge(weights: Weights, folder: Path) -> None:
+def merge_adapter(weights: Weights, folder: Path) -> None:
     """Add the LoRA adapter in `folder` to weights.
 
     Raises:
@@ -268,10 +228,10 @@ def _merge(weights: Weights, folder: Path) -> None:
 def _columns(weights: Weights, name: str) -> NDArray[np.float32] | None:
     """The weights of one module, by the name that transformers gives it; None if not there."""
     module, _, part = name.rpartition(".")
-    if part not in _QKV:
+    if part not in QKV:
         return weights.get(f"{name}.weight") if name.startswith(_LAYER) else None
     found = weights.get(f"{module}.qkv.weight")
-    return None if found is None else np.split(found, 3, axis=1)[_QKV.index(part)]
+    return None if found is None else np.split(found, 3, axis=1)[QKV.index(part)]
 
 
 def _rank_and_scale(config: Any, folder: Path) -> tuple[int, float]:

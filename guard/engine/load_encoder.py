@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from ..errors import InputError
-from .backends import MANIFEST_FILE, MULTILINGUAL_FILE, LoadedEncoder, Runtime
+from .backends import MANIFEST_FILE, MULTILINGUAL_FILE, READER_FILE, LoadedEncoder, Runtime
 
 
 def load_encoder(
@@ -48,37 +48,36 @@ def load_encoder(
 
 
 def load_cross_encoder(
-    model: str | os.PathLike[str] | None,
+    model: str | os.PathLike[str],
     runtime: Runtime,
     adapter: str | os.PathLike[str] | None = None,
 ) -> LoadedEncoder:
     """Load a cross-encoder: a model of transformers that reads pairs, or an exported one.
 
     Args:
-        model: a folder or hub id; None for the embedded model, changed by `adapter`.
+        model: a folder or hub id; that of the downloaded reranker may be changed by `adapter`.
         runtime: what computes it.
-        adapter: folder that makes the embedded model a cross-encoder.
+        adapter: folder that changes the downloaded reranker.
 
     Raises:
-        InputError: there are both a model and an adapter, or none of them, or the model does
-            not have the dtype.
+        InputError: an adapter for another model, or the model does not have the dtype.
         ModelFolderError: weights are missing or cannot be loaded, or the folder names code.
         DeviceError: the device is not there.
         MissingDependencyError: a library is not installed.
     """
-    if (model is None) == (adapter is None):
-        raise InputError("name either a model or an adapter", where="model")
-    if adapter is not None:
-        from .embedded import load_embedded_cross_encoder
+    if (Path(model) / READER_FILE).is_file():
+        from .reader import load_reader
 
-        return load_embedded_cross_encoder(runtime, Path(adapter))
-    if exported_as(model or "") is not None:
+        return load_reader(Path(model), runtime, None if adapter is None else Path(adapter))
+    if adapter is not None:
+        raise InputError("an adapter is for the downloaded reranker", where="adapter")
+    if exported_as(model) is not None:
         from ._onnx_backend import load_onnx
 
-        return load_onnx(Path(model or ""), runtime)
+        return load_onnx(Path(model), runtime)
     from ._torch_backend import load_torch_cross_encoder
 
-    return load_torch_cross_encoder(os.fspath(model or ""), runtime)
+    return load_torch_cross_encoder(os.fspath(model), runtime)
 
 
 def exported_as(folder: str | os.PathLike[str]) -> str | None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, ModelFolderError, optional_import
-from ..files import file_sha256, new_folder, read_json, write_json
-from ..model_files import MULTILINGUAL_FILES, SOURCE_FILE, require_files
+from ..files import file_sha256, new_folder, write_json
+from ..model_files import MULTILINGUAL_FILES, SOURCE_FILE, Converted, require_files
 from ._onnx_backend import OnnxBackend
 from ._tokenizing import TOKENIZER_FILE, Marks, piece_ids
 from .backends import MULTILINGUAL_FILE, LoadedEncoder, Runtime
@@ -41,7 +40,6 @@ from .embedded import (
 
 # Of each word piece the logarithm of its probability in the texts that the tokenizer is made of.
 PIECE_SCORES = "piece_scores"
-_HINT = "download it with `knowgate models multilingual`"
 _MAGIC, _HEADER, _TOKENIZER = b"E5S1", "<4sI7ifi", "<5iQ"
 # A group of numbers: its scale, and two numbers a byte.
 _BLOCK = np.dtype([("scale", "<f2"), ("pairs", "u1", GROUP // 2)])
@@ -87,9 +85,7 @@ def load_multilingual(folder: Path, runtime: Runtime) -> LoadedEncoder:
             f"the multilingual model computes in float32 or int8, not {dtype}", where="dtype"
         )
     require_files(DATA, MULTILINGUAL_FILES)
-    source = read_json(folder / MULTILINGUAL_FILE)
-    stamps = tuple(_stamp(folder / name) for name in source["files"])
-    _check_files(folder, tuple(source["files"].items()), stamps)
+    source = Converted.read(folder, MULTILINGUAL_FILE, "knowgate models multilingual")
     weights = encoder_weights(folder)
     scores = weights.pop(PIECE_SCORES)
     projection = read_tensors(DATA / PROJECTION_FILE)
@@ -101,7 +97,7 @@ def load_multilingual(folder: Path, runtime: Runtime) -> LoadedEncoder:
     backend = OnnxBackend(DATA / graph, runtime.device, dtype, weights)
     prefix = tuple(piece_ids(marks.backend_tokenizer, PREFIX))
     # The tokenizer is made of the same file.
-    sha256 = source["sha256"]
+    sha256 = source.sha256
     return LoadedEncoder(
         backend,
         marks,
@@ -150,28 +146,14 @@ def convert_multilingual(file: Path, folder: Path) -> Path:
         with new_folder(folder, last=SOURCE_FILE) as work:
             library.save_file(weights, str(work / ENCODER_WEIGHTS))
             content.tokenizer().save(str(work / TOKENIZER_FILE))
-            names = (ENCODER_WEIGHTS, TOKENIZER_FILE)
-            files = {name: file_sha256(work / name) for name in names}
-            source = {"sha256": file_sha256(file)}
-            write_json(work / MULTILINGUAL_FILE, {**source, "files": files})
-            write_json(work / SOURCE_FILE, source)
+            sha256 = file_sha256(file)
+            Converted.write(work, MULTILINGUAL_FILE, sha256, (ENCODER_WEIGHTS, TOKENIZER_FILE))
+            write_json(work / SOURCE_FILE, {"sha256": sha256})
     except (InputError, OSError):
         # Another process may have been quicker.
         if not (folder / SOURCE_FILE).is_file():
             raise
     return folder
-
-
-def _stamp(path: Path) -> int:
-    return path.stat().st_mtime_ns if path.is_file() else 0
-
-
-@lru_cache(maxsize=2)
-def _check_files(
-    folder: Path, sha256: tuple[tuple[str, str], ...], stamps: tuple[int, ...]
-) -> None:
-    """Check the files once per process, and again when one changes."""
-    require_files(folder, dict(sha256), f"delete the folder, then {_HINT}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,10 +49,18 @@ class NothingTold:
         names: that stand in questions, from which others are drawn.
         words: of passages, likewise.
         rng: what draws.
+        templates: that are filled.
     """
 
-    def __init__(self, names: Sequence[str], words: Sequence[str], rng: Random) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        words: Sequence[str],
+        rng: Random,
+        templates: Sequence[str] = TRAINED,
+    ) -> None:
         self._names, self._words, self._rng = names, words, rng
+        self._templates = templates
 
     def passage(self, question: str, others: Sequence[str]) -> str:
         """A passage that does not answer the question.
@@ -105,7 +113,7 @@ class NothingTold:
     def _mention(self, question: str, others: Sequence[str]) -> str:
         rng, topic = self._rng, self._topic(question)
         if rng.random() < 0.75:
-            written = rng.choice(TRAINED).replace("{t}", topic)
+            written = rng.choice(self._templates).replace("{t}", topic)
             return written[:1].upper() + written[1:] if rng.random() < 0.7 else written
         words = re.findall(r"\w+", question)
         fields = {

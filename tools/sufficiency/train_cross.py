@@ -23,13 +23,14 @@ import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
 from torch import nn
 from torch.nn.utils import parametrize
-from tokenizers import Tokenizer
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
+from knowgate.guard.model_files import reranker_folder
 from tools.sufficiency.cross_pairs import Group, Groups
-from tools.sufficiency.ms_marco import CONFIGURATION, ms_marco_folder, ms_marco_weights
+from tools.sufficiency.ms_marco import CONFIGURATION, ms_marco_weights
 
 _MOST_PIECES = 176
 _POOL = 600
@@ -56,7 +57,7 @@ class CrossEncoder(nn.Module):
     def __init__(self, rank: int, frozen: int, seed: int = 0) -> None:
         super().__init__()
         torch.manual_seed(seed)
-        library: Any = Tokenizer.from_file(str(ms_marco_folder() / "float32" / "tokenizer.json"))
+        library: Any = Tokenizer.from_file(str(reranker_folder() / "tokenizer.json"))
         self.tokenizer = PreTrainedTokenizerFast(tokenizer_object=library, pad_token="[PAD]")
         config = BertConfig(**CONFIGURATION, num_labels=1, attn_implementation="sdpa")
         model: Any = BertForSequenceClassification(config)
@@ -119,6 +120,7 @@ class CrossEncoder(nn.Module):
             truncation="only_second",
             max_length=_MOST_PIECES,
             padding=True,
+            return_token_type_ids=True,
             return_tensors="pt",
         )
         states = self.bert(**tokens).last_hidden_state[:, 0].float()
@@ -194,7 +196,7 @@ def train(given: argparse.Namespace) -> None:
                 group["lr"] = given.rate * share
             recent.append(_step(model, optimizer, batch))
             at.done, at.pairs = place + 1, at.pairs + sum(len(one.passages) for one in batch)
-            if at.done % 100 == 0:
+            if at.done % 50 == 0:
                 print(f"{at.pairs} pairs, {np.mean(recent, axis=0).round(3)}", flush=True)
             if time.time() - saved > _SECONDS_PER_CHECKPOINT or left < 0:
                 saved = time.time()

@@ -232,12 +232,14 @@ class CrossMix(_Artefact):
         bias: of the sum.
         embedded: weight of the trained scorer's joint log-odds.
         best: weight of the cross-encoder's highest log-odds.
+        margin: weight of what that is above the mean of the others that were read.
         fitted_on: what the weights were fitted on, in words.
     """
 
     bias: FiniteFloat
     embedded: Annotated[FiniteFloat, Field(ge=0)]
     best: Annotated[FiniteFloat, Field(ge=0)]
+    margin: Annotated[FiniteFloat, Field(ge=0)]
     fitted_on: str = ""
 
     def joint(self, embedded: float, read: Sequence[float]) -> float:
@@ -248,10 +250,17 @@ class CrossMix(_Artefact):
             read: log-odds of the passages that the cross-encoder has read, at least one.
 
         Example:
-            >>> CrossMix(bias=0.5, embedded=1.0, best=0.5).joint(1.0, [2.0, 0.0])
-            2.5
+            >>> CrossMix(bias=0.5, embedded=1.0, best=0.5, margin=0.25).joint(1.0, [2.0, 0.0])
+            3.0
         """
-        return self.bias + self.embedded * embedded + self.best * max(read)
+        values = self.values(embedded, read)
+        return self.bias + _dot((self.embedded, self.best, self.margin), values)
+
+    @staticmethod
+    def values(embedded: float, read: Sequence[float]) -> list[float]:
+        """What the weights multiply."""
+        best, *others = sorted(read, reverse=True)
+        return [embedded, best, best - sum(others) / len(others) if others else 0.0]
 
 
 def set_features(

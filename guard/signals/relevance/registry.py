@@ -18,7 +18,7 @@ from ...engine.load_encoder import exported_as
 from ...engine.model_folder import ModelFolder
 from ...errors import InputError
 from ...fingerprint import CASCADE, METADATA, MIX, Fingerprint
-from ...model_files import ADAPTER_CONFIG, MS_MARCO, MS_MARCO_SHA256, downloaded_model
+from ...model_files import ADAPTER_CONFIG, MS_MARCO, reranker_folder
 from ...registry import Registry
 from ._judge import JUDGE
 from ._lexical import LexicalScorer
@@ -43,11 +43,10 @@ def _late_interaction(
 
 def _ms_marco(**options: Unpack[ScorerOptions]) -> CrossEncoderScorer:
     """The reranker that `knowgate models ms-marco` has downloaded, in one of its two forms."""
-    dtype = options.get("dtype") or "float32"
-    if dtype not in ("float32", "int8"):
-        raise InputError(f"{MS_MARCO} computes in float32 or int8, not {dtype}", where="dtype")
-    folder = downloaded_model(MS_MARCO, MS_MARCO_SHA256) / dtype
-    return CrossEncoderScorer(folder, kind=MS_MARCO, **options)
+    folder = reranker_folder()
+    # In int8 it is computed by the graph as it was published.
+    found = folder / "int8" if options.get("dtype") == "int8" else folder
+    return CrossEncoderScorer(found, kind=MS_MARCO, **options)
 
 
 # Scorers with encoders: made from a folder or none, and from options.

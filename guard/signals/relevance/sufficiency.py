@@ -36,6 +36,7 @@ from ...model_files import (
     BUNDLED_SHA256,
     CROSS_ENCODER_SHA256,
     require_files,
+    reranker_folder,
 )
 from ...read_models import read_model
 from ...text import foreign_language
@@ -474,8 +475,9 @@ MOST_READ = 3
 class CrossSufficiencyScorer(SufficiencyScorer):
     """`sufficiency`, and a cross-encoder over the best three passages.
 
-    The cross-encoder is all-MiniLM-L6-v2 with changes of low rank and a head, trained on
-    pairs of a question and a passage. Of a passage that repeats the question it reads what the
+    The cross-encoder is ms-marco-MiniLM-L-12-v2, a public reranker that `knowgate models
+    ms-marco` downloads, with changes of low rank and a head, trained on pairs of a question and
+    a passage. Of a passage that repeats the question it reads what the
     passage tells, as `sufficiency` does. Scores of single passages are those of `sufficiency`;
     only the joint value needs the cross-encoder.
 
@@ -487,7 +489,8 @@ class CrossSufficiencyScorer(SufficiencyScorer):
 
     Raises:
         InputError: the dtype is another one.
-        ModelFolderError: a file is missing, damaged or not the expected one.
+        ModelFolderError: the reranker was not downloaded, or a file is missing, damaged or not the
+            expected one.
         DeviceError: the device is not there.
     """
 
@@ -502,7 +505,9 @@ class CrossSufficiencyScorer(SufficiencyScorer):
         where = CROSS_FOLDER if cross_folder is None else Path(cross_folder)
         if cross_folder is None:
             require_files(where, CROSS_ENCODER_SHA256)
-        self._reader = CrossEncoderScorer(None, adapter=where, device=device, dtype=dtype)
+        self._reader = CrossEncoderScorer(
+            reranker_folder(), adapter=where, device=device, dtype=dtype
+        )
         self._cross_mix = read_model(where / MIX_FILE, CrossMix, hint="use the bundled folder")
         super().__init__(device=device, dtype=dtype, cache_bytes=cache_bytes)
 

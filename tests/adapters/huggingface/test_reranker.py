@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 
 from knowgate.adapters.huggingface import PACKAGED_MODELS, _gguf, get_model, model_folder
-from knowgate.adapters.huggingface._float_graph import float_graph
+from knowgate.adapters.huggingface._quantised_weights import quantised_weights
 from knowgate.guard import Guard, Policy
+from knowgate.guard.engine.reader import as_graphs_take_them
 from knowgate.guard.errors import InputError, ModelFolderError
 from knowgate.guard.model_files import MS_MARCO_SHA256
 from knowgate.guard.signals.relevance import load_scorer
 from knowgate.guard.signals.relevance.registry import scorer_name
 
 onnx = pytest.importorskip("onnx")
-onnxruntime = pytest.importorskip("onnxruntime")
 MS_MARCO = PACKAGED_MODELS["ms-marco"]
 NOTICE = next(name for name in MS_MARCO.beside if name.endswith("NOTICE"))
 LAYER = np.array([[1, -2], [3, 4], [-5, 127]], dtype=np.int8)
@@ -33,24 +33,31 @@ BIAS = np.array([0.5, -1.0], dtype=np.float32)
 def write_graph(path: Path) -> None:
     """An embedding and a linear layer, as dynamic quantisation leaves them."""
     stored: dict[str, Any] = {
-        "layer_quantized": LAYER,
-        "layer_scale": np.float32(0.25),
-        "layer_zero_point": np.int8(0),
-        "table_quantized": TABLE,
-        "table_scale": np.float32(0.5),
-        "table_zero_point": np.uint8(128),
-        "bias": BIAS,
+        "onnx::MatMul_7_quantized": LAYER,
+        "onnx::MatMul_7_scale": np.float32(0.25),
+        "onnx::MatMul_7_zero_point": np.int8(0),
+        "bert.words.weight_quantized": TABLE,
+        "bert.words.weight_scale": np.float32(0.5),
+        "bert.words.weight_zero_point": np.uint8(128),
+        "bert.pooler.dense.bias": BIAS,
     }
     make, of = onnx.helper.make_node, onnx.TensorProto
+    words = [f"bert.words.weight{end}" for end in ("_quantized", "_scale", "_zero_point")]
+    layer = [f"onnx::MatMul_7{end}" for end in ("_quantized", "_scale", "_zero_point")]
     nodes = [
-        make("DequantizeLinear", ["table_quantized", "table_scale", "table_zero_point"], ["table"]),
+        make("DequantizeLinear", words, ["table"]),
         make("Gather", ["table", "ids"], ["x"]),
         make("DynamicQuantizeLinear", ["x"], ["xq", "xs", "xz"]),
-        make("MatMulInteger", ["xq", "layer_quantized", "xz", "layer_zero_point"], ["product"]),
+        make(
+            "MatMulInteger",
+            ["xq", layer[0], "xz", layer[2]],
+            ["product"],
+            name="/bert/pooler/dense/MatMul_quant",
+        ),
         make("Cast", ["product"], ["floats"], to=of.FLOAT),
-        make("Mul", ["xs", "layer_scale"], ["scale"]),
+        make("Mul", ["xs", layer[1]], ["scale"]),
         make("Mul", ["floats", "scale"], ["scaled"]),
-        make("Add", ["scaled", "bias"], ["y"]),
+        make("Add", ["scaled", "bert.pooler.dense.bias"], ["y"]),
     ]
     graph = onnx.helper.make_graph(
         nodes,
@@ -64,17 +71,27 @@ def write_graph(path: Path) -> None:
     onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=7), str(path))
 
 
-def test_the_graph_computes_with_the_very_weights_that_its_integers_stand_for(
-    tmp_path: Path,
-) -> None:
+def test_the_weights_are_the_very_ones_that_the_integers_stand_for(tmp_path: Path) -> None:
     write_graph(tmp_path / "model.onnx")
-    graph = float_graph(tmp_path / "model.onnx")
-    onnx.checker.check_model(onnx.load_from_string(graph), full_check=True)
-    session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
-    (found,) = session.run(None, {"ids": np.array([0, 1])})
-    # Rows of the table: [0, 1, -4] and [-64, 63.5, 0]; columns of the layer: [.25, .75, -1.25]
-    # and [-.5, 1, 31.75].
-    assert found.tolist() == [[5.75 + 0.5, -126.0 - 1.0], [31.625 + 0.5, 95.5 - 1.0]]
+    found = quantised_weights(tmp_path / "model.onnx")
+    assert {name: one.tolist() for name, one in found.items()} == {
+        "bert.words.weight": [[0.0, 1.0, -4.0], [-64.0, 63.5, 0.0]],
+        "bert.pooler.dense.weight": [[0.25, -0.5], [0.75, 1.0], [-1.25, 31.75]],
+        "bert.pooler.dense.bias": [0.5, -1.0],
+    }
+
+
+def test_weights_of_a_query_stand_beside_those_of_key_and_value() -> None:
+    layer = "bert.encoder.layer.0"
+    given = {
+        f"{layer}.attention.self.{part}.weight": np.full((2, 2), number, np.float32)
+        for number, part in enumerate(("query", "key", "value"))
+    }
+    given[f"{layer}.output.dense.bias"] = BIAS
+    found = as_graphs_take_them(given)
+    own = layer.removeprefix("bert.")
+    assert set(found) == {f"{own}.attention.self.qkv.weight", f"{own}.output.dense.bias"}
+    assert found[f"{own}.attention.self.qkv.weight"].tolist() == [[0, 0, 1, 1, 2, 2]] * 2
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "other", "float32"])
@@ -84,11 +101,11 @@ def test_a_damaged_graph_is_told_in_one_line(tmp_path: Path, damage: str) -> Non
     if damage == "missing":
         path.unlink()
     elif damage == "float32":
-        path.write_bytes(float_graph(path).replace(b"_quantized", b"_in_float_"))
+        path.write_bytes(path.read_bytes().replace(b"_quantized", b"_in_float_"))
     else:
         path.write_bytes(path.read_bytes()[:200] if damage == "cut" else b"no graph at all")
     with pytest.raises(ModelFolderError, match="cannot be read as a quantised") as error:
-        float_graph(path)
+        quantised_weights(path)
     assert "\n" not in str(error.value)
 
 
@@ -139,7 +156,8 @@ def test_both_forms_and_the_licence_come_out_of_the_package(package_index: Path)
     assert get_model("tiny", on_step=steps.append) == folder
     assert len(steps) == 3, "nothing is done twice"
     assert sorted(one.name for one in folder.iterdir()) == [
-        "LICENSE", "NOTICE", "float32", "int8", "knowgate_source.json",
+        "LICENSE", "NOTICE", "encoder.safetensors", "int8", "knowgate_source.json",
+        "reader.json", "tokenizer.json",
     ]  # fmt: skip
     told = json.loads((folder / "knowgate_source.json").read_text("utf-8"))
     assert told["model"] == "cross-encoder/ms-marco-MiniLM-L-12-v2"
