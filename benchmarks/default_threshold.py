@@ -40,10 +40,12 @@ from knowgate import Guard
 from knowgate.calibration import Interval
 from knowgate.calibration.calibrators import fit_platt
 from knowgate.guard import GuardOptions, Route
+from knowgate.guard.contracts import SetRelevanceScorer
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_jsonl
 from knowgate.guard.policy import default_calibrator
-from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
+from knowgate.guard.signals.relevance import load_scorer
+from knowgate.guard.signals.relevance.registry import DEFAULT_SCORER
 
 SITES = (
     "ada", "arxiv", "azure_management", "azure_security", "bitcoin", "btcpay",
@@ -105,7 +107,7 @@ def regulation(folder: Path, document: int) -> KnowledgeBase:
 
 
 def asked(
-    base: KnowledgeBase, retrieval: BiEncoderScorer, scorer: SufficiencyScorer, top: int
+    base: KnowledgeBase, retrieval: BiEncoderScorer, scorer: SetRelevanceScorer, top: int
 ) -> Site:
     """Relevance on one knowledge base."""
     calibrator = default_calibrator(scorer.fingerprint)
@@ -148,7 +150,7 @@ class Scored:
         )
 
 
-def scored(name: str, cases: list[Retrieved], scorer: SufficiencyScorer) -> list[Scored]:
+def scored(name: str, cases: list[Retrieved], scorer: SetRelevanceScorer) -> list[Scored]:
     """Score the best passages of each question, for every number of passages."""
     found = []
     for count in COUNTS:
@@ -162,9 +164,9 @@ def scored(name: str, cases: list[Retrieved], scorer: SufficiencyScorer) -> list
     return found
 
 
-def documents(data: Path) -> None:
+def documents(data: Path, scorer: SetRelevanceScorer) -> None:
     """Print calibrator and threshold for retrieved chunks, and rates on what is kept back."""
-    retrieval, scorer = BiEncoderScorer(), SufficiencyScorer()
+    retrieval = BiEncoderScorer()
     parts: dict[str, list[Scored]] = {"fit": [], "check": []}
     for one in DOCUMENTATIONS:
         for words in WORDS:
@@ -195,9 +197,9 @@ def documents(data: Path) -> None:
         print(f"  {threshold:+.2f}: {calibrator.apply(threshold):.2f}, {lost:.2f} / {leak:.2f}")
 
 
-def alone(data: Path) -> None:
+def alone(data: Path, scorer: SetRelevanceScorer) -> None:
     """Print by how much one passage is scored lower than five, on the same questions."""
-    retrieval, scorer = BiEncoderScorer(), SufficiencyScorer()
+    retrieval = BiEncoderScorer()
     sets = {
         f"{one.name}, {words} words": retrieved(one, retrieval, words=words, most=5)
         for one in DOCUMENTATIONS
@@ -218,9 +220,9 @@ def alone(data: Path) -> None:
         print(f"{name:32} answered {np.mean(gaps[0]):+.3f}, near misses {np.mean(gaps[1]):+.3f}")
 
 
-def answers(data: Path) -> None:
+def answers(data: Path, scorer: SetRelevanceScorer) -> None:
     """Print the threshold for answers of FAQs, and the curve around it."""
-    folder, retrieval, scorer = data / "faq_pack", BiEncoderScorer(), SufficiencyScorer()
+    folder, retrieval = data / "faq_pack", BiEncoderScorer()
     bases = [faq_site(folder / f"{name}.jsonl") for name in SITES]
     bases += [regulation(folder, document) for document in REGULATIONS]
     sites = [asked(base, retrieval, scorer, top) for base in bases for top in TOPS]
@@ -287,11 +289,11 @@ def shown(count: int, of: int) -> str:
     return f"{count / of:.1%} [{interval.low:.1%}, {interval.high:.1%}]"
 
 
-def measure(data: Path, helpdesk: Path) -> None:
+def measure(data: Path, helpdesk: Path, *, accurate: bool) -> None:
     """Print a Markdown table of leaks and false abstentions."""
     # No deadline: how busy the machine is must not decide what counts as an abstention.
     options = GuardOptions(deadlines={"relevance": None})
-    guard = Guard.default(content="answers", options=options, metrics=False)
+    guard = Guard.default(content="answers", accurate=accurate, options=options, metrics=False)
     print(f"threshold {guard.policy.relevance_threshold}\n")
     print("| set | sufficient / not | leak | false abstention |\n|---|---|---|---|")
     for name, good, bad in measured_sets(data, helpdesk):
@@ -307,12 +309,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=["documents", "alone", "answers", "measure"])
     parser.add_argument("--data", type=Path, required=True, help="the folder of public data")
+    parser.add_argument("--scorer", default=DEFAULT_SCORER, help="or sufficiency_cross")
     parser.add_argument("--helpdesk", type=Path, default=Path("examples/helpdesk"))
     options = parser.parse_args()
     if options.what == "measure":
-        measure(options.data, options.helpdesk)
+        measure(options.data, options.helpdesk, accurate=options.scorer != DEFAULT_SCORER)
     else:
-        {"documents": documents, "alone": alone, "answers": answers}[options.what](options.data)
+        scorer = load_scorer(options.scorer)
+        assert isinstance(scorer, SetRelevanceScorer)
+        run = {"documents": documents, "alone": alone, "answers": answers}[options.what]
+        run(options.data, scorer)
 
 
 if __name__ == "__main__":

@@ -205,6 +205,7 @@ class Guard:
         cls,
         *,
         content: Content = "documents",
+        accurate: bool = False,
         options: GuardOptions | None = None,
         metrics: GuardMetrics | bool = True,
         observers: Iterable[Observer] = (),
@@ -214,16 +215,21 @@ class Guard:
         It follows the context where the embedded scorer finds it more likely than not
         that the passages suffice, and abstains otherwise. `content` says what passages hold:
         chunks of `documents`, or short `answers` such as those of FAQs, where the scorer's values
-        lie higher. Nothing is guaranteed: the policy
+        lie higher. With `accurate` a cross-encoder reads the best three passages, too
+        (`sufficiency_cross`), which `knowgate models ms-marco` has to download once, and which takes
+        some ten times as long. Nothing is guaranteed: the policy
         says so in `note`, the metric `knowgate_guards_total` in its label `calibrated`, and
         one line of the log. Calibrate with `knowgate calibrate`, then use `Guard.load`.
 
         Other arguments as for the class.
+
+        Raises:
+            ModelFolderError: `accurate` is asked for, and the model was not downloaded.
         """
         from .signals.relevance import load_scorer
-        from .signals.relevance.registry import DEFAULT_SCORER
+        from .signals.relevance.registry import ACCURATE_SCORER, DEFAULT_SCORER
 
-        scorer = load_scorer(DEFAULT_SCORER)
+        scorer = load_scorer(ACCURATE_SCORER if accurate else DEFAULT_SCORER)
         policy = Policy.for_scorer(scorer, content=content)
         _log_uncalibrated()
         return cls(policy, scorer=scorer, options=options, metrics=metrics, observers=observers)

@@ -31,6 +31,8 @@ from .sufficiency import SUFFICIENCY_FILE, CrossSufficiencyScorer, SufficiencySc
 
 # The scorer wherever none is named.
 DEFAULT_SCORER = "sufficiency"
+# The one that reads, for those who have the time.
+ACCURATE_SCORER = "sufficiency_cross"
 # Before a model of Hugging Face: a folder, a preset or a hub id.
 _MODEL = "hf:"
 
