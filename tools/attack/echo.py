@@ -17,8 +17,10 @@ import numpy as np
 
 from knowgate.guard.contracts import SetRelevanceScorer
 from knowgate.guard.engine import BiEncoderScorer
+from knowgate.guard.errors import ModelFolderError
+from knowgate.guard.model_files import reranker_folder
 from knowgate.guard.signals.relevance import load_scorer
-from knowgate.guard.signals.relevance.registry import DEFAULT_SCORER
+from knowgate.guard.signals.relevance.registry import ACCURATE_SCORER, DEFAULT_SCORER
 
 from .outcome import Outcome
 
@@ -121,6 +123,15 @@ def passes(
     return found
 
 
+def attacked(full: bool) -> tuple[str, ...]:
+    """The scorers that are attacked: in full also the one that reads, where it was downloaded."""
+    try:
+        reranker_folder()
+    except ModelFolderError:
+        return (DEFAULT_SCORER,)
+    return (DEFAULT_SCORER, ACCURATE_SCORER) if full else (DEFAULT_SCORER,)
+
+
 def help_desk_cases() -> list[Asked]:
     """The questions of the help desk that its pages do not answer."""
     texts = []
@@ -156,7 +167,7 @@ def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
     """Each way of repeating the question, on the default scorer and on the cross-encoder."""
     del folder
     cases = help_desk_cases()
-    for name in (DEFAULT_SCORER, "sufficiency_cross") if full else (DEFAULT_SCORER,):
+    for name in attacked(full):
         scorer = load_scorer(name)
         assert isinstance(scorer, SetRelevanceScorer)
         for echo, through in passes(scorer, cases).items():

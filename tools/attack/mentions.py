@@ -18,7 +18,7 @@ from knowgate.guard.contracts import SetRelevanceScorer
 from knowgate.guard.signals.relevance import load_scorer
 from knowgate.guard.signals.relevance.registry import DEFAULT_SCORER
 
-from .echo import TOP, Asked, Echo, help_desk_cases, passes
+from .echo import TOP, Asked, Echo, attacked, help_desk_cases, passes
 from .outcome import Outcome
 
 _WORD = re.compile(r"[A-Za-z0-9][\w'’.-]*[\w]|\w")
@@ -407,11 +407,13 @@ def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
     """Each third family on the help desk; in full each, drawn once as always and once anew."""
     del folder
     families = dict(list(MENTIONS.items())[:: 1 if full else 3])
-    scorer = load_scorer(DEFAULT_SCORER)
-    assert isinstance(scorer, SetRelevanceScorer)
     cases = help_desk_cases()
-    for seed in (0, secrets.randbelow(10**6)) if full else (0,):
-        for family, through in passes(scorer, cases, families, seed).items():
-            named = tuple(cases[place].question for place in through)
-            name = f"{family}, drawing {seed}"
-            yield Outcome(name, len(cases), len(through), _ACCEPTED[family], named)
+    for name in attacked(full):
+        scorer = load_scorer(name)
+        assert isinstance(scorer, SetRelevanceScorer)
+        accepted = _ACCEPTED if name == DEFAULT_SCORER else _ACCEPTED_BY_READER
+        for seed in (0, secrets.randbelow(10**6)) if full else (0,):
+            for family, through in passes(scorer, cases, families, seed).items():
+                named = tuple(cases[place].question for place in through)
+                what = f"{name}: {family}, drawing {seed}"
+                yield Outcome(what, len(cases), len(through), accepted[family], named)

@@ -92,7 +92,7 @@ def test_too_few_pairs_check_nothing(tmp_path: Path, dtype: str, count: int) -> 
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("name", ["lexical", "sufficiency", "sufficiency_cross", "bi_encoder"])
+@pytest.mark.parametrize("name", ["lexical", "sufficiency", "bi_encoder"])
 def test_what_torch_does_not_compute_is_not_exported(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match=f"{name}.*sufficiency,dtype=int8"):
         export_scorer(name, tmp_path / "out", texts(50))
