@@ -6,12 +6,10 @@ import functools
 import hashlib
 import json
 import re
-import tomllib
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from importlib import resources
 from typing import Any
 
 from .. import language as tables
@@ -269,27 +267,19 @@ class Language:
 @functools.cache
 def languages() -> tuple[Language, ...]:
     """English and Chinese; compiling their patterns takes a quarter of a second, once."""
-    text = resources.files(tables).joinpath("refusals.toml").read_text("utf-8")
-    return tuple(map(_language, tomllib.loads(text).values()))
+    return tuple(map(_language, tables.table("refusals").values()))
 
 
 def _language(patterns: dict[str, Any]) -> Language:
-    names: dict[str, str] = {}
+    def pattern(text: str) -> re.Pattern[str]:
+        return re.compile(tables.filled({**patterns["names"], "": text})[""])
 
-    def filled(pattern: str) -> str:
-        for name, meaning in names.items():
-            pattern = pattern.replace(f"{{{name}}}", meaning)
-        return pattern
-
-    for name, pattern in patterns["names"].items():
-        names[name] = filled(pattern)
     refusals = [
-        (strength, re.compile(filled(pattern)))
+        (strength, pattern(text))
         for strength in (Strength.EXPLICIT, Strength.SILENT, Strength.HINT)
-        for pattern in patterns[strength.name.lower()]
+        for text in patterns[strength.name.lower()]
     ]
-    others = {name: re.compile(filled(patterns[name])) for name in _OTHERS}
-    return Language(tuple(refusals), others)
+    return Language(tuple(refusals), {name: pattern(patterns[name]) for name in _OTHERS})
 
 
 class Role(StrEnum):
