@@ -12,20 +12,12 @@ from functools import cache, cached_property
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from ._flow import (
-    Flow,
-    FlowSettings,
-    Measure,
-    Outcome,
-    bound_vetoes,
-    decision_flow,
-)
+from ._batches import BatchRunner, Patience
+from ._measuring import RelevanceSignal, routing_signals
 from ._metrics import GuardMetrics, MetricsOfGuard
 from ._observers import Observer, Observers, RetrievalWatch
 from ._options import GuardOptions
-from ._routing_signals import RelevanceSignal, routing_signals
-from ._signal import Veto
-from ._signal_runner import Patience, SignalRunner
+from ._signal import Veto, bound_vetoes
 from .artefacts import require_fingerprint
 from .contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
 from .deadlines import DeadlineRunner
@@ -34,6 +26,7 @@ from .errors import AllWorkersBusyError, InputError, KnowgateError, QuestionErro
 from .fingerprint import Content
 from .policy import Policy
 from .reply_check import DEFAULT_DEADLINE, SUPPORT, ReplyChecker
+from .routing import FlowSettings, Measure, Outcome, decision_flow
 from .text import InputLimits, Request, read_request, read_requests
 
 if TYPE_CHECKING:
@@ -118,10 +111,10 @@ class Guard:
             own = {one.veto.name: str(one.reason) for one in bound}
             self._metrics = shared.of(name, vetoes=own, reasons=self.veto_reasons)
         self._observers = Observers(observers, policy, name, self._metrics).or_none()
-        self._runner = SignalRunner(
+        self._runner = BatchRunner(
+            options.max_concurrency,
             options.seconds(names, measured),
             options.turns(names, measured),
-            options.max_concurrency,
             DeadlineRunner(options.most_threads),
             self._metrics,
         )
@@ -325,7 +318,7 @@ class Guard:
         started = time.perf_counter()
         with self._span() as span:
             request = read_request(question, passages, self._limits)
-            flow = self._flow(request, span)
+            flow = decision_flow(self._settings, request, span)
             try:
                 need = next(flow)
                 while True:
@@ -338,7 +331,7 @@ class Guard:
         started = time.perf_counter()
         with self._span() as span:
             request = await self._aread(question, passages)
-            flow = self._flow(request, span)
+            flow = decision_flow(self._settings, request, span)
             try:
                 need = next(flow)
                 while True:
@@ -497,7 +490,8 @@ class Guard:
         self, requests: Sequence[Request | QuestionError], spans: Iterable[DecisionSpan | None]
     ) -> Generator[list[Measure], list[Outcome], list[Decision | KnowgateError]]:
         """Run the flows of a batch in step: yield the needs of all, receive their outcomes."""
-        flows = [self._flow(*one) for one in zip(requests, spans, strict=False)]
+        pairs = zip(requests, spans, strict=False)
+        flows = [decision_flow(self._settings, request, span) for request, span in pairs]
         decided: dict[int, Decision | KnowgateError] = {}
         outcomes: dict[int, Outcome | None] = dict.fromkeys(range(len(flows)))
         while outcomes:
@@ -515,11 +509,6 @@ class Guard:
                 outcomes = dict(zip(needs, (yield list(needs.values())), strict=True))
         return [decided[index] for index in range(len(flows))]
 
-    def _flow(self, request: Request | QuestionError, span: DecisionSpan | None) -> Flow:
-        if self._watch is not None and isinstance(request, Request):
-            self._watch.look(request)
-        return decision_flow(self._settings, request, span)
-
     def _finish(
         self,
         decision: Decision,
@@ -529,6 +518,8 @@ class Guard:
     ) -> Decision:
         decision.timings["total"] = time.perf_counter() - started
         readable = request if isinstance(request, Request) else None
+        if self._watch is not None and readable is not None:
+            self._watch.look(readable)
         if span is None:
             self._tell(decision, readable)
         else:

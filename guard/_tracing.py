@@ -23,11 +23,11 @@ from opentelemetry import trace
 from opentelemetry.trace import Span, Status, StatusCode
 
 from .._version import __version__
-from ._flow import Failure
 from ._metrics import error_kind
 from ._signal import Signal
 from .contracts import Confidence
 from .errors import KnowgateError
+from .routing import Failure
 from .text import Request
 
 if TYPE_CHECKING:

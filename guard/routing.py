@@ -6,15 +6,17 @@
 
 `next_signal` and `decide_route` are pure functions of a policy's fields and signals: the first
 names the signal that the decision still depends on, so that no costlier one is measured than
-needed; the second decides once there is none.
+needed; the second decides once there is none. `decision_flow` is a generator around them: it
+yields each measurement that it needs and is sent the outcome. The sync, async and batch forms of
+the guard only differ in how they measure, so they cannot disagree on the decision.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -39,15 +41,22 @@ from .artefacts import (
     require_fingerprint,
 )
 from .contracts import ConflictBetween
-from .decision import Reason, Route, Scenario, SignalName
+from .decision import Decision, Found, Mode, OnError, Reason, Route, Scenario, SignalName
 from .errors import (
     InputError,
+    InputTooLargeError,
+    KnowgateError,
+    PassageError,
     PolicyError,
+    QuestionError,
+    UnsupportedLanguageError,
 )
 from .fingerprint import JOINT, Fingerprint, misfit
+from .text import Request, in_other_language
 
 if TYPE_CHECKING:
-    pass
+    from ._measuring import RoutingSignal
+    from ._signal import BoundVeto, Signal, SignalSpans
 
 SCHEMA_VERSION = 1
 # Of the questions of a calibration, the largest share that programs may have made without the
@@ -542,3 +551,211 @@ def is_confident(policy: PolicyFields, signals: Signals) -> bool:
     return (
         threshold is not None and signals.confidence is not None and signals.confidence >= threshold
     )
+
+
+# -- the flow of one question ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A signal to be measured for one question.
+
+    Attributes:
+        span: of the decision, under which that of the signal begins; None without tracing.
+    """
+
+    signal: Signal[Any]
+    request: Request
+    span: SignalSpans | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The outcome of a measurement that failed."""
+
+    error: KnowgateError
+
+
+# A checked value or a `Failure`, and the seconds that it took.
+Outcome = tuple[Any, float]
+Flow = Generator[Measure, Outcome, Decision]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSettings:
+    """What all flows of one guard share.
+
+    Attributes:
+        signals: those that decide the route.
+        vetoes: with their thresholds, in the order in which they are measured.
+        on_error: signal name → action; also for `input` and `language`.
+    """
+
+    policy: PolicyFields
+    signals: Mapping[SignalName, RoutingSignal[Any]]
+    vetoes: tuple[BoundVeto, ...]
+    on_error: Mapping[str, OnError]
+    mode: Mode
+
+
+@dataclass(slots=True)
+class _Flow:
+    """What was measured for one question; lives in the generator's locals only."""
+
+    settings: FlowSettings
+    request: Request
+    signals: Signals = field(default_factory=Signals)
+    fields: dict[str, Any] = field(default_factory=dict)
+    failed_vetoes: set[str] = field(default_factory=set)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def apply_veto(self, bound: BoundVeto, outcome: Outcome) -> RouteChoice | None:
+        """The choice that a veto leads to; None where the other signals decide."""
+        veto = bound.veto
+        value, self.seconds[veto.name] = outcome
+        if isinstance(value, Failure):
+            action = self.settings.on_error[veto.name]
+            if action is OnError.RAISE:
+                raise value.error
+            self.failed_vetoes.add(veto.name)
+            follows = action is OnError.FOLLOW_CONTEXT
+            return None if follows else RouteChoice(Route.ABSTAIN, bound.failure_reason, None)
+        for name, found in veto.decision_fields(value, self.request).items():
+            # Several vetoes add to one mapping.
+            both = isinstance(found, dict) and name in self.fields
+            self.fields[name] = self.fields[name] | found if both else found
+        if veto.strength(value) < bound.threshold:
+            return None
+        return RouteChoice(Route.ABSTAIN, bound.reason, None)
+
+    def apply_signal(self, name: SignalName, outcome: Outcome) -> RouteChoice | None:
+        """Record a routing signal; return the choice if its failure decides."""
+        settings, policy = self.settings, self.settings.policy
+        value, self.seconds[name.value] = outcome
+        if not isinstance(value, Failure):
+            signal = settings.signals[name]
+            self.fields.update(signal.decision_fields(value, self.request))
+            self.signals = self.signals.with_value(name, signal.level(value))
+            return None
+        # In an unknown language no signal failed: the scorer works, and has its own action.
+        unsupported = isinstance(value.error, UnsupportedLanguageError)
+        action = settings.on_error["language" if unsupported else name.value]
+        if action is OnError.RAISE:
+            raise value.error
+        if not unsupported:
+            self.signals = self.signals.with_value(name, None)
+        follows = action is OnError.FOLLOW_CONTEXT and policy.may_follow and self.request.passages
+        if unsupported:
+            route = Route.FOLLOW_CONTEXT if follows else Route.ABSTAIN
+            return RouteChoice(route, Reason.UNSUPPORTED_LANGUAGE, None)
+        reason = Reason.SIGNAL_FAILED_FOLLOWS_CONTEXT
+        return RouteChoice(Route.FOLLOW_CONTEXT, reason, None) if follows else None
+
+    def request_for(self, name: SignalName) -> Request:
+        """The request with the closed-book answer, for conflict."""
+        answer = self.fields.get("closed_book_answer")
+        # An answer that the model is not confident of contradicts nothing.
+        if (
+            name is SignalName.CONFLICT
+            and answer
+            and is_confident(self.settings.policy, self.signals)
+        ):
+            return replace(self.request, closed_book_answer=answer)
+        return self.request
+
+    def explained(self, choice: RouteChoice) -> RouteChoice:
+        """The same route, with the reason that it is another language where it is."""
+        if choice.reason is not Reason.INSUFFICIENT_CONTEXT:
+            return choice
+        asked = self.request
+        other = in_other_language(asked.question, asked.passages)
+        return replace(choice, reason=Reason.OTHER_LANGUAGE) if other else choice
+
+    def decision(self, choice: RouteChoice) -> Decision:
+        """The decision under `choice`."""
+        follows = choice.route is Route.FOLLOW_CONTEXT
+        failed = {name.value for name in self.signals.failed} | self.failed_vetoes
+        return Decision(
+            route=choice.route,
+            reason=choice.reason,
+            scenario=choice.scenario,
+            relevance=self.signals.relevance,
+            confidence=self.signals.confidence,
+            conflict=self.signals.conflict,
+            kept=self._kept() if follows else (),
+            found=self._found() if choice.route is Route.ABSTAIN else None,
+            failed_signals=tuple(sorted(failed)),
+            mode=self.settings.mode,
+            timings=self.seconds,
+            **({"scores": (None,) * self.request.given} | self.fields),
+        )
+
+    def _kept(self) -> tuple[int, ...]:
+        """Positions of the passages that belong into the prompt."""
+        positions = self.request.positions
+        policy = self.settings.policy
+        if policy.kept_margin is None or self.signals.conflict:
+            return positions  # the views of a conflict speak of all of them
+        return tuple(positions[i] for i in policy.kept(self._scores()))
+
+    def _found(self) -> Found | None:
+        """The passages of a question that is not answered, nearest first."""
+        documents, scores = self.request.documents, self._scores()
+        if not documents:
+            return None
+        # Ties, and passages that were not scored, stay in the order given.
+        ranks = [-math.inf if score is None else score for score in scores]
+        order = sorted(range(len(documents)), key=lambda i: -ranks[i])
+        return Found(
+            documents=tuple(documents[i] for i in order), scores=tuple(scores[i] for i in order)
+        )
+
+    def _scores(self) -> list[float | None]:
+        """The raw score of each passage that has text; None where it was not measured."""
+        scores = self.fields.get("scores")
+        return [None if scores is None else scores[i] for i in self.request.positions]
+
+
+def unread_reason(error: QuestionError) -> Reason:
+    """The reason of an abstention because the input could not be read."""
+    if isinstance(error, InputTooLargeError):
+        return Reason.INPUT_TOO_LARGE
+    return Reason.INVALID_PASSAGES if isinstance(error, PassageError) else Reason.INVALID_INPUT
+
+
+def decision_flow(
+    settings: FlowSettings, request: Request | QuestionError, span: SignalSpans | None = None
+) -> Flow:
+    """Decide one question: yield measurements, receive outcomes, return the decision.
+
+    Args:
+        settings: of the guard.
+        request: what was asked, or why it could not be read.
+        span: of the decision, handed on with each need.
+
+    Raises:
+        KnowgateError: a signal failed, or the input is unreadable, and the guard
+            was told to raise then.
+    """
+    policy = settings.policy
+    if isinstance(request, QuestionError):
+        if settings.on_error["input"] is OnError.RAISE:
+            raise request
+        unread = _Flow(settings, Request(""))
+        return unread.decision(RouteChoice(Route.ABSTAIN, unread_reason(request), None))
+    flow = _Flow(settings, request)
+    if not request.passages:
+        flow.signals = Signals(relevance=0.0, nothing_retrieved=True)
+    # A policy that can only abstain needs no veto.
+    vetoes = settings.vetoes if settings.vetoes and next_signal(policy, flow.signals) else ()
+    for bound in vetoes:
+        if request.passages or not bound.veto.needs_passages:
+            choice = flow.apply_veto(bound, (yield Measure(bound.veto, request, span)))
+            if choice is not None:
+                return flow.decision(choice)
+    while (name := next_signal(policy, flow.signals)) is not None:
+        outcome = yield Measure(settings.signals[name], flow.request_for(name), span)
+        choice = flow.apply_signal(name, outcome)
+        if choice is not None:
+            return flow.decision(choice)
+    return flow.decision(flow.explained(decide_route(policy, flow.signals)))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
-from .._turns import cpu_count
+from ..deadlines import cpu_count
 from ..errors import (
     DeviceError,
     InputError,

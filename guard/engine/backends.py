@@ -15,8 +15,7 @@ from typing import Any, Literal, Protocol, TypedDict, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from .._turns import cpu_count
-from ..deadlines import check_deadline
+from ..deadlines import check_deadline, cpu_count
 from ..errors import InputError
 from ..fingerprint import Fingerprint
 from ._tokenizing import RerankerTemplate

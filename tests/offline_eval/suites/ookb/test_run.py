@@ -147,7 +147,7 @@ def test_a_question_that_cannot_be_embedded_is_a_row_and_not_the_end(tmp_path: P
 def test_how_slow_the_machine_is_does_not_decide_which_rows_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("knowgate.guard._routing_signals.RelevanceSignal.deadline", 0.001)
+    monkeypatch.setattr("knowgate.guard._measuring.RelevanceSignal.deadline", 0.001)
 
     rows = _rows(_run(tmp_path, SlowScorer(0.01)))
 

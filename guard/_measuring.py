@@ -1,15 +1,20 @@
-"""The three signals that decide the route: relevance, confidence and conflict."""
+"""The three signals that decide the route, and how one signal is measured under its deadline."""
 
 from __future__ import annotations
 
+import asyncio
 import math
+import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from ._failures import Failures
+from ._metrics import MetricsOfGuard
 from ._signal import Measured, Signal, plain
-from ._turns import cpu_count
 from .contracts import (
     BatchConfidenceEstimator,
     Confidence,
@@ -21,11 +26,21 @@ from .contracts import (
     SetScore,
     View,
 )
+from .deadlines import Budget, DeadlineRunner, Turns, asked_to_stop, call_here, cpu_count, within
 from .decision import SignalName
-from .errors import KnowgateError, PolicyError, SignalValueError, UnsupportedLanguageError
+from .errors import (
+    DeadlineExceededError,
+    KnowgateError,
+    PolicyError,
+    SignalValueError,
+    UnsupportedLanguageError,
+)
 from .fingerprint import JOINT, Fingerprint, RelevanceStage, output_scale
-from .routing import IdentityCalibrator, PolicyFields, aggregator
+from .routing import IdentityCalibrator, Measure, Outcome, PolicyFields, aggregator
 from .text import Request, TextWithMetadata, clean_text
+
+if TYPE_CHECKING:
+    from ._batches import Patience
 
 
 class RoutingSignal(Signal[Measured]):
@@ -483,3 +498,183 @@ class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
         if not isinstance(flag, bool):
             raise SignalValueError(self.name, f"the detector returned {type(flag).__name__}")
         return flag
+
+
+# -- measuring ------------------------------------------------------------------------
+
+# Yields what to run, and is sent the result or thrown the error; the sync and async forms
+# only differ in how they run it.
+_Result = TypeVar("_Result")
+Steps = Generator[Any, Any, _Result]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a signal.
+
+    Attributes:
+        signal: what is called; one that checks its deadline is on the caller's own thread.
+        task: makes the call, blocking.
+        native: makes it as a coroutine; None where only `task` can.
+        seconds: its deadline; None for no limit.
+        turns: what it waits for before its deadline begins; None for nothing.
+        patience: of the batch that it is made for; None for a single decision.
+    """
+
+    signal: Signal[Any]
+    task: Callable[[], Any]
+    native: Callable[[], Awaitable[Any]] | None
+    seconds: float | None
+    turns: Turns | None
+    patience: Patience | None
+
+    def run(self, pool: DeadlineRunner) -> Any:
+        """What the signal returns, once its turn has come."""
+        by = call_here if self.signal.checks_deadline else pool.call
+        call: Callable[[], Any]
+        if self.patience is None:
+            call = partial(by, self.task, self.seconds)
+        else:
+            call = partial(self._timed, by)
+        return call() if self.turns is None else self.turns.call(call, *self._terms())
+
+    async def arun(self, pool: DeadlineRunner) -> Any:
+        """As `run`, without blocking the event loop."""
+        call = partial(self._atimed, pool)
+        if self.turns is None:
+            return await call()
+        return await self.turns.acall(call, *self._terms())
+
+    def _terms(self) -> tuple[float | None, Budget | None]:
+        """The deadline of a single decision, and what a batch may wait for turns.
+
+        What a batch takes tells nothing of one question.
+        """
+        return (self.seconds, None) if self.patience is None else (None, self.patience.waiting)
+
+    def _timed(self, by: Callable[..., Any]) -> Any:
+        with self._time() as seconds:
+            return by(self.task, seconds)
+
+    async def _atimed(self, pool: DeadlineRunner) -> Any:
+        with self._time() as seconds:
+            if self.native is not None:
+                return await within(self.native(), seconds)
+            return await pool.acall(self.task, seconds)
+
+    @contextmanager
+    def _time(self) -> Iterator[float | None]:
+        """The seconds that the call has, which is the block; counted as the batch's.
+
+        Raises:
+            DeadlineExceededError: the batch has no time left.
+        """
+        if self.patience is None or self.seconds is None:
+            yield self.seconds
+            return
+        with self.patience.measuring:
+            if not self.patience.measuring.left:
+                raise DeadlineExceededError
+            yield self.patience.seconds
+
+
+class SignalRunner:
+    """Measures signals within their deadlines; failures become outcomes and are counted.
+
+    Args:
+        deadlines: seconds by signal name; None for no limit.
+        turns: by the name of signals whose questions wait for each other.
+        pool: threads for calls that may get stuck.
+        metrics: None for none.
+    """
+
+    def __init__(
+        self,
+        deadlines: Mapping[str, float | None],
+        turns: Mapping[str, Turns],
+        pool: DeadlineRunner,
+        metrics: MetricsOfGuard | None,
+    ) -> None:
+        self._deadlines, self._turns, self._pool, self._metrics = deadlines, turns, pool, metrics
+        self._failures = Failures(deadlines, metrics)
+
+    def measure(self, need: Measure) -> Outcome:
+        """The outcome of one need."""
+        return self.run(self.single(need))
+
+    async def ameasure(self, need: Measure) -> Outcome:
+        """As `measure`, without blocking the event loop."""
+        return await self.arun(self.single(need))
+
+    def run(self, steps: Steps[_Result]) -> _Result:
+        """Run what the steps yield, on this thread or under deadlines on others."""
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    result = step.run(self._pool)
+                except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - an outcome
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(result)
+        except StopIteration as stop:
+            return cast("_Result", stop.value)
+        finally:
+            steps.close()  # a span must end where it began
+
+    async def arun(self, steps: Steps[_Result]) -> _Result:
+        """As `run`, without blocking the event loop."""
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    result = await step.arun(self._pool)
+                except (Exception, asyncio.CancelledError) as error:
+                    if isinstance(error, asyncio.CancelledError) and asked_to_stop():
+                        raise  # the caller cancelled this decision, not the signal itself
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(result)
+        except StopIteration as stop:
+            return cast("_Result", stop.value)
+        finally:
+            steps.close()
+
+    def single(self, need: Measure, patience: Patience | None = None) -> Steps[Outcome]:
+        """Measure one need, under its span where the decision is traced."""
+        if need.span is None:
+            return (yield from self._untraced(need, patience))
+        with need.span.signal(need.signal) as span:
+            outcome = yield from self._untraced(need, patience)
+            span.measured(outcome[0])
+            return outcome
+
+    def _untraced(self, need: Measure, patience: Patience | None) -> Steps[Outcome]:
+        signal, request = need.signal, need.request
+        if patience is not None and patience.over:
+            return self._failures.not_asked(signal, patience), 0.0
+        started = time.perf_counter()
+
+        async def native() -> Any:
+            return signal.check(await signal.ameasure(request), request)
+
+        try:
+            value = yield Call(
+                signal,
+                lambda: signal.check(signal.measure(request), request),
+                native if signal.has("ameasure") else None,
+                self._deadlines[signal.name],
+                self._turns.get(signal.name),
+                patience,
+            )
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - all become outcomes
+            if patience is not None and isinstance(error, DeadlineExceededError):
+                patience.missed += 1
+            value = self._failures.of(signal, error, request)
+        if isinstance(value, Confidence):
+            self._count_samples(value)
+        return value, time.perf_counter() - started
+
+    def _count_samples(self, confidence: Confidence) -> None:
+        if self._metrics is not None:
+            self._metrics.count_samples(confidence)
