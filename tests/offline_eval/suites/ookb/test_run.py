@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from knowgate.guard.testing import FailingScorer, FakeScorer, SlowScorer
+from knowgate.guard.testing import FakeScorer
 from knowgate.offline_eval.data.questions import PassageKind
 from knowgate.offline_eval.policies.records import CalibrationSet
 from knowgate.offline_eval.suites import run_suite
@@ -19,6 +19,7 @@ from knowgate.offline_eval.suites.ookb import MEASURE
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 from knowgate.offline_eval.suites.ookb.instruments import Instruments
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, embed, write_toy_questions
+from tests.support.fakes import FailingScorer, SlowScorer
 
 
 class _Recorder:
