@@ -186,7 +186,7 @@ class _WorkerCall(_Call):
         return value
 
 
-class _Pool:
+class Pool:
     """The threads of one runner and what they share.
 
     Threads refer to the pool alone, so that a runner that nobody uses any more
@@ -306,7 +306,7 @@ class DeadlineRunner:
 
     def begin(self) -> None:
         """Begin without threads; a forked process inherits the counts, but none of them."""
-        self._pool = _Pool(self._max_workers)
+        self._pool = Pool(self._max_workers)
         weakref.finalize(self, self._pool.end).atexit = False
         end_at_exit(self._pool)
 

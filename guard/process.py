@@ -14,23 +14,20 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Mapping
 from functools import cache
-from types import MappingProxyType
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from ._metrics import GuardMetrics
+    from .deadlines import Pool
 
 Family = Literal["caches", "queues"]
 Labels = tuple[str, ...]
 # What waits goes up and down; the other numbers only grow.
 _LEVELS = frozenset({"queues"})
-# Values of the label `queue`, and what is in them.
-QUEUES: Mapping[str, str] = MappingProxyType(
-    {
-        "turns": "questions that wait for their turn to be measured",
-        "calls": "calls that wait for a free thread",
-        "overdue_calls": "calls that still hold a thread, although nobody waits for them",
-    }
-)
+# Values of the label `queue`: questions that wait for their turn to be measured, calls that wait
+# for a free thread, and calls that still hold one, although nobody waits for them.
+QUEUES = ("turns", "calls", "overdue_calls")
 # Calls that check their deadline end within one forward pass.
 _GRACE_SECONDS = 1.0
 
@@ -81,16 +78,9 @@ def _compute_on_one_thread() -> None:
 # -- counts ---------------------------------------------------------------------------------------
 
 
-class Follower(Protocol):
-    """Something that shows the numbers."""
-
-    def show_process_count(self, family: Family, labels: Labels, amount: int) -> None:
-        """Add to a count, or set a level; never raises."""
-
-
 class _Totals:
     def __init__(self) -> None:
-        self.followers: weakref.WeakSet[Follower] = weakref.WeakSet()
+        self.followers: weakref.WeakSet[GuardMetrics] = weakref.WeakSet()
         self.begin()
 
     def begin(self) -> None:
@@ -118,7 +108,7 @@ def totals(family: Family) -> dict[Labels, int]:
         return {labels: n for (name, labels), n in _totals.of.items() if name == family}
 
 
-def follow(follower: Follower) -> None:
+def follow(follower: GuardMetrics) -> None:
     """Give a follower the numbers so far, and all later ones."""
     with _totals.lock:
         for (family, labels), total in _totals.of.items():
@@ -135,21 +125,11 @@ def change_queue(queue: str, amount: int) -> None:
 # -- the end --------------------------------------------------------------------------------------
 
 
-class Endable(Protocol):
-    """Something with threads."""
-
-    def finish(self, seconds: float) -> None:
-        """Wait for what nobody else waits for, at most so long."""
-
-    def end_at_exit(self) -> list[threading.Thread]:
-        """Let the threads end, and return them."""
-
-
-_registered: weakref.WeakSet[Endable] = weakref.WeakSet()
+_registered: weakref.WeakSet[Pool] = weakref.WeakSet()
 _processes: set[int] = set()
 
 
-def end_at_exit(threads: Endable) -> None:
+def end_at_exit(threads: Pool) -> None:
     """End `threads` when the process exits.
 
     Calls that nobody waits for have a second to finish, all others a second to end.
