@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from functools import reduce
+from functools import cache, reduce
 from importlib import resources
 from typing import Any
 
 
+@cache
 def table(name: str) -> dict[str, Any]:
     """Return a table of this folder by its file's name."""
     return tomllib.loads(resources.files(__package__).joinpath(f"{name}.toml").read_text("utf-8"))
@@ -68,3 +69,19 @@ def filled(patterns: Mapping[str, str]) -> dict[str, str]:
 def compiled(name: str, part: str) -> dict[str, re.Pattern[str]]:
     """Return the patterns of one part of a table, ready for use."""
     return {key: re.compile(pattern) for key, pattern in filled(table(name)[part]).items()}
+
+
+# Numbers below a hundred by their words, what a following scale multiplies by, and ordinals up to
+# the twelfth by what they count.
+TENS = {word: 10 * value for value, word in enumerate(word_list("numbers", "tens"), start=2)}
+NUMBERS = {word: value for value, word in enumerate(word_list("numbers", "to_nineteen"))} | TENS
+SCALES = {word: int(value) for word, value in section("scales").items()}
+ORDINALS = dict(
+    zip(word_list("numbers", "ordinals"), word_list("numbers", "to_nineteen")[1:], strict=False)
+)
+# Months by name and by its first letters.
+MONTHS = {
+    form: number
+    for number, name in enumerate(word_list("dates", "months"), start=1)
+    for form in (name, name[:3])
+} | {"sept": 9}

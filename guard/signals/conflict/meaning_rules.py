@@ -12,7 +12,7 @@ import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ...language import listed, section, word_list
+from ...language import MONTHS, NUMBERS, ORDINALS, SCALES, listed, section, word_list
 from ...matching import same_answer
 
 NEGATORS = listed("negation", "negators")
@@ -45,12 +45,7 @@ _ROMAN = re.compile(r"(?=[IVXLC])(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
 _EXACT = 15
 _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 
-_NUMBERS: dict[str, float] = {
-    **{word: float(value) for value, word in enumerate(word_list("numbers", "to_nineteen"))},
-    **{word: float(value) for value, word in enumerate(word_list("numbers", "ordinals"), start=1)},
-    **{word: 10.0 * value for value, word in enumerate(word_list("numbers", "tens"), start=2)},
-}
-_SCALES: dict[str, float] = section("scales")
+_COUNTS = NUMBERS | {ordinal: NUMBERS[word] for ordinal, word in ORDINALS.items()}
 _CHINESE_SCALES: dict[str, float] = section("chinese_scales")
 _CHINESE_DIGITS = {
     character: float(value)
@@ -59,11 +54,6 @@ _CHINESE_DIGITS = {
 }
 _COUNTED = listed("numbers", "counted_in_chinese")
 
-_MONTH_NUMBERS = {
-    form: number
-    for number, name in enumerate(word_list("dates", "months"), start=1)
-    for form in (name, name[:3])
-} | {"sept": 9}
 _WEEKDAYS = listed("dates", "weekdays")
 _ARTICLES = frozenset({"a", "an", "the"})
 # Months that are other words too count only beside a number.
@@ -143,7 +133,7 @@ def _symbols_after(words: list[Word]) -> list[Word]:
         if moved[index].text not in "$€£¥":
             continue
         follows, scaled = moved[index + 1].text, index > 0 and moved[index - 1].text[:1].isdigit()
-        if follows.lstrip("-")[:1].isdigit() or (scaled and follows in _SCALES):
+        if follows.lstrip("-")[:1].isdigit() or (scaled and follows in SCALES):
             moved[index], moved[index + 1] = moved[index + 1], moved[index]
     return moved
 
@@ -202,7 +192,7 @@ def _quantity(text: str, words: list[Word], index: int) -> tuple[str, list[str],
 
 def _month(words: list[Word], index: int) -> int | None:
     word = words[index]
-    month = _MONTH_NUMBERS.get(word.text)
+    month = MONTHS.get(word.text)
     if month is None or (word.text in _VERBS_TOO and not _beside_digits(words, index)):
         return None
     return month
@@ -227,13 +217,13 @@ def _number(text: str, words: list[Word], index: int) -> tuple[str | None, int]:
         return _scaled(words, index + 1, float(digits), 1)
     if word.text in _CHINESE_DIGITS or word.text in _CHINESE_SCALES:
         return _chinese(words, index)
-    if word.text in _NUMBERS:
+    if word.text in _COUNTS:
         if word.text == "one" and _is_a_pronoun(words, index):
             return None, 1
-        value, taken = _NUMBERS[word.text], 1
+        value, taken = _COUNTS[word.text], 1
         following = words[index + 1].text if index + 1 < len(words) else ""
-        if 20 <= value < 100 and 0 < _NUMBERS.get(following, 0) < 10:
-            value, taken = value + _NUMBERS[following], 2
+        if 20 <= value < 100 and 0 < _COUNTS.get(following, 0) < 10:
+            value, taken = value + _COUNTS[following], 2
         return _scaled(words, index + taken, value, taken)
     roman = text[word.start : word.end]
     if index and words[index - 1].capital and _ROMAN.fullmatch(roman):
@@ -242,8 +232,8 @@ def _number(text: str, words: list[Word], index: int) -> tuple[str | None, int]:
 
 
 def _scaled(words: list[Word], index: int, value: float, taken: int) -> tuple[str, int]:
-    while index < len(words) and words[index].text in _SCALES:
-        value *= _SCALES[words[index].text]
+    while index < len(words) and words[index].text in SCALES:
+        value *= SCALES[words[index].text]
         index, taken = index + 1, taken + 1
     return _plain(value), taken
 
