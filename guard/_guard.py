@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, cached_property
 from itertools import repeat
@@ -26,7 +26,7 @@ from .errors import AllWorkersBusyError, InputError, KnowgateError, QuestionErro
 from .fingerprint import Content
 from .policy import Policy
 from .reply_check import DEFAULT_DEADLINE, SUPPORT, ReplyChecker
-from .routing import FlowSettings, Measure, Outcome, decision_flow
+from .routing import FlowSettings, Measure, Outcome, adrive, decision_flow, drive
 from .text import InputLimits, Request, read_request, read_requests
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ _logger = logging.getLogger("knowgate.guard")
 _MAX_READERS = 16
 _MAX_CHECKERS = 16
 _UNNAMED = "default"
+_READING = "too many earlier inputs are still being read"
 
 
 class _Parts(TypedDict, total=False):
@@ -173,7 +174,7 @@ class Guard:
 
     def _warn(self, name: str) -> None:
         """Log what the policy's promise does not cover."""
-        guarantee = self._policy.guarantee
+        policy, guarantee = self._policy, self._policy.guarantee
         passing = [n for n, a in self._settings.on_error.items() if a is OnError.FOLLOW_CONTEXT]
         if guarantee is not None and guarantee.certified and passing:
             _logger.warning(
@@ -182,16 +183,14 @@ class Guard:
                 name,
                 ", ".join(passing),
             )
-        if self._policy.state == "generated":
-            _logger.warning("guard %s: %s", name, self._policy.note)
-        if self._policy.changed:
-            _logger.warning(
-                "guard %s: the policy was changed after its calibration: "
-                "nothing is guaranteed; calibrate again",
-                name,
-            )
-        if self._policy.state == "costs":
-            _logger.warning("guard %s: %s", name, self._policy.note or "nothing is guaranteed")
+        told = {
+            "generated": policy.note,
+            "changed": "the policy was changed after its calibration: nothing is guaranteed; "
+            "calibrate again",
+            "costs": policy.note or "nothing is guaranteed",
+        }.get(policy.state)
+        if told is not None:
+            _logger.warning("guard %s: %s", name, told)
 
     @classmethod
     def default(
@@ -319,12 +318,7 @@ class Guard:
         with self._span() as span:
             request = read_request(question, passages, self._limits)
             flow = decision_flow(self._settings, request, span)
-            try:
-                need = next(flow)
-                while True:
-                    need = flow.send(self._runner.measure(need))
-            except StopIteration as stop:
-                return self._finish(stop.value, started, request, span)
+            return self._finish(drive(flow, self._runner.measure), started, request, span)
 
     async def adecide(self, question: str, passages: Iterable[object] | None) -> Decision:
         """As `decide`, without blocking the event loop."""
@@ -332,12 +326,8 @@ class Guard:
         with self._span() as span:
             request = await self._aread(question, passages)
             flow = decision_flow(self._settings, request, span)
-            try:
-                need = next(flow)
-                while True:
-                    need = flow.send(await self._runner.ameasure(need))
-            except StopIteration as stop:
-                return self._finish(stop.value, started, request, span)
+            decision = await adrive(flow, self._runner.ameasure)
+            return self._finish(decision, started, request, span)
 
     def decide_batch(
         self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
@@ -374,12 +364,8 @@ class Guard:
             requests = read_requests(questions, passages, self._limits)
             spans = _NO_SPANS if batch is None else batch.decisions(len(requests))
             flows = self._flows(requests, spans)
-            try:
-                needs = next(flows)
-                while True:
-                    needs = flows.send(self._runner.measure_batch(needs, patience))
-            except StopIteration as stop:
-                return self._finished(stop.value, started, requests, spans)
+            decided = drive(flows, lambda needs: self._runner.measure_batch(needs, patience))
+            return self._finished(decided, started, requests, spans)
 
     async def adecide_each(
         self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
@@ -390,12 +376,10 @@ class Guard:
             requests = await self._aread_batch(questions, passages)
             spans = _NO_SPANS if batch is None else batch.decisions(len(requests))
             flows = self._flows(requests, spans)
-            try:
-                needs = next(flows)
-                while True:
-                    needs = flows.send(await self._runner.ameasure_batch(needs, patience))
-            except StopIteration as stop:
-                return self._finished(stop.value, started, requests, spans)
+            decided = await adrive(
+                flows, lambda needs: self._runner.ameasure_batch(needs, patience)
+            )
+            return self._finished(decided, started, requests, spans)
 
     @property
     def reply_checker(self) -> ReplyChecker | None:
@@ -451,26 +435,25 @@ class Guard:
 
     async def _aread(self, question: object, passages: object) -> Request | QuestionError:
         """Read one input; on another thread where that may take long."""
-        if InputLimits.reads_quickly((question,), (passages,)):
-            return read_request(question, passages, self._limits)
         try:
-            return await self._readers.acall(
-                lambda: read_request(question, passages, self._limits), None
-            )
+            return await self._read_by(read_request, (question,), (passages,), question, passages)
         except AllWorkersBusyError:
-            return QuestionError("too many earlier inputs are still being read")
+            return QuestionError(_READING)
 
     async def _aread_batch(
         self, questions: Iterable[object], passages: Iterable[object]
     ) -> list[Request | QuestionError]:
-        if InputLimits.reads_quickly(questions, passages):
-            return read_requests(questions, passages, self._limits)
         try:
-            return await self._readers.acall(
-                lambda: read_requests(questions, passages, self._limits), None
-            )
+            return await self._read_by(read_requests, questions, passages, questions, passages)
         except AllWorkersBusyError:
-            raise InputError("too many earlier inputs are still being read") from None
+            raise InputError(_READING) from None
+
+    async def _read_by(
+        self, read: Callable[..., Any], questions: Any, passages: Any, *given: object
+    ) -> Any:
+        if InputLimits.reads_quickly(questions, passages):
+            return read(*given, self._limits)
+        return await self._readers.acall(lambda: read(*given, self._limits), None)
 
     def _span(self) -> AbstractContextManager[DecisionSpan | None]:
         """The span around one decision, if the application exports spans."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -35,7 +35,27 @@ _PROBE_PASSAGES = (
 )
 
 
-class Probe(BaseModel):
+class Artefact(BaseModel):
+    """A part of a stored artefact: immutable, unknown fields are rejected.
+
+    Attributes:
+        LEFT_OUT: fields that are not stored where they say nothing, since an older knowgate
+            rejects what it does not know.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    LEFT_OUT: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        for name in self.LEFT_OUT:
+            if getattr(self, name) == type(self).model_fields[name].get_default():
+                fields.pop(name, None)
+        return fields
+
+
+class Probe(Artefact):
     """What a scorer gives for one fixed question and its fixed passages.
 
     Attributes:
@@ -44,8 +64,6 @@ class Probe(BaseModel):
             relatively above. Threads and instruction sets make differences of 1e-6, 16-bit
             numbers of 3e-3 and more.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     scores: tuple[FiniteFloat, ...]
     tolerance: Annotated[FiniteFloat, Field(gt=0)] = 1e-3
@@ -58,7 +76,7 @@ class Probe(BaseModel):
         )
 
 
-class Fingerprint(BaseModel):
+class Fingerprint(Artefact):
     """Identifies a signal: everything that its numbers depend on.
 
     Attributes:
@@ -74,7 +92,7 @@ class Fingerprint(BaseModel):
         parts: of a mix, the scorers that are mixed; empty for any other signal.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    LEFT_OUT = ("probe", "stages", "parts")
 
     kind: str
     weights_sha256: str | None = None
@@ -86,14 +104,6 @@ class Fingerprint(BaseModel):
     probe: Probe | None = None
     stages: tuple[Fingerprint, ...] = ()
     parts: tuple[Fingerprint, ...] = ()
-
-    @model_serializer(mode="wrap")
-    def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = handler(self)
-        for name in ("probe", "stages", "parts"):
-            if not fields.get(name):
-                fields.pop(name, None)
-        return fields
 
     @property
     def inner(self) -> tuple[Fingerprint, ...]:
@@ -174,7 +184,7 @@ METADATA = "metadata"
 MIX = "mix"
 
 
-class CascadeRule(BaseModel):
+class CascadeRule(Artefact):
     """How two scorers make one value.
 
     The costly scorer is asked about a cheap value in the band from `threshold` up to, but not
@@ -196,8 +206,6 @@ class CascadeRule(BaseModel):
         >>> rule.value(0.7, 1.0), rule.value(0.7, 0.5), rule.value(0.4, None)
         (0.7, 0.44999999999999996, 0.4)
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     threshold: FiniteFloat
     reach: Annotated[FiniteFloat, Field(ge=0)]

@@ -15,23 +15,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    FiniteFloat,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, FiniteFloat, model_validator
 
 from .artefacts import (
-    Artefact,
     Guarantee,
     Histogram,
     Probability,
@@ -51,7 +42,7 @@ from .errors import (
     QuestionError,
     UnsupportedLanguageError,
 )
-from .fingerprint import JOINT, Fingerprint, misfit
+from .fingerprint import JOINT, Artefact, Fingerprint, misfit
 from .text import Request, in_other_language
 
 if TYPE_CHECKING:
@@ -65,11 +56,7 @@ MOST_GENERATED = 0.1
 PolicyState = Literal["true", "false", "changed", "costs", "generated"]
 
 
-class _Calibrator(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class IdentityCalibrator(_Calibrator):
+class IdentityCalibrator(Artefact):
     """The score itself, clipped to [0, 1]."""
 
     kind: Literal["identity"] = "identity"
@@ -79,7 +66,7 @@ class IdentityCalibrator(_Calibrator):
         return min(1.0, max(0.0, score))
 
 
-class PlattCalibrator(_Calibrator):
+class PlattCalibrator(Artefact):
     """Logistic curve `1 / (1 + exp(-(a·score + b)))`.
 
     Source: Platt 1999, Probabilistic outputs for support vector machines.
@@ -98,7 +85,7 @@ class PlattCalibrator(_Calibrator):
         return _sigmoid(self.a * score + self.b)
 
 
-class TemperatureCalibrator(_Calibrator):
+class TemperatureCalibrator(Artefact):
     """A probability whose log-odds are divided by a temperature.
 
     Source: Guo et al. 2017, On calibration of modern neural networks.
@@ -115,7 +102,7 @@ class TemperatureCalibrator(_Calibrator):
         return _sigmoid(math.log(p / (1.0 - p)) / self.temperature)
 
 
-class StepCalibrator(_Calibrator):
+class StepCalibrator(Artefact):
     """A non-decreasing step table, as isotonic regression and Venn–Abers give.
 
     Attributes:
@@ -226,6 +213,8 @@ def aggregator(name: str) -> Aggregator:
 class PolicyFields(Artefact):
     """The fields of a policy; see `Policy`."""
 
+    LEFT_OUT = ("changed", "generated", "vetoes", "note", "kept_margin", "retrieval", "support")
+
     schema_version: int = SCHEMA_VERSION
     created_by: str = ""
     scorer: Fingerprint
@@ -249,18 +238,6 @@ class PolicyFields(Artefact):
     retrieval: Retrieval | None = None
     generated: Probability = 0.0
     support: SupportPolicy | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # An older knowgate rejects fields it does not know, so those that say nothing stay out.
-        fields: dict[str, Any] = handler(self)
-        for name in ("changed", "generated"):
-            if not fields[name]:
-                del fields[name]
-        for name in ("vetoes", "note", "kept_margin", "retrieval", "support"):
-            if fields[name] in ((), [], "", None):
-                del fields[name]
-        return fields
 
     @model_validator(mode="after")
     def _consistent(self) -> PolicyFields:
@@ -574,6 +551,38 @@ class Failure:
     """The outcome of a measurement that failed."""
 
     error: KnowgateError
+
+
+# What a generator yields, what it is sent, and what it returns.
+_Asked = TypeVar("_Asked")
+_Sent = TypeVar("_Sent")
+_Returned = TypeVar("_Returned")
+
+
+def drive(
+    flow: Generator[_Asked, _Sent, _Returned], answer: Callable[[_Asked], _Sent]
+) -> _Returned:
+    """What `flow` returns, when it is sent the answer to everything it yields."""
+    try:
+        asked = next(flow)
+        while True:
+            asked = flow.send(answer(asked))
+    except StopIteration as stop:
+        found: _Returned = stop.value
+        return found
+
+
+async def adrive(
+    flow: Generator[_Asked, _Sent, _Returned], answer: Callable[[_Asked], Awaitable[_Sent]]
+) -> _Returned:
+    """As `drive`, with answers that are awaited."""
+    try:
+        asked = next(flow)
+        while True:
+            asked = flow.send(await answer(asked))
+    except StopIteration as stop:
+        found: _Returned = stop.value
+        return found
 
 
 # A checked value or a `Failure`, and the seconds that it took.
