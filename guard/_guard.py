@@ -30,8 +30,10 @@ from .routing import FlowSettings, Measure, Outcome, adrive, decision_flow, driv
 from .text import InputLimits, Request, read_request, read_requests
 
 if TYPE_CHECKING:
-    from ._tracing import BatchSpan, DecisionSpan, GuardSpans
+    from ._tracing import DecisionSpan, GuardSpans
     from .signals.support.contracts import ReplyVerdict
+
+    _Begin = Callable[[int], Sequence[DecisionSpan]]
 
 _logger = logging.getLogger("knowgate.guard")
 _MAX_READERS = 16
@@ -360,9 +362,9 @@ class Guard:
     ) -> list[Decision | KnowgateError]:
         """As `decide_batch`, with the error in place of a decision under `on_error="raise"`."""
         started, patience = time.perf_counter(), dict[str, Patience]()
-        with self._batch_span() as batch:
+        with self._batch_span() as begin:
             requests = read_requests(questions, passages, self._limits)
-            spans = _NO_SPANS if batch is None else batch.decisions(len(requests))
+            spans = _NO_SPANS if begin is None else begin(len(requests))
             flows = self._flows(requests, spans)
             decided = drive(flows, lambda needs: self._runner.measure_batch(needs, patience))
             return self._finished(decided, started, requests, spans)
@@ -372,9 +374,9 @@ class Guard:
     ) -> list[Decision | KnowgateError]:
         """As `decide_each`, without blocking the event loop."""
         started, patience = time.perf_counter(), dict[str, Patience]()
-        with self._batch_span() as batch:
+        with self._batch_span() as begin:
             requests = await self._aread_batch(questions, passages)
-            spans = _NO_SPANS if batch is None else batch.decisions(len(requests))
+            spans = _NO_SPANS if begin is None else begin(len(requests))
             flows = self._flows(requests, spans)
             decided = await adrive(
                 flows, lambda needs: self._runner.ameasure_batch(needs, patience)
@@ -459,7 +461,7 @@ class Guard:
         """The span around one decision, if the application exports spans."""
         return _UNTRACED if _is_untraced() else self._spans.decision()
 
-    def _batch_span(self) -> AbstractContextManager[BatchSpan | None]:
+    def _batch_span(self) -> AbstractContextManager[_Begin | None]:
         """The span around a batch, if the application exports spans."""
         return _UNTRACED if _is_untraced() else self._spans.batch()
 

@@ -423,8 +423,8 @@ class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
     name = SignalName.CONFLICT.value
 
     def __init__(self, policy: PolicyFields, detector: ConflictDetector) -> None:
-        self._examiner = detector if isinstance(detector, ConflictExaminer) else None
-        self._detector = detector
+        self._examines = isinstance(detector, ConflictExaminer)
+        self._detector: Any = detector
         self.checks_deadline = _checks_deadline(detector)
         self._between = policy.conflict_between
         self._shows_views = policy.on_conflict == "show_both"
@@ -434,7 +434,7 @@ class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
     def _require_fit(self, policy: PolicyFields) -> None:
         name = type(self._detector).__name__
         needs_views = policy.conflict_between != "memory" or policy.on_conflict == "show_both"
-        if needs_views and self._examiner is None:
+        if needs_views and not self._examines:
             raise PolicyError(
                 "the policy needs a conflict detector that tells which answers there are, "
                 f"and a {name} has no examine and aexamine",
@@ -454,21 +454,23 @@ class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
 
     def measure(self, request: Request) -> ConflictFinding | bool:
         """What the detector finds about one question."""
-        asked = (request.question, request.closed_book_answer, request.passages)
-        if self._examiner is not None:
-            return self._examiner.examine(*asked)
-        return self._detector.detect(*asked)
+        find = self._detector.examine if self._examines else self._detector.detect
+        found: ConflictFinding | bool = find(*self._asked(request))
+        return found
 
     async def ameasure(self, request: Request) -> ConflictFinding | bool:
         """As `measure`, without blocking the event loop."""
-        asked = (request.question, request.closed_book_answer, request.passages)
-        if self._examiner is not None:
-            return await self._examiner.aexamine(*asked)
-        return await self._detector.adetect(*asked)
+        find = self._detector.aexamine if self._examines else self._detector.adetect
+        found: ConflictFinding | bool = await find(*self._asked(request))
+        return found
+
+    @staticmethod
+    def _asked(request: Request) -> tuple[str, str, Sequence[str]]:
+        return request.question, request.closed_book_answer, request.passages
 
     def check(self, value: Any, request: Request) -> ConflictFinding | bool:
         """The finding with its answers as clean text, or the flag."""
-        if self._examiner is None:
+        if not self._examines:
             return self._flag(value)
         if not isinstance(value, ConflictFinding):
             raise SignalValueError(self.name, f"the detector returned {type(value).__name__}")
@@ -644,9 +646,9 @@ class SignalRunner:
         """Measure one need, under its span where the decision is traced."""
         if need.span is None:
             return (yield from self._untraced(need, patience))
-        with need.span.signal(need.signal) as span:
+        with need.span.signal(need.signal) as record:
             outcome = yield from self._untraced(need, patience)
-            span.measured(outcome[0])
+            record(outcome[0])
             return outcome
 
     def _untraced(self, need: Measure, patience: Patience | None) -> Steps[Outcome]:

@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -179,18 +179,11 @@ def as_number(value: Any, signal: str) -> float:
     return number
 
 
-class SignalSpan(Protocol):
-    """A span around the measurement of one signal."""
-
-    def measured(self, value: object) -> None:
-        """Record a checked value, or a failure."""
-
-
 class SignalSpans(Protocol):
     """A decision's span, as far as measuring its signals needs it."""
 
-    def signal(self, signal: Signal[Any]) -> AbstractContextManager[SignalSpan]:
-        """The span of a signal that is measured now."""
+    def signal(self, signal: Signal[Any]) -> AbstractContextManager[Callable[[object], None]]:
+        """The span of a signal that is measured now; gives what records its value or failure."""
 
     def measured_jointly(self, signal: Signal[Any], begun: int, value: object) -> None:
         """Record a signal that was measured for several questions at once."""

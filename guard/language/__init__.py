@@ -1,6 +1,7 @@
 """Words by what they do, in English and Chinese: one table for all rules, `words.toml`.
 
-Patterns of whole wordings stand beside it: `refusals.toml`, `premises.toml`, `injection.txt`.
+Patterns of whole wordings stand beside it: `refusals.toml`, `premises.toml`,
+`spoken.toml`, `injection.txt`.
 """
 
 from __future__ import annotations
