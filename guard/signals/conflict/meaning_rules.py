@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ...language import MONTHS, NUMBERS, ORDINALS, SCALES, listed, section, word_list
@@ -80,7 +80,7 @@ class Word:
     capital: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reading:
     """An answer word by word, its numbers, months and units in one form.
 
@@ -88,19 +88,19 @@ class Reading:
         text: the folded answer.
         words: its words; numbers as digits, months as `month 1` and so on.
         numbers: values of numerals, of words and of Roman numerals after a name.
-        months: 1 to 12.
+        months: from `1` to `12`.
         weekdays: their names.
         units: what is counted, as far as it is a unit of measurement.
         dated: positions of the words that make up numbers, months and weekdays.
     """
 
     text: str
-    words: tuple[Word, ...]
-    numbers: frozenset[str]
-    months: frozenset[int]
-    weekdays: frozenset[str]
-    units: frozenset[str]
-    dated: frozenset[int]
+    words: list[Word] = field(default_factory=list)
+    numbers: set[str] = field(default_factory=set)
+    months: set[str] = field(default_factory=set)
+    weekdays: set[str] = field(default_factory=set)
+    units: set[str] = field(default_factory=set)
+    dated: set[int] = field(default_factory=set)
 
     @property
     def content(self) -> list[str]:
@@ -139,37 +139,30 @@ def _symbols_after(words: list[Word]) -> list[Word]:
 
 
 def _read(text: str, raw: list[Word]) -> Reading:
-    words: list[Word] = []
-    found: dict[str, set[str]] = {"number": set(), "month": set(), "weekday": set(), "unit": set()}
-    dated: set[int] = set()
-    index = 0
+    found = Reading(text)
+    words, index = found.words, 0
     while index < len(raw):
         kind, values, taken = _quantity(text, raw, index)
         last = raw[index + taken - 1]
         for value in values or [raw[index].text]:
             shown = f"month {value}" if kind == "month" else value
             if kind in {"number", "month", "weekday", "date"}:
-                dated.add(len(words))
+                found.dated.add(len(words))
             words.append(Word(shown, raw[index].start, last.end, raw[index].capital))
         if kind == "date":
-            found["number"] |= {values[0], values[2]}
-            found["month"].add(values[1].removeprefix("month "))
-        elif kind == "unit":
-            # "second" beside no number is no unit, nor is "day" in a name.
-            if len(words) > 1 and len(words) - 2 in dated:
-                found["unit"].add(values[0])
-        elif kind:
-            found[kind] |= set(values)
+            found.numbers |= {values[0], values[2]}
+            found.months.add(values[1].removeprefix("month "))
+        # "second" beside no number is no unit, nor is "day" in a name.
+        elif kind == "unit" and len(words) > 1 and len(words) - 2 in found.dated:
+            found.units.add(values[0])
+        elif kind == "number":
+            found.numbers |= set(values)
+        elif kind == "month":
+            found.months |= set(values)
+        elif kind == "weekday":
+            found.weekdays |= set(values)
         index += taken
-    return Reading(
-        text=text,
-        words=tuple(words),
-        numbers=frozenset(found["number"]),
-        months=frozenset(int(month) for month in found["month"]),
-        weekdays=frozenset(found["weekday"]),
-        units=frozenset(found["unit"]),
-        dated=frozenset(dated),
-    )
+    return found
 
 
 def _quantity(text: str, words: list[Word], index: int) -> tuple[str, list[str], int]:
