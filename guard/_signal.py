@@ -192,8 +192,8 @@ class SignalSpans(Protocol):
 # -- vetoes that a policy is bound to --------------------------------------------------
 
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
-# Reasons of the guard that a bundled veto gives; no other reason of the guard may be one.
-_VETO_REASONS = frozenset({Reason.FALSE_PREMISE, Reason.ANSWERABILITY_FAILED})
+# Those of the guard, but for the two that a bundled veto gives.
+_RESERVED_REASONS = frozenset(Reason) - {Reason.FALSE_PREMISE, Reason.ANSWERABILITY_FAILED}
 _RESERVED_NAMES = frozenset({*SignalName, "input", "language", "total"})
 _MAX_VETOES = 16
 
@@ -262,19 +262,14 @@ def _require_usable(veto: object) -> None:
         raise InputError(
             f"a {type(veto).__name__} is not a veto", where="vetoes", hint="derive it from Veto"
         )
+    kind = type(veto).__name__
     # Both become metric labels, whose values must be few and plain.
-    for what in ("name", "reason"):
+    for what, reserved in (("name", _RESERVED_NAMES), ("reason", _RESERVED_REASONS)):
         value = getattr(veto, what, None)
+        fault, hint = "", "use at most 40 lower-case letters, digits and underscores"
         if not isinstance(value, str) or not _WORD.fullmatch(value):
-            raise InputError(
-                f"the {what} of a {type(veto).__name__} is {value!r}",
-                where="vetoes",
-                hint="use at most 40 lower-case letters, digits and underscores",
-            )
-    taken = veto.name in _RESERVED_NAMES
-    if taken or (veto.reason in set(Reason) and veto.reason not in _VETO_REASONS):
-        raise InputError(
-            f"the {'name' if taken else 'reason'} of a {type(veto).__name__} is taken",
-            where="vetoes",
-            hint="choose another one",
-        )
+            fault = f"is {value!r}"
+        elif value in reserved:
+            fault, hint = "is taken", "choose another one"
+        if fault:
+            raise InputError(f"the {what} of a {kind} {fault}", where="vetoes", hint=hint)
