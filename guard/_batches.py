@@ -218,7 +218,8 @@ class BatchRunner(SignalRunner):
             values = yield Call(
                 signal,
                 lambda: checked(signal.measure_many(requests)),
-                native if signal.has("ameasure_many") else None,
+                native,
+                "ameasure_many",
                 self._deadlines[signal.name],
                 self._turns.get(signal.name),
                 patience,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, cached_property
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from ._batches import BatchRunner, Patience
 from ._measuring import RelevanceSignal, routing_signals
@@ -39,6 +39,7 @@ _logger = logging.getLogger("knowgate.guard")
 _MAX_READERS = 16
 _MAX_CHECKERS = 16
 _UNNAMED = "default"
+_Read = TypeVar("_Read")
 _READING = "too many earlier inputs are still being read"
 
 
@@ -451,8 +452,8 @@ class Guard:
             raise InputError(_READING) from None
 
     async def _read_by(
-        self, read: Callable[..., Any], questions: Any, passages: Any, *given: object
-    ) -> Any:
+        self, read: Callable[..., _Read], questions: Any, passages: Any, *given: object
+    ) -> _Read:
         if InputLimits.reads_quickly(questions, passages):
             return read(*given, self._limits)
         return await self._readers.acall(lambda: read(*given, self._limits), None)

@@ -41,6 +41,7 @@ from .text import Request, TextWithMetadata, clean_text
 
 if TYPE_CHECKING:
     from ._batches import Patience
+    from ._signal import SignalSpans
 
 
 class RoutingSignal(Signal[Measured]):
@@ -517,7 +518,8 @@ class Call:
     Attributes:
         signal: what is called; one that checks its deadline is on the caller's own thread.
         task: makes the call, blocking.
-        native: makes it as a coroutine; None where only `task` can.
+        native: makes it as a coroutine, where the signal has that form.
+        form: the name of the signal's method that it awaits.
         seconds: its deadline; None for no limit.
         turns: what it waits for before its deadline begins; None for nothing.
         patience: of the batch that it is made for; None for a single decision.
@@ -525,7 +527,8 @@ class Call:
 
     signal: Signal[Any]
     task: Callable[[], Any]
-    native: Callable[[], Awaitable[Any]] | None
+    native: Callable[[], Awaitable[Any]]
+    form: str
     seconds: float | None
     turns: Turns | None
     patience: Patience | None
@@ -560,7 +563,7 @@ class Call:
 
     async def _atimed(self, pool: DeadlineRunner) -> Any:
         with self._time() as seconds:
-            if self.native is not None:
+            if self.signal.has(self.form):
                 return await within(self.native(), seconds)
             return await pool.acall(self.task, seconds)
 
@@ -644,10 +647,13 @@ class SignalRunner:
 
     def single(self, need: Measure, patience: Patience | None = None) -> Steps[Outcome]:
         """Measure one need, under its span where the decision is traced."""
-        if need.span is None:
-            return (yield from self._untraced(need, patience))
-        with need.span.signal(need.signal) as record:
-            outcome = yield from self._untraced(need, patience)
+        untraced = self._untraced(need, patience)
+        return untraced if need.span is None else self._traced(need, need.span, untraced)
+
+    @staticmethod
+    def _traced(need: Measure, span: SignalSpans, untraced: Steps[Outcome]) -> Steps[Outcome]:
+        with span.signal(need.signal) as record:
+            outcome = yield from untraced
             record(outcome[0])
             return outcome
 
@@ -664,7 +670,8 @@ class SignalRunner:
             value = yield Call(
                 signal,
                 lambda: signal.check(signal.measure(request), request),
-                native if signal.has("ameasure") else None,
+                native,
+                "ameasure",
                 self._deadlines[signal.name],
                 self._turns.get(signal.name),
                 patience,

@@ -467,9 +467,9 @@ def decide_route(policy: PolicyFields, signals: Signals) -> RouteChoice:
     """The verdict for `signals` for which `next_signal` is None."""
     if not (policy.may_follow or policy.may_answer):
         return RouteChoice(Route.ABSTAIN, Reason.NO_THRESHOLD, None)
-    for name, reason in _FAILURES.items():
+    for name in SignalName:
         if name in signals.failed:
-            return RouteChoice(Route.ABSTAIN, reason, None)
+            return RouteChoice(Route.ABSTAIN, Reason(f"{name.value}_failed"), None)
     if _sufficient(policy, signals):
         return _with_context(policy, signals)
     if policy.may_answer and is_confident(policy, signals):
@@ -480,13 +480,6 @@ def decide_route(policy: PolicyFields, signals: Signals) -> RouteChoice:
     if policy.may_answer:
         return RouteChoice(Route.ABSTAIN, Reason.NEITHER_KNOWS, scenario)
     return RouteChoice(Route.ABSTAIN, Reason.INSUFFICIENT_CONTEXT, scenario)
-
-
-_FAILURES = {
-    SignalName.RELEVANCE: Reason.RELEVANCE_FAILED,
-    SignalName.CONFIDENCE: Reason.CONFIDENCE_FAILED,
-    SignalName.CONFLICT: Reason.CONFLICT_FAILED,
-}
 
 
 def _with_context(policy: PolicyFields, signals: Signals) -> RouteChoice:

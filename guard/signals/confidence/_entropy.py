@@ -112,7 +112,11 @@ def entailed(model: EntailmentModel) -> Clusters:
 
         return lambda first, second: follows(first, second) and follows(second, first)
 
-    settings = {"clusters": "entailment", "judge": _name_of(model), "with_question": True}
+    settings: Settings = {
+        "clusters": "entailment",
+        "judge": _name_of(model),
+        "with_question": True,
+    }
     return Clusters(settings, comparison)
 
 
@@ -135,8 +139,11 @@ def embedded(embedder: TextEmbedder, *, similarity: float = 0.9) -> Clusters:
         numbers = [sorted(_NUMBER.findall(canonical_answer(answer))) for answer in answers]
         return lambda one, other: numbers[one] == numbers[other] and bool(close[one, other])
 
-    named = _name_of(embedder)
-    settings = {"clusters": "embedding", "embedder": named, "similarity": similarity}
+    settings: Settings = {
+        "clusters": "embedding",
+        "embedder": _name_of(embedder),
+        "similarity": similarity,
+    }
     return Clusters(settings, comparison)
 
 

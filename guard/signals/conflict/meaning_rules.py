@@ -88,7 +88,7 @@ class Reading:
         text: the folded answer.
         words: its words; numbers as digits, months as `month 1` and so on.
         numbers: values of numerals, of words and of Roman numerals after a name.
-        months: from `1` to `12`.
+        months: 1 to 12.
         weekdays: their names.
         units: what is counted, as far as it is a unit of measurement.
         dated: positions of the words that make up numbers, months and weekdays.
@@ -96,11 +96,11 @@ class Reading:
 
     text: str
     words: list[Word] = field(default_factory=list)
-    numbers: set[str] = field(default_factory=set)
-    months: set[str] = field(default_factory=set)
-    weekdays: set[str] = field(default_factory=set)
-    units: set[str] = field(default_factory=set)
-    dated: set[int] = field(default_factory=set)
+    numbers: frozenset[str] = frozenset()
+    months: frozenset[int] = frozenset()
+    weekdays: frozenset[str] = frozenset()
+    units: frozenset[str] = frozenset()
+    dated: frozenset[int] = frozenset()
 
     @property
     def content(self) -> list[str]:
@@ -147,18 +147,18 @@ def _read(text: str, raw: list[Word]) -> Reading:
         for value in values or [raw[index].text]:
             shown = f"month {value}" if kind == "month" else value
             if kind in {"number", "month", "weekday", "date"}:
-                found.dated.add(len(words))
+                found.dated |= {len(words)}
             words.append(Word(shown, raw[index].start, last.end, raw[index].capital))
         if kind == "date":
             found.numbers |= {values[0], values[2]}
-            found.months.add(values[1].removeprefix("month "))
+            found.months |= {int(values[1].removeprefix("month "))}
         # "second" beside no number is no unit, nor is "day" in a name.
         elif kind == "unit" and len(words) > 1 and len(words) - 2 in found.dated:
-            found.units.add(values[0])
+            found.units |= {values[0]}
         elif kind == "number":
             found.numbers |= set(values)
         elif kind == "month":
-            found.months |= set(values)
+            found.months |= set(map(int, values))
         elif kind == "weekday":
             found.weekdays |= set(values)
         index += taken
