@@ -124,7 +124,7 @@ class Guard:
         )
         self._replies = self._reply_checker(options)
         if self._metrics is not None:
-            self._metrics.count_guard(calibrated=policy.state)
+            self._metrics.count("guards", policy.state)
             self._metrics.show_policy(policy)
         watch = RetrievalWatch(policy.retrieval, self._metrics, name)
         self._watch = None if policy.retrieval is None else watch

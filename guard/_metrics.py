@@ -32,7 +32,6 @@ from .errors import (
 if TYPE_CHECKING:
     from .contracts import Confidence
     from .policy import Policy
-    from .routing import PolicyState
     from .signals.support.contracts import Support
 
 _PROBABILITY_BUCKETS = tuple(i / 20 for i in range(1, 21))
@@ -352,9 +351,11 @@ class MetricsOfGuard:
         self._shared.lost(error)
 
     @_quietly
-    def count_guard(self, *, calibrated: PolicyState) -> None:
-        """Count a guard by whether its policy was calibrated, on whose questions, and left so."""
-        self._shared.guards.labels(self._label, calibrated).inc()
+    def count(
+        self, family: Literal["guards", "mismatches", "observer_errors"], *labels: str
+    ) -> None:
+        """Add one to a counter of what happens seldom, under its further labels."""
+        getattr(self._shared, family).labels(self._label, *labels).inc()
 
     @_quietly
     def show_policy(self, policy: Policy) -> None:
@@ -372,16 +373,6 @@ class MetricsOfGuard:
         samples = self._shared.samples
         self._series(samples, "drawn").inc(confidence.samples_drawn)
         self._series(samples, "saved").inc(confidence.samples_saved)
-
-    @_quietly
-    def count_mismatch(self, what: Literal["k", "format", "unread"]) -> None:
-        """Count a question with more or much longer passages than in calibration or are read."""
-        self._shared.mismatches.labels(self._label, what).inc()
-
-    @_quietly
-    def count_observer_error(self) -> None:
-        """Count a call of an observer that raised."""
-        self._shared.observer_errors.labels(self._label).inc()
 
     @_quietly
     def count_turn(self, turn: str) -> None:

@@ -119,7 +119,7 @@ class Observers:
             raise
         except BaseException as error:  # noqa: BLE001 - not even SystemExit has a say in it
             if self._metrics is not None:
-                self._metrics.count_observer_error()
+                self._metrics.count("observer_errors")
             self._log_once(position, error)
 
     def _log_once(self, position: int, error: BaseException) -> None:
@@ -188,7 +188,7 @@ class RetrievalWatch:
 
     def _note(self, what: Literal["k", "format", "unread"], seen: str) -> None:
         if self._metrics is not None:
-            self._metrics.count_mismatch(what)
+            self._metrics.count("mismatches", what)
         if what not in self._warned:
             self._warned.add(what)
             _logger.warning(
