@@ -11,64 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from ._failures import Patience
 from ._measuring import Call, SignalRunner, Steps
 from ._signal import Signal
 from .contracts import Confidence
-from .deadlines import Budget, DeadlineRunner
+from .deadlines import DeadlineRunner
 from .errors import AllWorkersBusyError, DeadlineExceededError, KnowgateError, SignalValueError
 from .routing import Measure, Outcome
-
-_QUESTIONS_PER_CALL = 32
-# The share of its time that a joint call is meant to take: others may compute at the same time.
-_JOINT_CALL_TAKES = 0.25
-# Deadlines that one batch may spend on one signal.
-_DEADLINES_PER_BATCH = 2
-# Calls of one signal that may miss their deadline in one batch.
-_MAX_MISSED = 3
-
-
-class Patience:
-    """What one batch may still spend on one signal.
-
-    Args:
-        deadline: of one question, in seconds; None for no limit.
-        longest_wait: for the turns of its calls together, in seconds.
-        first: questions of the first joint call.
-
-    Attributes:
-        measuring: two deadlines, whatever the size of the batch.
-        waiting: seconds for turns.
-        missed: calls that missed their deadline.
-        joined: questions of the next joint call.
-        logged: whether it was logged that the signal is not asked any more.
-    """
-
-    def __init__(self, deadline: float | None, longest_wait: float, first: int) -> None:
-        self._deadline = math.inf if deadline is None else deadline
-        self.measuring = Budget(_DEADLINES_PER_BATCH * self._deadline)
-        self.waiting = Budget(longest_wait)
-        self.missed, self.logged = 0, False
-        self.joined = _QUESTIONS_PER_CALL if deadline is None else first
-
-    @property
-    def seconds(self) -> float:
-        """What the next call has: its deadline, as far as the batch has so much left.
-
-        Once a deadline was missed it is half of what is left, so that one question that hangs
-        leaves time for the others.
-        """
-        left = self.measuring.left
-        return min(self._deadline, left / 2 if self.missed else left)
-
-    @property
-    def over(self) -> bool:
-        """Whether the signal is not asked about further questions."""
-        return self.missed >= _MAX_MISSED or not (self.measuring.left and self.waiting.left)
-
-    def plan(self, seconds_each: float) -> None:
-        """Let the next joint call be one that ends well within its deadline."""
-        fitting = _JOINT_CALL_TAKES * self.seconds
-        self.joined = int(max(1, min(_QUESTIONS_PER_CALL, fitting / max(seconds_each, 1e-9))))
 
 
 @dataclass(frozen=True, slots=True)

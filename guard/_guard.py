@@ -98,7 +98,7 @@ class Guard:
     ) -> None:
         options = GuardOptions() if options is None else options
         signals = routing_signals(policy, scorer, estimator, conflict_detector)
-        bound = bound_vetoes(policy, vetoes)
+        bound = bound_vetoes(policy.vetoes, vetoes)
         names = [*SignalName, *(one.veto.name for one in bound)]
         measured = [*signals.values(), *(one.veto for one in bound)]
         self._policy, self._scorer = policy, scorer

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from ._failures import Failures
+from ._failures import Failures, Patience
 from ._metrics import MetricsOfGuard
-from ._signal import Measured, Signal, plain
+from ._signal import RoutingSignal, Signal, SignalSpans, plain
 from .contracts import (
     BatchConfidenceEstimator,
     Confidence,
@@ -38,22 +37,6 @@ from .errors import (
 from .fingerprint import JOINT, Fingerprint, RelevanceStage, output_scale
 from .routing import IdentityCalibrator, Measure, Outcome, PolicyFields, aggregator
 from .text import Request, TextWithMetadata, clean_text
-
-if TYPE_CHECKING:
-    from ._batches import Patience
-    from ._signal import SignalSpans
-
-
-class RoutingSignal(Signal[Measured]):
-    """A signal with a calibrated level that decides the route."""
-
-    @abstractmethod
-    def level(self, value: Measured) -> float | bool:
-        """The calibrated level of a checked value."""
-
-    @abstractmethod
-    def decision_fields(self, value: Measured, request: Request) -> dict[str, Any]:
-        """What the decision records of a checked value."""
 
 
 def routing_signals(
@@ -311,20 +294,6 @@ def _checks_deadline(part: object) -> bool:
     return "checks_deadline" in vars(type(part)) and bool(getattr(part, "checks_deadline", False))
 
 
-def as_score(value: Any) -> float:
-    """A scorer's number as a float, which may be NaN or infinite.
-
-    Raises:
-        TypeError: it is text, a truth value, a complex number or a list; `float` would read the
-            text "0.5", take True for 1, drop the imaginary part and flatten a list of one.
-    """
-    if getattr(value, "ndim", None) == 0:
-        value = value.item()  # a scalar of a numerical library
-    if isinstance(value, str | bytes | bool | complex) or getattr(value, "ndim", 0) != 0:
-        raise TypeError(type(value).__name__)
-    return float(value)
-
-
 # -- confidence -----------------------------------------------------------------------
 
 
@@ -501,6 +470,20 @@ class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
         if not isinstance(flag, bool):
             raise SignalValueError(self.name, f"the detector returned {type(flag).__name__}")
         return flag
+
+
+def as_score(value: Any) -> float:
+    """A scorer's number as a float, which may be NaN or infinite.
+
+    Raises:
+        TypeError: it is text, a truth value, a complex number or a list; `float` would read the
+            text "0.5", take True for 1, drop the imaginary part and flatten a list of one.
+    """
+    if getattr(value, "ndim", None) == 0:
+        value = value.item()  # a scalar of a numerical library
+    if isinstance(value, str | bytes | bool | complex) or getattr(value, "ndim", 0) != 0:
+        raise TypeError(type(value).__name__)
+    return float(value)
 
 
 # -- measuring ------------------------------------------------------------------------

@@ -32,7 +32,6 @@ from .errors import (
 if TYPE_CHECKING:
     from .contracts import Confidence
     from .policy import Policy
-    from .signals.support.contracts import Support
 
 _PROBABILITY_BUCKETS = tuple(i / 20 for i in range(1, 21))
 _SECONDS_BUCKETS = (
@@ -431,15 +430,15 @@ class MetricsOfGuard:
             self._shared.vetoes.labels(self._label, self._shared.signals.label(name), outcome).inc()
 
     @_quietly
-    def count_support(self, support: Support, action: str | None, seconds: float) -> None:
+    def count_support(self, support: float, action: str | None, seconds: float) -> None:
         """Count a checked reply.
 
         Args:
-            support: of the reply.
+            support: of the least supported sentence.
             action: what became of it for lack of support; None where it has enough.
             seconds: that the check took.
         """
-        self._series(self._shared.support).observe(support.value)
+        self._series(self._shared.support).observe(support)
         if action is not None:
             self._series(self._shared.unsupported, action).inc()
         if self._shared.stages.admit("support"):

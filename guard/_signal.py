@@ -42,7 +42,7 @@ from .text import Request
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from .routing import PolicyFields
+    from .artefacts import VetoBinding
 
 Measured = TypeVar("Measured")
 
@@ -179,6 +179,18 @@ def as_number(value: Any, signal: str) -> float:
     return number
 
 
+class RoutingSignal(Signal[Measured]):
+    """A signal with a calibrated level that decides the route."""
+
+    @abstractmethod
+    def level(self, value: Measured) -> float | bool:
+        """The calibrated level of a checked value."""
+
+    @abstractmethod
+    def decision_fields(self, value: Measured, request: Request) -> dict[str, Any]:
+        """What the decision records of a checked value."""
+
+
 class SignalSpans(Protocol):
     """A decision's span, as far as measuring its signals needs it."""
 
@@ -214,7 +226,9 @@ class BoundVeto:
     failure_reason: Reason | str
 
 
-def bound_vetoes(policy: PolicyFields, vetoes: Iterable[Veto[Any]]) -> tuple[BoundVeto, ...]:
+def bound_vetoes(
+    bindings: Sequence[VetoBinding], vetoes: Iterable[Veto[Any]]
+) -> tuple[BoundVeto, ...]:
     """The vetoes with their thresholds, those that cost least first.
 
     Raises:
@@ -230,27 +244,24 @@ def bound_vetoes(policy: PolicyFields, vetoes: Iterable[Veto[Any]]) -> tuple[Bou
         if veto.name in given:
             raise InputError(f"two vetoes are named {veto.name!r}", where="vetoes")
         given[veto.name] = veto
-    bindings = {binding.name: binding for binding in policy.vetoes}
+    bound = {binding.name: binding for binding in bindings}
     if len(given) > _MAX_VETOES:
         raise InputError(f"{len(given)} vetoes", where="vetoes", hint=f"at most {_MAX_VETOES}")
-    if unbound := sorted(set(given) - set(bindings)):
+    if unbound := sorted(set(given) - set(bound)):
         raise PolicyError(
             f"the policy is not bound to the veto {', '.join(unbound)}",
             hint="bind it with policy.with_veto(veto, threshold=…)",
         )
-    if missing := sorted(set(bindings) - set(given)):
+    if missing := sorted(set(bound) - set(given)):
         raise PolicyError(
             f"the policy needs the veto {', '.join(missing)}", hint="pass vetoes=(veto,)"
         )
-    bound = []
+    found = []
     for name, veto in given.items():
-        bindings[name].require(veto.fingerprint)
-        bound.append(
-            BoundVeto(
-                veto, bindings[name].threshold, _reason(veto.reason), _reason(f"{name}_failed")
-            )
-        )
-    return tuple(sorted(bound, key=lambda one: one.veto.cost))
+        bound[name].require(veto.fingerprint)
+        reasons = _reason(veto.reason), _reason(f"{name}_failed")
+        found.append(BoundVeto(veto, bound[name].threshold, *reasons))
+    return tuple(sorted(found, key=lambda one: one.veto.cost))
 
 
 def _reason(text: str) -> Reason | str:

@@ -15,11 +15,7 @@ import threading
 import time
 import weakref
 from functools import cache
-from typing import TYPE_CHECKING, Literal, Protocol
-
-if TYPE_CHECKING:
-    from ._metrics import GuardMetrics
-    from .deadlines import Pool
+from typing import Any, Literal, Protocol
 
 Family = Literal["caches", "queues"]
 Labels = tuple[str, ...]
@@ -80,7 +76,7 @@ def _compute_on_one_thread() -> None:
 
 class _Totals:
     def __init__(self) -> None:
-        self.followers: weakref.WeakSet[GuardMetrics] = weakref.WeakSet()
+        self.followers: weakref.WeakSet[Any] = weakref.WeakSet()  # of `GuardMetrics`
         self.begin()
 
     def begin(self) -> None:
@@ -108,8 +104,8 @@ def totals(family: Family) -> dict[Labels, int]:
         return {labels: n for (name, labels), n in _totals.of.items() if name == family}
 
 
-def follow(follower: GuardMetrics) -> None:
-    """Give a follower the numbers so far, and all later ones."""
+def follow(follower: Any) -> None:
+    """Give a `GuardMetrics` the numbers so far, and all later ones."""
     with _totals.lock:
         for (family, labels), total in _totals.of.items():
             follower.show_process_count(family, labels, total)
@@ -125,12 +121,12 @@ def change_queue(queue: str, amount: int) -> None:
 # -- the end --------------------------------------------------------------------------------------
 
 
-_registered: weakref.WeakSet[Pool] = weakref.WeakSet()
+_registered: weakref.WeakSet[Any] = weakref.WeakSet()  # pools of threads, of `deadlines`
 _processes: set[int] = set()
 
 
-def end_at_exit(threads: Pool) -> None:
-    """End `threads` when the process exits.
+def end_at_exit(threads: Any) -> None:
+    """End a pool of threads when the process exits.
 
     Calls that nobody waits for have a second to finish, all others a second to end.
     """

@@ -137,7 +137,7 @@ class ReplyChecker:
         if self.metrics is not None:
             action = self.action if self.acts else "flag"
             unsupported = support.value < self.threshold
-            self.metrics.count_support(support, action if unsupported else None, seconds)
+            self.metrics.count_support(support.value, action if unsupported else None, seconds)
 
     def _verdict(self, reply: str, support: Support, seconds: float | None) -> ReplyVerdict:
         if seconds is not None:

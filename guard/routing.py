@@ -46,8 +46,7 @@ from .fingerprint import JOINT, Artefact, Fingerprint, misfit
 from .text import Request, in_other_language
 
 if TYPE_CHECKING:
-    from ._measuring import RoutingSignal
-    from ._signal import BoundVeto, Signal, SignalSpans
+    from ._signal import BoundVeto, RoutingSignal, Signal, SignalSpans
 
 SCHEMA_VERSION = 1
 # Of the questions of a calibration, the largest share that programs may have made without the
