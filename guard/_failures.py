@@ -13,7 +13,6 @@ from typing import Any
 
 from ._metrics import MetricsOfGuard
 from ._signal import Signal
-from .deadlines import Budget
 from .errors import (
     AllWorkersBusyError,
     DeadlineExceededError,
@@ -26,6 +25,7 @@ from .errors import (
     TaskBrokeOffError,
     UnsupportedLanguageError,
 )
+from .process import Budget
 from .routing import Failure
 from .text import Request
 

@@ -25,7 +25,7 @@ from .contracts import (
     SetScore,
     View,
 )
-from .deadlines import Budget, DeadlineRunner, Turns, asked_to_stop, call_here, cpu_count, within
+from .deadlines import DeadlineRunner, Turns, asked_to_stop, call_here, within
 from .decision import SignalName
 from .errors import (
     DeadlineExceededError,
@@ -34,8 +34,9 @@ from .errors import (
     SignalValueError,
     UnsupportedLanguageError,
 )
-from .fingerprint import JOINT, Fingerprint, RelevanceStage, output_scale
-from .routing import IdentityCalibrator, Measure, Outcome, PolicyFields, aggregator
+from .fingerprint import JOINT, Fingerprint, RelevanceStage, aggregator, output_scale
+from .process import Budget, cpu_count
+from .routing import IdentityCalibrator, Measure, Outcome, PolicyFields
 from .text import Request, TextWithMetadata, clean_text
 
 

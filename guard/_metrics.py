@@ -118,7 +118,8 @@ class GuardMetrics:
     _lock = threading.Lock()
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._define()
+        self._define_decisions()
+        self._define_signals()
         self._logged: set[type[Exception]] = set()
         # Not the lock below, which is held while metrics are made, when counting may fail.
         self._logging = threading.Lock()
@@ -133,7 +134,7 @@ class GuardMetrics:
             self.show_process_count("queues", (queue,), 0)
         process.follow(self)
 
-    def _define(self) -> None:
+    def _define_decisions(self) -> None:
         self.decisions = _counter(
             "decisions",
             "Decisions by route, scenario, reason and mode.",
@@ -167,6 +168,8 @@ class GuardMetrics:
             "Messages of conversations, by what was done with them.",
             "guard turn",
         )
+
+    def _define_signals(self) -> None:
         self.relevance = _histogram(
             "relevance", "Calibrated probability that the passages suffice."
         )

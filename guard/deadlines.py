@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import math
-import os
 import threading
 import time
 import weakref
@@ -35,7 +34,7 @@ from .errors import (
     NoTurnError,
     TaskBrokeOffError,
 )
-from .process import after_fork, change_queue, end_at_exit
+from .process import Budget, after_fork, change_queue, end_at_exit
 
 __all__ = [
     "check_deadline",
@@ -501,58 +500,6 @@ _FIRST_WIDTH = 2
 # Shares of its deadline that a measurement takes.
 _WELL_WITHIN = 0.25
 _CLOSE_TO = 0.5
-
-
-class Budget:
-    """Seconds that may be spent in blocks of `with`; those that overlap are counted once.
-
-    Args:
-        seconds: in all; infinity for no limit.
-
-    Example:
-        >>> budget = Budget(60.0)
-        >>> with budget:
-        ...     pass
-        >>> 0 <= budget.spent < 60, 0 < budget.left <= 60
-        (True, True)
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds, self._before = seconds, 0.0
-        self._lock, self._blocks, self._since = threading.Lock(), 0, 0.0
-
-    @property
-    def spent(self) -> float:
-        """Seconds so far."""
-        with self._lock:
-            return self._before + (time.monotonic() - self._since if self._blocks else 0.0)
-
-    @property
-    def left(self) -> float:
-        """Seconds to go, at least 0."""
-        return max(0.0, self._seconds - self.spent)
-
-    def __enter__(self) -> Budget:
-        """Begin to spend."""
-        with self._lock:
-            if not self._blocks:
-                self._since = time.monotonic()
-            self._blocks += 1
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Spend no more."""
-        with self._lock:
-            self._blocks -= 1
-            if not self._blocks:
-                self._before += time.monotonic() - self._since
-
-
-def cpu_count() -> int:
-    """How many CPUs this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @dataclass(eq=False, slots=True)

@@ -12,7 +12,9 @@ a policy whose calibrator or aggregator does not fit its scorer's output is reje
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -24,7 +26,7 @@ from pydantic import (
     model_serializer,
 )
 
-from .errors import SignalValueError
+from .errors import InputError, SignalValueError
 from .model_files import MS_MARCO
 
 _PROBED = "scores of the probe"
@@ -263,6 +265,71 @@ class CascadeRule(Artefact):
 
 
 JOINT = "joint"
+
+Aggregator = Callable[[Sequence[float]], float]
+
+
+def aggregate_noisy_or(scores: Sequence[float]) -> float:
+    """Probability that at least one passage suffices, were they independent.
+
+    Scores are clipped to [0, 1] first, so this fits scores that are probabilities.
+
+    Example:
+        >>> aggregate_noisy_or([0.5, 0.5])
+        0.75
+    """
+    none_suffices = 1.0
+    for score in scores:
+        none_suffices *= 1.0 - min(1.0, max(0.0, score))
+    return 1.0 - none_suffices
+
+
+def aggregate_top3_mean(scores: Sequence[float]) -> float:
+    """Mean of the three best scores (of all, where there are fewer).
+
+    Example:
+        >>> aggregate_top3_mean([3.0, 0.0, 1.0, 2.0])
+        2.0
+    """
+    best = sorted(scores, reverse=True)[:3]
+    return sum(best) / len(best)
+
+
+def aggregate_joint(scores: Sequence[float]) -> float:
+    """The scorer's own value for all passages together, which cannot be had from `scores`.
+
+    Raises:
+        InputError: always; a guard under this aggregator asks the scorer's `score_set`.
+    """
+    raise InputError(
+        "the joint value is the scorer's own and does not follow from passage scores",
+        hint="use a scorer with score_set and score_sets",
+    )
+
+
+# Those that follow from passage scores alone; a policy may name these or `joint`. `max`: one
+# sufficient passage is enough.
+AGGREGATORS: Mapping[str, Aggregator] = MappingProxyType(
+    {"max": max, "noisy_or": aggregate_noisy_or, "top3_mean": aggregate_top3_mean}
+)
+AGGREGATOR_NAMES = (*AGGREGATORS, JOINT)
+
+
+def aggregator(name: str) -> Aggregator:
+    """The aggregator called `name`; it is never given an empty sequence.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    if name == JOINT:
+        return aggregate_joint
+    try:
+        return AGGREGATORS[name]
+    except KeyError:
+        raise InputError(
+            f"unknown aggregator {name!r}", hint=f"one of: {', '.join(AGGREGATOR_NAMES)}"
+        ) from None
+
 
 # `share` is within [0, 1], `cosine` within [-1, 1], `log_odds` any finite number.
 Scale = Literal["share", "cosine", "log_odds"]

@@ -31,6 +31,7 @@ from .decision import Route
 from .errors import PolicyError, first_fault
 from .files import read_json, write_text
 from .fingerprint import (
+    AGGREGATOR_NAMES,
     Content,
     Fingerprint,
     bundled_default,
@@ -39,7 +40,6 @@ from .fingerprint import (
 )
 from .model_files import EMBEDDED_SHA256
 from .routing import (
-    AGGREGATOR_NAMES,
     SCHEMA_VERSION,
     Calibrator,
     IdentityCalibrator,

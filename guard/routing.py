@@ -17,7 +17,6 @@ import math
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, FiniteFloat, model_validator
@@ -34,7 +33,6 @@ from .artefacts import (
 from .contracts import ConflictBetween
 from .decision import Decision, Found, Mode, OnError, Reason, Route, Scenario, SignalName
 from .errors import (
-    InputError,
     InputTooLargeError,
     KnowgateError,
     PassageError,
@@ -42,7 +40,7 @@ from .errors import (
     QuestionError,
     UnsupportedLanguageError,
 )
-from .fingerprint import JOINT, Artefact, Fingerprint, misfit
+from .fingerprint import Artefact, Fingerprint, misfit
 from .text import Request, in_other_language
 
 if TYPE_CHECKING:
@@ -142,71 +140,6 @@ def _sigmoid(x: float) -> float:
     # One formula nearly everywhere: it is non-decreasing to the last bit, which e / (1 + e) is
     # not. Far out, where exp(-x) would overflow, the 1 is lost in it anyway.
     return 1.0 / (1.0 + math.exp(-x)) if x > -700.0 else math.exp(x)
-
-
-Aggregator = Callable[[Sequence[float]], float]
-
-
-def aggregate_noisy_or(scores: Sequence[float]) -> float:
-    """Probability that at least one passage suffices, were they independent.
-
-    Scores are clipped to [0, 1] first, so this fits scores that are probabilities.
-
-    Example:
-        >>> aggregate_noisy_or([0.5, 0.5])
-        0.75
-    """
-    none_suffices = 1.0
-    for score in scores:
-        none_suffices *= 1.0 - min(1.0, max(0.0, score))
-    return 1.0 - none_suffices
-
-
-def aggregate_top3_mean(scores: Sequence[float]) -> float:
-    """Mean of the three best scores (of all, where there are fewer).
-
-    Example:
-        >>> aggregate_top3_mean([3.0, 0.0, 1.0, 2.0])
-        2.0
-    """
-    best = sorted(scores, reverse=True)[:3]
-    return sum(best) / len(best)
-
-
-def aggregate_joint(scores: Sequence[float]) -> float:
-    """The scorer's own value for all passages together, which cannot be had from `scores`.
-
-    Raises:
-        InputError: always; a guard under this aggregator asks the scorer's `score_set`.
-    """
-    raise InputError(
-        "the joint value is the scorer's own and does not follow from passage scores",
-        hint="use a scorer with score_set and score_sets",
-    )
-
-
-# Those that follow from passage scores alone; a policy may name these or `joint`. `max`: one
-# sufficient passage is enough.
-AGGREGATORS: Mapping[str, Aggregator] = MappingProxyType(
-    {"max": max, "noisy_or": aggregate_noisy_or, "top3_mean": aggregate_top3_mean}
-)
-AGGREGATOR_NAMES = (*AGGREGATORS, JOINT)
-
-
-def aggregator(name: str) -> Aggregator:
-    """The aggregator called `name`; it is never given an empty sequence.
-
-    Raises:
-        InputError: there is none of that name.
-    """
-    if name == JOINT:
-        return aggregate_joint
-    try:
-        return AGGREGATORS[name]
-    except KeyError:
-        raise InputError(
-            f"unknown aggregator {name!r}", hint=f"one of: {', '.join(AGGREGATOR_NAMES)}"
-        ) from None
 
 
 class PolicyFields(Artefact):
