@@ -12,7 +12,8 @@ from functools import cache, cached_property
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
-from ._batches import BatchRunner, Patience
+from ._batches import BatchRunner
+from ._failures import Patience
 from ._measuring import RelevanceSignal, routing_signals
 from ._metrics import GuardMetrics, MetricsOfGuard
 from ._observers import Observer, Observers, RetrievalWatch

@@ -88,46 +88,19 @@ _CITATION_FIELDS = tables.word_list("replies", "citation_fields")
 # Around a code fence, and in its first line.
 _LONGEST_PREFACE, _LONGEST_LABEL = 300, 20
 
-# Only the characters that the patterns use.
-_TRADITIONAL = (
-    "無沒說資訊檔確認斷給過關內應據對話問題詢議請聯繫係閱訪參顯載詳細體尋絡範圍識庫證線數來獻遺難"
-    "從獲覆復並們為實暫時進與專門論釋規紹處裡裏見這個則雖卻當後義夠條項節記錄訴曉談於儘冊屬現間傳"
-    "導電網辦嚐瞭麼頁適寫標註還測預聽僅該檢"
-)
-_SIMPLIFIED = (
-    "无没说资讯档确认断给过关内应据对话问题询议请联系系阅访参显载详细体寻络范围识库证线数来献遗难"
-    "从获复复并们为实暂时进与专门论释规绍处里里见这个则虽却当后义够条项节记录诉晓谈于尽册属现间传"
-    "导电网办尝了么页适写标注还测预听仅该检"
-)
+_SPELLING = tables.table("refusals")["spelling"]
 _QUOTES = "‘’‚‛′ʼ＇`´“”„‟″«»「」『』"
 _TRANSLATION = str.maketrans(
-    _TRADITIONAL + _QUOTES,
-    _SIMPLIFIED + "'" * 9 + '"' * (len(_QUOTES) - 9),
+    _SPELLING["traditional"] + _QUOTES,
+    _SPELLING["simplified"] + "'" * 9 + '"' * (len(_QUOTES) - 9),
 )
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _MARKDOWN = re.compile(
     r"[*~|>]+|(?<!\w)_+|_+(?!\w)|^\s{0,3}#{1,6}\s+|^[^\S\n]*(?:[-+•·]|\d{1,2}[.)])\s+",
     re.MULTILINE,
 )
-_CONTRACTIONS = (
-    (re.compile(r"\bcan(?:not|'?t)\b"), "can not"),
-    (re.compile(r"\bwon'?t\b(?!\s+(?:the|a|an|by)\b)"), "will not"),
-    (re.compile(r"\b(do|does|did|is|are|was|were|has|have|had|(?:c|w|sh)ould)n'?t\b"), r"\1 not"),
-    (re.compile(r"\bi'?m\b"), "i am"),
-    (re.compile(r"\b(i|we|you|they)'ve\b"), r"\1 have"),
-    (re.compile(r"\b(we|you|they)'re\b"), r"\1 are"),
-    (re.compile(r"\b(there|it|that|what|here)'s\b"), r"\1 is"),
-    (re.compile(r"\be\.\s?g\."), "eg"),
-    (re.compile(r"\bi\.\s?e\."), "ie"),
-    (re.compile(r"\bno\.\s?(?=\d)"), "number "),
-)  # fmt: skip
-_SENTENCE_END = re.compile(r"[。!?;\n]+|\.+(?=[\s\"')\]]|$|[㐀-鿿])")
-_CONTRAST = re.compile(
-    r"\b(?:but|however|nevertheless|nonetheless|that said|having said that)\b,?"
-    r"|,?\s(?:although|though|whereas)\b,?|(?:但是|但|不过|然而|可是|尽管如此)[,:]?"
-)
-_CONCESSION = re.compile(r"\A\W*(?:(?:while|although|though|even though)\b|虽然|尽管)[^,]{1,300},")
-_LABEL = re.compile(r"\A\W*(?:answer|a|response|reply|final answer|答案|答|回答|回复)\s*[:：]\s*")
+_CONTRACTIONS = [(re.compile(long), short) for long, short in _SPELLING["contractions"]]
+_RULE = tables.compiled("refusals", "reading")
 _SPACES = re.compile(r"\s+")
 
 
@@ -171,7 +144,7 @@ def plain(text: str) -> str:
     text = _MARKDOWN.sub(" ", text.translate(_TRANSLATION).lower())
     for pattern, replacement in _CONTRACTIONS:
         text = pattern.sub(replacement, text)
-    return _LABEL.sub("", text)
+    return _RULE["label"].sub("", text)
 
 
 def reply_text(response: object) -> str:
@@ -181,16 +154,16 @@ def reply_text(response: object) -> str:
 
 def _clauses(text: str) -> list[str]:
     found = []
-    for sentence in _SENTENCE_END.split(text):
+    for sentence in _RULE["sentence_end"].split(text):
         for start in range(0, len(sentence), _LONGEST_CLAUSE):
             found += _parts(sentence[start : start + _LONGEST_CLAUSE])
     return found
 
 
 def _parts(sentence: str) -> list[str]:
-    concession = _CONCESSION.match(sentence)
+    concession = _RULE["concession"].match(sentence)
     end = 0 if concession is None else concession.end()
-    parts = [sentence[:end], *_CONTRAST.split(sentence[end:])]
+    parts = [sentence[:end], *_RULE["contrast"].split(sentence[end:])]
     tidied = [_SPACES.sub(" ", part).strip(" ,:-—–") for part in parts]
     return [part for part in tidied if _says_something(part)]
 
