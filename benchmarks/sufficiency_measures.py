@@ -19,8 +19,8 @@ from knowgate.calibration.selective_metrics import OperatingPoint
 from knowgate.calibration.training.sufficiency.cases import TrainingQuestion
 from knowgate.calibration.training.sufficiency.tuning import tune_relevance
 from knowgate.guard import RelevanceScorer
+from knowgate.guard.fingerprint import aggregator
 from knowgate.guard.policy import default_calibrator
-from knowgate.guard.routing import aggregator
 from knowgate.guard.signals import relevance
 from knowgate.guard.signals.relevance.sufficiency import SufficiencyScorer
 

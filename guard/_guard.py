@@ -6,26 +6,19 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, cached_property
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
-from ._flow import (
-    Flow,
-    FlowSettings,
-    Measure,
-    Outcome,
-    bound_vetoes,
-    decision_flow,
-)
+from ._batches import BatchRunner
+from ._failures import Patience
+from ._measuring import RelevanceSignal, routing_signals
 from ._metrics import GuardMetrics, MetricsOfGuard
 from ._observers import Observer, Observers, RetrievalWatch
 from ._options import GuardOptions
-from ._routing_signals import RelevanceSignal, routing_signals
-from ._signal import Veto
-from ._signal_runner import Patience, SignalRunner
+from ._signal import Veto, bound_vetoes
 from .artefacts import require_fingerprint
 from .contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
 from .deadlines import DeadlineRunner
@@ -34,16 +27,21 @@ from .errors import AllWorkersBusyError, InputError, KnowgateError, QuestionErro
 from .fingerprint import Content
 from .policy import Policy
 from .reply_check import DEFAULT_DEADLINE, SUPPORT, ReplyChecker
+from .routing import FlowSettings, Measure, Outcome, adrive, decision_flow, drive
 from .text import InputLimits, Request, read_request, read_requests
 
 if TYPE_CHECKING:
-    from ._tracing import BatchSpan, DecisionSpan, GuardSpans
+    from ._tracing import DecisionSpan, GuardSpans
     from .signals.support.contracts import ReplyVerdict
+
+    _Begin = Callable[[int], Sequence[DecisionSpan]]
 
 _logger = logging.getLogger("knowgate.guard")
 _MAX_READERS = 16
 _MAX_CHECKERS = 16
 _UNNAMED = "default"
+_Read = TypeVar("_Read")
+_READING = "too many earlier inputs are still being read"
 
 
 class _Parts(TypedDict, total=False):
@@ -101,7 +99,7 @@ class Guard:
     ) -> None:
         options = GuardOptions() if options is None else options
         signals = routing_signals(policy, scorer, estimator, conflict_detector)
-        bound = bound_vetoes(policy, vetoes)
+        bound = bound_vetoes(policy.vetoes, vetoes)
         names = [*SignalName, *(one.veto.name for one in bound)]
         measured = [*signals.values(), *(one.veto for one in bound)]
         self._policy, self._scorer = policy, scorer
@@ -118,16 +116,16 @@ class Guard:
             own = {one.veto.name: str(one.reason) for one in bound}
             self._metrics = shared.of(name, vetoes=own, reasons=self.veto_reasons)
         self._observers = Observers(observers, policy, name, self._metrics).or_none()
-        self._runner = SignalRunner(
+        self._runner = BatchRunner(
+            options.max_concurrency,
             options.seconds(names, measured),
             options.turns(names, measured),
-            options.max_concurrency,
             DeadlineRunner(options.most_threads),
             self._metrics,
         )
         self._replies = self._reply_checker(options)
         if self._metrics is not None:
-            self._metrics.count_guard(calibrated=policy.state)
+            self._metrics.count("guards", policy.state)
             self._metrics.show_policy(policy)
         watch = RetrievalWatch(policy.retrieval, self._metrics, name)
         self._watch = None if policy.retrieval is None else watch
@@ -180,7 +178,7 @@ class Guard:
 
     def _warn(self, name: str) -> None:
         """Log what the policy's promise does not cover."""
-        guarantee = self._policy.guarantee
+        policy, guarantee = self._policy, self._policy.guarantee
         passing = [n for n, a in self._settings.on_error.items() if a is OnError.FOLLOW_CONTEXT]
         if guarantee is not None and guarantee.certified and passing:
             _logger.warning(
@@ -189,16 +187,14 @@ class Guard:
                 name,
                 ", ".join(passing),
             )
-        if self._policy.state == "generated":
-            _logger.warning("guard %s: %s", name, self._policy.note)
-        if self._policy.changed:
-            _logger.warning(
-                "guard %s: the policy was changed after its calibration: "
-                "nothing is guaranteed; calibrate again",
-                name,
-            )
-        if self._policy.state == "costs":
-            _logger.warning("guard %s: %s", name, self._policy.note or "nothing is guaranteed")
+        told = {
+            "generated": policy.note,
+            "changed": "the policy was changed after its calibration: nothing is guaranteed; "
+            "calibrate again",
+            "costs": policy.note or "nothing is guaranteed",
+        }.get(policy.state)
+        if told is not None:
+            _logger.warning("guard %s: %s", name, told)
 
     @classmethod
     def default(
@@ -331,26 +327,17 @@ class Guard:
         started = time.perf_counter()
         with self._span() as span:
             request = read_request(question, passages, self._limits)
-            flow = self._flow(request, span)
-            try:
-                need = next(flow)
-                while True:
-                    need = flow.send(self._runner.measure(need))
-            except StopIteration as stop:
-                return self._finish(stop.value, started, request, span)
+            flow = decision_flow(self._settings, request, span)
+            return self._finish(drive(flow, self._runner.measure), started, request, span)
 
     async def adecide(self, question: str, passages: Iterable[object] | None) -> Decision:
         """As `decide`, without blocking the event loop."""
         started = time.perf_counter()
         with self._span() as span:
             request = await self._aread(question, passages)
-            flow = self._flow(request, span)
-            try:
-                need = next(flow)
-                while True:
-                    need = flow.send(await self._runner.ameasure(need))
-            except StopIteration as stop:
-                return self._finish(stop.value, started, request, span)
+            flow = decision_flow(self._settings, request, span)
+            decision = await adrive(flow, self._runner.ameasure)
+            return self._finish(decision, started, request, span)
 
     def decide_batch(
         self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
@@ -383,32 +370,26 @@ class Guard:
     ) -> list[Decision | KnowgateError]:
         """As `decide_batch`, with the error in place of a decision under `on_error="raise"`."""
         started, patience = time.perf_counter(), dict[str, Patience]()
-        with self._batch_span() as batch:
+        with self._batch_span() as begin:
             requests = read_requests(questions, passages, self._limits)
-            spans = _NO_SPANS if batch is None else batch.decisions(len(requests))
+            spans = _NO_SPANS if begin is None else begin(len(requests))
             flows = self._flows(requests, spans)
-            try:
-                needs = next(flows)
-                while True:
-                    needs = flows.send(self._runner.measure_batch(needs, patience))
-            except StopIteration as stop:
-                return self._finished(stop.value, started, requests, spans)
+            decided = drive(flows, lambda needs: self._runner.measure_batch(needs, patience))
+            return self._finished(decided, started, requests, spans)
 
     async def adecide_each(
         self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
     ) -> list[Decision | KnowgateError]:
         """As `decide_each`, without blocking the event loop."""
         started, patience = time.perf_counter(), dict[str, Patience]()
-        with self._batch_span() as batch:
+        with self._batch_span() as begin:
             requests = await self._aread_batch(questions, passages)
-            spans = _NO_SPANS if batch is None else batch.decisions(len(requests))
+            spans = _NO_SPANS if begin is None else begin(len(requests))
             flows = self._flows(requests, spans)
-            try:
-                needs = next(flows)
-                while True:
-                    needs = flows.send(await self._runner.ameasure_batch(needs, patience))
-            except StopIteration as stop:
-                return self._finished(stop.value, started, requests, spans)
+            decided = await adrive(
+                flows, lambda needs: self._runner.ameasure_batch(needs, patience)
+            )
+            return self._finished(decided, started, requests, spans)
 
     @property
     def reply_checker(self) -> ReplyChecker | None:
@@ -464,32 +445,31 @@ class Guard:
 
     async def _aread(self, question: object, passages: object) -> Request | QuestionError:
         """Read one input; on another thread where that may take long."""
-        if InputLimits.reads_quickly((question,), (passages,)):
-            return read_request(question, passages, self._limits)
         try:
-            return await self._readers.acall(
-                lambda: read_request(question, passages, self._limits), None
-            )
+            return await self._read_by(read_request, (question,), (passages,), question, passages)
         except AllWorkersBusyError:
-            return QuestionError("too many earlier inputs are still being read")
+            return QuestionError(_READING)
 
     async def _aread_batch(
         self, questions: Iterable[object], passages: Iterable[object]
     ) -> list[Request | QuestionError]:
-        if InputLimits.reads_quickly(questions, passages):
-            return read_requests(questions, passages, self._limits)
         try:
-            return await self._readers.acall(
-                lambda: read_requests(questions, passages, self._limits), None
-            )
+            return await self._read_by(read_requests, questions, passages, questions, passages)
         except AllWorkersBusyError:
-            raise InputError("too many earlier inputs are still being read") from None
+            raise InputError(_READING) from None
+
+    async def _read_by(
+        self, read: Callable[..., _Read], questions: Any, passages: Any, *given: object
+    ) -> _Read:
+        if InputLimits.reads_quickly(questions, passages):
+            return read(*given, self._limits)
+        return await self._readers.acall(lambda: read(*given, self._limits), None)
 
     def _span(self) -> AbstractContextManager[DecisionSpan | None]:
         """The span around one decision, if the application exports spans."""
         return _UNTRACED if _is_untraced() else self._spans.decision()
 
-    def _batch_span(self) -> AbstractContextManager[BatchSpan | None]:
+    def _batch_span(self) -> AbstractContextManager[_Begin | None]:
         """The span around a batch, if the application exports spans."""
         return _UNTRACED if _is_untraced() else self._spans.batch()
 
@@ -503,7 +483,8 @@ class Guard:
         self, requests: Sequence[Request | QuestionError], spans: Iterable[DecisionSpan | None]
     ) -> Generator[list[Measure], list[Outcome], list[Decision | KnowgateError]]:
         """Run the flows of a batch in step: yield the needs of all, receive their outcomes."""
-        flows = [self._flow(*one) for one in zip(requests, spans, strict=False)]
+        pairs = zip(requests, spans, strict=False)
+        flows = [decision_flow(self._settings, request, span) for request, span in pairs]
         decided: dict[int, Decision | KnowgateError] = {}
         outcomes: dict[int, Outcome | None] = dict.fromkeys(range(len(flows)))
         while outcomes:
@@ -521,11 +502,6 @@ class Guard:
                 outcomes = dict(zip(needs, (yield list(needs.values())), strict=True))
         return [decided[index] for index in range(len(flows))]
 
-    def _flow(self, request: Request | QuestionError, span: DecisionSpan | None) -> Flow:
-        if self._watch is not None and isinstance(request, Request):
-            self._watch.look(request)
-        return decision_flow(self._settings, request, span)
-
     def _finish(
         self,
         decision: Decision,
@@ -535,6 +511,8 @@ class Guard:
     ) -> Decision:
         decision.timings["total"] = time.perf_counter() - started
         readable = request if isinstance(request, Request) else None
+        if self._watch is not None and readable is not None:
+            self._watch.look(readable)
         if span is None:
             self._tell(decision, readable)
         else:

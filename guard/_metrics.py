@@ -7,8 +7,8 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial, wraps
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Literal, ParamSpec, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -32,142 +32,28 @@ from .errors import (
 if TYPE_CHECKING:
     from .contracts import Confidence
     from .policy import Policy
-    from .routing import PolicyState
-    from .signals.support.contracts import Support
 
 _PROBABILITY_BUCKETS = tuple(i / 20 for i in range(1, 21))
 _SECONDS_BUCKETS = (
     0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
     30.0,
 )  # fmt: skip
-# Registered together later, or not at all.
-_counter, _histogram = partial(Counter, registry=None), partial(Histogram, registry=None)
-_gauge = partial(Gauge, registry=None)
 Metric = Counter | Gauge | Histogram
 
 
-class MetricFamilies:
-    """The metrics of one registry, not registered yet."""
+# Registered together later, or not at all.
+def _counter(name: str, text: str, labels: str = "guard") -> Counter:
+    return Counter(f"knowgate_{name}_total", text, labels.split(), registry=None)
 
-    def __init__(self) -> None:
-        self._define_decisions()
-        self._define_signals()
-        self._define_replies()
-        self._define_process()
 
-    @property
-    def families(self) -> list[Metric]:
-        """All of them."""
-        return [metric for metric in vars(self).values() if isinstance(metric, Metric)]
+def _gauge(name: str, text: str, labels: str, mode: Any) -> Gauge:
+    return Gauge(f"knowgate_{name}", text, labels.split(), registry=None, multiprocess_mode=mode)
 
-    def _define_decisions(self) -> None:
-        """Of decisions and the policy behind them."""
-        self.decisions = _counter(
-            "knowgate_decisions_total",
-            "Decisions by route, scenario, reason and mode.",
-            ("guard", "route", "scenario", "reason", "mode"),
-        )
-        self.guards = _counter(
-            "knowgate_guards_total",
-            "Guards made, by whether their policy was calibrated, or changed since.",
-            ("guard", "calibrated"),
-        )
-        # Of several workers that serve by one policy, one sample is enough.
-        self.policy = _gauge(
-            "knowgate_policy_info",
-            "1 for the policy that a guard serves by.",
-            ("guard", "fingerprint", "calibrated", "alpha", "delta"),
-            multiprocess_mode="livemax",
-        )
-        self.policy_written = _gauge(
-            "knowgate_policy_written_timestamp_seconds",
-            "When the file of the policy was written.",
-            ("guard",),
-            multiprocess_mode="livemin",
-        )
-        self.mismatches = _counter(
-            "knowgate_retrieval_mismatches_total",
-            "Questions whose passages are not like those of the calibration, or not read whole.",
-            ("guard", "what"),
-        )
-        self.turns = _counter(
-            "knowgate_conversation_turns_total",
-            "Messages of conversations, by what was done with them.",
-            ("guard", "turn"),
-        )
 
-    def _define_signals(self) -> None:
-        """Of signals and vetoes."""
-        self.relevance = _histogram(
-            "knowgate_relevance",
-            "Calibrated probability that the passages suffice.",
-            ("guard",),
-            buckets=_PROBABILITY_BUCKETS,
-        )
-        self.confidence = _histogram(
-            "knowgate_confidence",
-            "Calibrated probability that the closed-book answer is right.",
-            ("guard",),
-            buckets=_PROBABILITY_BUCKETS,
-        )
-        self.stages_of_relevance = _counter(
-            "knowgate_relevance_stages_total",
-            "Decisions by the stage of a cascade of scorers that gave their relevance: cheap, "
-            "costly, or fallback where the costly one failed.",
-            ("guard", "stage"),
-        )
-        self.seconds = _histogram(
-            "knowgate_stage_seconds",
-            "Seconds spent per stage of a decision.",
-            ("guard", "stage"),
-            buckets=_SECONDS_BUCKETS,
-        )
-        self.errors = _counter(
-            "knowgate_errors_total",
-            "Signals that failed, by kind of failure.",
-            ("guard", "signal", "kind"),
-        )
-        self.observer_errors = _counter(
-            "knowgate_observer_errors_total", "Calls of observers that raised.", ("guard",)
-        )
-        self.samples = _counter(
-            "knowgate_samples_total",
-            "Answers sampled for confidence, and samples that stopping early saved.",
-            ("guard", "outcome"),
-        )
-        self.vetoes = _counter(
-            "knowgate_vetoes_total",
-            "Vetoes measured, by what they led to.",
-            ("guard", "veto", "outcome"),
-        )
-
-    def _define_replies(self) -> None:
-        """Of the check of replies."""
-        self.support = _histogram(
-            "knowgate_support",
-            "How far the least supported sentence of a reply rests on the passages.",
-            ("guard",),
-            buckets=_PROBABILITY_BUCKETS,
-        )
-        self.unsupported = _counter(
-            "knowgate_unsupported_total",
-            "Replies that the passages do not bear out, by what became of them.",
-            ("guard", "action"),
-        )
-
-    def _define_process(self) -> None:
-        """Of the process, whatever the guard."""
-        self.caches = _counter(
-            "knowgate_cache_lookups_total",
-            "Texts and verdicts looked up in the caches of scorers, in this process.",
-            ("cache", "result"),
-        )
-        self.queues = _gauge(
-            "knowgate_queue_depth",
-            "Questions and calls that wait, and calls that nobody waits for, in this process.",
-            ("queue",),
-            multiprocess_mode="livesum",
-        )
+def _histogram(
+    name: str, text: str, labels: str = "guard", buckets: Sequence[float] = _PROBABILITY_BUCKETS
+) -> Histogram:
+    return Histogram(f"knowgate_{name}", text, labels.split(), registry=None, buckets=buckets)
 
 
 _logger = logging.getLogger("knowgate.guard")
@@ -216,7 +102,7 @@ _P = ParamSpec("_P")
 _NO_VETOES: Mapping[str, str] = MappingProxyType({})
 
 
-class GuardMetrics(MetricFamilies):
+class GuardMetrics:
     """Counters and histograms of one registry, labelled by guard.
 
     Guards that share a registry share its metrics: `GuardMetrics.on(registry)`
@@ -232,7 +118,8 @@ class GuardMetrics(MetricFamilies):
     _lock = threading.Lock()
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        super().__init__()
+        self._define_decisions()
+        self._define_signals()
         self._logged: set[type[Exception]] = set()
         # Not the lock below, which is held while metrics are made, when counting may fail.
         self._logging = threading.Lock()
@@ -243,12 +130,101 @@ class GuardMetrics(MetricFamilies):
         self.reasons = _LabelValues(_MAX_OF_VETOES, Reason)
         self.signals = _LabelValues(_MAX_OF_VETOES, (*SignalName, "support"))
         self._register(registry)
-        self._begin_process_counts()
+        for queue in process.QUEUES:
+            self.show_process_count("queues", (queue,), 0)
+        process.follow(self)
+
+    def _define_decisions(self) -> None:
+        self.decisions = _counter(
+            "decisions",
+            "Decisions by route, scenario, reason and mode.",
+            "guard route scenario reason mode",
+        )
+        self.guards = _counter(
+            "guards",
+            "Guards made, by whether their policy was calibrated, or changed since.",
+            "guard calibrated",
+        )
+        # Of several workers that serve by one policy, one sample is enough.
+        self.policy = _gauge(
+            "policy_info",
+            "1 for the policy that a guard serves by.",
+            "guard fingerprint calibrated alpha delta",
+            "livemax",
+        )
+        self.policy_written = _gauge(
+            "policy_written_timestamp_seconds",
+            "When the file of the policy was written.",
+            "guard",
+            "livemin",
+        )
+        self.mismatches = _counter(
+            "retrieval_mismatches",
+            "Questions whose passages are not like those of the calibration, or not read whole.",
+            "guard what",
+        )
+        self.turns = _counter(
+            "conversation_turns",
+            "Messages of conversations, by what was done with them.",
+            "guard turn",
+        )
+
+    def _define_signals(self) -> None:
+        self.relevance = _histogram(
+            "relevance", "Calibrated probability that the passages suffice."
+        )
+        self.confidence = _histogram(
+            "confidence", "Calibrated probability that the closed-book answer is right."
+        )
+        self.stages_of_relevance = _counter(
+            "relevance_stages",
+            "Decisions by the stage of a cascade of scorers that gave their relevance: cheap, "
+            "costly, or fallback where the costly one failed.",
+            "guard stage",
+        )
+        self.seconds = _histogram(
+            "stage_seconds",
+            "Seconds spent per stage of a decision.",
+            "guard stage",
+            _SECONDS_BUCKETS,
+        )
+        self.errors = _counter(
+            "errors", "Signals that failed, by kind of failure.", "guard signal kind"
+        )
+        self.observer_errors = _counter("observer_errors", "Calls of observers that raised.")
+        self.samples = _counter(
+            "samples",
+            "Answers sampled for confidence, and samples that stopping early saved.",
+            "guard outcome",
+        )
+        self.vetoes = _counter(
+            "vetoes", "Vetoes measured, by what they led to.", "guard veto outcome"
+        )
+        self.support = _histogram(
+            "support", "How far the least supported sentence of a reply rests on the passages."
+        )
+        self.unsupported = _counter(
+            "unsupported",
+            "Replies that the passages do not bear out, by what became of them.",
+            "guard action",
+        )
+        # Of the process, whatever the guard.
+        self.caches = _counter(
+            "cache_lookups",
+            "Texts and verdicts looked up in the caches of scorers, in this process.",
+            "cache result",
+        )
+        self.queues = _gauge(
+            "queue_depth",
+            "Questions and calls that wait, and calls that nobody waits for, in this process.",
+            "queue",
+            "livesum",
+        )
 
     def _register(self, registry: CollectorRegistry) -> None:
         registered: list[Metric] = []
         try:
-            for metric in self.families:
+            for metric in [one for one in vars(self).values() if isinstance(one, Metric)]:
                 registry.register(metric)
                 registered.append(metric)
         except ValueError:
@@ -271,11 +247,6 @@ class GuardMetrics(MetricFamilies):
             "metrics: counting raised %s; answers go on, and this is logged once",
             type(error).__name__,
         )
-
-    def _begin_process_counts(self) -> None:
-        for queue in process.QUEUES:
-            self.show_process_count("queues", (queue,), 0)
-        process.follow(self)
 
     def show_process_count(
         self, family: process.Family, labels: tuple[str, ...], amount: int
@@ -382,9 +353,11 @@ class MetricsOfGuard:
         self._shared.lost(error)
 
     @_quietly
-    def count_guard(self, *, calibrated: PolicyState) -> None:
-        """Count a guard by whether its policy was calibrated, on whose questions, and left so."""
-        self._shared.guards.labels(self._label, calibrated).inc()
+    def count(
+        self, family: Literal["guards", "mismatches", "observer_errors"], *labels: str
+    ) -> None:
+        """Add one to a counter of what happens seldom, under its further labels."""
+        getattr(self._shared, family).labels(self._label, *labels).inc()
 
     @_quietly
     def show_policy(self, policy: Policy) -> None:
@@ -402,16 +375,6 @@ class MetricsOfGuard:
         samples = self._shared.samples
         self._series(samples, "drawn").inc(confidence.samples_drawn)
         self._series(samples, "saved").inc(confidence.samples_saved)
-
-    @_quietly
-    def count_mismatch(self, what: Literal["k", "format", "unread"]) -> None:
-        """Count a question with more or much longer passages than in calibration or are read."""
-        self._shared.mismatches.labels(self._label, what).inc()
-
-    @_quietly
-    def count_observer_error(self) -> None:
-        """Count a call of an observer that raised."""
-        self._shared.observer_errors.labels(self._label).inc()
 
     @_quietly
     def count_turn(self, turn: str) -> None:
@@ -470,15 +433,15 @@ class MetricsOfGuard:
             self._shared.vetoes.labels(self._label, self._shared.signals.label(name), outcome).inc()
 
     @_quietly
-    def count_support(self, support: Support, action: str | None, seconds: float) -> None:
+    def count_support(self, support: float, action: str | None, seconds: float) -> None:
         """Count a checked reply.
 
         Args:
-            support: of the reply.
+            support: of the least supported sentence.
             action: what became of it for lack of support; None where it has enough.
             seconds: that the check took.
         """
-        self._series(self._shared.support).observe(support.value)
+        self._series(self._shared.support).observe(support)
         if action is not None:
             self._series(self._shared.unsupported, action).inc()
         if self._shared.stages.admit("support"):
@@ -512,21 +475,18 @@ def _exemplar() -> dict[str, str] | None:
     return {"trace_id": f"{span.trace_id:032x}", "span_id": f"{span.span_id:016x}"}
 
 
-ERROR_KINDS = ("timeout", "wait", "overload", "value", "language_model", "missing", "other")
+# In the order in which they are tried: one that waited too long is an overload, too.
+_KINDS: dict[str, tuple[type[KnowgateError], ...]] = {
+    "timeout": (SignalTimeoutError, LanguageModelTimeoutError),
+    "wait": (SignalWaitError,),
+    "overload": (SignalOverloadError,),
+    "value": (SignalValueError,),
+    "language_model": (LanguageModelError,),
+    "missing": (MissingDependencyError,),
+}
+ERROR_KINDS = (*_KINDS, "other")
 
 
 def error_kind(error: KnowgateError) -> str:
     """One of `ERROR_KINDS`: a metric label with few values."""
-    if isinstance(error, SignalTimeoutError | LanguageModelTimeoutError):
-        return "timeout"
-    if isinstance(error, SignalWaitError):
-        return "wait"
-    if isinstance(error, SignalOverloadError):
-        return "overload"
-    if isinstance(error, SignalValueError):
-        return "value"
-    if isinstance(error, LanguageModelError):
-        return "language_model"
-    if isinstance(error, MissingDependencyError):
-        return "missing"
-    return "other"
+    return next((kind for kind, types in _KINDS.items() if isinstance(error, types)), "other")

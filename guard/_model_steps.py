@@ -18,7 +18,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from .contracts import (
@@ -30,6 +30,7 @@ from .contracts import (
 )
 from .deadlines import call_on_thread, check_deadline
 from .errors import InputError, KnowgateError, LanguageModelError, LanguageModelTimeoutError
+from .routing import adrive, drive
 
 Result = TypeVar("Result")
 BATCH_SIZE = 64
@@ -173,22 +174,15 @@ def joint_calls(
 
 def _kind(request: Request, number: int) -> Hashable:
     """A key that is equal for requests that may go into one call."""
-    if isinstance(request, Draw):
-        return (Draw, request.n, request.temperature, request.seed)
-    if isinstance(request, Score):
-        return (Score, request.options)
-    if isinstance(request, HiddenState):
-        return (HiddenState, request.layer)
-    return (Compute, number)
+    if isinstance(request, Compute):
+        return (Compute, number)
+    return (type(request), replace(request, prompt=""))
 
 
 def _share(request: Request, number: int) -> Hashable:
     """A key that is equal for requests of one call that share an answer."""
-    if isinstance(request, Compute):
-        return number
-    if isinstance(request, Draw) and request.temperature > 0 and request.seed is None:
-        return number
-    return request.prompt
+    unlike = isinstance(request, Draw) and request.temperature > 0 and request.seed is None
+    return number if isinstance(request, Compute) or unlike else request.prompt
 
 
 def _lacks(model: LanguageModel, method: str) -> InputError:
@@ -215,44 +209,30 @@ def run_steps(
         DeadlineExceededError: nobody waits for the results any more.
         InputError: `batch_size` is out of range.
     """
-    calls = _together(steps, _checked_size(batch_size), raising=raising)
-    try:
-        call = next(calls)
-        while True:
-            check_deadline()
-            try:
-                answers: list[Any] | KnowgateError = call.run(model)
-            except KnowgateError as error:
-                answers = error
-            call = calls.send(answers)
-    except StopIteration as stop:
-        found: list[Result | KnowgateError] = stop.value
-        return found
+
+    def answers(call: JointCall) -> list[Any] | KnowgateError:
+        check_deadline()
+        try:
+            return call.run(model)
+        except KnowgateError as error:
+            return error
+
+    return drive(_together(steps, batch_size, raising=raising), answers)
 
 
 async def arun_steps(
     model: LanguageModel, steps: Sequence[Steps[Result]], batch_size: int, *, raising: bool
 ) -> list[Result | KnowgateError]:
     """As `run_steps`, without blocking the event loop."""
-    calls = _together(steps, _checked_size(batch_size), raising=raising)
-    try:
-        call = next(calls)
-        while True:
-            check_deadline()
-            try:
-                answers: list[Any] | KnowgateError = await call.arun(model)
-            except KnowgateError as error:
-                answers = error
-            call = calls.send(answers)
-    except StopIteration as stop:
-        found: list[Result | KnowgateError] = stop.value
-        return found
 
+    async def answers(call: JointCall) -> list[Any] | KnowgateError:
+        check_deadline()
+        try:
+            return await call.arun(model)
+        except KnowgateError as error:
+            return error
 
-def _checked_size(batch_size: int) -> int:
-    if batch_size < 1:
-        raise InputError("must be at least 1", where="batch_size")
-    return batch_size
+    return await adrive(_together(steps, batch_size, raising=raising), answers)
 
 
 def _together(
@@ -262,6 +242,8 @@ def _together(
 
     Yields calls, receives their answers or the error in which they ended.
     """
+    if batch_size < 1:
+        raise InputError("must be at least 1", where="batch_size")
     found: dict[int, Result | KnowgateError] = {}
     waiting: dict[int, Request] = {}
 

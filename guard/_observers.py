@@ -103,37 +103,33 @@ class Observers:
             decision: that was taken.
             request: on which; None where the input could not be read, or a chain decided.
         """
-        for position, (name, observer) in enumerate(self._observers):
-            try:
-                observer(decision, request)
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:  # noqa: BLE001 - not even SystemExit has a say in it
-                if self._metrics is not None:
-                    self._metrics.count_observer_error()
-                self._log_once(position, name, error)
+        for position, (_, observer) in enumerate(self._observers):
+            self._call(position, observer, decision, request)
 
     def tell_reply(self, question: str, verdict: ReplyVerdict) -> None:
         """Tell those observers that have a `reply` of a checked reply; errors as in `tell`."""
-        for position, (name, observer) in enumerate(self._observers):
-            told = getattr(observer, "reply", None)
-            if told is None:
-                continue
-            try:
-                told(question, verdict)
-            except Exception as error:  # noqa: BLE001 - any observer
-                if self._metrics is not None:
-                    self._metrics.count_observer_error()
-                self._log_once(position, name, error)
+        for position, (_, observer) in enumerate(self._observers):
+            if (told := getattr(observer, "reply", None)) is not None:
+                self._call(position, told, question, verdict)
 
-    def _log_once(self, position: int, name: str, error: BaseException) -> None:
+    def _call(self, position: int, observer: Callable[..., object], *told: object) -> None:
+        try:
+            observer(*told)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - not even SystemExit has a say in it
+            if self._metrics is not None:
+                self._metrics.count("observer_errors")
+            self._log_once(position, error)
+
+    def _log_once(self, position: int, error: BaseException) -> None:
         with self._lock:
             if (position, type(error)) in self._logged:
                 return
             self._logged.add((position, type(error)))
         _logger.warning(
             "observer %s raised %s; it is called with further decisions, and this is logged once",
-            name,
+            self._observers[position][0],
             type(error).__name__,
         )
 
@@ -192,7 +188,7 @@ class RetrievalWatch:
 
     def _note(self, what: Literal["k", "format", "unread"], seen: str) -> None:
         if self._metrics is not None:
-            self._metrics.count_mismatch(what)
+            self._metrics.count("mismatches", what)
         if what not in self._warned:
             self._warned.add(what)
             _logger.warning(
@@ -274,7 +270,7 @@ class DecisionLog:
                 where=str(folder),
                 hint="name a folder on a local disk",
             ) from None
-        self._text, self._max_bytes, self._max_files = text, max_bytes, max_files
+        self.text, self._max_bytes, self._max_files = text, max_bytes, max_files
         # BLAKE2 takes keys of at most 64 bytes.
         self._key = hashlib.blake2b(key).digest() if key else b""
         self._identify = identify
@@ -311,12 +307,18 @@ class DecisionLog:
         """
         return _hash(question, self._key)
 
+    def id_of(self, request: Request | None) -> str | None:
+        """Return the id of a question that was read, as lines have it."""
+        if request is None:
+            return None
+        return (self._identify or (lambda one: self.question_id(one.question)))(request)
+
     @staticmethod
     def plain_question_id(question: str) -> str:
         """Return the id that logs without a key have for a question."""
         return _hash(question, b"")
 
-    def for_guard(self, policy: Policy, name: str) -> LinesOfGuard:
+    def for_guard(self, policy: Policy, name: str) -> Callable[[Decision, Request | None], object]:
         """Return what is called with each decision of one guard, and what it decided on.
 
         Args:
@@ -327,53 +329,19 @@ class DecisionLog:
         with self._lock:
             self._policies[policy_id] = policy.to_json()
             self._store_policies()
-
-        return LinesOfGuard(self, {"guard": name, "policy": policy_id})
+        return _LinesOfGuard(self, {"guard": name, "policy": policy_id})
 
     def close(self) -> None:
         """Close the file; a further decision opens another one."""
         with self._lock:
             self._close()
 
-    def write_decision(
-        self, decision: Decision, request: Request | None, made_by: dict[str, str]
-    ) -> None:
-        """Write the line of a decision; for the guard, as are errors that this raises."""
+    def write(self, made: Callable[[], dict[str, Any]]) -> None:
+        """Write one line; what cannot be written is counted, and raised for the guard to log.
 
-        def fields() -> dict[str, Any]:
-            question_id = None
-            if request is not None:
-                make = self._identify
-                question_id = self.question_id(request.question) if make is None else make(request)
-            text = {"text": _texts(decision, request)} if self._text else {}
-            given = None if request is None else request.given
-            return {
-                "question_id": question_id, **made_by, **_fields(decision), "passages": given,
-                **text,
-            }  # fmt: skip
-
-        self._write(fields)
-
-    def write_reply(self, question: str, verdict: ReplyVerdict, made_by: dict[str, str]) -> None:
-        """Write the line of a checked reply: numbers, and with `text` its sentences."""
-
-        def fields() -> dict[str, Any]:
-            support = verdict.support
-            told = verdict.text if self._text else None
-            found = None if support is None else support.to_dict(told)
-            return {
-                "kind": "reply",
-                "question_id": self.question_id(question),
-                **made_by,
-                "supported": verdict.supported,
-                "withheld": verdict.withheld,
-                **({"support": None, "sentences": []} if found is None else found),
-            }
-
-        self._write(fields)
-
-    def _write(self, made: Callable[[], dict[str, Any]]) -> None:
-        """Write one line; what cannot be written is counted, and raised for the guard to log."""
+        Args:
+            made: makes the fields of the line.
+        """
         try:
             fields = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **made()}
             with self._lock:
@@ -439,7 +407,7 @@ class DecisionLog:
                 path.unlink(missing_ok=True)
 
 
-class LinesOfGuard:
+class _LinesOfGuard:
     """Writes the lines of one guard.
 
     Args:
@@ -452,11 +420,28 @@ class LinesOfGuard:
 
     def __call__(self, decision: Decision, request: Request | None) -> None:
         """Write a decision."""
-        self._log.write_decision(decision, request, self._made_by)
+        self._log.write(lambda: self._fields(decision, request))
 
     def reply(self, question: str, verdict: ReplyVerdict) -> None:
-        """Write what the check of a reply found."""
-        self._log.write_reply(question, verdict, self._made_by)
+        """Write what the check of a reply found: numbers, and with `text` its sentences."""
+        self._log.write(lambda: self._reply_fields(question, verdict))
+
+    def _fields(self, decision: Decision, request: Request | None) -> dict[str, Any]:
+        made = {**self._made_by, **_fields(decision)}
+        given = None if request is None else request.given
+        found = {"question_id": self._log.id_of(request), **made, "passages": given}
+        return found | ({"text": _texts(decision, request)} if self._log.text else {})
+
+    def _reply_fields(self, question: str, verdict: ReplyVerdict) -> dict[str, Any]:
+        support, told = verdict.support, verdict.text if self._log.text else None
+        return {
+            "kind": "reply",
+            "question_id": self._log.question_id(question),
+            **self._made_by,
+            "supported": verdict.supported,
+            "withheld": verdict.withheld,
+            **({"support": None, "sentences": []} if support is None else support.to_dict(told)),
+        }
 
 
 def _hash(question: str, key: bytes) -> str:

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, ConfigDict, Field, ModelWrapValidatorHandle
 from pydantic.dataclasses import dataclass
 
 from ._signal import Signal
-from ._turns import Turns
+from .deadlines import Turns
 from .decision import Mode, OnError
 from .errors import InputError, in_one_line
 from .reply_check import SUPPORT, OnUnsupported

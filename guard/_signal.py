@@ -27,18 +27,22 @@ Example:
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from .deadlines import call_on_thread
-from .decision import OnError
-from .errors import KnowgateError, SignalValueError
+from .decision import OnError, Reason, SignalName
+from .errors import InputError, KnowgateError, PolicyError, SignalValueError
 from .fingerprint import Fingerprint
 from .text import Request
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
+
+    from .artefacts import VetoBinding
 
 Measured = TypeVar("Measured")
 
@@ -175,18 +179,108 @@ def as_number(value: Any, signal: str) -> float:
     return number
 
 
-class SignalSpan(Protocol):
-    """A span around the measurement of one signal."""
+class RoutingSignal(Signal[Measured]):
+    """A signal with a calibrated level that decides the route."""
 
-    def measured(self, value: object) -> None:
-        """Record a checked value, or a failure."""
+    @abstractmethod
+    def level(self, value: Measured) -> float | bool:
+        """The calibrated level of a checked value."""
+
+    @abstractmethod
+    def decision_fields(self, value: Measured, request: Request) -> dict[str, Any]:
+        """What the decision records of a checked value."""
 
 
 class SignalSpans(Protocol):
     """A decision's span, as far as measuring its signals needs it."""
 
-    def signal(self, signal: Signal[Any]) -> AbstractContextManager[SignalSpan]:
-        """The span of a signal that is measured now."""
+    def signal(self, signal: Signal[Any]) -> AbstractContextManager[Callable[[object], None]]:
+        """The span of a signal that is measured now; gives what records its value or failure."""
 
     def measured_jointly(self, signal: Signal[Any], begun: int, value: object) -> None:
         """Record a signal that was measured for several questions at once."""
+
+
+# -- vetoes that a policy is bound to --------------------------------------------------
+
+_WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
+# Those of the guard, but for the two that a bundled veto gives.
+_RESERVED_REASONS = frozenset(Reason) - {Reason.FALSE_PREMISE, Reason.ANSWERABILITY_FAILED}
+_RESERVED_NAMES = frozenset({*SignalName, "input", "language", "total"})
+_MAX_VETOES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class BoundVeto:
+    """A veto with the threshold that the policy sets for it.
+
+    Attributes:
+        threshold: the guard abstains from this strength on (inclusive).
+        reason: of the abstention.
+        failure_reason: of an abstention because the veto could not be measured.
+    """
+
+    veto: Veto[Any]
+    threshold: float
+    reason: Reason | str
+    failure_reason: Reason | str
+
+
+def bound_vetoes(
+    bindings: Sequence[VetoBinding], vetoes: Iterable[Veto[Any]]
+) -> tuple[BoundVeto, ...]:
+    """The vetoes with their thresholds, those that cost least first.
+
+    Raises:
+        InputError: something is not a veto, or its name or reason cannot be used.
+        FingerprintMismatchError: a veto is not the one that the policy is bound to.
+        PolicyError: a veto is missing, or the policy is not bound to it.
+    """
+    if not isinstance(vetoes, Iterable):
+        raise InputError("vetoes are not a collection", hint="pass vetoes=(veto,)")
+    given: dict[str, Veto[Any]] = {}
+    for veto in vetoes:
+        _require_usable(veto)
+        if veto.name in given:
+            raise InputError(f"two vetoes are named {veto.name!r}", where="vetoes")
+        given[veto.name] = veto
+    bound = {binding.name: binding for binding in bindings}
+    if len(given) > _MAX_VETOES:
+        raise InputError(f"{len(given)} vetoes", where="vetoes", hint=f"at most {_MAX_VETOES}")
+    if unbound := sorted(set(given) - set(bound)):
+        raise PolicyError(
+            f"the policy is not bound to the veto {', '.join(unbound)}",
+            hint="bind it with policy.with_veto(veto, threshold=…)",
+        )
+    if missing := sorted(set(bound) - set(given)):
+        raise PolicyError(
+            f"the policy needs the veto {', '.join(missing)}", hint="pass vetoes=(veto,)"
+        )
+    found = []
+    for name, veto in given.items():
+        bound[name].require(veto.fingerprint)
+        reasons = _reason(veto.reason), _reason(f"{name}_failed")
+        found.append(BoundVeto(veto, bound[name].threshold, *reasons))
+    return tuple(sorted(found, key=lambda one: one.veto.cost))
+
+
+def _reason(text: str) -> Reason | str:
+    return Reason(text) if text in set(Reason) else text
+
+
+def _require_usable(veto: object) -> None:
+    if not isinstance(veto, Veto):
+        raise InputError(
+            f"a {type(veto).__name__} is not a veto", where="vetoes", hint="derive it from Veto"
+        )
+    kind = type(veto).__name__
+    # Both become metric labels, whose values must be few and plain.
+    for what, reserved in (("name", _RESERVED_NAMES), ("reason", _RESERVED_REASONS)):
+        value = getattr(veto, what, None)
+        fault, hint = "", "use at most 40 lower-case letters, digits and underscores"
+        if not isinstance(value, str) or not _WORD.fullmatch(value):
+            fault = f"is {value!r}"
+        elif value in reserved:
+            fault, hint = "is taken", "choose another one"
+        if fault:
+            raise InputError(f"the {what} of a {kind} {fault}", where="vetoes", hint=hint)

@@ -14,20 +14,20 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
 from opentelemetry.trace import Span, Status, StatusCode
 
 from .._version import __version__
-from ._flow import Failure
 from ._metrics import error_kind
 from ._signal import Signal
 from .contracts import Confidence
 from .errors import KnowgateError
+from .routing import Failure
 from .text import Request
 
 if TYPE_CHECKING:
@@ -72,40 +72,32 @@ class GuardSpans:
             found.end()
 
     @contextmanager
-    def batch(self) -> Iterator[BatchSpan]:
-        """The span of a batch, the current one inside."""
+    def batch(self) -> Iterator[Callable[[int], Sequence[DecisionSpan]]]:
+        """The span of a batch, the current one inside.
+
+        Yields:
+            What begins the spans of so many decisions, none of them the current one.
+        """
+        decisions: list[DecisionSpan] = []
         with _current_span("knowgate.decide_batch") as span:
-            batch = BatchSpan(self, span)
+
+            def begin(count: int) -> Sequence[DecisionSpan]:
+                span.set_attribute("knowgate.questions", count)
+                decisions.extend(self._begin() for _ in range(count))
+                return decisions
+
             try:
-                yield batch
+                yield begin
             except BaseException as error:
                 _mark_failed(span, error)
                 raise
             finally:
-                batch.end()
+                for decision in decisions:
+                    decision.end()
 
     def _begin(self) -> DecisionSpan:
         span = _start("knowgate.decide", attributes=self._attributes)
         return DecisionSpan(span, self._with_text)
-
-
-class BatchSpan:
-    """The span of a batch and those of its decisions."""
-
-    def __init__(self, spans: GuardSpans, span: Span) -> None:
-        self._spans, self._span = spans, span
-        self._decisions: list[DecisionSpan] = []
-
-    def decisions(self, count: int) -> Sequence[DecisionSpan]:
-        """A span for each of so many decisions, none of them the current one."""
-        self._span.set_attribute("knowgate.questions", count)
-        self._decisions = [self._spans._begin() for _ in range(count)]
-        return self._decisions
-
-    def end(self) -> None:
-        """End the spans of the decisions."""
-        for decision in self._decisions:
-            decision.end()
 
 
 class DecisionSpan:
@@ -125,10 +117,14 @@ class DecisionSpan:
         return _current(self._span)
 
     @contextmanager
-    def signal(self, signal: Signal[Any]) -> Iterator[SignalSpan]:
-        """The span of a signal that is measured now, the current one inside."""
+    def signal(self, signal: Signal[Any]) -> Iterator[Callable[[object], None]]:
+        """The span of a signal that is measured now, the current one inside.
+
+        Yields:
+            What records a checked value, or a failure.
+        """
         with _current_span(f"knowgate.{signal.name}", context=self._context) as span:
-            yield SignalSpan(span, signal)
+            yield partial(_record, span, signal)
 
     def measured_jointly(self, signal: Signal[Any], begun: int, value: object) -> None:
         """Record a signal that was measured for several questions at once.
@@ -139,7 +135,7 @@ class DecisionSpan:
             value: a checked value or a failure.
         """
         span = _start(f"knowgate.{signal.name}", context=self._context, start_time=begun)
-        SignalSpan(span, signal).measured(value)
+        _record(span, signal, value)
         _end(span)
 
     def decided(self, decision: Decision, request: Request | None) -> None:
@@ -178,31 +174,24 @@ class DecisionSpan:
         _end(self._span)
 
 
-class SignalSpan:
-    """The span of one signal; its value is an evaluation in the terms of OpenTelemetry."""
-
-    def __init__(self, span: Span, signal: Signal[Any]) -> None:
-        self._span, self._signal = span, signal
-
-    def measured(self, value: object) -> None:
-        """Record a checked value, or a failure."""
-        span = self._span
-        if not span.is_recording():
-            return
-        span.set_attribute("gen_ai.evaluation.name", self._signal.name)
-        if isinstance(value, Failure):
-            _mark_failed(span, value.error)
-            return
-        if isinstance(value, Confidence):
-            span.set_attribute("knowgate.samples.drawn", value.samples_drawn)
-            span.set_attribute("knowgate.samples.saved", value.samples_saved)
-        try:
-            level = _level(self._signal, value)
-        except Exception:  # noqa: BLE001 - of a user's veto, which fails again where it decides
-            return
-        if isinstance(level, bool):
-            span.set_attribute("gen_ai.evaluation.score.label", str(level).lower())
-        span.set_attribute("gen_ai.evaluation.score.value", float(level))
+def _record(span: Span, signal: Signal[Any], value: object) -> None:
+    """Record a value or a failure of a signal, as an evaluation in the terms of OpenTelemetry."""
+    if not span.is_recording():
+        return
+    span.set_attribute("gen_ai.evaluation.name", signal.name)
+    if isinstance(value, Failure):
+        _mark_failed(span, value.error)
+        return
+    if isinstance(value, Confidence):
+        span.set_attribute("knowgate.samples.drawn", value.samples_drawn)
+        span.set_attribute("knowgate.samples.saved", value.samples_saved)
+    try:
+        level = _level(signal, value)
+    except Exception:  # noqa: BLE001 - of a user's veto, which fails again where it decides
+        return
+    if isinstance(level, bool):
+        span.set_attribute("gen_ai.evaluation.score.label", str(level).lower())
+    span.set_attribute("gen_ai.evaluation.score.value", float(level))
 
 
 def _level(signal: Any, value: Any) -> float | bool:

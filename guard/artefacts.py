@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     FiniteFloat,
     JsonValue,
@@ -19,7 +17,7 @@ from pydantic import (
 from ._leak_test import LeakTest, binomial_tail
 from .decision import Route
 from .errors import FingerprintMismatchError, PolicyError, PolicyVersionError
-from .fingerprint import Fingerprint
+from .fingerprint import Artefact, Fingerprint
 from .model_files import FORMER_EMBEDDED_SHA256
 
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -36,12 +34,6 @@ LATER_FIELDS = frozenset(
 )
 # The share of δ that a first attempt is tested at; the rest is divided among all later ones.
 _FIRST_SHARE = 0.75
-
-
-class Artefact(BaseModel):
-    """A part of a stored artefact: immutable, unknown fields are rejected."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def require_fingerprint(expected: Fingerprint, found: Fingerprint, what: str, hint: str) -> None:
@@ -312,6 +304,8 @@ class Guarantee(Artefact):
             with others promises nothing.
     """
 
+    LEFT_OUT = ("first_stage_passages", "unanswerable_topics", "missing")
+
     statement: str
     risk: Annotated[float, Field(gt=0, lt=1)]
     delta: Annotated[float, Field(gt=0, lt=1)]
@@ -336,14 +330,6 @@ class Guarantee(Artefact):
     missing: Missing | None = None
     candidates: Annotated[int, Field(ge=1)] = 1
     measured_by: str = ""
-
-    @model_serializer(mode="wrap")
-    def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = handler(self)
-        for name in ("first_stage_passages", "unanswerable_topics", "missing"):
-            if not getattr(self, name):
-                fields.pop(name, None)
-        return fields
 
     @property
     def level(self) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
@@ -356,9 +356,9 @@ class ConflictFinding:
         alone = any(view.from_memory and not view.passages for view in views)
         memory = bool(supported) and alone
         passages = len(supported) > 1
-        kind: ConflictKind = "none"
-        if memory or passages:
-            kind = "both" if memory and passages else "memory" if memory else "passages"
+        kind: ConflictKind = "memory" if memory else "passages" if passages else "none"
+        if memory and passages:
+            kind = "both"
         return cls(kind != "none", kind, tuple(views))
 
     def counts(self, between: ConflictBetween) -> bool:
@@ -367,30 +367,20 @@ class ConflictFinding:
 
     def at(self, positions: Sequence[int]) -> ConflictFinding:
         """The same finding with passage i called `positions[i]`."""
-        views = tuple(
-            View(view.answer, tuple(positions[i] for i in view.passages), view.from_memory)
+        views = (
+            replace(view, passages=tuple(positions[i] for i in view.passages))
             for view in self.views
         )
-        return ConflictFinding(self.conflict, self.kind, views)
+        return replace(self, views=tuple(views))
 
 
 @runtime_checkable
-class ConflictExaminer(Protocol):
+class ConflictExaminer(ConflictDetector, Protocol):
     """A conflict detector that also returns the different answers and their sources.
 
     The guard asks `examine` of a detector that has it, and `detect` otherwise. One that
     does not compare passages with each other says so by `compares_passages = False`.
     """
-
-    def detect(self, question: str, closed_book_answer: str, passages: Sequence[str]) -> bool:
-        """Whether there is any conflict."""
-        ...
-
-    async def adetect(
-        self, question: str, closed_book_answer: str, passages: Sequence[str]
-    ) -> bool:
-        """As `detect`, without blocking the event loop."""
-        ...
 
     def examine(
         self, question: str, closed_book_answer: str, passages: Sequence[str]

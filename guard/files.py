@@ -111,28 +111,25 @@ def read_text(
     try:
         content = read_bytes(path, links=links, most_bytes=most_bytes)
         return content.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise InputError("no such file", where=where, hint="check the path") from None
-    except IsADirectoryError:
-        raise InputError(
-            "is a folder, not a file", where=where, hint="name a file inside it"
-        ) from None
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise InputError(
-            "not UTF-8 text", where=f"{where}:{line}", hint="save the file as UTF-8"
-        ) from None
+        what, where, hint = "not UTF-8 text", f"{where}:{line}", "save the file as UTF-8"
     except OSError as error:
-        hint = _HINTS.get(error.errno or 0, "check the permissions")
-        raise InputError(f"cannot be read ({error.strerror})", where=where, hint=hint) from None
+        unreadable = f"cannot be read ({error.strerror})", "check the permissions"
+        what, hint = _FAULTS.get(error.errno or 0, unreadable)
+        what = what or unreadable[0]
     except ValueError:  # a NUL in the path
-        raise InputError("no such path", where=repr(where), hint="check the path") from None
+        what, where, hint = "no such path", repr(where), "check the path"
+    raise InputError(what, where=where, hint=hint)
 
 
-_HINTS = {
-    errno.EFBIG: "check the path",
-    errno.EINVAL: "name an ordinary file",
-    errno.ELOOP: "put the file itself there",
+# What an error of the system means, where it means more than itself, and what to do.
+_FAULTS = {
+    errno.ENOENT: ("no such file", "check the path"),
+    errno.EISDIR: ("is a folder, not a file", "name a file inside it"),
+    errno.EFBIG: ("", "check the path"),
+    errno.EINVAL: ("", "name an ordinary file"),
+    errno.ELOOP: ("", "put the file itself there"),
 }
 
 
@@ -155,30 +152,20 @@ def read_json(
         InputError: as `read_text`, or the content is not JSON (with the line).
     """
     text = read_text(path, most_bytes=most_bytes, links=links)
+    where, hint = os.fspath(path), "fix the file or write it again"
     if not text.strip():
-        raise InputError("the file is empty", where=os.fspath(path), hint="expected JSON")
+        raise InputError("the file is empty", where=where, hint="expected JSON")
     try:
         return json.loads(text, object_pairs_hook=_unique if unique else None)
     except _RepeatedKeyError as error:
-        raise InputError(
-            f"the key {str(error)[:60]!r} stands twice in one object",
-            where=os.fspath(path),
-            hint="fix the file or write it again",
-        ) from None
+        what = f"the key {str(error)[:60]!r} stands twice in one object"
     except json.JSONDecodeError as error:
-        raise InputError(
-            f"broken JSON ({error.msg}, column {error.colno})",
-            where=f"{os.fspath(path)}:{error.lineno}",
-            hint="fix the file or write it again",
-        ) from None
+        what, where = f"broken JSON ({error.msg}, column {error.colno})", f"{where}:{error.lineno}"
     except RecursionError:
-        raise InputError(
-            "JSON is nested too deeply", where=os.fspath(path), hint="flatten the file"
-        ) from None
+        what, hint = "JSON is nested too deeply", "flatten the file"
     except ValueError:  # Python does not read integers of thousands of digits
-        raise InputError(
-            "a number has too many digits", where=os.fspath(path), hint="fix the file"
-        ) from None
+        what, hint = "a number has too many digits", "fix the file"
+    raise InputError(what, where=where, hint=hint)
 
 
 class _RepeatedKeyError(Exception):
@@ -213,20 +200,13 @@ def read_jsonl(
             continue
         try:
             value = json.loads(line)
+            fault = f"expected a JSON object, found {type(value).__name__}"
         except (ValueError, RecursionError) as error:
             fallback = "nested too deeply" if isinstance(error, RecursionError) else "a long number"
-            detail = getattr(error, "msg", fallback)
-            raise InputError(
-                f"broken JSON ({detail})",
-                where=f"{where}:{number}",
-                hint="each line must be one JSON object",
-            ) from None
+            value, fault = None, f"broken JSON ({getattr(error, 'msg', fallback)})"
         if not isinstance(value, dict):
-            raise InputError(
-                f"expected a JSON object, found {type(value).__name__}",
-                where=f"{where}:{number}",
-                hint="each line must be one JSON object",
-            )
+            hint = "each line must be one JSON object"
+            raise InputError(fault, where=f"{where}:{number}", hint=hint)
         yield number, value
 
 

@@ -12,8 +12,10 @@ a policy whose calibrator or aggregator does not fit its scorer's output is reje
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -24,7 +26,7 @@ from pydantic import (
     model_serializer,
 )
 
-from .errors import SignalValueError
+from .errors import InputError, SignalValueError
 from .model_files import MS_MARCO
 
 _PROBED = "scores of the probe"
@@ -35,7 +37,27 @@ _PROBE_PASSAGES = (
 )
 
 
-class Probe(BaseModel):
+class Artefact(BaseModel):
+    """A part of a stored artefact: immutable, unknown fields are rejected.
+
+    Attributes:
+        LEFT_OUT: fields that are not stored where they say nothing, since an older knowgate
+            rejects what it does not know.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    LEFT_OUT: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        for name in self.LEFT_OUT:
+            if getattr(self, name) == type(self).model_fields[name].get_default():
+                fields.pop(name, None)
+        return fields
+
+
+class Probe(Artefact):
     """What a scorer gives for one fixed question and its fixed passages.
 
     Attributes:
@@ -44,8 +66,6 @@ class Probe(BaseModel):
             relatively above. Threads and instruction sets make differences of 1e-6, 16-bit
             numbers of 3e-3 and more.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     scores: tuple[FiniteFloat, ...]
     tolerance: Annotated[FiniteFloat, Field(gt=0)] = 1e-3
@@ -58,7 +78,7 @@ class Probe(BaseModel):
         )
 
 
-class Fingerprint(BaseModel):
+class Fingerprint(Artefact):
     """Identifies a signal: everything that its numbers depend on.
 
     Attributes:
@@ -74,7 +94,7 @@ class Fingerprint(BaseModel):
         parts: of a mix, the scorers that are mixed; empty for any other signal.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    LEFT_OUT = ("probe", "stages", "parts")
 
     kind: str
     weights_sha256: str | None = None
@@ -86,14 +106,6 @@ class Fingerprint(BaseModel):
     probe: Probe | None = None
     stages: tuple[Fingerprint, ...] = ()
     parts: tuple[Fingerprint, ...] = ()
-
-    @model_serializer(mode="wrap")
-    def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = handler(self)
-        for name in ("probe", "stages", "parts"):
-            if not fields.get(name):
-                fields.pop(name, None)
-        return fields
 
     @property
     def inner(self) -> tuple[Fingerprint, ...]:
@@ -174,7 +186,7 @@ METADATA = "metadata"
 MIX = "mix"
 
 
-class CascadeRule(BaseModel):
+class CascadeRule(Artefact):
     """How two scorers make one value.
 
     The costly scorer is asked about a cheap value in the band from `threshold` up to, but not
@@ -196,8 +208,6 @@ class CascadeRule(BaseModel):
         >>> rule.value(0.7, 1.0), rule.value(0.7, 0.5), rule.value(0.4, None)
         (0.7, 0.44999999999999996, 0.4)
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     threshold: FiniteFloat
     reach: Annotated[FiniteFloat, Field(ge=0)]
@@ -255,6 +265,71 @@ class CascadeRule(BaseModel):
 
 
 JOINT = "joint"
+
+Aggregator = Callable[[Sequence[float]], float]
+
+
+def aggregate_noisy_or(scores: Sequence[float]) -> float:
+    """Probability that at least one passage suffices, were they independent.
+
+    Scores are clipped to [0, 1] first, so this fits scores that are probabilities.
+
+    Example:
+        >>> aggregate_noisy_or([0.5, 0.5])
+        0.75
+    """
+    none_suffices = 1.0
+    for score in scores:
+        none_suffices *= 1.0 - min(1.0, max(0.0, score))
+    return 1.0 - none_suffices
+
+
+def aggregate_top3_mean(scores: Sequence[float]) -> float:
+    """Mean of the three best scores (of all, where there are fewer).
+
+    Example:
+        >>> aggregate_top3_mean([3.0, 0.0, 1.0, 2.0])
+        2.0
+    """
+    best = sorted(scores, reverse=True)[:3]
+    return sum(best) / len(best)
+
+
+def aggregate_joint(scores: Sequence[float]) -> float:
+    """The scorer's own value for all passages together, which cannot be had from `scores`.
+
+    Raises:
+        InputError: always; a guard under this aggregator asks the scorer's `score_set`.
+    """
+    raise InputError(
+        "the joint value is the scorer's own and does not follow from passage scores",
+        hint="use a scorer with score_set and score_sets",
+    )
+
+
+# Those that follow from passage scores alone; a policy may name these or `joint`. `max`: one
+# sufficient passage is enough.
+AGGREGATORS: Mapping[str, Aggregator] = MappingProxyType(
+    {"max": max, "noisy_or": aggregate_noisy_or, "top3_mean": aggregate_top3_mean}
+)
+AGGREGATOR_NAMES = (*AGGREGATORS, JOINT)
+
+
+def aggregator(name: str) -> Aggregator:
+    """The aggregator called `name`; it is never given an empty sequence.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    if name == JOINT:
+        return aggregate_joint
+    try:
+        return AGGREGATORS[name]
+    except KeyError:
+        raise InputError(
+            f"unknown aggregator {name!r}", hint=f"one of: {', '.join(AGGREGATOR_NAMES)}"
+        ) from None
+
 
 # `share` is within [0, 1], `cosine` within [-1, 1], `log_odds` any finite number.
 Scale = Literal["share", "cosine", "log_odds"]

@@ -15,42 +15,25 @@ from ._byte_cache import ByteCache
 from .contracts import TextEmbedder
 from .errors import InputError
 from .fingerprint import Fingerprint
+from .language import MONTHS, NUMBERS, ORDINALS, SCALES, TENS, compiled, listed
 
 __all__ = [
     "AnswerMatcher",
     "same_answer",
 ]
 
-_UNITS = {
-    "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
-    "eight": 8, "nine": 9,
-}  # fmt: skip
-_TEENS = {
-    "ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15,
-    "sixteen": 16, "seventeen": 17, "eighteen": 18, "nineteen": 19,
-}  # fmt: skip
-_TENS = {
-    "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70,
-    "eighty": 80, "ninety": 90,
-}  # fmt: skip
-_SCALES = {
-    "hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12,
-}  # fmt: skip
-_CARDINALS = {**_UNITS, **_TEENS, **_TENS, **_SCALES}
-_IRREGULAR = {
-    "first": "one", "second": "two", "third": "three", "fifth": "five", "eighth": "eight",
-    "ninth": "nine", "twelfth": "twelve",
-}  # fmt: skip
+_CARDINALS = {**NUMBERS, **SCALES}
 
 
 def _ordinal(word: str) -> str:
     return word[:-1] + "ieth" if word.endswith("y") else word + "th"
 
 
-_REGULAR = {w: _ordinal(w) for w in _CARDINALS if w != "zero" and w not in _IRREGULAR.values()}
-_ORDINALS = {**_IRREGULAR, **{ordinal: word for word, ordinal in _REGULAR.items()}}
+_ORDINALS = ORDINALS | {
+    _ordinal(word): word for word in _CARDINALS if word not in {"zero", *ORDINALS.values()}
+}
 _WORD = "|".join(sorted([*_CARDINALS, *_ORDINALS], key=len, reverse=True))
-_SCALE = "|".join(_SCALES)
+_SCALE = "|".join(SCALES)
 _DIGITS = rf"\d{{1,15}}(?:,\d{{3}}){{0,4}}(?:\.\d{{1,15}})?(?=[ -](?:{_SCALE})\b)"
 _RUN = re.compile(
     rf"(?<![\w.,])(?:{_DIGITS}|(?:{_WORD})\b)(?:(?:[ -]| and )(?:{_WORD})\b)*", re.IGNORECASE
@@ -92,8 +75,8 @@ class _Number:
 
     def takes(self, word: str) -> bool:
         """Add `word`; False where it begins another number."""
-        if word in _SCALES:
-            return self._takes_scale(_SCALES[word])
+        if word in SCALES:
+            return self._takes_scale(SCALES[word])
         if word not in _CARDINALS:
             value = Decimal(word.replace(",", ""))
             fits = self.group is None and not self.total
@@ -104,7 +87,7 @@ class _Number:
             return False
         self.group = (self.group or 0) + Decimal(number)
         # After tens only a unit may follow, after anything smaller nothing.
-        self.room = 10 if number in _TENS.values() else 0
+        self.room = 10 if number in TENS.values() else 0
         self.after_hundred_or_scale = False
         return True
 
@@ -139,7 +122,7 @@ def _numbers_numerals(words: list[str]) -> Iterator[str]:
     for place, word in enumerate(words):
         following = words[place + 1] if place + 1 < len(words) else ""
         if word == "and":
-            below_hundred = _ORDINALS.get(following, following) not in _SCALES
+            below_hundred = _ORDINALS.get(following, following) not in SCALES
             if number is not None and number.after_hundred_or_scale and below_hundred:
                 continue
             if number is not None:
@@ -166,19 +149,7 @@ def _with_suffix(digits: str) -> str:
     return digits + {"1": "st", "2": "nd", "3": "rd"}.get(digits[-1], "th")
 
 
-_MONTHS = {
-    name: f"{number:02}"
-    for number, names in enumerate(
-        (
-            "january jan", "february feb", "march mar", "april apr", "may", "june jun",
-            "july jul", "august aug", "september sept sep", "october oct", "november nov",
-            "december dec",
-        ),
-        start=1,
-    )
-    for name in names.split()
-}  # fmt: skip
-_MONTH = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})"
+_MONTH = rf"(?P<month>{'|'.join(sorted(MONTHS, key=len, reverse=True))})"
 _DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>[12]\d{3})"
 _WEEKDAY = r"(?:\b(?:mon|tues|wednes|thurs|fri|satur|sun)day )?"
@@ -216,10 +187,9 @@ def dates_in_one_form(text: str) -> str:
 
 def _ordered(found: re.Match[str]) -> str:
     parts = found.groupdict()
-    month = parts["month"]
-    day = parts.get("day")
-    ordered = [parts.get("year"), _MONTHS.get(month, month.zfill(2)), day and day.zfill(2)]
-    return " ".join(part for part in ordered if part)
+    month = str(MONTHS.get(parts["month"], parts["month"]))
+    ordered = (parts.get("year"), month, parts.get("day"))
+    return " ".join(part.zfill(2) for part in ordered if part)
 
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -227,20 +197,7 @@ _THOUSANDS = re.compile(r"(?<=\d)[,  '’](?=\d{3}(?!\d))")
 _PERCENT = re.compile(r"(?<=\d) ?(?:per ?cent\b|%)")
 # U.S.A., J.R.R. and J. R. R.
 _INITIALS = re.compile(r"\b[a-z](?:\.[a-z]\b)+\.?|\b[a-z]\.(?: [a-z]\.)+")
-_REFUSAL = re.compile(
-    # The verb tells "I don't know" from a title such as "I Don't Like Mondays".
-    r"\b(?:i|we) (?:do not|don't|dont|did not|didn't|cannot|can't|could not|couldn't)"
-    r"(?: (?:\w+ly|even|yet|currently|exactly))?(?=\W*$| (?:know|have|recall|remember|find|say|see"
-    r"|answer|tell|determine|provide|confirm|identify|verify|give|help|assist|be (?:sure|certain)"
-    r"|understand|access|locate|name|respond|comment|speculate|recognize|think|believe)\b)"
-    r"|\b(?:i am|i'm|we are|we're) (?:not able|unable)\b"
-    r"|\bunknown\b(?! (?:soldier|warrior)s?\b)"
-    r"|\b(?:unanswerable|not sure|no idea|no answer)\b"
-    # "Powers not given to the states" speaks of the world.
-    r"|(?:^\W*|\b(?:is|are|was|were|been) )not (?:\w+ly )?"
-    r"(?:(?:stated|given|provided|mentioned|specified|available)\b|known(?=\W*$|[.,;]))"
-    r"|不知道|不清楚|无法回答|無法回答|没有合适的答案|沒有合適的答案"
-)
+_REFUSAL = compiled("refusals", "short")["refusal"]
 
 # What one pass leaves may fold once more: "1-234" to "1 234" to "1234".
 _PASSES = 8
@@ -434,10 +391,7 @@ class MeaningMatcher:
 
 
 # Words that say nothing about which answer a sentence gives.
-_EMPTY_WORDS = (
-    "answer question is was were are be been in on at to of for and or by with as from it its this"
-    " that these which who whom what when where how why has have had did does do there"
-)
+_EMPTY_WORDS = listed("answers", "empty")
 _SENTENCE_WORDS = 5
 # "No. 5" is a number.
 _NEGATION = re.compile(
@@ -471,7 +425,7 @@ class SentenceMatcher:
         if not 0.0 < share <= 1.0:
             raise InputError("must be in (0, 1]", where="share")
         self._share = share
-        empty, asked = set(_EMPTY_WORDS.split()), set(canonical_answer(question).split())
+        empty, asked = _EMPTY_WORDS, set(canonical_answer(question).split())
         self._spoken, self._named = empty | asked, asked - empty
 
     @property

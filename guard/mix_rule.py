@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import Field, FiniteFloat, ValidationError
 
 from .errors import InputError
-from .fingerprint import MIX, Fingerprint
+from .fingerprint import MIX, Artefact, Fingerprint
 
 _Weight = Annotated[FiniteFloat, Field(ge=0)]
 
 
-class MixRule(BaseModel):
+class MixRule(Artefact):
     """How several scorers make one value: log-odds that the passages suffice.
 
     Each scorer counts by its value for all passages, and by its margin: how far the best passage
@@ -31,8 +31,6 @@ class MixRule(BaseModel):
         >>> MixRule.margin([1.0, 4.0, 2.0]), MixRule.margin([7.0])
         (2.5, 0.0)
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     intercept: FiniteFloat
     weights: tuple[tuple[_Weight, _Weight], ...]

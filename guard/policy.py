@@ -12,7 +12,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -31,6 +31,7 @@ from .decision import Route
 from .errors import PolicyError, first_fault
 from .files import read_json, write_text
 from .fingerprint import (
+    AGGREGATOR_NAMES,
     Content,
     Fingerprint,
     bundled_default,
@@ -39,7 +40,6 @@ from .fingerprint import (
 )
 from .model_files import EMBEDDED_SHA256
 from .routing import (
-    AGGREGATOR_NAMES,
     SCHEMA_VERSION,
     Calibrator,
     IdentityCalibrator,
@@ -218,20 +218,9 @@ def _same(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=_RELATIVE, abs_tol=_ABSOLUTE)
 
 
-_Policy = TypeVar("_Policy", bound=PolicyFields)
-
 _DIGEST = "digest"
 _UNCHECKED = frozenset({"created_by"})
 _HINT = "write it with `knowgate calibrate`"
-
-
-def policy_text(policy: PolicyFields) -> str:
-    """The policy as indented JSON; a calibrated one with its digest."""
-    text = _body(policy)
-    if not policy.calibrated:
-        return text  # nothing is promised, and its writer may go on editing it
-    fields = json.loads(text)
-    return json.dumps({**fields, _DIGEST: _digest(fields)}, ensure_ascii=False, indent=2)
 
 
 def _body(policy: PolicyFields) -> str:
@@ -252,14 +241,11 @@ def _digest(fields: dict[str, Any]) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def checked(
-    kind: type[_Policy], value: dict[str, Any], *, where: str, allow_changed: bool
-) -> _Policy:
-    """Make a policy of parsed JSON, and check it against its digest and its evidence.
+def _checked(value: dict[str, Any], *, where: str, allow_changed: bool) -> Policy:
+    """Make a policy of a JSON object, and check it against its digest and its evidence.
 
     Args:
-        kind: the class of the policy.
-        value: a JSON object.
+        value: as parsed.
         where: named in errors.
         allow_changed: return a changed policy without its guarantee rather than reject it.
 
@@ -271,19 +257,23 @@ def checked(
     fault = None
     try:
         try:
-            found = _parsed(kind, fields)
+            found = _parsed(fields)
         except (PolicyError, ValidationError):
             if not allow_changed:
                 raise
             # Only the guarantee may be at odds with the thresholds.
-            found, fault = _parsed(kind, {**fields, "guarantee": None}), "its guarantee is invalid"
+            found, fault = _parsed({**fields, "guarantee": None}), "its guarantee is invalid"
     except PolicyError as error:
         raise PolicyError(error.what, where=where, hint=error.hint) from None
     except RecursionError:
         raise PolicyError("nested too deeply", where=where, hint=_HINT) from None
     except ValidationError as error:
         raise PolicyError(first_fault(error), where=where, hint=_HINT) from None
-    fault = fault or _change(found, digest)
+    if fault is None and digest is None and found.calibrated:
+        fault = "it has no digest"
+    if fault is None and digest is not None:
+        unlike = digest != _digest(json.loads(_body(found)))
+        fault = "its digest is that of other content" if unlike else fault_of(found)
     if fault is None:
         return found
     if not allow_changed:
@@ -293,28 +283,15 @@ def checked(
             hint="calibrate again, or load it without its guarantee: "
             "Policy.load(path, allow_changed=True)",
         )
-    return _without_guarantee(found, fault)
+    note = f"Changed after its calibration ({fault}): nothing is guaranteed. {found.note}"
+    changes = {"guarantee": None, "calibration_set_sha256": None, "changed": True}
+    return found.model_copy(update={**changes, "note": note.strip()})
 
 
-def _parsed(kind: type[_Policy], fields: dict[str, Any]) -> _Policy:
+def _parsed(fields: dict[str, Any]) -> Policy:
     # As JSON, where `strict` takes lists for tuples and text for routes, but neither
     # true nor "0.5" for a number.
-    return kind.model_validate_json(json.dumps(fields), strict=True)
-
-
-def _change(policy: PolicyFields, digest: object) -> str | None:
-    """What of a policy is not as it was when it was calibrated; None where all is."""
-    if digest is None:
-        return "it has no digest" if policy.calibrated else None
-    if digest != _digest(json.loads(_body(policy))):
-        return "its digest is that of other content"
-    return fault_of(policy)
-
-
-def _without_guarantee(policy: _Policy, why: str) -> _Policy:
-    note = f"Changed after its calibration ({why}): nothing is guaranteed. {policy.note}"
-    changes = {"guarantee": None, "calibration_set_sha256": None, "changed": True}
-    return policy.model_copy(update={**changes, "note": note.strip()})
+    return Policy.model_validate_json(json.dumps(fields), strict=True)
 
 
 # Further names of this module are listed by the package.
@@ -525,7 +502,7 @@ class Policy(PolicyFields):
     def parse(cls, value: Any, *, where: str, allow_changed: bool = False) -> Policy:
         """A policy from parsed JSON; `where` is named in errors. Raises as `load`."""
         require_schema_version(value, SCHEMA_VERSION, where=where)
-        found = checked(cls, value, where=where, allow_changed=allow_changed)
+        found = _checked(value, where=where, allow_changed=allow_changed)
         if found.aggregator not in AGGREGATOR_NAMES:
             raise PolicyError(
                 f"field 'aggregator': unknown aggregator {found.aggregator!r}",
@@ -536,7 +513,12 @@ class Policy(PolicyFields):
 
     def to_json(self) -> str:
         """The policy as indented JSON with a final newline; a calibrated one with its digest."""
-        return policy_text(self) + "\n"
+        text = _body(self)
+        if self.calibrated:  # otherwise nothing is promised, and its writer may go on editing it
+            fields = json.loads(text)
+            fields = {**fields, _DIGEST: _digest(fields)}
+            text = json.dumps(fields, ensure_ascii=False, indent=2)
+        return text + "\n"
 
     @property
     def sha256(self) -> str:

@@ -14,23 +14,16 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Mapping
 from functools import cache
-from types import MappingProxyType
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 Family = Literal["caches", "queues"]
 Labels = tuple[str, ...]
 # What waits goes up and down; the other numbers only grow.
 _LEVELS = frozenset({"queues"})
-# Values of the label `queue`, and what is in them.
-QUEUES: Mapping[str, str] = MappingProxyType(
-    {
-        "turns": "questions that wait for their turn to be measured",
-        "calls": "calls that wait for a free thread",
-        "overdue_calls": "calls that still hold a thread, although nobody waits for them",
-    }
-)
+# Values of the label `queue`: questions that wait for their turn to be measured, calls that wait
+# for a free thread, and calls that still hold one, although nobody waits for them.
+QUEUES = ("turns", "calls", "overdue_calls")
 # Calls that check their deadline end within one forward pass.
 _GRACE_SECONDS = 1.0
 
@@ -78,19 +71,67 @@ def _compute_on_one_thread() -> None:
         torch.set_num_threads(1)
 
 
+# -- time ----------------------------------------------------------------------------------------
+
+
+def cpu_count() -> int:
+    """How many CPUs this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class Budget:
+    """Seconds that may be spent in blocks of `with`; those that overlap are counted once.
+
+    Args:
+        seconds: in all; infinity for no limit.
+
+    Example:
+        >>> budget = Budget(60.0)
+        >>> with budget:
+        ...     pass
+        >>> 0 <= budget.spent < 60, 0 < budget.left <= 60
+        (True, True)
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._before = seconds, 0.0
+        self._lock, self._blocks, self._since = threading.Lock(), 0, 0.0
+
+    @property
+    def spent(self) -> float:
+        """Seconds so far."""
+        with self._lock:
+            return self._before + (time.monotonic() - self._since if self._blocks else 0.0)
+
+    @property
+    def left(self) -> float:
+        """Seconds to go, at least 0."""
+        return max(0.0, self._seconds - self.spent)
+
+    def __enter__(self) -> Budget:
+        """Begin to spend."""
+        with self._lock:
+            if not self._blocks:
+                self._since = time.monotonic()
+            self._blocks += 1
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Spend no more."""
+        with self._lock:
+            self._blocks -= 1
+            if not self._blocks:
+                self._before += time.monotonic() - self._since
+
+
 # -- counts ---------------------------------------------------------------------------------------
-
-
-class Follower(Protocol):
-    """Something that shows the numbers."""
-
-    def show_process_count(self, family: Family, labels: Labels, amount: int) -> None:
-        """Add to a count, or set a level; never raises."""
 
 
 class _Totals:
     def __init__(self) -> None:
-        self.followers: weakref.WeakSet[Follower] = weakref.WeakSet()
+        self.followers: weakref.WeakSet[Any] = weakref.WeakSet()  # of `GuardMetrics`
         self.begin()
 
     def begin(self) -> None:
@@ -118,8 +159,8 @@ def totals(family: Family) -> dict[Labels, int]:
         return {labels: n for (name, labels), n in _totals.of.items() if name == family}
 
 
-def follow(follower: Follower) -> None:
-    """Give a follower the numbers so far, and all later ones."""
+def follow(follower: Any) -> None:
+    """Give a `GuardMetrics` the numbers so far, and all later ones."""
     with _totals.lock:
         for (family, labels), total in _totals.of.items():
             follower.show_process_count(family, labels, total)
@@ -135,22 +176,12 @@ def change_queue(queue: str, amount: int) -> None:
 # -- the end --------------------------------------------------------------------------------------
 
 
-class Endable(Protocol):
-    """Something with threads."""
-
-    def finish(self, seconds: float) -> None:
-        """Wait for what nobody else waits for, at most so long."""
-
-    def end_at_exit(self) -> list[threading.Thread]:
-        """Let the threads end, and return them."""
-
-
-_registered: weakref.WeakSet[Endable] = weakref.WeakSet()
+_registered: weakref.WeakSet[Any] = weakref.WeakSet()  # pools of threads, of `deadlines`
 _processes: set[int] = set()
 
 
-def end_at_exit(threads: Endable) -> None:
-    """End `threads` when the process exits.
+def end_at_exit(threads: Any) -> None:
+    """End a pool of threads when the process exits.
 
     Calls that nobody waits for have a second to finish, all others a second to end.
     """

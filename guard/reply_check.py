@@ -89,14 +89,14 @@ class ReplyChecker:
         """
         _require_passages(passages)
         started = time.perf_counter()
+        found: Support | Exception
         try:
-            support = self.threads.call(
+            found = self.threads.call(
                 lambda: self.check.check(reply, passages, question), self.seconds
             )
         except Exception as error:  # noqa: BLE001 - a check of one's own may raise anything
-            return self._told(question, self._failed(reply, error), part)
-        seconds = None if part else time.perf_counter() - started
-        return self._told(question, self._verdict(reply, support, seconds), part)
+            found = error
+        return self._judged(reply, question, found, started, part)
 
     async def ajudge(
         self, reply: str, passages: Sequence[object], question: str, *, part: bool = False
@@ -104,14 +104,22 @@ class ReplyChecker:
         """As `judge`, without blocking the event loop."""
         _require_passages(passages)
         started = time.perf_counter()
+        found: Support | Exception
         try:
-            support = await self.threads.acall(
+            found = await self.threads.acall(
                 lambda: self.check.check(reply, passages, question), self.seconds
             )
         except Exception as error:  # noqa: BLE001 - a check of one's own may raise anything
-            return self._told(question, self._failed(reply, error), part)
+            found = error
+        return self._judged(reply, question, found, started, part)
+
+    def _judged(
+        self, reply: str, question: str, found: Support | Exception, started: float, part: bool
+    ) -> ReplyVerdict:
+        if isinstance(found, Exception):
+            return self._told(question, self._failed(reply, found), part)
         seconds = None if part else time.perf_counter() - started
-        return self._told(question, self._verdict(reply, support, seconds), part)
+        return self._told(question, self._verdict(reply, found, seconds), part)
 
     def _told(self, question: str, verdict: ReplyVerdict, part: bool) -> ReplyVerdict:
         if self.observers is not None and not part:
@@ -129,7 +137,7 @@ class ReplyChecker:
         if self.metrics is not None:
             action = self.action if self.acts else "flag"
             unsupported = support.value < self.threshold
-            self.metrics.count_support(support, action if unsupported else None, seconds)
+            self.metrics.count_support(support.value, action if unsupported else None, seconds)
 
     def _verdict(self, reply: str, support: Support, seconds: float | None) -> ReplyVerdict:
         if seconds is not None:

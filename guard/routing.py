@@ -6,30 +6,22 @@
 
 `next_signal` and `decide_route` are pure functions of a policy's fields and signals: the first
 names the signal that the decision still depends on, so that no costlier one is measured than
-needed; the second decides once there is none.
+needed; the second decides once there is none. `decision_flow` is a generator around them: it
+yields each measurement that it needs and is sent the outcome. The sync, async and batch forms of
+the guard only differ in how they measure, so they cannot disagree on the decision.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    FiniteFloat,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, FiniteFloat, model_validator
 
 from .artefacts import (
-    Artefact,
     Guarantee,
     Histogram,
     Probability,
@@ -39,15 +31,20 @@ from .artefacts import (
     require_fingerprint,
 )
 from .contracts import ConflictBetween
-from .decision import Reason, Route, Scenario, SignalName
+from .decision import Decision, Found, Mode, OnError, Reason, Route, Scenario, SignalName
 from .errors import (
-    InputError,
+    InputTooLargeError,
+    KnowgateError,
+    PassageError,
     PolicyError,
+    QuestionError,
+    UnsupportedLanguageError,
 )
-from .fingerprint import JOINT, Fingerprint, misfit
+from .fingerprint import Artefact, Fingerprint, misfit
+from .text import Request, in_other_language
 
 if TYPE_CHECKING:
-    pass
+    from ._signal import BoundVeto, RoutingSignal, Signal, SignalSpans
 
 SCHEMA_VERSION = 1
 # Of the questions of a calibration, the largest share that programs may have made without the
@@ -56,11 +53,7 @@ MOST_GENERATED = 0.1
 PolicyState = Literal["true", "false", "changed", "costs", "generated"]
 
 
-class _Calibrator(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class IdentityCalibrator(_Calibrator):
+class IdentityCalibrator(Artefact):
     """The score itself, clipped to [0, 1]."""
 
     kind: Literal["identity"] = "identity"
@@ -70,7 +63,7 @@ class IdentityCalibrator(_Calibrator):
         return min(1.0, max(0.0, score))
 
 
-class PlattCalibrator(_Calibrator):
+class PlattCalibrator(Artefact):
     """Logistic curve `1 / (1 + exp(-(a·score + b)))`.
 
     Source: Platt 1999, Probabilistic outputs for support vector machines.
@@ -89,7 +82,7 @@ class PlattCalibrator(_Calibrator):
         return _sigmoid(self.a * score + self.b)
 
 
-class TemperatureCalibrator(_Calibrator):
+class TemperatureCalibrator(Artefact):
     """A probability whose log-odds are divided by a temperature.
 
     Source: Guo et al. 2017, On calibration of modern neural networks.
@@ -106,7 +99,7 @@ class TemperatureCalibrator(_Calibrator):
         return _sigmoid(math.log(p / (1.0 - p)) / self.temperature)
 
 
-class StepCalibrator(_Calibrator):
+class StepCalibrator(Artefact):
     """A non-decreasing step table, as isotonic regression and Venn–Abers give.
 
     Attributes:
@@ -149,73 +142,10 @@ def _sigmoid(x: float) -> float:
     return 1.0 / (1.0 + math.exp(-x)) if x > -700.0 else math.exp(x)
 
 
-Aggregator = Callable[[Sequence[float]], float]
-
-
-def aggregate_noisy_or(scores: Sequence[float]) -> float:
-    """Probability that at least one passage suffices, were they independent.
-
-    Scores are clipped to [0, 1] first, so this fits scores that are probabilities.
-
-    Example:
-        >>> aggregate_noisy_or([0.5, 0.5])
-        0.75
-    """
-    none_suffices = 1.0
-    for score in scores:
-        none_suffices *= 1.0 - min(1.0, max(0.0, score))
-    return 1.0 - none_suffices
-
-
-def aggregate_top3_mean(scores: Sequence[float]) -> float:
-    """Mean of the three best scores (of all, where there are fewer).
-
-    Example:
-        >>> aggregate_top3_mean([3.0, 0.0, 1.0, 2.0])
-        2.0
-    """
-    best = sorted(scores, reverse=True)[:3]
-    return sum(best) / len(best)
-
-
-def aggregate_joint(scores: Sequence[float]) -> float:
-    """The scorer's own value for all passages together, which cannot be had from `scores`.
-
-    Raises:
-        InputError: always; a guard under this aggregator asks the scorer's `score_set`.
-    """
-    raise InputError(
-        "the joint value is the scorer's own and does not follow from passage scores",
-        hint="use a scorer with score_set and score_sets",
-    )
-
-
-# Those that follow from passage scores alone; a policy may name these or `joint`. `max`: one
-# sufficient passage is enough.
-AGGREGATORS: Mapping[str, Aggregator] = MappingProxyType(
-    {"max": max, "noisy_or": aggregate_noisy_or, "top3_mean": aggregate_top3_mean}
-)
-AGGREGATOR_NAMES = (*AGGREGATORS, JOINT)
-
-
-def aggregator(name: str) -> Aggregator:
-    """The aggregator called `name`; it is never given an empty sequence.
-
-    Raises:
-        InputError: there is none of that name.
-    """
-    if name == JOINT:
-        return aggregate_joint
-    try:
-        return AGGREGATORS[name]
-    except KeyError:
-        raise InputError(
-            f"unknown aggregator {name!r}", hint=f"one of: {', '.join(AGGREGATOR_NAMES)}"
-        ) from None
-
-
 class PolicyFields(Artefact):
     """The fields of a policy; see `Policy`."""
+
+    LEFT_OUT = ("changed", "generated", "vetoes", "note", "kept_margin", "retrieval", "support")
 
     schema_version: int = SCHEMA_VERSION
     created_by: str = ""
@@ -240,18 +170,6 @@ class PolicyFields(Artefact):
     retrieval: Retrieval | None = None
     generated: Probability = 0.0
     support: SupportPolicy | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # An older knowgate rejects fields it does not know, so those that say nothing stay out.
-        fields: dict[str, Any] = handler(self)
-        for name in ("changed", "generated"):
-            if not fields[name]:
-                del fields[name]
-        for name in ("vetoes", "note", "kept_margin", "retrieval", "support"):
-            if fields[name] in ((), [], "", None):
-                del fields[name]
-        return fields
 
     @model_validator(mode="after")
     def _consistent(self) -> PolicyFields:
@@ -481,9 +399,9 @@ def decide_route(policy: PolicyFields, signals: Signals) -> RouteChoice:
     """The verdict for `signals` for which `next_signal` is None."""
     if not (policy.may_follow or policy.may_answer):
         return RouteChoice(Route.ABSTAIN, Reason.NO_THRESHOLD, None)
-    for name, reason in _FAILURES.items():
+    for name in SignalName:
         if name in signals.failed:
-            return RouteChoice(Route.ABSTAIN, reason, None)
+            return RouteChoice(Route.ABSTAIN, Reason(f"{name.value}_failed"), None)
     if _sufficient(policy, signals):
         return _with_context(policy, signals)
     if policy.may_answer and is_confident(policy, signals):
@@ -494,13 +412,6 @@ def decide_route(policy: PolicyFields, signals: Signals) -> RouteChoice:
     if policy.may_answer:
         return RouteChoice(Route.ABSTAIN, Reason.NEITHER_KNOWS, scenario)
     return RouteChoice(Route.ABSTAIN, Reason.INSUFFICIENT_CONTEXT, scenario)
-
-
-_FAILURES = {
-    SignalName.RELEVANCE: Reason.RELEVANCE_FAILED,
-    SignalName.CONFIDENCE: Reason.CONFIDENCE_FAILED,
-    SignalName.CONFLICT: Reason.CONFLICT_FAILED,
-}
 
 
 def _with_context(policy: PolicyFields, signals: Signals) -> RouteChoice:
@@ -542,3 +453,243 @@ def is_confident(policy: PolicyFields, signals: Signals) -> bool:
     return (
         threshold is not None and signals.confidence is not None and signals.confidence >= threshold
     )
+
+
+# -- the flow of one question ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A signal to be measured for one question.
+
+    Attributes:
+        span: of the decision, under which that of the signal begins; None without tracing.
+    """
+
+    signal: Signal[Any]
+    request: Request
+    span: SignalSpans | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The outcome of a measurement that failed."""
+
+    error: KnowgateError
+
+
+# What a generator yields, what it is sent, and what it returns.
+_Asked = TypeVar("_Asked")
+_Sent = TypeVar("_Sent")
+_Returned = TypeVar("_Returned")
+
+
+def drive(
+    flow: Generator[_Asked, _Sent, _Returned], answer: Callable[[_Asked], _Sent]
+) -> _Returned:
+    """What `flow` returns, when it is sent the answer to everything it yields."""
+    try:
+        asked = next(flow)
+        while True:
+            asked = flow.send(answer(asked))
+    except StopIteration as stop:
+        found: _Returned = stop.value
+        return found
+
+
+async def adrive(
+    flow: Generator[_Asked, _Sent, _Returned], answer: Callable[[_Asked], Awaitable[_Sent]]
+) -> _Returned:
+    """As `drive`, with answers that are awaited."""
+    try:
+        asked = next(flow)
+        while True:
+            asked = flow.send(await answer(asked))
+    except StopIteration as stop:
+        found: _Returned = stop.value
+        return found
+
+
+# A checked value or a `Failure`, and the seconds that it took.
+Outcome = tuple[Any, float]
+Flow = Generator[Measure, Outcome, Decision]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSettings:
+    """What all flows of one guard share.
+
+    Attributes:
+        signals: those that decide the route.
+        vetoes: with their thresholds, in the order in which they are measured.
+        on_error: signal name → action; also for `input` and `language`.
+    """
+
+    policy: PolicyFields
+    signals: Mapping[SignalName, RoutingSignal[Any]]
+    vetoes: tuple[BoundVeto, ...]
+    on_error: Mapping[str, OnError]
+    mode: Mode
+
+
+@dataclass(slots=True)
+class _Flow:
+    """What was measured for one question; lives in the generator's locals only."""
+
+    settings: FlowSettings
+    request: Request
+    signals: Signals = field(default_factory=Signals)
+    fields: dict[str, Any] = field(default_factory=dict)
+    failed_vetoes: set[str] = field(default_factory=set)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def apply_veto(self, bound: BoundVeto, outcome: Outcome) -> RouteChoice | None:
+        """The choice that a veto leads to; None where the other signals decide."""
+        veto = bound.veto
+        value, self.seconds[veto.name] = outcome
+        if isinstance(value, Failure):
+            action = self.settings.on_error[veto.name]
+            if action is OnError.RAISE:
+                raise value.error
+            self.failed_vetoes.add(veto.name)
+            follows = action is OnError.FOLLOW_CONTEXT
+            return None if follows else RouteChoice(Route.ABSTAIN, bound.failure_reason, None)
+        for name, found in veto.decision_fields(value, self.request).items():
+            # Several vetoes add to one mapping.
+            both = isinstance(found, dict) and name in self.fields
+            self.fields[name] = self.fields[name] | found if both else found
+        if veto.strength(value) < bound.threshold:
+            return None
+        return RouteChoice(Route.ABSTAIN, bound.reason, None)
+
+    def apply_signal(self, name: SignalName, outcome: Outcome) -> RouteChoice | None:
+        """Record a routing signal; return the choice if its failure decides."""
+        settings, policy = self.settings, self.settings.policy
+        value, self.seconds[name.value] = outcome
+        if not isinstance(value, Failure):
+            signal = settings.signals[name]
+            self.fields.update(signal.decision_fields(value, self.request))
+            self.signals = self.signals.with_value(name, signal.level(value))
+            return None
+        # In an unknown language no signal failed: the scorer works, and has its own action.
+        unsupported = isinstance(value.error, UnsupportedLanguageError)
+        action = settings.on_error["language" if unsupported else name.value]
+        if action is OnError.RAISE:
+            raise value.error
+        if not unsupported:
+            self.signals = self.signals.with_value(name, None)
+        follows = action is OnError.FOLLOW_CONTEXT and policy.may_follow and self.request.passages
+        if unsupported:
+            route = Route.FOLLOW_CONTEXT if follows else Route.ABSTAIN
+            return RouteChoice(route, Reason.UNSUPPORTED_LANGUAGE, None)
+        reason = Reason.SIGNAL_FAILED_FOLLOWS_CONTEXT
+        return RouteChoice(Route.FOLLOW_CONTEXT, reason, None) if follows else None
+
+    def request_for(self, name: SignalName) -> Request:
+        """The request with the closed-book answer, for conflict."""
+        answer = self.fields.get("closed_book_answer")
+        # An answer that the model is not confident of contradicts nothing.
+        if (
+            name is SignalName.CONFLICT
+            and answer
+            and is_confident(self.settings.policy, self.signals)
+        ):
+            return replace(self.request, closed_book_answer=answer)
+        return self.request
+
+    def explained(self, choice: RouteChoice) -> RouteChoice:
+        """The same route, with the reason that it is another language where it is."""
+        if choice.reason is not Reason.INSUFFICIENT_CONTEXT:
+            return choice
+        asked = self.request
+        other = in_other_language(asked.question, asked.passages)
+        return replace(choice, reason=Reason.OTHER_LANGUAGE) if other else choice
+
+    def decision(self, choice: RouteChoice) -> Decision:
+        """The decision under `choice`."""
+        follows = choice.route is Route.FOLLOW_CONTEXT
+        failed = {name.value for name in self.signals.failed} | self.failed_vetoes
+        return Decision(
+            route=choice.route,
+            reason=choice.reason,
+            scenario=choice.scenario,
+            relevance=self.signals.relevance,
+            confidence=self.signals.confidence,
+            conflict=self.signals.conflict,
+            kept=self._kept() if follows else (),
+            found=self._found() if choice.route is Route.ABSTAIN else None,
+            failed_signals=tuple(sorted(failed)),
+            mode=self.settings.mode,
+            timings=self.seconds,
+            **({"scores": (None,) * self.request.given} | self.fields),
+        )
+
+    def _kept(self) -> tuple[int, ...]:
+        """Positions of the passages that belong into the prompt."""
+        positions = self.request.positions
+        policy = self.settings.policy
+        if policy.kept_margin is None or self.signals.conflict:
+            return positions  # the views of a conflict speak of all of them
+        return tuple(positions[i] for i in policy.kept(self._scores()))
+
+    def _found(self) -> Found | None:
+        """The passages of a question that is not answered, nearest first."""
+        documents, scores = self.request.documents, self._scores()
+        if not documents:
+            return None
+        # Ties, and passages that were not scored, stay in the order given.
+        ranks = [-math.inf if score is None else score for score in scores]
+        order = sorted(range(len(documents)), key=lambda i: -ranks[i])
+        return Found(
+            documents=tuple(documents[i] for i in order), scores=tuple(scores[i] for i in order)
+        )
+
+    def _scores(self) -> list[float | None]:
+        """The raw score of each passage that has text; None where it was not measured."""
+        scores = self.fields.get("scores")
+        return [None if scores is None else scores[i] for i in self.request.positions]
+
+
+def unread_reason(error: QuestionError) -> Reason:
+    """The reason of an abstention because the input could not be read."""
+    if isinstance(error, InputTooLargeError):
+        return Reason.INPUT_TOO_LARGE
+    return Reason.INVALID_PASSAGES if isinstance(error, PassageError) else Reason.INVALID_INPUT
+
+
+def decision_flow(
+    settings: FlowSettings, request: Request | QuestionError, span: SignalSpans | None = None
+) -> Flow:
+    """Decide one question: yield measurements, receive outcomes, return the decision.
+
+    Args:
+        settings: of the guard.
+        request: what was asked, or why it could not be read.
+        span: of the decision, handed on with each need.
+
+    Raises:
+        KnowgateError: a signal failed, or the input is unreadable, and the guard
+            was told to raise then.
+    """
+    policy = settings.policy
+    if isinstance(request, QuestionError):
+        if settings.on_error["input"] is OnError.RAISE:
+            raise request
+        unread = _Flow(settings, Request(""))
+        return unread.decision(RouteChoice(Route.ABSTAIN, unread_reason(request), None))
+    flow = _Flow(settings, request)
+    if not request.passages:
+        flow.signals = Signals(relevance=0.0, nothing_retrieved=True)
+    # A policy that can only abstain needs no veto.
+    vetoes = settings.vetoes if settings.vetoes and next_signal(policy, flow.signals) else ()
+    for bound in vetoes:
+        if request.passages or not bound.veto.needs_passages:
+            choice = flow.apply_veto(bound, (yield Measure(bound.veto, request, span)))
+            if choice is not None:
+                return flow.decision(choice)
+    while (name := next_signal(policy, flow.signals)) is not None:
+        outcome = yield Measure(settings.signals[name], flow.request_for(name), span)
+        choice = flow.apply_signal(name, outcome)
+        if choice is not None:
+            return flow.decision(choice)
+    return flow.decision(flow.explained(decide_route(policy, flow.signals)))

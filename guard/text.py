@@ -380,19 +380,22 @@ _FEWEST_WORDS = 3
 # Function words of another language that a text may have, as a share of those of its own.
 _MAX_FOREIGN = 0.25
 _WORD = re.compile(r"[^\W\d_]+|¿")
+
+
 # Words that several languages have stand at each, and tell nothing between them.
 # In the order of the table, which decides between equal counts.
-_LANGUAGES_OF_WORD: dict[str, list[str]] = {}
-for _kind in ("function_words", "common_words"):
-    for _language in section(_kind):
-        for _word in word_list(_kind, _language):
-            _LANGUAGES_OF_WORD.setdefault(_word, []).append(_language)
+def _by_word(*kinds: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for kind in kinds:
+        for language in section(kind):
+            for word in word_list(kind, language):
+                found.setdefault(word, []).append(language)
+    return found
+
+
+_LANGUAGES_OF_WORD = _by_word("function_words", "common_words")
+_ASKED_IN, _LETTERS_OF = _by_word("question_words"), _by_word("letters")
 _ENGLISH = "english"
-_LETTERS_OF = {letter: name for name in section("letters") for letter in word_list("letters", name)}
-_ASKED_IN: dict[str, list[str]] = {}
-for _language in section("question_words"):
-    for _word in word_list("question_words", _language):
-        _ASKED_IN.setdefault(_word, []).append(_language)
 # How many words of another language stand against one of English.
 _FEWEST_FOREIGN, _FOREIGN_PER_ENGLISH = 2, 3
 
@@ -512,7 +515,7 @@ def foreign_language(text: str) -> str | None:
     words = _WORD.findall(text)
     found = [_LANGUAGES_OF_WORD.get(word, []) for word in words]
     counts = Counter(name for those in found if _ENGLISH not in those for name in those)
-    counts.update(_LETTERS_OF[letter] for letter in text if letter in _LETTERS_OF)
+    counts.update(name for letter in text for name in _LETTERS_OF.get(letter, ()))
     # "Wann startete Sky?" has one word of German, in a place that tells.
     counts.update(name for word in words[:1] for name in _ASKED_IN.get(word, ()))
     if not counts:

@@ -72,7 +72,7 @@ def trees() -> Iterator[None]:
 
 
 def name_of(path: Path) -> str:
-    """`guard/_flow.py` → `guard/_flow.py`, the way a failure shows it."""
+    """`guard/_guard.py` → `guard/_guard.py`, the way a failure shows it."""
     return path.relative_to(ROOT).as_posix()
 
 

@@ -3,7 +3,7 @@
     reply ─► clauses ─► patterns (English, Chinese) ─► features ─► logistic model ─► probability
 
 No language model is called. Add a rule by matching the `AbstentionRule` protocol;
-add a language as a `Language` of patterns beside `_english.py` and `_chinese.py`.
+add a language as a section of `guard/language/refusals.toml`.
 """
 
 from __future__ import annotations

@@ -6,26 +6,27 @@ import hashlib
 import math
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from itertools import takewhile
 from pathlib import Path
-from typing import Annotated, Literal, Protocol, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..errors import InputError
 from ..fingerprint import Fingerprint
 from ..read_models import read_model
-from ._language import Strength
 from .reading import (
     Citation,
-    JudgedClause,
+    Clause,
     Reply,
     Role,
+    Strength,
     is_whole_abstention,
-    judge_clauses,
+    judged,
     opens_with_yes_or_no,
     patterns_sha256,
     read_reply,
@@ -47,29 +48,43 @@ class AbstentionVerdict:
     probability: float
 
 
-class AbstentionRule(Protocol):
+class AbstentionRule(ABC):
     """Distinguish replies that abstain from replies that answer, without a language model."""
 
     @property
+    @abstractmethod
     def fingerprint(self) -> Fingerprint:
         """What made a verdict, for runs and reports."""
-        ...
 
+    @abstractmethod
     def detect(
         self, response: str, *, question: str | None = None, citation: object = Citation.UNKNOWN
     ) -> AbstentionVerdict:
-        """The verdict on one reply."""
-        ...
+        """The verdict on one reply.
+
+        Args:
+            response: the reply.
+            question: for rules that need it; the bundled ones do not.
+            citation: the reply's citation field, read by `read_citation`; leave it out
+                where replies have no such field.
+        """
 
     def detect_many(
-        self,
-        responses: Sequence[str],
-        *,
-        questions: Sequence[str | None] | None = None,
-        citations: Sequence[object] | None = None,
+        self, responses: Sequence[str], *, citations: Sequence[object] | None = None
     ) -> list[AbstentionVerdict]:
-        """The verdicts on many replies, in order, equal to `detect` one by one."""
-        ...
+        """The verdicts on many replies, in order, equal to `detect` one by one.
+
+        Raises:
+            InputError: `citations` are not as many as `responses`.
+        """
+        fields = [Citation.UNKNOWN] * len(responses) if citations is None else citations
+        if len(fields) != len(responses):
+            raise InputError(
+                f"{len(fields)} citations for {len(responses)} responses",
+                hint="pass one of citations per response, or none at all",
+            )
+        pairs = zip(responses, fields, strict=True)
+        return [self.detect(response, citation=field) for response, field in pairs]
 
 
 FEATURE_NAMES = (
@@ -88,11 +103,6 @@ FEATURE_NAMES = (
 )
 """What `features` measures, in the order of the weights."""
 
-_NAME_OF_STRENGTH: Mapping[Strength, str] = {
-    Strength.EXPLICIT: "explicit",
-    Strength.SILENT: "silent",
-    Strength.HINT: "hint",
-}
 # "Contact the registry" answers where nothing was refused yet.
 _ANSWERING = (Role.SUBSTANCE, Role.REDIRECT)
 
@@ -106,7 +116,7 @@ def features(reply: Reply) -> dict[str, float]:
     if is_whole_abstention(reply.clauses):
         found.update(whole_reply_is_no_answer=1.0, explicit_first=1.0)
     found["no_citation"] = float(reply.citation is Citation.NONE)
-    clauses = judge_clauses(reply.clauses)
+    clauses = list(map(judged, reply.clauses))
     if any(clause.role is Role.REFUSAL for clause in clauses):
         _add_refusals(found, clauses)
     elif found["explicit_first"]:
@@ -118,21 +128,21 @@ def features(reply: Reply) -> dict[str, float]:
     return found
 
 
-def _add_refusals(found: dict[str, float], clauses: list[JudgedClause]) -> None:
+def _add_refusals(found: dict[str, float], clauses: list[Clause]) -> None:
     before = list(takewhile(lambda clause: clause.role is not Role.REFUSAL, clauses))
     after = clauses[len(before) :]
     led = not any(clause.role in _ANSWERING for clause in before)
     first = after[0]
     if led:
-        found[f"{_NAME_OF_STRENGTH[first.strength]}_first"] = 1.0
+        found[f"{first.strength.name.lower()}_first"] = 1.0
     for clause in after[1:] if led else after:
         if clause.strength is not Strength.NONE:
-            found[f"{_NAME_OF_STRENGTH[clause.strength]}_later"] = 1.0
+            found[f"{clause.strength.name.lower()}_later"] = 1.0
     found["refusal_share"] = _share(before, after)
-    found["yes_or_no_before_refusal"] = float(led and opens_with_yes_or_no(clauses[0].clause))
+    found["yes_or_no_before_refusal"] = float(led and opens_with_yes_or_no(clauses[0].text))
 
 
-def _share(before: list[JudgedClause], after: list[JudgedClause]) -> float:
+def _share(before: list[Clause], after: list[Clause]) -> float:
     """Share of words in refusals among those in refusals and substance; hints count half."""
     refusing = sum(
         clause.units / (2 if clause.strength is Strength.HINT else 1)
@@ -204,7 +214,7 @@ class AbstentionModel(BaseModel):
         return math.exp(max(logit, -700.0)) / (1.0 + math.exp(max(logit, -700.0)))
 
 
-class AbstentionDetector:
+class AbstentionDetector(AbstentionRule):
     """Detect replies that abstain, in English and Chinese, without a language model.
 
     Patterns find the clauses that refuse ("I don't know", "the context does not
@@ -245,57 +255,13 @@ class AbstentionDetector:
     def detect(
         self, response: str, *, question: str | None = None, citation: object = Citation.UNKNOWN
     ) -> AbstentionVerdict:
-        """The verdict on one reply.
-
-        Args:
-            response: the reply.
-            question: accepted for the sake of other rules; this one needs none.
-            citation: the reply's citation field, read by `read_citation`; leave it out
-                where replies have no such field.
-        """
+        """The verdict on one reply."""
         del question
         reply = read_reply(response, citation)
         if not reply.clauses:
             return AbstentionVerdict(abstained=True, probability=1.0)
         probability = self.model.probability(features(reply))
         return AbstentionVerdict(probability >= self.model.threshold, probability)
-
-    def detect_many(
-        self,
-        responses: Sequence[str],
-        *,
-        questions: Sequence[str | None] | None = None,
-        citations: Sequence[object] | None = None,
-    ) -> list[AbstentionVerdict]:
-        """The verdicts on many replies, in order, equal to `detect` one by one.
-
-        Raises:
-            InputError: `questions` or `citations` are not as many as `responses`.
-        """
-        check_lengths(responses, questions, citations)
-        fields = citations if citations is not None else [Citation.UNKNOWN] * len(responses)
-        return [
-            self.detect(response, citation=field)
-            for response, field in zip(responses, fields, strict=True)
-        ]
-
-
-def check_lengths(
-    responses: Sequence[str],
-    questions: Sequence[str | None] | None,
-    citations: Sequence[object] | None,
-) -> None:
-    """Reject lists of unequal length.
-
-    Raises:
-        InputError: `questions` or `citations` are not as many as `responses`.
-    """
-    for name, values in (("questions", questions), ("citations", citations)):
-        if values is not None and len(values) != len(responses):
-            raise InputError(
-                f"{len(values)} {name} for {len(responses)} responses",
-                hint=f"pass one of {name} per response, or none at all",
-            )
 
 
 _UNIKNOW = re.compile(
@@ -313,7 +279,7 @@ _UAQFACT_WORDS = re.compile(
 )
 
 
-class PatternRule:
+class PatternRule(AbstentionRule):
     """Abstained where a pattern is found anywhere in the raw reply.
 
     Args:
@@ -342,21 +308,6 @@ class PatternRule:
         if not found and self._lowered is not None:
             found = self._lowered.search(text.lower()) is not None
         return AbstentionVerdict(abstained=found, probability=float(found))
-
-    def detect_many(
-        self,
-        responses: Sequence[str],
-        *,
-        questions: Sequence[str | None] | None = None,
-        citations: Sequence[object] | None = None,
-    ) -> list[AbstentionVerdict]:
-        """The verdicts on many replies, in order.
-
-        Raises:
-            InputError: `questions` or `citations` are not as many as `responses`.
-        """
-        check_lengths(responses, questions, citations)
-        return [self.detect(response) for response in responses]
 
 
 _RULES: dict[str, Callable[[], AbstentionRule]] = {

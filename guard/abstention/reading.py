@@ -9,29 +9,13 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Any
 
+from .. import language as tables
 from ..text import clean_text
-from ._language import Language, Strength
 
-_NO_CITATION = frozenset(
-    {
-        *(
-            "no citation",
-            "no citations",
-            "no source",
-            "no sources",
-            "no reference",
-            "no references",
-        ),
-        *("no citation available", "no citation found", "no citation provided", "without citation"),
-        *("none", "null", "nil", "n/a", "na", "nan", "not applicable", "not available"),
-        *("not cited", "uncited", "unknown", "[]", "{}", "()", "-", "--", "-1"),
-        *("无", "無", "没有", "沒有", "无引用", "無引用", "没有引用", "沒有引用"),
-        *("无来源", "無來源", "没有来源", "沒有來源", "暂无", "暫無"),
-    }
-)
+_UNCITED = frozenset(tables.section("replies")["uncited"])
 
 
 class Citation(StrEnum):
@@ -79,7 +63,7 @@ def _read_text(text: str) -> Citation:
         return Citation.CITED if text.strip() else Citation.NONE
     plain = unicodedata.normalize("NFKC", text).casefold().replace("_", " ")
     plain = " ".join(plain.split()).strip(" .。!\"'`*#")
-    return Citation.NONE if not plain or plain in _NO_CITATION else Citation.CITED
+    return Citation.NONE if not plain or plain in _UNCITED else Citation.CITED
 
 
 def _read_several(values: Iterable[object], depth: int) -> Citation:
@@ -99,75 +83,25 @@ _HEAD, _TAIL = 12_000, 4_000
 _LONGEST_CLAUSE = 500
 _LONGEST_JSON = 200_000
 
-_ANSWER_FIELDS = (
-    "response",
-    "answer",
-    "reply",
-    "output",
-    "result",
-    "content",
-    "text",
-    "回答",
-    "答案",
-)
-_CITATION_FIELDS = ("citation", "citations", "sources", "source", "引用")
+_ANSWER_FIELDS = tables.word_list("replies", "answer_fields")
+_CITATION_FIELDS = tables.word_list("replies", "citation_fields")
 # Around a code fence, and in its first line.
 _LONGEST_PREFACE, _LONGEST_LABEL = 300, 20
 
-# Only the characters that the patterns use.
-_TRADITIONAL = (
-    "無沒說資訊檔確認斷給過關內應據對話問題詢議請聯繫係閱訪參顯載詳細體尋絡範圍識庫證線數來獻遺難"
-    "從獲覆復並們為實暫時進與專門論釋規紹處裡裏見這個則雖卻當後義夠條項節記錄訴曉談於儘冊屬現間傳"
-    "導電網辦嚐瞭麼頁適寫標註還測預聽僅該檢"
-)
-_SIMPLIFIED = (
-    "无没说资讯档确认断给过关内应据对话问题询议请联系系阅访参显载详细体寻络范围识库证线数来献遗难"
-    "从获复复并们为实暂时进与专门论释规绍处里里见这个则虽却当后义够条项节记录诉晓谈于尽册属现间传"
-    "导电网办尝了么页适写标注还测预听仅该检"
-)
+_SPELLING = tables.table("refusals")["spelling"]
 _QUOTES = "‘’‚‛′ʼ＇`´“”„‟″«»「」『』"
 _TRANSLATION = str.maketrans(
-    _TRADITIONAL + _QUOTES,
-    _SIMPLIFIED + "'" * 9 + '"' * (len(_QUOTES) - 9),
+    _SPELLING["traditional"] + _QUOTES,
+    _SPELLING["simplified"] + "'" * 9 + '"' * (len(_QUOTES) - 9),
 )
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _MARKDOWN = re.compile(
     r"[*~|>]+|(?<!\w)_+|_+(?!\w)|^\s{0,3}#{1,6}\s+|^[^\S\n]*(?:[-+•·]|\d{1,2}[.)])\s+",
     re.MULTILINE,
 )
-_CONTRACTIONS = (
-    (re.compile(r"\bcan(?:not|'?t)\b"), "can not"),
-    (re.compile(r"\bwon'?t\b(?!\s+(?:the|a|an|by)\b)"), "will not"),
-    (re.compile(r"\b(do|does|did|is|are|was|were|has|have|had|(?:c|w|sh)ould)n'?t\b"), r"\1 not"),
-    (re.compile(r"\bi'?m\b"), "i am"),
-    (re.compile(r"\b(i|we|you|they)'ve\b"), r"\1 have"),
-    (re.compile(r"\b(we|you|they)'re\b"), r"\1 are"),
-    (re.compile(r"\b(there|it|that|what|here)'s\b"), r"\1 is"),
-    (re.compile(r"\be\.\s?g\."), "eg"),
-    (re.compile(r"\bi\.\s?e\."), "ie"),
-    (re.compile(r"\bno\.\s?(?=\d)"), "number "),
-)  # fmt: skip
-_SENTENCE_END = re.compile(r"[。!?;\n]+|\.+(?=[\s\"')\]]|$|[㐀-鿿])")
-_CONTRAST = re.compile(
-    r"\b(?:but|however|nevertheless|nonetheless|that said|having said that)\b,?"
-    r"|,?\s(?:although|though|whereas)\b,?|(?:但是|但|不过|然而|可是|尽管如此)[,:]?"
-)
-_CONCESSION = re.compile(r"\A\W*(?:(?:while|although|though|even though)\b|虽然|尽管)[^,]{1,300},")
-_LABEL = re.compile(r"\A\W*(?:answer|a|response|reply|final answer|答案|答|回答|回复)\s*[:：]\s*")
+_CONTRACTIONS = [(re.compile(long), short) for long, short in _SPELLING["contractions"]]
+_RULE = tables.compiled("refusals", "reading")
 _SPACES = re.compile(r"\s+")
-
-
-@dataclass(frozen=True, slots=True)
-class Clause:
-    """A part of a sentence that says one thing.
-
-    Attributes:
-        text: lower case, negations spelled "not", Chinese in simplified characters.
-        contrasted: "but" or the like introduces it.
-    """
-
-    text: str
-    contrasted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +109,12 @@ class Reply:
     """A reply split into clauses.
 
     Attributes:
-        clauses: in order; none where there is nothing to read.
+        clauses: in order, each the part of a sentence that says one thing: lower case, negations
+            spelled "not", Chinese in simplified characters; none where there is nothing to read.
         citation: what the citation field says, the reply's own where it is JSON.
     """
 
-    clauses: tuple[Clause, ...]
+    clauses: tuple[str, ...]
     citation: Citation
 
 
@@ -209,7 +144,7 @@ def plain(text: str) -> str:
     text = _MARKDOWN.sub(" ", text.translate(_TRANSLATION).lower())
     for pattern, replacement in _CONTRACTIONS:
         text = pattern.sub(replacement, text)
-    return _LABEL.sub("", text)
+    return _RULE["label"].sub("", text)
 
 
 def reply_text(response: object) -> str:
@@ -217,29 +152,20 @@ def reply_text(response: object) -> str:
     return clean_text(response) if isinstance(response, str | bytes) else ""
 
 
-def _clauses(text: str) -> list[Clause]:
+def _clauses(text: str) -> list[str]:
     found = []
-    for sentence in _SENTENCE_END.split(text):
+    for sentence in _RULE["sentence_end"].split(text):
         for start in range(0, len(sentence), _LONGEST_CLAUSE):
             found += _parts(sentence[start : start + _LONGEST_CLAUSE])
     return found
 
 
-def _parts(sentence: str) -> list[Clause]:
-    parts = []
-    concession = _CONCESSION.match(sentence)
-    if concession is not None:
-        parts.append(Clause(sentence[: concession.end()]))
-        sentence = sentence[concession.end() :]
-    last, contrasted = 0, concession is not None
-    for contrast in _CONTRAST.finditer(sentence):
-        parts.append(Clause(sentence[last : contrast.start()], contrasted))
-        last, contrasted = contrast.end(), True
-    parts.append(Clause(sentence[last:], contrasted))
-    tidied = [
-        Clause(_SPACES.sub(" ", part.text).strip(" ,:-—–"), part.contrasted) for part in parts
-    ]
-    return [part for part in tidied if _says_something(part.text)]
+def _parts(sentence: str) -> list[str]:
+    concession = _RULE["concession"].match(sentence)
+    end = 0 if concession is None else concession.end()
+    parts = [sentence[:end], *_RULE["contrast"].split(sentence[end:])]
+    tidied = [_SPACES.sub(" ", part).strip(" ,:-—–") for part in parts]
+    return [part for part in tidied if _says_something(part)]
 
 
 def _says_something(text: str) -> bool:
@@ -278,13 +204,56 @@ _CJK = re.compile(r"[㐀-鿿豈-﫿]")
 _LEAST_UNITS = 3
 
 
+class Strength(IntEnum):
+    """How sure a clause's wording is that no answer is given.
+
+    Attributes:
+        NONE: it refuses nothing.
+        HINT: wording that real answers have as well ("is not available").
+        SILENT: the source does not say ("the context does not mention").
+        EXPLICIT: the speaker does not know or cannot answer.
+    """
+
+    NONE = 0
+    HINT = 1
+    SILENT = 2
+    EXPLICIT = 3
+
+
+# The other patterns of a language; `guard/language/refusals.toml` says what each is for.
+_OTHERS = ("conditions", "whole", "courtesy", "redirect", "source_talk", "yes_or_no")
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """The patterns of one language, over clauses as `read_reply` makes them.
+
+    Attributes:
+        refusals: what to look for, strongest first.
+        others: all other patterns by name.
+    """
+
+    refusals: tuple[tuple[Strength, re.Pattern[str]], ...]
+    others: dict[str, re.Pattern[str]]
+
+
 @functools.cache
 def languages() -> tuple[Language, ...]:
     """English and Chinese; compiling their patterns takes a quarter of a second, once."""
-    from ._chinese import CHINESE
-    from ._english import ENGLISH
+    patterns = tables.table("refusals")
+    return _language(patterns["english"]), _language(patterns["chinese"])
 
-    return ENGLISH, CHINESE
+
+def _language(patterns: dict[str, Any]) -> Language:
+    def pattern(text: str) -> re.Pattern[str]:
+        return re.compile(tables.filled({**patterns["names"], "": text})[""])
+
+    refusals = [
+        (strength, pattern(text))
+        for strength in (Strength.EXPLICIT, Strength.SILENT, Strength.HINT)
+        for text in patterns[strength.name.lower()]
+    ]
+    return Language(tuple(refusals), {name: pattern(patterns[name]) for name in _OTHERS})
 
 
 class Role(StrEnum):
@@ -298,25 +267,20 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedClause:
-    """A clause with what it does.
+class Clause:
+    """A clause of a reply with what it does.
 
     Attributes:
-        clause: as it was read.
+        text: as it was read.
         role: what it is for.
         strength: how strongly it refuses.
         units: its words, and single Chinese characters.
     """
 
-    clause: Clause
+    text: str
     role: Role
     strength: Strength
     units: int
-
-
-def judge_clauses(clauses: Iterable[Clause]) -> list[JudgedClause]:
-    """Each clause with its role."""
-    return [_judged(clause) for clause in clauses]
 
 
 def says_nothing(sentence: str) -> bool:
@@ -327,24 +291,18 @@ def says_nothing(sentence: str) -> bool:
         (True, False)
     """
     return not any(
-        one.role is Role.SUBSTANCE or (one.role is Role.COURTESY and not _is_polite(one.clause))
-        for one in judge_clauses(read_reply(sentence).clauses)
+        one.role is Role.SUBSTANCE
+        or (one.role is Role.COURTESY and not _is(one.text, "courtesy", languages()))
+        for one in map(judged, read_reply(sentence).clauses)
     )
-
-
-def _is_polite(clause: Clause) -> bool:
-    return any(language.courtesy.fullmatch(clause.text) for language in languages())
 
 
 def patterns_sha256() -> str:
     """Hexadecimal sha256 of all languages' patterns."""
     found = hashlib.sha256()
     for language in languages():
-        others = (
-            language.conditions, language.whole, language.courtesy, language.redirect,
-            language.source_talk, language.yes_or_no,
-        )  # fmt: skip
-        for strength, pattern in (*language.refusals, *((0, other) for other in others)):
+        others = [(0, pattern) for pattern in language.others.values()]
+        for strength, pattern in (*language.refusals, *others):
             found.update(f"{int(strength)} {pattern.pattern}\n".encode())
     return found.hexdigest()
 
@@ -354,40 +312,45 @@ def units(text: str) -> list[str]:
     return _UNITS.findall(text)
 
 
-def is_whole_abstention(clauses: Iterable[Clause]) -> bool:
+def is_whole_abstention(clauses: Iterable[str]) -> bool:
     """Whether the reply is one short phrase for "no answer", such as "unknown"."""
-    text = " ".join(clause.text for clause in clauses)
-    return len(text) < 60 and any(language.whole.fullmatch(text) for language in languages())
+    text = " ".join(clauses)
+    return len(text) < 60 and _is(text, "whole", languages())
 
 
-def opens_with_yes_or_no(clause: Clause) -> bool:
+def opens_with_yes_or_no(clause: str) -> bool:
     """Whether the clause begins as the answer to a yes/no question does."""
-    return any(language.yes_or_no.match(clause.text) for language in languages())
+    return any(language.others["yes_or_no"].match(clause) for language in languages())
 
 
-def _judged(clause: Clause) -> JudgedClause:
-    count = len(units(clause.text))
+def _is(text: str, what: str, tried: Iterable[Language]) -> bool:
+    return any(language.others[what].fullmatch(text) for language in tried)
+
+
+def judged(text: str) -> Clause:
+    """A clause with its role."""
+    count = len(units(text))
     # The first is English.
-    tried = languages() if _CJK.search(clause.text) else languages()[:1]
-    strength = max(_strength(clause.text, language) for language in tried)
+    tried = languages() if _CJK.search(text) else languages()[:1]
+    strength = max(_strength(text, language) for language in tried)
     if strength is not Strength.NONE:
         role = Role.REFUSAL
-    elif any(language.courtesy.fullmatch(clause.text) for language in tried):
+    elif _is(text, "courtesy", tried):
         role = Role.COURTESY
-    elif any(language.redirect.search(clause.text) for language in tried):
+    elif any(language.others["redirect"].search(text) for language in tried):
         role = Role.REDIRECT
-    elif count < _LEAST_UNITS and not any(map(str.isdigit, clause.text)):
+    elif count < _LEAST_UNITS and not any(map(str.isdigit, text)):
         role = Role.COURTESY
-    elif any(language.source_talk.match(clause.text) for language in tried):
+    elif any(language.others["source_talk"].match(text) for language in tried):
         role = Role.SOURCE
     else:
         role = Role.SUBSTANCE
-    return JudgedClause(clause, role, strength, count)
+    return Clause(text, role, strength, count)
 
 
 def _strength(text: str, language: Language) -> Strength:
     for strength, pattern in language.refusals:
         found = pattern.search(text)
-        if found is not None and not language.conditions.search(text[: found.start()]):
+        if found is not None and not language.others["conditions"].search(text[: found.start()]):
             return strength
     return Strength.NONE

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
-from .._turns import cpu_count
 from ..errors import (
     DeviceError,
     InputError,
@@ -24,7 +23,7 @@ from ..errors import (
 )
 from ..files import read_bytes, write_text
 from ..model_files import require_files
-from ..process import keep_exit_code
+from ..process import cpu_count, keep_exit_code
 from ..read_models import read_model
 from ._tokenizing import TOKENIZER_FILE, Marks
 from .backends import GRAPH_SHA256, MANIFEST_FILE, TOKEN_TYPE_IDS, LoadedEncoder, Runtime

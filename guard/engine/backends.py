@@ -15,10 +15,10 @@ from typing import Any, Literal, Protocol, TypedDict, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from .._turns import cpu_count
 from ..deadlines import check_deadline
 from ..errors import InputError
 from ..fingerprint import Fingerprint
+from ..process import cpu_count
 from ._tokenizing import RerankerTemplate
 
 DtypeName = Literal["float32", "bfloat16", "float16", "int8"]

@@ -1,14 +1,26 @@
-"""Words by what they do, in English and Chinese: one table for all rules, `words.toml`."""
+"""Words by what they do, in English and Chinese: one table for all rules, `words.toml`.
+
+Patterns of whole wordings stand beside it: `refusals.toml`, `premises.toml`,
+`spoken.toml`, `injection.toml`.
+"""
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections.abc import Mapping
+from functools import cache, reduce
 from importlib import resources
 from typing import Any
 
-_TABLE: dict[str, Any] = tomllib.loads(
-    resources.files(__package__).joinpath("words.toml").read_text("utf-8")
-)
+
+@cache
+def table(name: str) -> dict[str, Any]:
+    """Return a table of this folder by its file's name."""
+    return tomllib.loads(resources.files(__package__).joinpath(f"{name}.toml").read_text("utf-8"))
+
+
+_TABLE = table("words")
 
 
 def section(name: str) -> Any:
@@ -39,3 +51,38 @@ def listed(name: str, entry: str) -> frozenset[str]:
         True
     """
     return frozenset(word_list(name, entry))
+
+
+def filled(patterns: Mapping[str, str]) -> dict[str, str]:
+    """Return patterns with those above them put in the place of their names in braces.
+
+    Example:
+        >>> filled({"day": "[0-9]+", "span": "{day} to {day}"})["span"]
+        '[0-9]+ to [0-9]+'
+    """
+    found: dict[str, str] = {}
+    for name, pattern in patterns.items():
+        slots = [(f"{{{slot}}}", meaning) for slot, meaning in found.items()]
+        found[name] = reduce(lambda text, slot: text.replace(*slot), slots, pattern)
+    return found
+
+
+def compiled(name: str, part: str) -> dict[str, re.Pattern[str]]:
+    """Return the patterns of one part of a table, ready for use."""
+    return {key: re.compile(pattern) for key, pattern in filled(table(name)[part]).items()}
+
+
+# Numbers below a hundred by their words, what a following scale multiplies by, and ordinals up to
+# the twelfth by what they count.
+TENS = {word: 10 * value for value, word in enumerate(word_list("numbers", "tens"), start=2)}
+NUMBERS = {word: value for value, word in enumerate(word_list("numbers", "to_nineteen"))} | TENS
+SCALES = {word: int(value) for word, value in section("scales").items()}
+ORDINALS = dict(
+    zip(word_list("numbers", "ordinals"), word_list("numbers", "to_nineteen")[1:], strict=False)
+)
+# Months by name and by its first letters.
+MONTHS = {
+    form: number
+    for number, name in enumerate(word_list("dates", "months"), start=1)
+    for form in (name, name[:3])
+} | {"sept": 9}

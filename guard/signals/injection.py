@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache, reduce
-from importlib import resources
+from functools import lru_cache
 from typing import ClassVar
 
-from .. import language
 from .._byte_cache import ByteCache, content_key
 from .._signal import Veto
 from ..fingerprint import Fingerprint
+from ..language import filled, table
 from ..text import Request
 
 _MOST_CHARACTERS = 100_000
@@ -91,12 +90,6 @@ def _found(passage: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _pattern() -> re.Pattern[str]:
-    names: dict[str, str] = {}
-    rules = []
-    for line in resources.files(language).joinpath("injection.txt").read_text("utf-8").splitlines():
-        name, defines, rule = line.partition(" = ")
-        if defines and name.isalpha():
-            names[f"{{{name}}}"] = rule
-        elif line and not line.startswith("#"):
-            rules.append(reduce(lambda text, slot: text.replace(*slot), names.items(), line))
+    patterns = table("injection")
+    rules = [filled({**patterns["names"], "": rule})[""] for rule in patterns["any"]["rules"]]
     return re.compile("|".join(f"(?:{rule})" for rule in rules), re.IGNORECASE)

@@ -19,11 +19,11 @@ from ...guard.contracts import RelevanceScorer
 from ...guard.decision import Decision, Reason
 from ...guard.errors import FingerprintMismatchError
 from ...guard.files import atomic_writer, read_jsonl
+from ...guard.fingerprint import aggregator as require_aggregator
 from ...guard.fingerprint import default_aggregator
 from ...guard.policy import Policy, default_calibrator
 from ...guard.read_models import check_model
 from ...guard.routing import Signals, decide_route
-from ...guard.routing import aggregator as require_aggregator
 from ...guard.signals.relevance import CascadeScorer, load_scorer
 from ...guard.signals.relevance.registry import DEFAULT_SCORER
 from ._console import json_line, out, print_figures, progress_bar

@@ -16,10 +16,9 @@ from ...calibration.risk.fit import Cascade
 from ...guard.contracts import ConflictBetween, RelevanceScorer
 from ...guard.errors import InputError
 from ...guard.files import read_json, read_jsonl
-from ...guard.fingerprint import Fingerprint
+from ...guard.fingerprint import Fingerprint, aggregator
 from ...guard.policy import default_calibrator
 from ...guard.read_models import check_model
-from ...guard.routing import aggregator
 from ...guard.signals.relevance.sufficiency import SufficiencyScorer
 from ...guard.text import clean_text
 from ..suites.parts import questions_tuned_on

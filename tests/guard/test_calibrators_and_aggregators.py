@@ -10,14 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from knowgate.guard.fingerprint import AGGREGATORS, aggregator
 from knowgate.guard.policy import IdentityCalibrator
 from knowgate.guard.routing import (
-    AGGREGATORS,
     Calibrator,
     PlattCalibrator,
     StepCalibrator,
     TemperatureCalibrator,
-    aggregator,
 )
 
 finite = st.floats(allow_nan=False, allow_infinity=False)

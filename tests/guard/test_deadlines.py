@@ -31,8 +31,9 @@ from knowgate.guard.errors import (
     SignalOverloadError,
     TaskBrokeOffError,
 )
-from knowgate.guard.testing import FakeEstimator, FakeScorer, SlowScorer
+from knowgate.guard.testing import FakeEstimator, FakeScorer
 from tests.support.deadlines import awith_enough_time
+from tests.support.fakes import SlowScorer
 from tests.support.guards import guard_with, policy_with
 
 SOON = 0.05

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from knowgate.guard import Decision, Guard, InputError, PolicyError, Reason, Route
 from knowgate.guard.contracts import SetScore
 from knowgate.guard.errors import SignalValueError
-from knowgate.guard.routing import AGGREGATOR_NAMES, aggregator
+from knowgate.guard.fingerprint import AGGREGATOR_NAMES, aggregator
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.guard.testing import FakeScorer, FakeSetScorer
+from knowgate.guard.testing import FakeScorer
+from tests.support.fakes import FakeSetScorer
 from tests.support.guards import guard_with, policy_with, without_timings
 
 HALVES = {"half": 0.3, "whole": 0.9, "broken": float("nan")}

@@ -13,7 +13,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from knowgate.guard import Decision, Guard, Reason, Route
-from knowgate.guard.testing import FailingScorer, FakeScorer
+from knowgate.guard.testing import FakeScorer
+from tests.support.fakes import FailingScorer
 from tests.support.guards import guard_with, without_timings
 
 QUESTIONS = ["one", "two", "three", "four"]

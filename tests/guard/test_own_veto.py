@@ -26,7 +26,8 @@ from knowgate.guard import (
     SignalTimeoutError,
     Veto,
 )
-from knowgate.guard.testing import FakeScorer, ScriptedAnswerability
+from knowgate.guard.testing import FakeScorer
+from tests.support.fakes import ScriptedAnswerability
 from tests.support.guards import guard_with, policy_with, without_timings
 
 TODAY = date(2026, 6, 1)

@@ -15,9 +15,10 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
 from knowgate.guard import Reason, Route
-from knowgate.guard.testing import FakeScorer, SlowScorer
+from knowgate.guard.testing import FakeScorer
 from tests.guard.forked_workers import decide_with, fork_after_load
 from tests.support.commands import Program
+from tests.support.fakes import SlowScorer
 from tests.support.guards import guard_with, policy_with
 
 PATIENCE = 60.0

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry
 
 from knowgate.guard import Decision, Guard, Reason, Route
-from knowgate.guard._turns import Turns
-from knowgate.guard.deadlines import check_deadline
+from knowgate.guard.deadlines import Turns, check_deadline
 from knowgate.guard.errors import NoTurnError, SignalWaitError
 from knowgate.guard.testing import FakeScorer
 from tests.support.deadlines import auntil, awith_enough_time, with_enough_time

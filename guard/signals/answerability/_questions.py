@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ...contracts import Answerability, Premise, PremiseFault
+from ...language import compiled
 from ._phrases import Phrase, read_phrase, words_of
 from ._statements import (
     LONGEST_LIST,
@@ -23,40 +24,13 @@ from ._statements import (
     words_by_passage,
 )
 
-_WORDS_EN = "who|whom|whose|what|which|where|when|why|how"
-_WORDS_ZH = "[谁誰]|哪|什[么麼]|怎|是否"
-# "Who" within a sentence is of a title, "the place where" asks nothing.
-_WORD = re.compile(rf"(?<!place )(?<!person )\b(?:{_WORDS_EN})\b|^(?i:{_WORDS_EN})\b|{_WORDS_ZH}")
-_THING = re.compile(r"\b(?:who|whom|whose|what|which)\b|[谁誰]|哪|什[么麼]", re.IGNORECASE)
-_ANOTHER_KIND = re.compile(
-    r"^(?:when|where|why|how|is|are|was|were|am|do|does|did|can|could|will|would|shall|should|may|"
-    r"might|must|has|have|had|if)\b|多[少久长長大远遠高重]|怎|何时|何時|什[么麼]时候|什[么麼]時候|"
-    r"为什[么麼]|為什[么麼]|吗|嗎|[几幾][个個]|是否",
-    re.IGNORECASE,
-)
-# Kinds of which one lies in another, or that have many names.
-_NESTED = re.compile(
-    r"\b(?:where|countr(?:y|ies)|continent|region|nationality|citizenship|languages?|religions?|"
-    r"colou?rs?|kinds?|types?|sorts?|genres?|species|race|ethnic|material)\b"
-    r"|哪[里裡儿兒]|何处|何處|什[么麼]地方|位于|位於|在什[么麼]|国家|國家|大洲|国籍|國籍|语言|語言|"
-    r"宗教|颜色|顏色|种类|種類|类型|類型|物种|民族",
-    re.IGNORECASE,
-)
-_WHERE = re.compile(r"^where\b|哪[里裡儿兒]|何处|何處|什[么麼]地方", re.IGNORECASE)
-_HOW = re.compile(r"^(?:how|why)\b|怎[么麼]|如何|为什[么麼]|為什[么麼]", re.IGNORECASE)
+_RULE = compiled("premises", "questions")
 # Surnames too, or parts of other words: enough to leave a question open, no more.
 _MORE_ZH = ("何", "几", "幾", "多少")
-_ITS_VALUE = re.compile(r"^what(?:'s| is| are| was| were)\b", re.IGNORECASE)
 
 
-def question_words(text: str) -> int:
-    """How many question words a folded text has.
-
-    Example:
-        >>> question_words("Who wrote A and who wrote B?")
-        2
-    """
-    return len(_WORD.findall(text.strip()))
+def _asks(how: str, text: str) -> bool:
+    return _RULE[how].search(text.strip()) is not None
 
 
 def asks_for_a_thing(text: str) -> bool:
@@ -66,23 +40,7 @@ def asks_for_a_thing(text: str) -> bool:
         >>> asks_for_a_thing("Which award did Ann win?"), asks_for_a_thing("How long is it?")
         (True, False)
     """
-    text = text.strip()
-    return _THING.search(text) is not None and _ANOTHER_KIND.search(text) is None
-
-
-def asks_for_what_nests(text: str) -> bool:
-    """Whether answers name what a folded question wants more or less closely, as places are."""
-    return _NESTED.search(text) is not None
-
-
-def asks_where(text: str) -> bool:
-    """Whether a folded question begins with "where", or asks so in Chinese."""
-    return _WHERE.search(text.strip()) is not None
-
-
-def asks_how(text: str) -> bool:
-    """Whether a folded question wants a manner or a cause, or, in English, a quantity."""
-    return _HOW.search(text.strip()) is not None
+    return _asks("thing", text) and not _asks("another_kind", text)
 
 
 def asks_openly(text: str) -> bool:
@@ -93,29 +51,9 @@ def asks_openly(text: str) -> bool:
         (True, False)
     """
     text = text.strip()
-    return _WORD.search(text) is not None or text.endswith("是") or any(w in text for w in _MORE_ZH)
+    return _asks("word", text) or text.endswith("是") or any(w in text for w in _MORE_ZH)
 
 
-def asks_for_a_value(text: str) -> bool:
-    """Whether a folded question is of the form "what is …", of which there may be one for each."""
-    return _ITS_VALUE.search(text.strip()) is not None
-
-
-_AND = re.compile(
-    r",? (?:and|as well as|while|who|but)(?: (?:is|was|has|who|at the same time|simultaneously|"
-    r"also|been))*(?= )|(?:的人)?[中里]?[,，] ?(?=有?[谁誰哪])|"
-    r"的同时[,，] ?(?:该人)?也?|[,，]? ?(?:又|同时|同時|并且|而且|也)",
-    re.IGNORECASE,
-)
-_BOTH = re.compile(r"\bboth\b|既", re.IGNORECASE)
-# What says that one and the same thing is to meet both.
-_AT_ONCE = re.compile(
-    r"\b(?:also|both|at the same time|simultaneously)\b|(?:and|who|but) (?:is|was|has)\b"
-    r"|[又也既]|同时|同時|并且|而且|[中里]?[,，] ?有?[谁誰哪]",
-    re.IGNORECASE,
-)
-# "A doctor", of whom there are others.
-_INDEFINITE = re.compile(r"\b(?:an?|some|any)\b", re.IGNORECASE)
 _EDGES = " ,，?？.。"
 # Four translators of a book are all of them; five may be the best known.
 _SELECTION = 5
@@ -138,15 +76,15 @@ def half_splits(question: str) -> Iterator[tuple[str, str]]:
         >>> list(half_splits("Who is the author of A and who is the author of B?"))
         []
     """
-    if question_words(question) != 1:
+    if len(_RULE["word"].findall(question.strip())) != 1:
         return
-    text = _BOTH.sub(" ", question.strip(_EDGES), count=1)
+    text = _RULE["both"].sub(" ", question.strip(_EDGES), count=1)
     both = len(text) < len(question.strip(_EDGES))
-    for number, match in enumerate(_AND.finditer(text)):
+    for number, match in enumerate(_RULE["and"].finditer(text)):
         if number >= _MOST:
             return
         first, second = text[: match.start()].strip(_EDGES), text[match.end() :].strip(_EDGES)
-        at_once = both or _AT_ONCE.search(match.group() + text[match.end() : match.end() + 2])
+        at_once = both or _asks("at_once", match.group() + text[match.end() : match.end() + 2])
         if first and second and at_once:
             yield first, second
 
@@ -162,7 +100,7 @@ def check_halves(
         closed_world: see `find_answers`.
     """
     # A place may meet two conditions that two places in it meet: "where was A born, and also B?"
-    if not (asks_for_a_thing(question) or (closed_world and asks_where(question))):
+    if not (asks_for_a_thing(question) or (closed_world and _asks("where", question))):
         return None
     found = Answerability(Premise.UNDECIDED)
     cut_at = LONGEST_LIST if closed_world else _SELECTION
@@ -204,7 +142,7 @@ def check_halves(
 def _is_definite(part: str) -> bool:
     words = read_phrase(part).texts
     shortest = _SHORTEST if all(word.isascii() for word in words) else _SHORTEST_ZH
-    return len(words) >= shortest and _INDEFINITE.search(part) is None
+    return len(words) >= shortest and _RULE["indefinite"].search(part) is None
 
 
 def _two_values(question: str, halves: Sequence[Phrase], answers: Sequence[Answers]) -> bool:
@@ -212,7 +150,7 @@ def _two_values(question: str, halves: Sequence[Phrase], answers: Sequence[Answe
     if any(_QUANTITY.match(name) for found in answers for name in found.names):
         return True
     asked = [{word.text for word in half.words if not word.named} for half in halves]
-    return bool(asks_for_a_value(question) and asked[0] and asked[0] == asked[1])
+    return bool(_asks("its_value", question) and asked[0] and asked[0] == asked[1])
 
 
 _QUANTITY = re.compile(r"\W*\d(?![\d.,]*(?:st|nd|rd|th)\b)")
@@ -243,12 +181,10 @@ def _speaks_of(half: Phrase, words: frozenset[str]) -> bool:
     return any(text in words for text in half.texts)
 
 
-_OR = re.compile(r" or |还是|還是", re.IGNORECASE)
 _COMMA = re.compile(r"[,，:：] ?")
 _OPTION_EDGES = " ,，?？.。:："
 # A question with more of them offers no two options.
 _MOST_OPTIONS = 6
-_LAST_IS = re.compile(r"是(?=[^是]*$)")
 
 
 def option_splits(question: str) -> Iterator[tuple[str, str, str]]:
@@ -259,14 +195,14 @@ def option_splits(question: str) -> Iterator[tuple[str, str, str]]:
         [('Where is Rill', 'Arn', 'Bel')]
     """
     text = question.strip(_OPTION_EDGES)
-    betweens = list(_OR.finditer(text))
+    betweens = list(_RULE["or"].finditer(text))
     if not 0 < len(betweens) <= _MOST_OPTIONS:
         return
     for between in betweens:
         left, second = text[: between.start()], text[between.end() :].strip(_OPTION_EDGES)
         commas = list(_COMMA.finditer(left))
         starts = [(comma.start(), comma.end()) for comma in commas[-_MOST_OPTIONS:]]
-        if not commas and (copula := _LAST_IS.search(left)):
+        if not commas and (copula := _RULE["last_is"].search(left)):
             starts = [(copula.start(), copula.end())]
         for end, start in starts:
             first = left[start:].strip(_OPTION_EDGES)
@@ -289,7 +225,7 @@ def check_options(
     for stem, first, second in option_splits(question):
         offered = True
         # "Is it open, mornings or evenings?" may be answered in any words.
-        left_open = left_open or asks_how(stem) or not asks_openly(stem)
+        left_open = left_open or _asks("how", stem) or not asks_openly(stem)
         left_open = left_open or not (closed_world or asks_for_a_thing(stem))
         answers = find_answers(read_phrase(stem), statements, closed_world=closed_world)
         if answers is None:
@@ -329,7 +265,7 @@ def _tells(question: str, options: tuple[str, str], answers: Answers) -> bool:
     Not a place, which may lie in another; not what goes by many words, as common things do
     ("petrol", "the buyer", 买家) and quantities; not what a sentence says by the way.
     """
-    if Form.SENTENCE in answers.forms or asks_for_what_nests(question):
+    if Form.SENTENCE in answers.forms or _asks("nested", question):
         return False
     return all(map(is_proper, (*options, *answers.names)))
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import IntEnum, StrEnum
 
-from ...language import listed, word_list
+from ...language import compiled, listed, word_list
 from ._phrases import CJK, Phrase, fold, read_phrase, same_words, words_of
 from ._time import Period, read_periods
 
-_BETWEEN = re.compile(r"[,;、，；]| and (?=\S)|和(?=\S)")
+_RULE = compiled("premises", "statements")
 _IS_CJK = re.compile(f"[{CJK}]")
 _ROMAN = re.compile(r"[ivxlc]+")
 _ASIDE = listed("premises", "beside_names")
@@ -40,7 +40,7 @@ class Likeness(IntEnum):
 
 def split_names(text: str) -> list[str]:
     """The parts of a list, folded; a name with a comma in it falls apart too."""
-    return [part.strip() for part in _BETWEEN.split(fold(text)) if words_of(part)]
+    return [part.strip() for part in _RULE["between"].split(fold(text)) if words_of(part)]
 
 
 def likeness(first: str, second: str, *, one_source: bool = False) -> Likeness:
@@ -162,20 +162,6 @@ def _near(left: tuple[str, ...], right: tuple[str, ...], first: str) -> bool:
 _LONGEST_STATEMENTS = 2000
 _LONGEST_ANSWER = 1500
 _SPACES = re.compile(r"[^\S\n]+")
-_ANSWER_BELOW = re.compile(r"([?？]) ?\n ?(?:A|Answer|答案|答) ?[:：] ?", re.IGNORECASE)
-_LABEL = re.compile(r"^(?:- )?(?:Q|Question|问题|问) ?[:：] ?", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"(?<=[^\W_A-Z][.!?])\s|(?<=[)'\"\]][.!?])\s|(?<=[。！？])")
-_TRIPLE = re.compile(r" [—–|] | - (?=.* - )|\t")
-_COPULA = re.compile(r" (?:is|are|was|were) |(?<!还)(?<!不)(?<!又)(?<!也)是")
-_NEGATED = re.compile(
-    r"\b(?:not|never|no|nor|neither|cannot|without)\b|n't\b"
-    r"|\b(?:if|would|might|may have|allegedly)\b"
-    r"|[不没沒未非]|如果|也许|可能",
-    re.IGNORECASE,
-)
-_NOBODY = re.compile(
-    r"(?:none|unknown|n/a|no answer|nobody|nothing|无|没有|未知|不详|不知道)\.?", re.IGNORECASE
-)
 _EDGES = " .。,，;；:：?？!！\"“”'"
 
 
@@ -224,16 +210,16 @@ def read_statements(passages: Sequence[str], wanted: frozenset[str]) -> Iterator
     """
     for index, passage in enumerate(passages):
         # Dashes tell a triple's parts and are folded away with the rest.
-        text = _ANSWER_BELOW.sub(r"\1 ", _SPACES.sub(" ", passage))
+        text = _RULE["answer_below"].sub(r"\1 ", _SPACES.sub(" ", passage))
         for raw in text.split("\n"):
-            line = _LABEL.sub("", raw.strip())
+            line = _RULE["label"].sub("", raw.strip())
             if not _has(line, wanted):
                 continue
             found = _answered(index, line) or _triple(index, line)
             if found:
                 yield from found
                 continue
-            for sentence in _SENTENCE_END.split(line):
+            for sentence in _RULE["sentence_end"].split(line):
                 if len(sentence) <= _LONGEST_STATEMENTS and _has(sentence, wanted):
                     yield from _sentence(index, plain_text(sentence))
 
@@ -252,7 +238,7 @@ def _answered(passage: int, line: str) -> list[Statement]:
     if len(marks) != 1:
         return []
     question, answer = folded[: marks[0]].rstrip("? "), folded[marks[0] :].strip()
-    if not answer or not question.strip() or _NOBODY.fullmatch(answer):
+    if not answer or not question.strip() or _RULE["nobody"].fullmatch(answer):
         return []
     asked = read_phrase(question)
     return [Statement(passage, Form.ANSWERED, asked, answer, question)]
@@ -261,7 +247,7 @@ def _answered(passage: int, line: str) -> list[Statement]:
 def _triple(passage: int, line: str) -> list[Statement]:
     """ "Ann — mother — Mary (1990–1995)": subject, relation, object, and its time."""
     parts = (
-        [part.strip(" -") for part in _TRIPLE.split(line)]
+        [part.strip(" -") for part in _RULE["triple"].split(line)]
         if len(line) <= _LONGEST_STATEMENTS
         else []
     )
@@ -298,13 +284,13 @@ def _open(phrase: Phrase) -> Phrase:
 
 def _sentence(passage: int, sentence: str) -> Iterator[Statement]:
     """A sentence as it is, and the questions that it answers by its structure."""
-    if _NEGATED.search(sentence) or sentence.rstrip(_EDGES + " ").endswith("?"):
+    if _RULE["negated"].search(sentence) or sentence.rstrip(_EDGES + " ").endswith("?"):
         return
     periods, timeless = read_periods(sentence)
     bounds = tuple(periods)
     timeless = timeless.strip(_EDGES)
     yield Statement(passage, Form.SENTENCE, read_phrase(timeless), "", sentence, bounds)
-    for match in list(_COPULA.finditer(timeless))[:3]:
+    for match in list(_RULE["copula"].finditer(timeless))[:3]:
         left, right = timeless[: match.start()], timeless[match.end() :]
         if " by " in f" {right} ":
             done, _, doer = right.partition(" by ")
@@ -324,11 +310,6 @@ def _sentence(passage: int, sentence: str) -> Iterator[Statement]:
 LONGEST_LIST = 10
 # So many statements on one question settle it, or nothing does.
 _MOST = 64
-_COMPLETE = re.compile(
-    r"\b(?:only|sole|solely|all of|in total|exclusively|the following)\b"
-    r"|唯一|只有|仅有|仅|全部|一共|共有",
-    re.IGNORECASE,
-)
 # Of these everything has one.
 _SINGLE = listed("premises", "single")
 
@@ -407,7 +388,7 @@ def find_answers(
 def _complete(half: Phrase, linked: Iterable[Statement], closed_world: bool) -> bool:
     if closed_world or _is_single(half):
         return True
-    return any(s.form is Form.ANSWERED or _COMPLETE.search(s.text) for s in linked)
+    return any(s.form is Form.ANSWERED or _RULE["complete"].search(s.text) for s in linked)
 
 
 def _is_single(half: Phrase) -> bool:

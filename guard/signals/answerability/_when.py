@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from ...contracts import Answerability, Premise, PremiseFault
-from ...language import listed, section
+from ...language import compiled, listed, section
 from ._phrases import (
     CJK,
     Phrase,
@@ -27,22 +27,7 @@ from ._phrases import (
 from ._statements import LONGEST_LIST, Form, Statement
 from ._time import Period, day_stands_in, future_year, impossible_day, read_periods, span_reversed
 
-_FIRST = re.compile(r"\bfirst\b|\bearliest\b|第一次|首次|最早", re.IGNORECASE)
-_LAST = re.compile(r"\blast\b|\blatest\b|最后|最後", re.IGNORECASE)
-_BEGIN = re.compile(r"\b(?:start|begin|began|become|became|join|sign)\w*|开始|開始", re.IGNORECASE)
-_STOP = re.compile(
-    r"\b(?:stop|end|cease|finish|leave|left|quit|until)\w*|结束|結束|离职|離職|离开|停止|卸任",
-    re.IGNORECASE,
-)
-_WHEN = re.compile(
-    r"\bwhen\b|\b(?:which|what) year\b|时间|時間|什么时候|何时|哪一?年|第一次|最后一次",
-    re.IGNORECASE,
-)
-_OF_ALL = re.compile(
-    r"\bthe (?:very )?(?:first|last) time\b|(?:第一次|最[后後]一次).*(?:[时時][间間候]|何[时時])",
-    re.IGNORECASE,
-)
-_TURN = re.compile(r"第一次|最后一次|最後一次|首次|何时")
+_RULE = compiled("premises", "when")
 _YEAR = re.compile(r"(?<![\d.,-])(\d{3,4})(?![\d.,]*\d)")
 _RAW = re.compile(r"[^\W_]+(?:[.'-][^\W_]+)*")
 _IS_CJK = re.compile(f"[{CJK}]")
@@ -83,12 +68,12 @@ def read_bounds(
     starts: list[float] = []
     ends: list[float] = []
     passages = set()
-    clues = [s for s in statements if s.form is Form.ANSWERED and _WHEN.search(s.text)]
+    clues = [s for s in statements if s.form is Form.ANSWERED and _RULE["when"].search(s.text)]
     if len(clues) > _MOST:
         return None
     for clue in clues:
         side = _side(clue.text)
-        if side is None or not (closed_world or _OF_ALL.search(clue.text)):
+        if side is None or not (closed_world or _RULE["of_all"].search(clue.text)):
             continue
         if not _concerns(timeless, clue.text, anywhere=closed_world):
             continue
@@ -106,12 +91,12 @@ def read_bounds(
 
 
 def _side(text: str) -> str | None:
-    first, last = _FIRST.search(text) is not None, _LAST.search(text) is not None
+    first, last = _RULE["first"].search(text) is not None, _RULE["last"].search(text) is not None
     if first and last:
         return None
-    if _STOP.search(text):
+    if _RULE["stop"].search(text):
         return None if first else "end"
-    if first or (_BEGIN.search(text) and not last):
+    if first or (_RULE["begin"].search(text) and not last):
         return "start"
     return "end" if last else None
 
@@ -136,7 +121,7 @@ def _concerns_en(question: str, clue: str, *, anywhere: bool) -> bool:
     lead = told[:at]
     if not anywhere and len([word for word in lead if word.casefold() not in _LEADS]) > 0:
         return False
-    return _same_relation(asked, told, names, question, clue)
+    return _same_relation(asked, told, names)
 
 
 def _is_name(words: list[str], at: int) -> bool:
@@ -180,9 +165,7 @@ def _joins(told: list[str], at: int, wanted: set[str]) -> bool:
     return told[at].islower() and is_holding(told[at]) and any(w in wanted for w in following)
 
 
-def _same_relation(
-    asked: list[str], told: list[str], names: list[str], question: str, clue: str
-) -> bool:
+def _same_relation(asked: list[str], told: list[str], names: list[str]) -> bool:
     named = {name.casefold() for name in names}
     mine = [w.casefold() for w in asked if w.islower() and w not in named and not _timely(w)]
     theirs = [w.casefold() for w in told if w.islower() and not _timely(w)]
@@ -197,7 +180,7 @@ def _timely(word: str) -> bool:
 
 def _concerns_zh(question: str, clue: str, *, anywhere: bool) -> bool:
     """Whether all of a Chinese question but its question words stands in the clue."""
-    turn = _TURN.search(clue)
+    turn = _RULE["turn"].search(clue)
     lead = clue[: turn.start()].strip() if turn else ""
     about = bool(lead) and lead in question and _is_whole(lead, question)
     if about:
@@ -238,26 +221,6 @@ def _blocks(first: str, second: str) -> list[str]:
     return found
 
 
-# A day may be asked about because there is none.
-_ABOUT_CALENDARS = re.compile(
-    r"\b(?:calendars?|exists?|existed|valid|invalid|no|not|ever|missing)\b|n't\b|[有没沒无無吗嗎]|存在",
-    re.IGNORECASE,
-)
-# What falls "from 2000 to 1500" is no time.
-_CHANGE = re.compile(
-    r"\b(?:fall|fell|drop|decline|decrease|sink|sank|shrink|shrank|go|went|change|reduc|lower|cut|"
-    r"slip|descend|count|rank|move|score|rat)\w*|[降减減跌下变變]",
-    re.IGNORECASE,
-)
-# Of the future one may ask, and a story's present lies there; of a past in it by mistake only.
-_PAST = re.compile(
-    r"\b(?:was|were|did|had|won|led|held|took|wrote|\w+ed)\b|[了过過曾]", re.IGNORECASE
-)
-_PLANNED = re.compile(
-    r"\b(?:will|would|shall|should|may|might|could|can|is|are|be|expect\w*|project\w*|"
-    r"predict\w*|plan\w*)\b|'ll\b|[会會将將能可预預]",
-    re.IGNORECASE,
-)
 # What ended in one year is often taken up in the next, by what no passage tells of.
 _NEXT_YEAR = 1
 
@@ -317,16 +280,20 @@ def impossible_by_itself(question: str, passages: str) -> bool:
         question: folded.
         passages: all of their text, folded: a time that they speak of is left to them.
     """
-    if _ABOUT_CALENDARS.search(question):
+    if _RULE["about_calendars"].search(question):
         return False
     day = impossible_day(question)
     if day is not None:
         return not day_stands_in(day, passages)
     year = future_year(question)
-    if year is not None and _PAST.search(question) and not _PLANNED.search(question):
+    if (
+        year is not None
+        and _RULE["past"].search(question)
+        and not _RULE["planned"].search(question)
+    ):
         return str(year) not in passages
     reversed_span = span_reversed(question)
-    if reversed_span is None or _CHANGE.search(question):
+    if reversed_span is None or _RULE["change"].search(question):
         return False
     return not all(str(year) in passages for year in reversed_span)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
+from copy import copy
 from typing import Any
 
 from ..._model_steps import Draw, Request, Steps
@@ -79,18 +80,12 @@ class Cascade(StepwiseEstimator):
             threshold: share in (0, 1]; the guard gives its policy's.
         """
         deciding_at = getattr(self._costly, "deciding_at", None)
-        if deciding_at is None:
-            return self
-        costly: StepwiseEstimator = deciding_at(threshold)
+        costly = self._costly if deciding_at is None else deciding_at(threshold)
         if costly is self._costly:
             return self
-        return Cascade(
-            self._language_model,
-            cheap=self._cheap,
-            costly=costly,
-            accept=self._accept,
-            reject=self._reject,
-        )
+        changed = copy(self)
+        changed._costly = costly
+        return changed
 
     @property
     def cost(self) -> Cost:

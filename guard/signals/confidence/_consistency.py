@@ -134,7 +134,7 @@ class SampledConsistency(ClosedBookEstimator):
             "same": _name(self._same),
             "stopping": _name(self._rule),
             "accept_probability": self._shortcut.accept_probability,
-            "reject_probability": self._shortcut.reject_probability,
+            "reject_probability": None,
         }
 
     def _after(self, question: str, answer: str, greedy: Generation) -> Steps[Confidence]:

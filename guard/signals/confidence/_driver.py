@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, overload
+from typing import Any, ClassVar, Literal
 
 from ..._model_steps import BATCH_SIZE, Draw, Steps, arun_steps, run_steps
 from ...contracts import Confidence, Cost, Generation, LanguageModel, checked_language_model
-from ...errors import InputError, KnowgateError
+from ...errors import InputError
 from ...fingerprint import Fingerprint
 from ...matching import is_refusal
 from ...prompts import Prompt
@@ -58,31 +58,13 @@ class StepwiseEstimator(ABC):
         Raises:
             LanguageModelError: the model did not answer.
         """
-        [found] = self.estimate_many([question])
+        found: Confidence = self.estimate_many([question])[0]
         return found
 
     async def aestimate(self, question: str) -> Confidence:
         """As `estimate`, without blocking the event loop."""
-        [found] = await self.aestimate_many([question])
+        found: Confidence = (await self.aestimate_many([question]))[0]
         return found
-
-    @overload
-    def estimate_many(
-        self,
-        questions: Sequence[str],
-        *,
-        on_error: Literal["raise"] = "raise",
-        batch_size: int = BATCH_SIZE,
-    ) -> list[Confidence]: ...
-
-    @overload
-    def estimate_many(
-        self,
-        questions: Sequence[str],
-        *,
-        on_error: Literal["raise", "return"],
-        batch_size: int = BATCH_SIZE,
-    ) -> list[Confidence | KnowgateError]: ...
 
     def estimate_many(
         self,
@@ -90,7 +72,7 @@ class StepwiseEstimator(ABC):
         *,
         on_error: Literal["raise", "return"] = "raise",
         batch_size: int = BATCH_SIZE,
-    ) -> list[Confidence] | list[Confidence | KnowgateError]:
+    ) -> list[Any]:
         """As `estimate` for each question, with their requests put together.
 
         Args:
@@ -110,31 +92,13 @@ class StepwiseEstimator(ABC):
         steps = [self._steps(question) for question in questions]
         return run_steps(self._language_model, steps, batch_size, raising=raising)
 
-    @overload
-    async def aestimate_many(
-        self,
-        questions: Sequence[str],
-        *,
-        on_error: Literal["raise"] = "raise",
-        batch_size: int = BATCH_SIZE,
-    ) -> list[Confidence]: ...
-
-    @overload
-    async def aestimate_many(
-        self,
-        questions: Sequence[str],
-        *,
-        on_error: Literal["raise", "return"],
-        batch_size: int = BATCH_SIZE,
-    ) -> list[Confidence | KnowgateError]: ...
-
     async def aestimate_many(
         self,
         questions: Sequence[str],
         *,
         on_error: Literal["raise", "return"] = "raise",
         batch_size: int = BATCH_SIZE,
-    ) -> list[Confidence] | list[Confidence | KnowgateError]:
+    ) -> list[Any]:
         """As `estimate_many`, without blocking the event loop."""
         raising = self._checked(questions, on_error)
         steps = [self._steps(question) for question in questions]

@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
@@ -50,120 +50,101 @@ ClustersFrom = AnswerClusters | EntailmentModel | TextEmbedder | Callable[[str, 
 _NUMBER = re.compile(r"\d+(?:[.:/]\d+)*")
 
 
-class EqualAnswers:
-    """Answers are one cluster when they are equal in their canonical form.
+# Whether the answers at two places are the same.
+_Comparison = Callable[[int, int], bool]
 
-    Example:
-        >>> EqualAnswers().cluster("Where?", ["Paris.", "the Paris", "Rome"])
-        [0, 0, 1]
+
+@dataclass(frozen=True)
+class Clusters:
+    """Each answer is compared with the first of every cluster so far and joins the first that fits.
+
+    So it is never in two. Answers that are equal in their canonical form are not compared.
+
+    Attributes:
+        settings: what fingerprints record.
+        comparison: of the answers to a question.
     """
 
-    settings: Settings = MappingProxyType({"clusters": "equal"})
+    settings: Settings
+    comparison: Callable[[str, Sequence[str]], _Comparison]
 
     def cluster(self, question: str, answers: Sequence[str]) -> list[int]:
-        """Cluster numbers; the question is not used."""
-        form = {answer: canonical_answer(answer) for answer in dict.fromkeys(answers)}
-        numbers: dict[str, int] = {}
-        return [numbers.setdefault(form[answer], len(numbers)) for answer in answers]
+        """A cluster number for each answer."""
+        same = self.comparison(question, answers)
+        firsts: list[int] = []
+        known: dict[str, int] = {}
+        for place, answer in enumerate(answers):
+            form = canonical_answer(answer)
+            if form not in known:
+                fitting = (number for number, first in enumerate(firsts) if same(first, place))
+                known[form] = next(fitting, len(firsts))
+                if known[form] == len(firsts):
+                    firsts.append(place)
+        return [known[canonical_answer(answer)] for answer in answers]
 
 
-class MatchedAnswers:
+def matched(same: Callable[[str, str], bool]) -> Clusters:
     """Answers are one cluster when a function of both says so, e.g. a `SameMeaning`.
 
-    Each answer is compared with the first of every cluster so far and joins the first
-    that fits. A function with a method `about(question)` is told the question by it.
-
-    Args:
-        same: whether two answers are the same.
+    A function with a method `about(question)` is told the question by it.
     """
 
-    def __init__(self, same: Callable[[str, str], bool]) -> None:
-        self._same = same
-        self.settings: Settings = {"clusters": "matched", "same": _name_of(same)}
+    def comparison(question: str, answers: Sequence[str]) -> _Comparison:
+        about = getattr(same, "about", None)
+        equal = about(question) if about else same
+        return lambda first, second: equal(answers[first], answers[second])
 
-    def cluster(self, question: str, answers: Sequence[str]) -> list[int]:
-        """Cluster numbers by the function."""
-        about = getattr(self._same, "about", None)
-        same = about(question) if about else self._same
-        return _joined(answers, lambda first, second: same(answers[first], answers[second]))
+    return Clusters({"clusters": "matched", "same": _name_of(same)}, comparison)
 
 
-class EntailedAnswers:
-    """Answers are one cluster when each entails the other.
-
-    Each answer is compared with the first of every cluster so far and joins the first
-    that fits, so it is never in two. Answers that are equal in their canonical form are
-    not compared: at most one pair of calls per two different answers.
-
-    Args:
-        model: the judge of entailment.
-        with_question: put the question before both answers, without which short
-            answers say too little.
+def entailed(model: EntailmentModel) -> Clusters:
+    """Answers are one cluster when each entails the other, with the question before both.
 
     Source: bidirectional entailment clustering, Kuhn et al. 2023, Algorithm 1.
     """
 
-    def __init__(self, model: EntailmentModel, *, with_question: bool = True) -> None:
-        self._model = model
-        self._with_question = with_question
-        self.settings: Settings = {
-            "clusters": "entailment",
-            "judge": _name_of(model),
-            "with_question": with_question,
-        }
+    def comparison(question: str, answers: Sequence[str]) -> _Comparison:
+        said = [f"{question.strip()} {answer}".strip() for answer in answers]
 
-    def cluster(self, question: str, answers: Sequence[str]) -> list[int]:
-        """Cluster numbers by bidirectional entailment."""
-        before = f"{question.strip()} " if self._with_question else ""
-
-        def same(first: str, second: str) -> bool:
-            one, two = before + first, before + second
+        def follows(one: int, other: int) -> bool:
             # A judge that gives probabilities in the place of verdicts is read at one half.
-            return self._model.entails(one, two) >= 0.5 and self._model.entails(two, one) >= 0.5
+            return model.entails(said[one], said[other]) >= 0.5
 
-        return _joined(answers, lambda first, second: same(answers[first], answers[second]))
+        return lambda first, second: follows(first, second) and follows(second, first)
+
+    settings: Settings = {
+        "clusters": "entailment",
+        "judge": _name_of(model),
+        "with_question": True,
+    }
+    return Clusters(settings, comparison)
 
 
-class EmbeddedAnswers:
-    """Answers are one cluster when their embeddings are close.
+def embedded(embedder: TextEmbedder, *, similarity: float = 0.9) -> Clusters:
+    """Answers are one cluster when their embeddings are close and their numbers the same.
 
-    Each answer is compared with the first of every cluster so far and joins the first
-    that is close enough; answers with different numbers are never one. Weak on names,
-    whose embeddings are alike: prefer entailment, or equality on short answers.
+    Weak on names, whose embeddings are alike: prefer entailment, or equality on short answers.
 
     Args:
         embedder: what embeds.
         similarity: cosine in (-1, 1] from which on two answers are one.
-
-    Raises:
-        InputError: `similarity` is out of its range.
     """
 
-    def __init__(self, embedder: TextEmbedder, *, similarity: float = 0.9) -> None:
-        if not -1.0 < similarity <= 1.0:
-            raise InputError("must be above -1 and at most 1", where="similarity")
-        self._embedder = embedder
-        self._similarity = similarity
-        self.settings: Settings = {
-            "clusters": "embedding",
-            "embedder": _name_of(embedder),
-            "similarity": similarity,
-        }
-
-    def cluster(self, question: str, answers: Sequence[str]) -> list[int]:
-        """Cluster numbers by cosine; the question is not used."""
-        vectors = np.asarray(self._embedder.embed(list(answers)), dtype=np.float64)
+    def comparison(_: str, answers: Sequence[str]) -> _Comparison:
+        vectors = np.asarray(embedder.embed(list(answers)), dtype=np.float64)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         unit = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-        cosines = unit @ unit.T
         # A text's cosine with itself may be rounded to just below 1.
-        least = self._similarity - 1e-6
+        close = unit @ unit.T >= similarity - 1e-6
         numbers = [sorted(_NUMBER.findall(canonical_answer(answer))) for answer in answers]
+        return lambda one, other: numbers[one] == numbers[other] and bool(close[one, other])
 
-        def same(first: int, second: int) -> bool:
-            return numbers[first] == numbers[second] and bool(cosines[first, second] >= least)
-
-        return _joined(answers, same)
+    settings: Settings = {
+        "clusters": "embedding",
+        "embedder": _name_of(embedder),
+        "similarity": similarity,
+    }
+    return Clusters(settings, comparison)
 
 
 def as_clusters(clusters: ClustersFrom) -> AnswerClusters:
@@ -173,37 +154,20 @@ def as_clusters(clusters: ClustersFrom) -> AnswerClusters:
         InputError: it can neither cluster, judge, embed nor be called.
     """
     if clusters is None:
-        return MatchedAnswers(SentenceMatcher())
+        return matched(SentenceMatcher())
     if isinstance(clusters, AnswerClusters):
         return clusters
     if isinstance(clusters, EntailmentModel):
-        return EntailedAnswers(clusters)
+        return entailed(clusters)
     if isinstance(clusters, TextEmbedder):
-        return EmbeddedAnswers(clusters)
+        return embedded(clusters)
     if callable(clusters):
-        return MatchedAnswers(clusters)
+        return matched(clusters)
     raise InputError(
         f"a {type(clusters).__name__} cannot cluster answers",
         where="clusters",
         hint="give an object with entails(premise, hypothesis), with embed(texts), or a function",
     )
-
-
-def _joined(answers: Sequence[str], same: Callable[[int, int], bool]) -> list[int]:
-    """Cluster numbers; `same` compares two places, and equal answers are not compared."""
-    firsts: list[int] = []
-    known: dict[str, int] = {}
-    numbers: list[int] = []
-    for place, answer in enumerate(answers):
-        form = canonical_answer(answer)
-        if form not in known:
-            known[form] = next(
-                (number for number, first in enumerate(firsts) if same(first, place)), len(firsts)
-            )
-            if known[form] == len(firsts):
-                firsts.append(place)
-        numbers.append(known[form])
-    return numbers
 
 
 def _name_of(part: object) -> str:
@@ -350,7 +314,7 @@ class SemanticEntropy(StepwiseEstimator):
         self._n, self._variant, self._answer_from = sampling.n, variant, answer
         self._clusters = as_clusters(clusters)
         # Rules are too quick to be worth a thread.
-        self._by_rules = clusters is None or isinstance(clusters, EqualAnswers)
+        self._by_rules = clusters is None
         self._length_normalised = length_normalised
         self._temperature, self._seed = sampling.temperature, sampling.seed
         self._prompt = prompt or Prompt.bundled("closed_book")

@@ -55,25 +55,13 @@ def load_estimator(
         'token_probability'
     """
     factory = _ESTIMATORS.find(name)
-    _, *parameters = inspect.signature(factory).parameters.values()
-    known = [parameter.name for parameter in parameters]
-    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        unknown = sorted(set(settings) - set(known))
-        if unknown:
-            raise InputError(
-                f"{name} has no setting {', '.join(map(repr, unknown))}",
-                where="settings",
-                hint=f"one of: {', '.join(known) or 'none'}",
-            )
-    missing = [
-        parameter.name
-        for parameter in parameters
-        if parameter.default is parameter.empty
-        and parameter.kind is parameter.KEYWORD_ONLY
-        and parameter.name not in settings
-    ]
-    if missing:
-        raise InputError(f"{name} needs {', '.join(missing)}", where="settings")
+    taken = inspect.signature(factory)
+    try:
+        taken.bind(language_model, **settings)
+    except TypeError as error:
+        known = ", ".join([*taken.parameters][1:])
+        hint = f"its settings: {known or 'none'}"
+        raise InputError(f"{name}: {error}", where="settings", hint=hint) from None
     try:
         return factory(language_model, **settings)
     except ValueError as error:

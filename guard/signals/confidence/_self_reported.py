@@ -26,26 +26,12 @@ from ...contracts import (
     ScoringLanguageModel,
 )
 from ...errors import InputError, LanguageModelError
-from ...language import section
+from ...language import compiled, section
 from ...prompts import Prompt
 from ._driver import ClosedBookEstimator
 from .stopping import Sampling
 
-_NUMBER = r"\d+(?:\.\d+)?|\.\d+"
-_OF = re.compile(rf"({_NUMBER})\s*(?:/|out of)\s*({_NUMBER})(?![\d.]*\d)")
-_RANGE = re.compile(rf"({_NUMBER})\s*%?\s*(?:-|–|—|~|to|and|到|至)\s*({_NUMBER})\s*(?:%|per ?cent)")
-_PERCENT = re.compile(rf"(?<![\d.])({_NUMBER})\s*(?:%|per ?cent)")
-_CHINESE_DIGITS = "零〇一二两三四五六七八九"
-_CHINESE_PERCENT = re.compile(rf"百分之\s*({_NUMBER}|[{_CHINESE_DIGITS}十百]+)")
-_TENTHS = re.compile(
-    rf"({_NUMBER}|[{_CHINESE_DIGITS}十])成(?!为|功|立|员|果|本|就|分)([{_CHINESE_DIGITS}])?(半)?"
-)
-_PLAIN = re.compile(rf"(?<![\w.,/\-])({_NUMBER})(?![\w/]|[.,:]\d)")
-_NAMED = re.compile(
-    r"(?:confiden\w*|probab\w*|certain\w*|sure\w*|likelihood|置信度?|信心|把握|概率|可能性|确定程度)"
-    rf"[^\d.]{{0,20}}({_NUMBER})(?![\w/]|[.,:]\d)"
-)
-
+_RULE = compiled("spoken", "numbers")
 _WORDS = tuple(
     (re.compile(f"{one['english']}|{one['chinese']}"), float(one["share"]))
     for one in section("confidence")
@@ -78,21 +64,21 @@ def spoken_confidence(text: str) -> float | None:
 
 
 def _stated_scale(text: str) -> float | None:
-    found = _OF.search(text)
+    found = _RULE["of"].search(text)
     if found:
         value, whole = float(found[1]), float(found[2])
         if whole in (1.0, 5.0, 10.0, 100.0) and value <= whole:
             return value / whole
-    found = _RANGE.search(text)
+    found = _RULE["range"].search(text)
     if found:
         return _within((float(found[1]) + float(found[2])) / 200)
-    found = _PERCENT.search(text)
+    found = _RULE["percent"].search(text)
     if found and "-" not in text[max(0, found.start() - 1) : found.start()]:
         return _within(float(found[1]) / 100)
-    found = _CHINESE_PERCENT.search(text)
+    found = _RULE["chinese_percent"].search(text)
     if found:
         return _within(_chinese_number(found[1]) / 100)
-    found = _TENTHS.search(text)
+    found = _RULE["tenths"].search(text)
     if found:
         tenths = _chinese_number(found[1])
         extra = _chinese_number(found[2]) / 10 if found[2] else 0.5 if found[3] else 0.0
@@ -101,12 +87,12 @@ def _stated_scale(text: str) -> float | None:
 
 
 def _named_number(text: str) -> float | None:
-    found = _NAMED.search(text)
+    found = _RULE["named"].search(text)
     return _on_scale(found[1]) if found else None
 
 
 def _lone_number(text: str) -> float | None:
-    read = {_on_scale(found[1]) for found in _PLAIN.finditer(text)} - {None}
+    read = {_on_scale(found[1]) for found in _RULE["plain"].finditer(text)} - {None}
     return read.pop() if len(read) == 1 else None
 
 

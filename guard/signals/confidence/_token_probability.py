@@ -151,21 +151,14 @@ class GreedyShortcut:
 
     Attributes:
         accept_probability: in (0, 1]; from which on an answer is known; None: never.
-        reject_probability: in [0, 1); up to which an answer is not known; None, as
-            improbable wordings of a sure answer are common: never.
     """
 
     accept_probability: float | None = 0.9
-    reject_probability: float | None = None
 
     def __post_init__(self) -> None:
-        accept, reject = self.accept_probability, self.reject_probability
+        accept = self.accept_probability
         if accept is not None and not 0.0 < accept <= 1.0:
             raise InputError("must be in (0, 1] or None", where="accept_probability")
-        if reject is not None and not 0.0 <= reject < (1.0 if accept is None else accept):
-            raise InputError(
-                "must be in [0, 1), below accept_probability, or None", where="reject_probability"
-            )
 
     def settled(
         self, greedy: Generation, n: int, threshold: float, temperature: float
@@ -180,12 +173,10 @@ class GreedyShortcut:
                 says too much.
         """
         probability = answer_probability(greedy)
-        if probability is None:
+        accept = self.accept_probability
+        if probability is None or accept is None or temperature > 1.0:
             return None
-        accept, reject = self.accept_probability, self.reject_probability
-        if reject is not None and probability <= reject:
-            return min(probability, math.nextafter(threshold, 0.0))
-        if accept is None or probability < max(accept, threshold) or temperature > 1.0:
+        if probability < max(accept, threshold):
             return None
         needed = matches_needed(n, threshold)
         return probability if _fewer(needed, n, probability) <= _MOST_OTHERWISE else None

@@ -25,6 +25,8 @@ from ._driver import StepwiseEstimator
 PROBE_SCHEMA_VERSION = 1
 
 _Vector = tuple[FiniteFloat, ...]
+# Fields that no number depends on.
+_FOR_THE_RECORD = {"schema_version", "created_by", "penalty", "questions", "auroc"}
 
 
 class FittedProbe(BaseModel):
@@ -111,20 +113,8 @@ class FittedProbe(BaseModel):
     @property
     def sha256(self) -> str:
         """Hexadecimal sha256 of everything the numbers depend on."""
-        kept = self.model_dump(include=_COUNTS)
+        kept = self.model_dump(exclude=_FOR_THE_RECORD)
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
-
-
-_COUNTS = {
-    "language_model",
-    "prompt_sha256",
-    "layer",
-    "position",
-    "mean",
-    "scale",
-    "weights",
-    "bias",
-}
 
 
 class HiddenStateProbe(StepwiseEstimator):

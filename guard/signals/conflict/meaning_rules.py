@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ...language import listed, section, word_list
+from ...language import MONTHS, NUMBERS, ORDINALS, SCALES, listed, section, word_list
 from ...matching import same_answer
 
 NEGATORS = listed("negation", "negators")
@@ -45,12 +45,7 @@ _ROMAN = re.compile(r"(?=[IVXLC])(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
 _EXACT = 15
 _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 
-_NUMBERS: dict[str, float] = {
-    **{word: float(value) for value, word in enumerate(word_list("numbers", "to_nineteen"))},
-    **{word: float(value) for value, word in enumerate(word_list("numbers", "ordinals"), start=1)},
-    **{word: 10.0 * value for value, word in enumerate(word_list("numbers", "tens"), start=2)},
-}
-_SCALES: dict[str, float] = section("scales")
+_COUNTS = NUMBERS | {ordinal: NUMBERS[word] for ordinal, word in ORDINALS.items()}
 _CHINESE_SCALES: dict[str, float] = section("chinese_scales")
 _CHINESE_DIGITS = {
     character: float(value)
@@ -59,11 +54,6 @@ _CHINESE_DIGITS = {
 }
 _COUNTED = listed("numbers", "counted_in_chinese")
 
-_MONTH_NUMBERS = {
-    form: number
-    for number, name in enumerate(word_list("dates", "months"), start=1)
-    for form in (name, name[:3])
-} | {"sept": 9}
 _WEEKDAYS = listed("dates", "weekdays")
 _ARTICLES = frozenset({"a", "an", "the"})
 # Months that are other words too count only beside a number.
@@ -90,7 +80,7 @@ class Word:
     capital: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reading:
     """An answer word by word, its numbers, months and units in one form.
 
@@ -105,12 +95,12 @@ class Reading:
     """
 
     text: str
-    words: tuple[Word, ...]
-    numbers: frozenset[str]
-    months: frozenset[int]
-    weekdays: frozenset[str]
-    units: frozenset[str]
-    dated: frozenset[int]
+    words: list[Word] = field(default_factory=list)
+    numbers: frozenset[str] = frozenset()
+    months: frozenset[int] = frozenset()
+    weekdays: frozenset[str] = frozenset()
+    units: frozenset[str] = frozenset()
+    dated: frozenset[int] = frozenset()
 
     @property
     def content(self) -> list[str]:
@@ -143,43 +133,36 @@ def _symbols_after(words: list[Word]) -> list[Word]:
         if moved[index].text not in "$€£¥":
             continue
         follows, scaled = moved[index + 1].text, index > 0 and moved[index - 1].text[:1].isdigit()
-        if follows.lstrip("-")[:1].isdigit() or (scaled and follows in _SCALES):
+        if follows.lstrip("-")[:1].isdigit() or (scaled and follows in SCALES):
             moved[index], moved[index + 1] = moved[index + 1], moved[index]
     return moved
 
 
 def _read(text: str, raw: list[Word]) -> Reading:
-    words: list[Word] = []
-    found: dict[str, set[str]] = {"number": set(), "month": set(), "weekday": set(), "unit": set()}
-    dated: set[int] = set()
-    index = 0
+    found = Reading(text)
+    words, index = found.words, 0
     while index < len(raw):
         kind, values, taken = _quantity(text, raw, index)
         last = raw[index + taken - 1]
         for value in values or [raw[index].text]:
             shown = f"month {value}" if kind == "month" else value
             if kind in {"number", "month", "weekday", "date"}:
-                dated.add(len(words))
+                found.dated |= {len(words)}
             words.append(Word(shown, raw[index].start, last.end, raw[index].capital))
         if kind == "date":
-            found["number"] |= {values[0], values[2]}
-            found["month"].add(values[1].removeprefix("month "))
-        elif kind == "unit":
-            # "second" beside no number is no unit, nor is "day" in a name.
-            if len(words) > 1 and len(words) - 2 in dated:
-                found["unit"].add(values[0])
-        elif kind:
-            found[kind] |= set(values)
+            found.numbers |= {values[0], values[2]}
+            found.months |= {int(values[1].removeprefix("month "))}
+        # "second" beside no number is no unit, nor is "day" in a name.
+        elif kind == "unit" and len(words) > 1 and len(words) - 2 in found.dated:
+            found.units |= {values[0]}
+        elif kind == "number":
+            found.numbers |= set(values)
+        elif kind == "month":
+            found.months |= set(map(int, values))
+        elif kind == "weekday":
+            found.weekdays |= set(values)
         index += taken
-    return Reading(
-        text=text,
-        words=tuple(words),
-        numbers=frozenset(found["number"]),
-        months=frozenset(int(month) for month in found["month"]),
-        weekdays=frozenset(found["weekday"]),
-        units=frozenset(found["unit"]),
-        dated=frozenset(dated),
-    )
+    return found
 
 
 def _quantity(text: str, words: list[Word], index: int) -> tuple[str, list[str], int]:
@@ -202,7 +185,7 @@ def _quantity(text: str, words: list[Word], index: int) -> tuple[str, list[str],
 
 def _month(words: list[Word], index: int) -> int | None:
     word = words[index]
-    month = _MONTH_NUMBERS.get(word.text)
+    month = MONTHS.get(word.text)
     if month is None or (word.text in _VERBS_TOO and not _beside_digits(words, index)):
         return None
     return month
@@ -227,13 +210,13 @@ def _number(text: str, words: list[Word], index: int) -> tuple[str | None, int]:
         return _scaled(words, index + 1, float(digits), 1)
     if word.text in _CHINESE_DIGITS or word.text in _CHINESE_SCALES:
         return _chinese(words, index)
-    if word.text in _NUMBERS:
+    if word.text in _COUNTS:
         if word.text == "one" and _is_a_pronoun(words, index):
             return None, 1
-        value, taken = _NUMBERS[word.text], 1
+        value, taken = _COUNTS[word.text], 1
         following = words[index + 1].text if index + 1 < len(words) else ""
-        if 20 <= value < 100 and 0 < _NUMBERS.get(following, 0) < 10:
-            value, taken = value + _NUMBERS[following], 2
+        if 20 <= value < 100 and 0 < _COUNTS.get(following, 0) < 10:
+            value, taken = value + _COUNTS[following], 2
         return _scaled(words, index + taken, value, taken)
     roman = text[word.start : word.end]
     if index and words[index - 1].capital and _ROMAN.fullmatch(roman):
@@ -242,8 +225,8 @@ def _number(text: str, words: list[Word], index: int) -> tuple[str | None, int]:
 
 
 def _scaled(words: list[Word], index: int, value: float, taken: int) -> tuple[str, int]:
-    while index < len(words) and words[index].text in _SCALES:
-        value *= _SCALES[words[index].text]
+    while index < len(words) and words[index].text in SCALES:
+        value *= SCALES[words[index].text]
         index, taken = index + 1, taken + 1
     return _plain(value), taken
 

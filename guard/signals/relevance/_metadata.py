@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._routing_signals import as_score
+from ..._measuring import as_score
 from ...errors import InputError, SignalValueError
 from ...fingerprint import METADATA, Fingerprint
 

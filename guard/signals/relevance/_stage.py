@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._routing_signals import as_score
+from ..._measuring import as_score
 from ...contracts import RelevanceScorer, SetScore
 from ...deadlines import call_on_thread
 from ...errors import SignalValueError

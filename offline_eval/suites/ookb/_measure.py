@@ -15,7 +15,7 @@ from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError, KnowgateError, SignalValueError
 from ....guard.files import read_text, write_text
 from ....guard.fingerprint import Fingerprint
-from ....guard.routing import aggregator as require_aggregator
+from ....guard.fingerprint import aggregator as require_aggregator
 from ....guard.signals.relevance import load_scorer
 from ....guard.signals.relevance.registry import DEFAULT_SCORER
 from ...data.questions import KnowledgeBase, QuestionRecord

@@ -18,9 +18,10 @@ from prometheus_client import CollectorRegistry
 
 from knowgate.adapters.langchain import GuardedAnswer, GuardedRAG
 from knowgate.guard import Decision, Guard, Mode, Reason, Route
-from knowgate.guard.testing import FailingScorer, FakeScorer
+from knowgate.guard.testing import FakeScorer
 from tests.adapters.langchain.fakes import DOCUMENTS, WAYS, RunsHandler
 from tests.support.deadlines import auntil
+from tests.support.fakes import FailingScorer
 from tests.support.guards import guard_with, policy_with
 
 NO_DEADLINES = {"relevance": None}

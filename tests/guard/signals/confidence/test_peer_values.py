@@ -15,8 +15,8 @@ import pytest
 
 from knowgate.guard.matching import same_answer
 from knowgate.guard.signals.confidence._entropy import (
-    EntailedAnswers,
-    EqualAnswers,
+    entailed,
+    matched,
     semantic_entropy,
 )
 from knowgate.guard.signals.confidence._self_reported import PTrue
@@ -67,7 +67,7 @@ class TableJudge:
 
 @every_case
 def test_bidirectional_entailment_clusters_as_in_lm_polygraph(case: dict[str, Any]) -> None:
-    clusters = EntailedAnswers(TableJudge(case), with_question=False)
+    clusters = entailed(TableJudge(case))
     assert clusters.cluster("", texts_of(case)) == case["lm_polygraph"]["clusters"]
 
 
@@ -92,7 +92,7 @@ def test_the_monte_carlo_form_is_lm_polygraphs_semantic_entropy(case: dict[str, 
 
 @pytest.mark.parametrize("case", CASES[:-1], ids=lambda case: str(case["greedy"]["text"]))
 def test_entropies_are_uqlms_where_its_clusters_are_ours(case: dict[str, Any]) -> None:
-    uqlm, ids = case["uqlm"], EqualAnswers().cluster("", texts_of(case))
+    uqlm, ids = case["uqlm"], matched(same_answer).cluster("", texts_of(case))
     assert [[at for at, one in enumerate(ids) if one == c] for c in range(max(ids) + 1)] == (
         uqlm["clusters"]
     )

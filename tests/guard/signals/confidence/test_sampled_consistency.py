@@ -266,16 +266,6 @@ def test_otherwise_samples_decide(probability: float, settings: dict[str, Any]) 
     assert found.value == 1.0
 
 
-@pytest.mark.parametrize("threshold", [0.02, 0.7, 1.0])
-def test_an_improbable_greedy_answer_can_be_rejected_without_samples(threshold: float) -> None:
-    found, model = sure(0.03, shortcut=GreedyShortcut(reject_probability=0.05), threshold=threshold)
-
-    assert found.samples_drawn == 0
-    assert found.value == pytest.approx(min(0.03, threshold))
-    assert found.value < threshold
-    assert model.generated == 1
-
-
 def test_an_accepted_answer_is_accepted_at_the_threshold_too() -> None:
     found, _ = sure(0.9999, threshold=0.99)
 

@@ -14,10 +14,10 @@ from knowgate.guard import LanguageModelError
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import Sampling
 from knowgate.guard.signals.confidence._entropy import (
-    EmbeddedAnswers,
-    EntailedAnswers,
-    MatchedAnswers,
     SemanticEntropy,
+    embedded,
+    entailed,
+    matched,
     semantic_entropy,
 )
 from knowgate.guard.signals.conflict import SameMeaning
@@ -81,17 +81,17 @@ def test_likelihoods_too_small_for_floats_still_count() -> None:
 
 def test_entailment_must_hold_both_ways_and_an_answer_joins_one_cluster_only() -> None:
     both = {("a", "b"), ("b", "a"), ("b", "c"), ("c", "b"), ("d", "a")}
-    assert EntailedAnswers(Judge(both)).cluster("q?", ["a", "b", "c", "d", "B."]) == [0, 0, 1, 2, 0]
+    assert entailed(Judge(both)).cluster("q?", ["a", "b", "c", "d", "B."]) == [0, 0, 1, 2, 0]
 
 
 def test_equal_answers_are_never_judged_and_the_question_goes_along() -> None:
     judge = Judge(set())
-    assert EntailedAnswers(judge).cluster("Where?", ["Paris", "paris.", "Rome"]) == [0, 0, 1]
+    assert entailed(judge).cluster("Where?", ["Paris", "paris.", "Rome"]) == [0, 0, 1]
     assert judge.asked == [("Where? Paris", "Where? Rome")]
 
 
 def test_embeddings_cluster_by_cosine_whatever_their_length() -> None:
-    clusters = EmbeddedAnswers(Embedder(), similarity=math.cos(math.radians(10)))
+    clusters = embedded(Embedder(), similarity=math.cos(math.radians(10)))
     assert clusters.cluster("q?", ["north", "northish", "northerly", "east"]) == [0, 0, 1, 2]
     assert clusters.cluster("q?", ["north 7", "northish 7.0", "north 7!"]) == [0, 1, 0]
 
@@ -99,7 +99,7 @@ def test_embeddings_cluster_by_cosine_whatever_their_length() -> None:
 def test_a_function_of_two_answers_clusters_them_and_may_ask_for_the_question() -> None:
     same = SameMeaning()
     answers = ["Paris", "It is Paris.", "Rome"]
-    assert MatchedAnswers(same).cluster("Where?", answers) == [0, 0, 1]
+    assert matched(same).cluster("Where?", answers) == [0, 0, 1]
     lm = ScriptedLanguageModel({"who": answers})
     assert SemanticEntropy(lm, clusters=same).estimate("who?").value > (
         SemanticEntropy(lm).estimate("who?").value

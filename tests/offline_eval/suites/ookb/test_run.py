@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from knowgate.guard.testing import FailingScorer, FakeScorer, SlowScorer
+from knowgate.guard.testing import FakeScorer
 from knowgate.offline_eval.data.questions import PassageKind
 from knowgate.offline_eval.policies.records import CalibrationSet
 from knowgate.offline_eval.suites import run_suite
@@ -19,6 +19,7 @@ from knowgate.offline_eval.suites.ookb import MEASURE
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 from knowgate.offline_eval.suites.ookb.instruments import Instruments
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, embed, write_toy_questions
+from tests.support.fakes import FailingScorer, SlowScorer
 
 
 class _Recorder:
@@ -147,7 +148,7 @@ def test_a_question_that_cannot_be_embedded_is_a_row_and_not_the_end(tmp_path: P
 def test_how_slow_the_machine_is_does_not_decide_which_rows_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("knowgate.guard._routing_signals.RelevanceSignal.deadline", 0.001)
+    monkeypatch.setattr("knowgate.guard._measuring.RelevanceSignal.deadline", 0.001)
 
     rows = _rows(_run(tmp_path, SlowScorer(0.01)))
 

@@ -1,15 +1,19 @@
-"""The three signals that decide the route: relevance, confidence and conflict."""
+"""The three signals that decide the route, and how one signal is measured under its deadline."""
 
 from __future__ import annotations
 
+import asyncio
 import math
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from functools import partial
+from typing import Any, TypeVar, cast
 
-from ._signal import Measured, Signal, plain
-from ._turns import cpu_count
+from ._failures import Failures, Patience
+from ._metrics import MetricsOfGuard
+from ._signal import RoutingSignal, Signal, SignalSpans, plain
 from .contracts import (
     BatchConfidenceEstimator,
     Confidence,
@@ -21,23 +25,19 @@ from .contracts import (
     SetScore,
     View,
 )
+from .deadlines import DeadlineRunner, Turns, asked_to_stop, call_here, within
 from .decision import SignalName
-from .errors import KnowgateError, PolicyError, SignalValueError, UnsupportedLanguageError
-from .fingerprint import JOINT, Fingerprint, RelevanceStage, output_scale
-from .routing import IdentityCalibrator, PolicyFields, aggregator
+from .errors import (
+    DeadlineExceededError,
+    KnowgateError,
+    PolicyError,
+    SignalValueError,
+    UnsupportedLanguageError,
+)
+from .fingerprint import JOINT, Fingerprint, RelevanceStage, aggregator, output_scale
+from .process import Budget, cpu_count
+from .routing import IdentityCalibrator, Measure, Outcome, PolicyFields
 from .text import Request, TextWithMetadata, clean_text
-
-
-class RoutingSignal(Signal[Measured]):
-    """A signal with a calibrated level that decides the route."""
-
-    @abstractmethod
-    def level(self, value: Measured) -> float | bool:
-        """The calibrated level of a checked value."""
-
-    @abstractmethod
-    def decision_fields(self, value: Measured, request: Request) -> dict[str, Any]:
-        """What the decision records of a checked value."""
 
 
 def routing_signals(
@@ -295,20 +295,6 @@ def _checks_deadline(part: object) -> bool:
     return "checks_deadline" in vars(type(part)) and bool(getattr(part, "checks_deadline", False))
 
 
-def as_score(value: Any) -> float:
-    """A scorer's number as a float, which may be NaN or infinite.
-
-    Raises:
-        TypeError: it is text, a truth value, a complex number or a list; `float` would read the
-            text "0.5", take True for 1, drop the imaginary part and flatten a list of one.
-    """
-    if getattr(value, "ndim", None) == 0:
-        value = value.item()  # a scalar of a numerical library
-    if isinstance(value, str | bytes | bool | complex) or getattr(value, "ndim", 0) != 0:
-        raise TypeError(type(value).__name__)
-    return float(value)
-
-
 # -- confidence -----------------------------------------------------------------------
 
 
@@ -408,8 +394,8 @@ class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
     name = SignalName.CONFLICT.value
 
     def __init__(self, policy: PolicyFields, detector: ConflictDetector) -> None:
-        self._examiner = detector if isinstance(detector, ConflictExaminer) else None
-        self._detector = detector
+        self._examines = isinstance(detector, ConflictExaminer)
+        self._detector: Any = detector
         self.checks_deadline = _checks_deadline(detector)
         self._between = policy.conflict_between
         self._shows_views = policy.on_conflict == "show_both"
@@ -419,7 +405,7 @@ class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
     def _require_fit(self, policy: PolicyFields) -> None:
         name = type(self._detector).__name__
         needs_views = policy.conflict_between != "memory" or policy.on_conflict == "show_both"
-        if needs_views and self._examiner is None:
+        if needs_views and not self._examines:
             raise PolicyError(
                 "the policy needs a conflict detector that tells which answers there are, "
                 f"and a {name} has no examine and aexamine",
@@ -439,21 +425,23 @@ class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
 
     def measure(self, request: Request) -> ConflictFinding | bool:
         """What the detector finds about one question."""
-        asked = (request.question, request.closed_book_answer, request.passages)
-        if self._examiner is not None:
-            return self._examiner.examine(*asked)
-        return self._detector.detect(*asked)
+        find = self._detector.examine if self._examines else self._detector.detect
+        found: ConflictFinding | bool = find(*self._asked(request))
+        return found
 
     async def ameasure(self, request: Request) -> ConflictFinding | bool:
         """As `measure`, without blocking the event loop."""
-        asked = (request.question, request.closed_book_answer, request.passages)
-        if self._examiner is not None:
-            return await self._examiner.aexamine(*asked)
-        return await self._detector.adetect(*asked)
+        find = self._detector.aexamine if self._examines else self._detector.adetect
+        found: ConflictFinding | bool = await find(*self._asked(request))
+        return found
+
+    @staticmethod
+    def _asked(request: Request) -> tuple[str, str, Sequence[str]]:
+        return request.question, request.closed_book_answer, request.passages
 
     def check(self, value: Any, request: Request) -> ConflictFinding | bool:
         """The finding with its answers as clean text, or the flag."""
-        if self._examiner is None:
+        if not self._examines:
             return self._flag(value)
         if not isinstance(value, ConflictFinding):
             raise SignalValueError(self.name, f"the detector returned {type(value).__name__}")
@@ -483,3 +471,203 @@ class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
         if not isinstance(flag, bool):
             raise SignalValueError(self.name, f"the detector returned {type(flag).__name__}")
         return flag
+
+
+def as_score(value: Any) -> float:
+    """A scorer's number as a float, which may be NaN or infinite.
+
+    Raises:
+        TypeError: it is text, a truth value, a complex number or a list; `float` would read the
+            text "0.5", take True for 1, drop the imaginary part and flatten a list of one.
+    """
+    if getattr(value, "ndim", None) == 0:
+        value = value.item()  # a scalar of a numerical library
+    if isinstance(value, str | bytes | bool | complex) or getattr(value, "ndim", 0) != 0:
+        raise TypeError(type(value).__name__)
+    return float(value)
+
+
+# -- measuring ------------------------------------------------------------------------
+
+# Yields what to run, and is sent the result or thrown the error; the sync and async forms
+# only differ in how they run it.
+_Result = TypeVar("_Result")
+Steps = Generator[Any, Any, _Result]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a signal.
+
+    Attributes:
+        signal: what is called; one that checks its deadline is on the caller's own thread.
+        task: makes the call, blocking.
+        native: makes it as a coroutine, where the signal has that form.
+        form: the name of the signal's method that it awaits.
+        seconds: its deadline; None for no limit.
+        turns: what it waits for before its deadline begins; None for nothing.
+        patience: of the batch that it is made for; None for a single decision.
+    """
+
+    signal: Signal[Any]
+    task: Callable[[], Any]
+    native: Callable[[], Awaitable[Any]]
+    form: str
+    seconds: float | None
+    turns: Turns | None
+    patience: Patience | None
+
+    def run(self, pool: DeadlineRunner) -> Any:
+        """What the signal returns, once its turn has come."""
+        by = call_here if self.signal.checks_deadline else pool.call
+        call: Callable[[], Any]
+        if self.patience is None:
+            call = partial(by, self.task, self.seconds)
+        else:
+            call = partial(self._timed, by)
+        return call() if self.turns is None else self.turns.call(call, *self._terms())
+
+    async def arun(self, pool: DeadlineRunner) -> Any:
+        """As `run`, without blocking the event loop."""
+        call = partial(self._atimed, pool)
+        if self.turns is None:
+            return await call()
+        return await self.turns.acall(call, *self._terms())
+
+    def _terms(self) -> tuple[float | None, Budget | None]:
+        """The deadline of a single decision, and what a batch may wait for turns.
+
+        What a batch takes tells nothing of one question.
+        """
+        return (self.seconds, None) if self.patience is None else (None, self.patience.waiting)
+
+    def _timed(self, by: Callable[..., Any]) -> Any:
+        with self._time() as seconds:
+            return by(self.task, seconds)
+
+    async def _atimed(self, pool: DeadlineRunner) -> Any:
+        with self._time() as seconds:
+            if self.signal.has(self.form):
+                return await within(self.native(), seconds)
+            return await pool.acall(self.task, seconds)
+
+    @contextmanager
+    def _time(self) -> Iterator[float | None]:
+        """The seconds that the call has, which is the block; counted as the batch's.
+
+        Raises:
+            DeadlineExceededError: the batch has no time left.
+        """
+        if self.patience is None or self.seconds is None:
+            yield self.seconds
+            return
+        with self.patience.measuring:
+            if not self.patience.measuring.left:
+                raise DeadlineExceededError
+            yield self.patience.seconds
+
+
+class SignalRunner:
+    """Measures signals within their deadlines; failures become outcomes and are counted.
+
+    Args:
+        deadlines: seconds by signal name; None for no limit.
+        turns: by the name of signals whose questions wait for each other.
+        pool: threads for calls that may get stuck.
+        metrics: None for none.
+    """
+
+    def __init__(
+        self,
+        deadlines: Mapping[str, float | None],
+        turns: Mapping[str, Turns],
+        pool: DeadlineRunner,
+        metrics: MetricsOfGuard | None,
+    ) -> None:
+        self._deadlines, self._turns, self._pool, self._metrics = deadlines, turns, pool, metrics
+        self._failures = Failures(deadlines, metrics)
+
+    def measure(self, need: Measure) -> Outcome:
+        """The outcome of one need."""
+        return self.run(self.single(need))
+
+    async def ameasure(self, need: Measure) -> Outcome:
+        """As `measure`, without blocking the event loop."""
+        return await self.arun(self.single(need))
+
+    def run(self, steps: Steps[_Result]) -> _Result:
+        """Run what the steps yield, on this thread or under deadlines on others."""
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    result = step.run(self._pool)
+                except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - an outcome
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(result)
+        except StopIteration as stop:
+            return cast("_Result", stop.value)
+        finally:
+            steps.close()  # a span must end where it began
+
+    async def arun(self, steps: Steps[_Result]) -> _Result:
+        """As `run`, without blocking the event loop."""
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    result = await step.arun(self._pool)
+                except (Exception, asyncio.CancelledError) as error:
+                    if isinstance(error, asyncio.CancelledError) and asked_to_stop():
+                        raise  # the caller cancelled this decision, not the signal itself
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(result)
+        except StopIteration as stop:
+            return cast("_Result", stop.value)
+        finally:
+            steps.close()
+
+    def single(self, need: Measure, patience: Patience | None = None) -> Steps[Outcome]:
+        """Measure one need, under its span where the decision is traced."""
+        untraced = self._untraced(need, patience)
+        return untraced if need.span is None else self._traced(need, need.span, untraced)
+
+    @staticmethod
+    def _traced(need: Measure, span: SignalSpans, untraced: Steps[Outcome]) -> Steps[Outcome]:
+        with span.signal(need.signal) as record:
+            outcome = yield from untraced
+            record(outcome[0])
+            return outcome
+
+    def _untraced(self, need: Measure, patience: Patience | None) -> Steps[Outcome]:
+        signal, request = need.signal, need.request
+        if patience is not None and patience.over:
+            return self._failures.not_asked(signal, patience), 0.0
+        started = time.perf_counter()
+
+        async def native() -> Any:
+            return signal.check(await signal.ameasure(request), request)
+
+        try:
+            value = yield Call(
+                signal,
+                lambda: signal.check(signal.measure(request), request),
+                native,
+                "ameasure",
+                self._deadlines[signal.name],
+                self._turns.get(signal.name),
+                patience,
+            )
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - all become outcomes
+            if patience is not None and isinstance(error, DeadlineExceededError):
+                patience.missed += 1
+            value = self._failures.of(signal, error, request)
+        if isinstance(value, Confidence):
+            self._count_samples(value)
+        return value, time.perf_counter() - started
+
+    def _count_samples(self, confidence: Confidence) -> None:
+        if self._metrics is not None:
+            self._metrics.count_samples(confidence)
