@@ -304,10 +304,12 @@ class UsageMeter:
             usage, self._usage = self._usage, TokenUsage()
         return usage
 
-    def count_call(self) -> None:
-        """Count an attempt."""
+    def count(self, **more: int) -> None:
+        """Add to the counts of these names."""
         with self._lock:
-            self._usage = replace(self._usage, calls=self._usage.calls + 1)
+            before = self._usage
+            sums = {name: getattr(before, name) + number for name, number in more.items()}
+            self._usage = replace(before, **sums)
 
     def count_tokens(self, replies: Sequence[object]) -> None:
         """Count the tokens of one request, which each of its replies names; or none does."""
@@ -317,13 +319,5 @@ class UsageMeter:
         if not isinstance(usage, Mapping) or usage.get("total_cost") == 0:
             return
         read, written = usage.get("input_tokens"), usage.get("output_tokens")
-        if not isinstance(read, int) or not isinstance(written, int):
-            return
-        with self._lock:
-            before = self._usage
-            self._usage = replace(
-                before,
-                metered_calls=before.metered_calls + 1,
-                input_tokens=before.input_tokens + read,
-                output_tokens=before.output_tokens + written,
-            )
+        if isinstance(read, int) and isinstance(written, int):
+            self.count(metered_calls=1, input_tokens=read, output_tokens=written)

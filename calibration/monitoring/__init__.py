@@ -1,7 +1,6 @@
 """Life after deployment: drift, abstention rate and risk, watched while the guard serves.
 
-population_stability_index, ks_statistic,   two histograms, how far apart
-  compare_with_mixture
+compare, compare_with_mixture             histograms, how far apart
 RiskMonitor, RateChangeDetector             streams, evidence valid at every moment
 calibration_histograms,                     what a policy keeps, what live signals
   compare_with_calibration                    are compared with

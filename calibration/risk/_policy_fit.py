@@ -191,10 +191,9 @@ def _guarantee(
     more = None
     if chosen is None:
         shown = most_promising(certificate)
-        found = outlook(certificate, delta=settings.level, given=given)
-        more = found.more_questions
+        more, words = outlook(certificate, delta=settings.level, given=given)
         statement = uncertified_statement(
-            targets, certificate.questions, found.words, settings.confidence
+            targets, certificate.questions, words, settings.confidence
         )
     else:
         shown = chosen

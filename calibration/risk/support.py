@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Sequence
 
 import numpy as np
@@ -11,8 +10,8 @@ from numpy.typing import NDArray
 from ...guard.artefacts import SupportPolicy
 from ...guard.errors import InputError
 from ...guard.fingerprint import Fingerprint
-from ..statistics import questions_needed
-from .certificate import fixed_sequence
+from ..statistics import numbered, questions_needed
+from .certificate import fixed_sequence, group_counts
 
 _MOST_POINTS = 40
 
@@ -106,10 +105,6 @@ def _groups(
     questions: Sequence[Hashable],
 ) -> tuple[tuple[int, int, int], ...]:
     """`(delivered, of them unsupported, how many such questions)`."""
-    sizes: Counter[Hashable] = Counter()
-    parts: Counter[Hashable] = Counter()
-    for question, is_delivered, is_wrong in zip(questions, delivered, wrong, strict=True):
-        sizes[question] += bool(is_delivered)
-        parts[question] += bool(is_delivered and is_wrong)
-    pairs = Counter((sizes[one], parts[one]) for one in sizes if sizes[one])
-    return tuple((size, part, count) for (size, part), count in sorted(pairs.items()))
+    owner = numbered(questions)
+    sizes = np.bincount(owner, weights=delivered).astype(np.int64)
+    return group_counts(sizes, np.bincount(owner, weights=delivered & wrong).astype(np.int64))
