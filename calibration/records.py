@@ -156,10 +156,7 @@ class CalibrationRecord:
 
     @staticmethod
     def split(
-        records: Sequence[CalibrationRecord],
-        *,
-        share: float,
-        seed: int | None = None,
+        records: Sequence[CalibrationRecord], *, share: float, seed: int | None = None
     ) -> tuple[list[CalibrationRecord], list[CalibrationRecord]]:
         """Deal the groups at random to two parts, which have no group in common.
 

@@ -333,10 +333,7 @@ class Interval:
         near = round(value * n, 9)
         below, above = math.floor(near), math.ceil(near)
         return cls(
-            value,
-            cls.wilson(below, n, confidence).low,
-            cls.wilson(above, n, confidence).high,
-            n,
+            value, cls.wilson(below, n, confidence).low, cls.wilson(above, n, confidence).high, n
         )
 
 

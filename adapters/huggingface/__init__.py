@@ -17,9 +17,4 @@ from ._gguf import model_folder
 from ._gguf import packaged_folder as packaged_folder
 from ._lm import HuggingFaceLM, LoadOptions
 
-__all__ = [
-    "HuggingFaceChatModel",
-    "HuggingFaceLM",
-    "LoadOptions",
-    "model_folder",
-]
+__all__ = ["HuggingFaceChatModel", "HuggingFaceLM", "LoadOptions", "model_folder"]

@@ -18,12 +18,7 @@ from typing import Any
 
 from ...guard.engine.model_folder import quiet_loading
 from ...guard.engine.multilingual import convert_multilingual
-from ...guard.errors import (
-    InputError,
-    MissingDependencyError,
-    ModelFolderError,
-    optional_import,
-)
+from ...guard.errors import InputError, MissingDependencyError, ModelFolderError, optional_import
 from ...guard.files import file_sha256, new_folder, write_json
 from ...guard.model_files import (
     MS_MARCO,

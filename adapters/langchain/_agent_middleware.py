@@ -180,9 +180,7 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
             return self._failed(request, error)
 
     async def awrap_tool_call(
-        self,
-        request: ToolCallRequest,
-        handler: Callable[[ToolCallRequest], Awaitable[_ToolResult]],
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[_ToolResult]]
     ) -> _ToolResult:
         """As `wrap_tool_call`, without blocking the event loop."""
         if not self._guarded(request):

@@ -145,11 +145,7 @@ class GuardedAnswer(AIMessage):
     type: Literal["ai"] = Field(default="ai", exclude=True, repr=False)
 
     def __init__(
-        self,
-        answer: str,
-        decision: Decision,
-        documents: Iterable[object] = (),
-        **fields: Any,
+        self, answer: str, decision: Decision, documents: Iterable[object] = (), **fields: Any
     ) -> None:
         told = {"content": answer, "answer": answer, "decision": decision}
         super().__init__(**{**fields, **told, "documents": tuple(documents)})

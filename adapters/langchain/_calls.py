@@ -141,11 +141,7 @@ class Attempts:
             error = state.outcome.exception() if state.outcome is not None else None
             return max(backoff(state), retry_after(error) or 0.0)
 
-        return {
-            "wait": wait,
-            "retry": retry_if_exception(self._worth_another),
-            "reraise": True,
-        }
+        return {"wait": wait, "retry": retry_if_exception(self._worth_another), "reraise": True}
 
     def _worth_another(self, error: BaseException) -> bool:
         if (retry_after(error) or 0.0) > _LONGEST_RETRY_AFTER:

@@ -15,13 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Literal,
-    TypeVar,
-    get_args,
-)
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
@@ -37,14 +31,7 @@ from ...guard.errors import (
 from ...guard.signals.support.contracts import ReplyVerdict, SentenceSupport, Support
 from ...guard.signals.support.reading import sentence_spans
 from ...guard.text import clean_text
-from ._answer import (
-    AbstainedError,
-    GuardedAnswer,
-    RetrievalError,
-    joined,
-    retold,
-    told_values,
-)
+from ._answer import AbstainedError, GuardedAnswer, RetrievalError, joined, retold, told_values
 from ._conversation import Turns, rewritten
 from ._documents import as_given, shown_text
 from ._flows import Flow, Stage, ToCheck

@@ -12,8 +12,4 @@ from __future__ import annotations
 from ._decision_monitor import AlarmSettings, DecisionMonitor
 from ._distance import calibration_histograms
 
-__all__ = [
-    "AlarmSettings",
-    "DecisionMonitor",
-    "calibration_histograms",
-]
+__all__ = ["AlarmSettings", "DecisionMonitor", "calibration_histograms"]

@@ -191,9 +191,7 @@ class DecisionMonitor:
             last, judged = self._last, self._judged
             block = deepcopy(self._block) if last is None else last  # a full one is left alone
             abstention = AbstentionState.of(
-                Interval.wilson(block.abstained, block.decisions),
-                self._detector,
-                self._run_length,
+                Interval.wilson(block.abstained, block.decisions), self._detector, self._run_length
             )
             risks = {
                 name: RiskState.of(monitor, name in self._promised, self._rises.get(name))

@@ -137,12 +137,7 @@ def _fit_targets(
         points = as_path(path)
     _require_allowed(points, settings)
     evidence = Evidence.of(units, settings.conflict_between)
-    certificate = certify(
-        evidence,
-        points,
-        targets,
-        delta=settings.level,
-    )
+    certificate = certify(evidence, points, targets, delta=settings.level)
     given = len({record.question_id for record in records})
     guarantee = _guarantee(certificate, targets, settings, units, given)
     chosen = None if certificate.chosen is None else points[certificate.chosen]
@@ -240,12 +235,7 @@ def _fit_coverage(
     forecasts, units = _learned(records, (RiskTarget("selective", 0.5),), settings)
     path = _candidates(forecasts, risk.share)
     evidence = Evidence.of(units, settings.conflict_between)
-    certificate = certify(
-        evidence,
-        path,
-        (risk.target,),
-        delta=settings.level / 2,
-    )
+    certificate = certify(evidence, path, (risk.target,), delta=settings.level / 2)
     shown = certificate.points[-1 if certificate.chosen is None else certificate.chosen]
     by_group = _wrong_by_group(evidence, shown.point)
     guarantee = _coverage_guarantee(certificate, risk, by_group, settings)

@@ -209,11 +209,7 @@ class Certificate:
 
 
 def certify(
-    evidence: Evidence,
-    path: Sequence[PathPoint],
-    targets: Sequence[RiskTarget],
-    *,
-    delta: float,
+    evidence: Evidence, path: Sequence[PathPoint], targets: Sequence[RiskTarget], *, delta: float
 ) -> Certificate:
     """Test the points in order at level `delta`, until one is not certified.
 

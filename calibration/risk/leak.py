@@ -106,11 +106,7 @@ def _of_both(
     for case in populations_of(records):
         missing = raw_relevance([r for r in records if r.case == case])[1]
         certificate, _ = certify_leak(
-            missing,
-            np.asarray([raw]),
-            fit.policy.relevance_calibrator,
-            risk.target,
-            settings.level,
+            missing, np.asarray([raw]), fit.policy.relevance_calibrator, risk.target, settings.level
         )
         guarantee = leak_guarantee(case, certificate, raw, missing, risk, settings)
         found[case] = _with_reviews(case, guarantee, records)
@@ -402,11 +398,7 @@ class LeftOut:
 
 
 def certify_leak(
-    left_out: LeftOut,
-    thresholds: Floats,
-    calibrator: Calibrator,
-    target: RiskTarget,
-    delta: float,
+    left_out: LeftOut, thresholds: Floats, calibrator: Calibrator, target: RiskTarget, delta: float
 ) -> tuple[Certificate, float | None]:
     """Test thresholds on raw relevance in order at level `delta`, until one is not certified.
 

@@ -228,12 +228,7 @@ def fit_match_model(
     one_start = None if prior is None else np.array(prior.single_weights)
     one = _fit([list(e.vectors[0]) for e in alone], alone, ridge, one_start)
     return MatchModel.of(
-        one,
-        many,
-        features=features,
-        length_penalty=length_penalty,
-        told=told,
-        fitted_on=fitted_on,
+        one, many, features=features, length_penalty=length_penalty, told=told, fitted_on=fitted_on
     )
 
 
