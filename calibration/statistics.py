@@ -232,11 +232,11 @@ class Interval:
         value = statistic(first, second)
         if value is None or not len(first):
             return cls()
-        rng = np.random.default_rng(seed)
-        drawn = [
-            statistic(first[cases], second[cases])
-            for cases in _resampled(members, resamples, rng, alone=groups is None)
-        ]
+        rng, drawn = np.random.default_rng(seed), []
+        for _ in range(resamples):
+            picked = rng.integers(0, len(members), len(members))
+            cases = picked if groups is None else np.concatenate([members[i] for i in picked])
+            drawn.append(statistic(first[cases], second[cases]))
         draws = np.asarray(drawn, dtype=np.float64)  # NaN where undefined
         return cls.of_draws(value, draws, len(members), confidence=level)
 
@@ -362,15 +362,6 @@ def units_of(groups: Sequence[str] | None, cases: int) -> NDArray[np.int64]:
         raise ValueError(f"{cases} cases, {len(groups)} groups")
     names = np.arange(cases) if groups is None else np.asarray([str(group) for group in groups])
     return np.asarray(np.unique(names, return_inverse=True)[1], dtype=np.int64)
-
-
-def _resampled(
-    members: Sequence[NDArray[np.intp]], resamples: int, rng: np.random.Generator, *, alone: bool
-) -> Iterator[NDArray[np.intp]]:
-    """Cases of each draw of units with replacement; `alone`: each case is a unit of its own."""
-    for _ in range(resamples):
-        picked = rng.integers(0, len(members), len(members))
-        yield picked if alone else np.concatenate([members[i] for i in picked])
 
 
 # From here on the exact distribution and its approximation agree in four digits.

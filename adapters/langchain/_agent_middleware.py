@@ -91,6 +91,7 @@ class _Need(NamedTuple):
     shown: bool = False
 
 
+_Parts = dict[str, Callable[..., Any]]
 _Flow = Generator[_Need, Any, _Result]
 
 
@@ -247,8 +248,9 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         self, request: _Request, handler: Callable[[_Request], _Response]
     ) -> _Result:
         """Call the model under the guard's decision, which is taken once for a question."""
-        parts = {"model": handler, "guard": self._guard.decide, "check": self._guard.check_reply}
-        flow, outcome = self._flow(request), None
+        guard, flow = self._guard, self._flow(request)
+        parts: _Parts = {"model": handler, "guard": guard.decide, "check": guard.check_reply}
+        outcome: Any = None
         try:
             while True:
                 by, given, shown = flow.send(outcome)
@@ -266,13 +268,13 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
     ) -> _Result:
         """As `wrap_model_call`, without blocking the event loop."""
 
-        guard = self._guard
-        parts = {"model": handler, "guard": guard.adecide, "check": guard.acheck_reply}
+        guard, flow = self._guard, self._flow(request)
+        parts: _Parts = {"model": handler, "guard": guard.adecide, "check": guard.acheck_reply}
+        outcome: Any = None
 
         async def outcome_of(need: _Need) -> Any:
             return await parts[need.by](*need.given)
 
-        flow, outcome = self._flow(request), None
         try:
             while True:
                 need = flow.send(outcome)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
@@ -18,6 +17,7 @@ from ...guard.policy import Policy
 from .. import Interval
 from ._distance import (
     DRAWS,
+    Comparison,
     Distance,
     MeasuredSignals,
     bin_of,
@@ -337,8 +337,8 @@ def _compared(
         alpha, seed = settings
         # The smallest p-value possible is 1 / (1 + draws): well below its share of alpha.
         draws = max(DRAWS, math.ceil(4 * len(SIGNALS) / alpha))
-        measure = partial(compare_with_mixture if mixed else compare, *histograms)
-        one = measure(counts, draws=draws, seed=seed)
+        measure: Callable[..., Comparison] = compare_with_mixture if mixed else compare
+        one = measure(*histograms, counts, draws=draws, seed=seed)
         share = one.share if mixed else None
         found = replace(found, psi=one.psi, ks=one.ks, share_in_kb=share)
         if n >= least and smallest >= least:

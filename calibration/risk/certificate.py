@@ -493,7 +493,7 @@ class GroupCounts:
 
 
 def group_counts(
-    sizes: NDArray[np.int64], parts: NDArray[np.int64]
+    sizes: NDArray[np.integer], parts: NDArray[np.integer]
 ) -> tuple[tuple[int, int, int], ...]:
     """`(size, part, how many such groups)` of groups that are not empty, in order."""
     pairs = Counter(zip(sizes.tolist(), parts.tolist(), strict=True))

@@ -69,7 +69,8 @@ def trainable_model(
     torch = optional_import("torch")
     wide = device.type == "cpu" or not torch.cuda.is_bf16_supported()
     named = ("float32" if wide else "bfloat16") if settings.dtype == "auto" else settings.dtype
-    dtype, options = getattr(torch, named), {}
+    dtype = getattr(torch, named)
+    options: dict[str, Any] = {}
     if settings.quantise:
         quantised = optional_import("transformers").BitsAndBytesConfig(
             load_in_4bit=True,
