@@ -30,14 +30,13 @@ from ...guard.errors import (
     DeadlineExceededError,
     InputError,
     InputTooLargeError,
-    KnowgateError,
     QuestionError,
 )
 from ...guard.prompts import Prompt
 from ...guard.text import clean_text, passage_text
 from ..langchain import Replies
 from ._decide import ChatExtension, as_given
-from ._errors import JSONReply, ServeError, as_json, documented, undecided
+from ._errors import JSONReply, ServeError, as_json, documented
 from ._support import ReplyGate, event_of, events_in, events_of, marked, text_of
 from ._upstream import EVENT_STREAM, UpstreamClient
 
@@ -189,8 +188,6 @@ class ChatProxy:
         except ServeError as error:
             error.headers.update(plan.headers)  # how it was decided, all the same
             raise
-        except KnowgateError as error:
-            raise undecided(error) from None
         if held:
             events = b"".join(events_of(completion, plan.extension, with_usage=_wants_usage(asked)))
             return Response(events, media_type=EVENT_STREAM, headers=plan.headers)
@@ -216,10 +213,7 @@ class ChatProxy:
             changed = self._with_context(messages, texts) if texts else messages
             mode = Mode.SHADOW.value
             return _Plan(changed, "", {"mode": mode}, {"X-Knowgate-Mode": mode})
-        try:
-            decision = await self.guard.adecide(question, given)
-        except KnowgateError as error:
-            raise undecided(error) from None
+        decision = await self.guard.adecide(question, given)
         return self._decided(messages, question, decision, given, texts)
 
     async def _passages(

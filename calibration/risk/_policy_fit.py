@@ -11,6 +11,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -199,22 +200,30 @@ def _guarantee(
     return Guarantee(
         statement=statement,
         risk=main.target.bound,
-        delta=settings.delta,
-        certified=chosen is not None,
         loss=loss_in_words(targets),
         n=main.n,
         errors=min(main.n, math.ceil(main.loss - 1e-9)),
         method=f"fixed-sequence testing along {len(certificate.points)} declared points",
-        questions=certificate.questions,
-        routes={} if chosen is None else dict(chosen.counts),
         risks=tuple(stored_risk(r) for r in shown.results),
         path=tuple(stored_point(p) for p in certificate.points),
-        chosen=certificate.chosen,
-        population=POPULATION,
-        not_covered=NOT_COVERED,
         more_questions=more,
-        attempt=settings.attempt,
+        **_of_both(certificate, settings),
     )
+
+
+def _of_both(certificate: Certificate, settings: FitSettings) -> dict[str, Any]:
+    """What a guarantee says, whatever it is about."""
+    chosen = certificate.chosen
+    return {
+        "delta": settings.delta,
+        "certified": chosen is not None,
+        "questions": certificate.questions,
+        "routes": {} if chosen is None else dict(certificate.points[chosen].counts),
+        "chosen": chosen,
+        "population": POPULATION,
+        "not_covered": NOT_COVERED,
+        "attempt": settings.attempt,
+    }
 
 
 # Every further candidate widens the bound on the risk a little.
@@ -305,22 +314,15 @@ def _coverage_guarantee(
             settings.confidence,
         ),
         risk=bound,
-        delta=settings.delta,
-        certified=chosen is not None,
         loss=f"{say('loss.abstention')}; {say('loss.selective')}",
         n=n,
         errors=errors,
         method=f"fixed-sequence testing of the coverage at {len(certificate.points)} declared "
         "points, Clopper–Pearson bounds on their risk",
-        questions=certificate.questions,
-        routes={} if chosen is None else dict(shown.counts),
         risks=() if chosen is None else risks,
         path=tuple(
             stored_point(point).model_copy(update={"errors": point.wrong})
             for point in certificate.points
         ),
-        chosen=chosen,
-        population=POPULATION,
-        not_covered=NOT_COVERED,
-        attempt=settings.attempt,
+        **_of_both(certificate, settings),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,23 +67,20 @@ def fit_support(
     tested = [point for point in points if sum(count for _, _, count in point[1]) >= needed]
     p_values = [SupportPolicy.p_value_of(groups, risk) for _, groups in tested]
     passed = fixed_sequence(p_values, delta)
+    shared: dict[str, Any] = {"check": check, "delta": delta, "replies": len(values)}
     if not passed:
         return SupportPolicy(
-            check=check,
+            **shared,
             threshold=None,
-            delta=delta,
-            replies=len(values),
             unsupported=int(wrong.sum()),
             note=f"no threshold certifies that at most {risk:g} of the delivered replies are "
             "unsupported, so none is delivered",
         )
     threshold, groups = tested[passed[-1]]
     return SupportPolicy(
-        check=check,
+        **shared,
         threshold=threshold,
         risk=risk,
-        delta=delta,
-        replies=len(values),
         delivered=int((values >= threshold).sum()),
         unsupported=int(wrong[values >= threshold].sum()),
         groups=groups,
