@@ -260,7 +260,9 @@ def _talker(talk: SmallTalk, model: BaseLanguageModel[Any] | None) -> Runnable[A
 
 
 def _prompted(
-    given: Any, fill: Callable[[Mapping[str, Any]], str], name: str
+    given: RunnableLike[Any, Any] | BaseLanguageModel[Any],
+    fill: Callable[[Mapping[str, Any]], str],
+    name: str,
 ) -> Runnable[Any, Any]:
     """A model behind its prompt; any other runnable takes the inputs themselves."""
     if isinstance(given, BaseLanguageModel):

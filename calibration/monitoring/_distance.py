@@ -180,33 +180,25 @@ def calibration_histograms(
         and questions that are abstained from.
     """
     measured = list(questions)
-    relevance = [q.relevance for q in measured if is_measured(q.relevance)]
-    confidence = [q.confidence for q in measured if is_measured(q.confidence)]
-    asked: list[float] = []
-    abstained: list[float] = []
-    for question in measured:
-        value, abstains = _replayed(policy, question)
-        if value is not None:
-            asked.append(value)
-        abstained.append(float(abstains))
-    named = {"relevance": relevance, "confidence": confidence, "confidence.asked": asked}
-    found = {
-        name: Histogram(edges=_EDGES, counts=binned(_EDGES, values))
+    replayed = [
+        Signals.replay(policy, one.relevance, one.confidence, one.conflict) for one in measured
+    ]
+    named: dict[str, list[float]] = {
+        "relevance": [one.relevance for one in measured if is_measured(one.relevance)],
+        "confidence": [one.confidence for one in measured if is_measured(one.confidence)],
+        "confidence.asked": [
+            one.confidence
+            for one in replayed
+            if SignalName.CONFIDENCE not in one.failed and one.confidence is not None
+        ],
+        "abstained": [float(decide_route(policy, one).route is Route.ABSTAIN) for one in replayed],
+    }
+    edges = {name: (0.0, 0.5, 1.0) if name == "abstained" else _EDGES for name in named}
+    return {
+        name: Histogram(edges=edges[name], counts=binned(edges[name], values))
         for name, values in named.items()
         if values
     }
-    if abstained:
-        found["abstained"] = Histogram(
-            edges=(0.0, 0.5, 1.0), counts=binned((0.0, 0.5, 1.0), abstained)
-        )
-    return found
-
-
-def _replayed(policy: Policy, question: MeasuredSignals) -> tuple[float | None, bool]:
-    """The confidence that a guard would have asked for, if any, and whether it would abstain."""
-    signals = Signals.replay(policy, question.relevance, question.confidence, question.conflict)
-    asked = None if SignalName.CONFIDENCE in signals.failed else signals.confidence
-    return asked, decide_route(policy, signals).route is Route.ABSTAIN
 
 
 @dataclass(frozen=True, slots=True)
