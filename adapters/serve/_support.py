@@ -66,13 +66,13 @@ class ReplyGate:
         choices, verdicts = [], []
         for choice in found.get("choices") or ():
             message = choice.get("message") if isinstance(choice, dict) else None
-            text = text_of(message.get("content")) if isinstance(message, dict) else ""
-            verdict = None
+            known: dict[str, Any] = message if isinstance(message, dict) else {}
+            text, verdict = text_of(known.get("content")), None
             if text.strip():
                 told, verdict = await self.judged(text)
                 if told != text:
                     # Reasoning and log-probabilities would tell what is not delivered.
-                    kept = {key: message[key] for key in ("role", "tool_calls") if key in message}
+                    kept = {key: known[key] for key in ("role", "tool_calls") if key in known}
                     own = {key: choice[key] for key in ("index", "finish_reason") if key in choice}
                     choice = {**own, "message": {**kept, "content": told}}  # noqa: PLW2901
             choices.append(choice)
