@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..guard.errors import optional_import
 from ..guard.policy import IdentityCalibrator
 from ..guard.routing import Calibrator, PlattCalibrator, StepCalibrator, TemperatureCalibrator
-from .statistics import Floats, Numbers, Outcomes, scored_cases, stated_cases
+from .statistics import Floats, Numbers, Outcomes, scored_cases, stated_cases, units_of
 
 Indices = NDArray[np.int64]
 
@@ -70,6 +70,8 @@ def clustered_standard_error(values: Floats, unit: Indices) -> float:
 def fit_platt(positives: Sequence[float], negatives: Sequence[float]) -> Calibrator:
     """Logistic regression of "positive" on the score, with Platt's smoothed targets.
 
+    The loss and the end of the search are those of scikit-learn with C = 10⁴.
+
     The targets (N₊+1)/(N₊+2) and 1/(N₋+2) keep the curve finite where the scores
     separate the two kinds perfectly. A score that does not rise with the label
     cannot be calibrated without turning its order round: then, where either kind
@@ -90,51 +92,65 @@ def fit_platt(positives: Sequence[float], negatives: Sequence[float]) -> Calibra
     lowest, width = float(scores.min()), float(scores.max()) - float(scores.min())
     if width == 0.0 or not math.isfinite(width):
         return IdentityCalibrator()
-    # On a common scale, so that the nearly vanishing penalty means the same for any scorer. By
-    # way of [0, 1], where neither the mean nor the squares can overflow or vanish.
-    unit = (scores - lowest) / width
-    centre, spread = float(unit.mean()), float(unit.std())
-    scaled = (unit - centre) / spread
-    slope, intercept = _logistic_regression(scaled, targets)
-    slope /= spread
-    a = slope / width
-    b = intercept - slope * centre - a * lowest
+    # By way of [0, 1], where neither the mean nor the squares can overflow or vanish.
+    intercept, slopes = logistic_regression(
+        ((scores - lowest) / width)[:, None], targets, penalty=1e-4, within=(1e-4, 1.4e-14)
+    )
+    a = float(slopes[0]) / width
+    b = intercept - a * lowest
     if not (0.0 < a < math.inf and math.isfinite(b)):
         return IdentityCalibrator()
     return PlattCalibrator(a=a, b=b)
 
 
-def _logistic_regression(
-    scores: NDArray[np.float64], targets: NDArray[np.float64]
-) -> tuple[float, float]:
-    """Slope and intercept for soft targets, with a nearly vanishing penalty on the slope.
+def logistic_regression(
+    features: Floats,
+    targets: Floats,
+    *,
+    penalty: float,
+    weights: Floats | None = None,
+    towards: Floats | None = None,
+    rising: bool = False,
+    within: tuple[float, float] = (1e-8, 1e-14),
+) -> tuple[float, Floats]:
+    """Intercept and slopes of targets on features, which may be soft.
 
-    The loss, the search and its tolerances are those of scikit-learn's `LogisticRegression`
-    with C = 10⁴, whose import and checks take longer than the search.
+    Args:
+        features: shape (n, d).
+        targets: in [0, 1], shape (n,).
+        penalty: on half the square of each slope of a feature that is scaled to deviation 1.
+        weights: of the cases; None for 1 each.
+        towards: slopes that the penalty draws to; None for 0.
+        rising: no slope is below 0.
+        within: gradient and change of the loss at which the search ends.
     """
     optional_import("scipy")
     from scipy.optimize import minimize
     from scipy.special import expit
 
-    count = len(scores)
-    penalty = 1e-4 / count
+    centre, spread = features.mean(axis=0), features.std(axis=0)
+    spread[spread < 1e-12] = 1.0
+    scaled, count = (features - centre) / spread, len(targets)
+    counted = np.ones(count) if weights is None else weights
+    drawn = np.zeros(len(centre)) if towards is None else towards * spread
 
-    def loss(line: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        slope, intercept = line
-        odds = slope * scores + intercept
-        value = float(np.logaddexp(0.0, odds).sum() - targets @ odds) / count
-        error = (expit(odds) - targets) / count
-        gradient = np.array([error @ scores + penalty * slope, error.sum()])
-        return value + 0.5 * penalty * slope**2, gradient
+    def loss(line: Floats) -> tuple[float, Floats]:
+        odds, away = line[0] + scaled @ line[1:], line[1:] - drawn
+        value = counted @ (np.logaddexp(0.0, odds) - targets * odds) + penalty * away @ away / 2
+        error = counted * (expit(odds) - targets)
+        gradient = np.concatenate([[error.sum()], scaled.T @ error + penalty * away])
+        return float(value) / count, gradient / count
 
     found: Any = minimize(
         loss,
-        np.zeros(2),
+        np.concatenate([[0.0], drawn]),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": 1000, "maxls": 50, "gtol": 1e-4, "ftol": 64 * np.finfo(float).eps},
+        bounds=[(None, None), *[(0.0 if rising else None, None)] * len(centre)],
+        options={"maxiter": 1000, "maxls": 50, "gtol": within[0], "ftol": within[1]},
     )
-    return float(found.x[0]), float(found.x[1])
+    slopes: Floats = found.x[1:] / spread
+    return float(found.x[0] - slopes @ centre), slopes
 
 
 def fit_isotonic(scores: Numbers, outcomes: Outcomes) -> Calibrator:
@@ -460,7 +476,7 @@ class CalibratorChoice:
             ('platt', 0, {})
         """
         numbers, came_true = scored_cases(scores, outcomes)
-        unit = _units(groups, len(numbers))
+        unit = units_of(groups, len(numbers))
         n = int(unit.max(initial=-1)) + 1
         few = _why_nothing_is_compared(unit, came_true, n)
         if few:
@@ -470,15 +486,6 @@ class CalibratorChoice:
         suiting = [kind for kind in _FITS if stated or kind != "temperature"]
         fold = deal_to_folds(unit, came_true, min(_FOLDS, n), seed)
         return _compared(suiting, numbers, came_true, unit, fold)
-
-
-def _units(groups: Sequence[str] | None, cases: int) -> NDArray[np.int64]:
-    """Number of the independent unit of each case."""
-    if groups is not None and len(groups) != cases:
-        raise ValueError(f"{cases} scores for {len(groups)} groups")
-    names = np.arange(cases) if groups is None else np.asarray([str(group) for group in groups])
-    units: NDArray[np.int64] = np.unique(names, return_inverse=True)[1].astype(np.int64)
-    return units
 
 
 def _compared(

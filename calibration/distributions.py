@@ -146,35 +146,21 @@ def _off_zero(value: float) -> float:
 def root(
     function: Callable[[float], float], low: float, high: float, *, within: float = 2e-12
 ) -> float:
-    """Find where a function between two ends of other signs is zero.
-
-    Inverse quadratic steps where they are safe, halves elsewhere.
+    """Find by halving where a function between two ends of other signs is zero.
 
     Raises:
         ValueError: both ends have the same sign.
     """
-    a, b = low, high
-    at_a, at_b = function(a), function(b)
-    if at_a == 0.0 or at_b == 0.0:
-        return a if at_a == 0.0 else b
-    if (at_a < 0) == (at_b < 0):
+    at_low, at_high = function(low), function(high)
+    if at_low == 0.0 or at_high == 0.0:
+        return low if at_low == 0.0 else high
+    rises = at_low < 0.0
+    if rises == (at_high < 0.0):
         raise ValueError("the function has the same sign at both ends")
-    c, at_c, share = a, at_a, 0.5
-    while True:
-        new = a + share * (b - a)
-        at_new = function(new)
-        if (at_new < 0) == (at_a < 0):
-            c, at_c = a, at_a
+    while high - low > within + 4e-16 * abs(low):
+        middle = (low + high) / 2
+        if (function(middle) < 0.0) == rises:
+            low = middle
         else:
-            c, at_c, b, at_b = b, at_b, a, at_a
-        a, at_a = new, at_new
-        best = a if abs(at_a) < abs(at_b) else b
-        least = (within + 4e-16 * abs(best)) / abs(b - a)
-        if least > 0.5 or at_a == 0.0:
-            return best if at_a != 0.0 else a
-        place, height = (a - b) / (c - b), (at_a - at_b) / (at_c - at_b)
-        share = 0.5
-        if height**2 < place and (1 - height) ** 2 < 1 - place:
-            share = at_a / (at_b - at_a) * at_c / (at_b - at_c)
-            share += (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (at_c - at_b)
-        share = min(1 - least, max(least, share))
+            high = middle
+    return (low + high) / 2

@@ -14,7 +14,7 @@ from ..guard.errors import InputError, optional_import
 from ..guard.prompts import Prompt
 from ..guard.signals.confidence.hidden_state import FittedProbe
 from .selective_metrics import SelectiveCurve
-from .statistics import Interval, binomial_p_value
+from .statistics import Interval, binomial_p_value, numbered
 
 _MOST_LAYERS = 8
 _BATCH = 64
@@ -102,7 +102,7 @@ def fit_hidden_state_probe(
     search = search or ProbeSearch()
     folds = search.folds
     known = np.asarray(labels, dtype=bool)
-    owners = _numbered(range(len(questions)) if groups is None else groups)
+    owners = numbered(range(len(questions)) if groups is None else groups)
     _check(questions, known, owners, folds)
     prompts = [prompt.fill(question=question) for question in questions]
     given = search.layers
@@ -191,11 +191,6 @@ def _check(questions: Sequence[str], known: NDArray[Any], owners: NDArray[Any], 
                 where="labels",
                 hint="give more questions, or ask for fewer folds",
             )
-
-
-def _numbered(groups: Sequence[Hashable]) -> NDArray[np.intp]:
-    numbers: dict[Hashable, int] = {}
-    return np.asarray([numbers.setdefault(group, len(numbers)) for group in groups], dtype=np.intp)
 
 
 def _spread_layers(language_model: ProbedLanguageModel, prompt: str) -> list[int]:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..guard.errors import optional_import
 from ..guard.mix_rule import MixRule
-from .calibrators import deal_to_folds
+from .calibrators import deal_to_folds, logistic_regression
 from .selective_metrics import PairedScores, SelectiveCurve
 from .statistics import Interval
 
@@ -89,13 +88,15 @@ def fit_mix(cases: Sequence[MixedCase], *, seed: int = 0) -> MixFit:
     folds = deal_to_folds(owners, labels, _FOLDS, seed)
     for fold in range(_FOLDS):
         own = folds == fold
-        intercept, weights = _logistic(features[~own], labels[~own])
+        intercept, weights = logistic_regression(
+            features[~own], labels[~own], penalty=1.0, rising=True
+        )
         held_out[own] = intercept + features[own] @ weights
     values = features[:, ::2]
     areas = [_auroc(values[:, part], labels) for part in range(values.shape[1])]
     best = int(np.argmax(areas))
     compared = _paired({_MIX: held_out, _ALONE: values[:, best]}, labels, owners, seed)
-    intercept, weights = _logistic(features, labels)
+    intercept, weights = logistic_regression(features, labels, penalty=1.0, rising=True)
     rounded = [float(f"{number:.{_DIGITS}g}") for number in (intercept, *weights)]
     return MixFit(
         rule=MixRule(
@@ -125,32 +126,3 @@ def _paired(
         (owners[good].tolist(), owners[bad].tolist()),
         seed=seed,
     )
-
-
-def _logistic(features: Floats, labels: Floats) -> tuple[float, Floats]:
-    """Intercept and weights, none of them below 0, by logistic regression with a ridge.
-
-    The penalty is ½·|w|² over features of unit variance, against the sum of losses.
-    """
-    optional_import("scipy")
-    from scipy.optimize import minimize
-    from scipy.special import expit
-
-    centre, spread = features.mean(axis=0), features.std(axis=0)
-    spread[spread == 0.0] = 1.0
-    scaled, count = (features - centre) / spread, len(labels)
-
-    def loss(line: Floats) -> tuple[float, Floats]:
-        odds = line[0] + scaled @ line[1:]
-        value = float(np.logaddexp(0.0, odds).sum() - labels @ odds + 0.5 * line[1:] @ line[1:])
-        error = expit(odds) - labels
-        gradient = np.concatenate([[error.sum()], scaled.T @ error + line[1:]])
-        return value / count, gradient / count
-
-    bounds = [(None, None), *[(0.0, None)] * features.shape[1]]
-    found = minimize(
-        loss, np.zeros(len(bounds)), jac=True, method="L-BFGS-B", bounds=bounds,
-        options={"maxiter": 1000, "gtol": 1e-8, "ftol": 1e-14},
-    )  # fmt: skip
-    weights: Floats = found.x[1:] / spread
-    return float(found.x[0] - weights @ centre), weights

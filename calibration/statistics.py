@@ -7,7 +7,7 @@ which the two differ.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 
@@ -224,17 +224,19 @@ class Interval:
             raise ValueError("level must be in (0, 1), and there must be a resample")
         first = np.asarray(probabilities, dtype=np.float64)
         second = np.asarray(outcomes, dtype=np.float64)
-        members = _members(groups, len(first))
+        unit = units_of(groups, len(first))
+        ends = np.cumsum(np.bincount(unit))[:-1]
+        members = np.split(np.argsort(unit, kind="stable"), ends)
         if first.shape != second.shape:
             raise ValueError(f"{len(first)} cases, {len(second)} outcomes")
         value = statistic(first, second)
         if value is None or not len(first):
             return cls()
-        rng = np.random.default_rng(seed)
-        drawn = [
-            statistic(first[cases], second[cases])
-            for cases in _resampled(members, resamples, rng, alone=groups is None)
-        ]
+        rng, drawn = np.random.default_rng(seed), []
+        for _ in range(resamples):
+            picked = rng.integers(0, len(members), len(members))
+            cases = picked if groups is None else np.concatenate([members[i] for i in picked])
+            drawn.append(statistic(first[cases], second[cases]))
         draws = np.asarray(drawn, dtype=np.float64)  # NaN where undefined
         return cls.of_draws(value, draws, len(members), confidence=level)
 
@@ -284,10 +286,7 @@ class Interval:
             raise ValueError("pairs and groups must be equally many")
         if not len(above):
             return cls()
-        position = {key: index for index, key in enumerate(dict.fromkeys(groups or ()))}
-        owner = (
-            np.arange(len(above)) if groups is None else np.array([position[key] for key in groups])
-        )
+        owner = np.arange(len(above)) if groups is None else numbered(groups)
         sums = np.bincount(owner, weights=above).astype(np.float64)
         sizes = np.bincount(owner)
         drawn = _drawn_means(sums, sizes, resamples, np.random.default_rng(seed))
@@ -334,10 +333,7 @@ class Interval:
         near = round(value * n, 9)
         below, above = math.floor(near), math.ceil(near)
         return cls(
-            value,
-            cls.wilson(below, n, confidence).low,
-            cls.wilson(above, n, confidence).high,
-            n,
+            value, cls.wilson(below, n, confidence).low, cls.wilson(above, n, confidence).high, n
         )
 
 
@@ -345,22 +341,27 @@ Statistic = Callable[[Floats, Floats], float | None]
 """A number of probabilities and outcomes, or of confidences and losses; None = undefined."""
 
 
-def _members(groups: Sequence[str] | None, cases: int) -> list[NDArray[np.intp]]:
-    """Indices of the cases of each independent unit."""
+def numbered(keys: Iterable[Hashable]) -> NDArray[np.intp]:
+    """The number of each key, in the order in which they first come.
+
+    Example:
+        >>> numbered("abca").tolist()
+        [0, 1, 2, 0]
+    """
+    numbers: dict[Hashable, int] = {}
+    return np.asarray([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
+
+
+def units_of(groups: Sequence[str] | None, cases: int) -> NDArray[np.int64]:
+    """The number of each case's group, in the order of their names; None: each case for itself.
+
+    Raises:
+        ValueError: there is not one group per case.
+    """
     if groups is not None and len(groups) != cases:
         raise ValueError(f"{cases} cases, {len(groups)} groups")
     names = np.arange(cases) if groups is None else np.asarray([str(group) for group in groups])
-    _, owner, sizes = np.unique(names, return_inverse=True, return_counts=True)
-    return np.split(np.argsort(owner, kind="stable"), np.cumsum(sizes)[:-1])
-
-
-def _resampled(
-    members: Sequence[NDArray[np.intp]], resamples: int, rng: np.random.Generator, *, alone: bool
-) -> Iterator[NDArray[np.intp]]:
-    """Cases of each draw of units with replacement; `alone`: each case is a unit of its own."""
-    for _ in range(resamples):
-        picked = rng.integers(0, len(members), len(members))
-        yield picked if alone else np.concatenate([members[i] for i in picked])
+    return np.asarray(np.unique(names, return_inverse=True)[1], dtype=np.int64)
 
 
 # From here on the exact distribution and its approximation agree in four digits.
@@ -550,30 +551,6 @@ class QuestionResamples:
         """
         for start in range(0, len(self._weights), _CHUNK):
             yield self._weights[start : start + _CHUNK].astype(np.float64)
-
-    @staticmethod
-    def share_interval(value: float, draws: Floats, n: int) -> Interval:
-        """Give a share in [0, 1] the 95 % percentile interval of its draws.
-
-        Where all draws agree, resampling says nothing about chance and a width of zero would
-        claim certainty: the Wilson interval of the value's count among n questions stands in.
-
-        Args:
-            value: the estimate; NaN where nothing was observed.
-            draws: of the same number; NaN where a draw held no case.
-            n: questions it rests on.
-        """
-        return Interval.of_draws(value, draws, n)
-
-    @staticmethod
-    def difference_interval(
-        value: float, draws: Floats, n: int, *, confidence: float = 0.95
-    ) -> Interval:
-        """Give a difference of two shares, in [-1, 1], its percentile interval.
-
-        Where all draws agree, the interval is as wide as that of a share of 0 among n.
-        """
-        return Interval.of_draws(value, draws, n, confidence=confidence, difference=True)
 
 
 # A report has many intervals over the same questions.

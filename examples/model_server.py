@@ -22,6 +22,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from knowgate.adapters.huggingface import HuggingFaceLM, model_folder
 from knowgate.guard import Generation, KnowgateError
+from knowgate.guard.deadlines import call_on_thread
 from knowgate.offline_eval.testbed.check import microworld_model_path
 
 # Name → what a client sees.
@@ -91,7 +92,8 @@ async def _generate(
         stop=[stop] if isinstance(stop, str) else stop,
         max_new_tokens=asked.get("max_completion_tokens") or asked.get("max_tokens"),
     )
-    [answers] = await lm.engine.acomplete([encoder.render_messages(turns)], settings)
+    prompts = [encoder.render_messages(turns)]
+    [answers] = await call_on_thread(lambda: lm.engine.complete(prompts, settings))
     texts = [lm.engine.text(answer, settings.stop) for answer in answers]
     found = [Generation(t, tuple(a.logprobs)) for t, a in zip(texts, answers, strict=True)]
     return found, [[encoder.text_of([token]) for token in answer.ids] for answer in answers]

@@ -12,6 +12,7 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from pydantic import ConfigDict, Field
 
+from ...guard.deadlines import call_on_thread
 from ...guard.errors import InputError
 from ._engine import Answer, Settings
 from ._lm import HuggingFaceLM
@@ -99,9 +100,7 @@ class HuggingFaceChatModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        prompt, settings, logprobs = self._call(messages, stop, kwargs)
-        [[answer]] = await self.lm.engine.acomplete([prompt], settings)
-        return self._result(prompt, answer, settings, logprobs)
+        return await call_on_thread(lambda: self._generate(messages, stop, **kwargs))
 
     # The base class makes `_astream` of this: each token in a thread, off the event loop.
     def _stream(

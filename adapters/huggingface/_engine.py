@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ...guard.deadlines import call_on_thread, check_deadline
+from ...guard.deadlines import check_deadline
 from ...guard.errors import InputError, LanguageModelError
 from ._contrastive import (
     Choose,
@@ -243,12 +243,6 @@ class Engine:
         for task, answer in zip(tasks, answers, strict=True):
             rows[task.prompt] += [answer] * (settings.n if greedy else 1)
         return rows
-
-    async def acomplete(
-        self, prompts: Sequence[RenderedPrompt], settings: Settings
-    ) -> list[list[Answer]]:
-        """As `complete`, in a thread; cancelling it ends the decoding at the next token."""
-        return await call_on_thread(lambda: self.complete(prompts, settings))
 
     def contrast(
         self,

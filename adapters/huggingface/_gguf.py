@@ -16,14 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ...guard.engine.model_folder import quiet_loading
+from ...guard.engine.model_folder import ModelFolder, quiet_loading
 from ...guard.engine.multilingual import convert_multilingual
-from ...guard.errors import (
-    InputError,
-    MissingDependencyError,
-    ModelFolderError,
-    optional_import,
-)
+from ...guard.errors import InputError, MissingDependencyError, ModelFolderError, optional_import
 from ...guard.files import file_sha256, new_folder, write_json
 from ...guard.model_files import (
     MS_MARCO,
@@ -161,36 +156,28 @@ def _convert(file: Path, sha256: str) -> Path:
         )
     folder = _place(sha256)
     source: dict[str, Any] = {"gguf_file": "model.gguf", "local_files_only": True}
-    try:
-        with (
-            tempfile.TemporaryDirectory(prefix="knowgate-") as alone,
-            quiet_loading(),
-            _no_bars(),
-            torch.random.fork_rng(devices=[]),
-        ):
-            # Alone in a folder: what else lies beside the file must not be read.
-            (Path(alone) / "model.gguf").symlink_to(file.resolve())
-            tokenizer = AutoTokenizer.from_pretrained(alone, **source)
-            loaded: Any = AutoModelForCausalLM.from_pretrained(
-                alone,
-                dtype=torch.float32,
-                quantization_config=config(dequantize=True),
-                output_loading_info=True,
-                **source,
-            )
-    except Exception as error:  # a damaged file raises anything
-        raise ModelFolderError(
-            f"cannot be read as a causal language model ({type(error).__name__})",
-            where=str(file),
-            hint="check that the file is whole and that transformers knows its architecture",
-        ) from error
-    model, report = loaded
-    if missing := sorted(report["missing_keys"]):
-        raise ModelFolderError(
-            f"lacks {len(missing)} tensors, e.g. {missing[0]}",
-            where=str(file),
-            hint="check that the file is whole",
+    checked = ModelFolder(file)
+    with (
+        tempfile.TemporaryDirectory(prefix="knowgate-") as alone,
+        checked.reading(
+            "cannot be read as a causal language model",
+            "check that the file is whole and that transformers knows its architecture",
+        ),
+        _no_bars(),
+        torch.random.fork_rng(devices=[]),
+    ):
+        # Alone in a folder: what else lies beside the file must not be read.
+        (Path(alone) / "model.gguf").symlink_to(file.resolve())
+        tokenizer = AutoTokenizer.from_pretrained(alone, **source)
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            alone,
+            dtype=torch.float32,
+            quantization_config=config(dequantize=True),
+            output_loading_info=True,
+            **source,
         )
+    model, report = loaded
+    checked.require_all_tensors(report)
     # The text that the file was made from, which may be a path on another machine.
     model.config._name_or_path = ""
     try:

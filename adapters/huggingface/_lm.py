@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ...guard.contracts import Generation
+from ...guard.deadlines import call_on_thread
+from ...guard.engine.causal_model import context_window, end_ids
 from ...guard.errors import InputError, PromptTooLongError
 from ...guard.process import keep_torch_usable
-from ._engine import Answer, Engine, Settings, at_least_one, check_stop
+from ._engine import Engine, Settings, at_least_one, check_stop
 from ._gguf import PACKAGED_MODELS, model_folder
-from ._loading import ModelIdentity, context_window, end_ids, open_model
+from ._loading import ModelIdentity, open_model
 from ._network import Network, run_in_batches
 from ._prompts import PromptEncoder, RenderedPrompt, check_text
 
@@ -143,7 +145,7 @@ class HuggingFaceLM:
         """
         self = cls.__new__(cls)
         self._take_settings(name, max_new_tokens, stop, batch_size)
-        identity = ModelIdentity(model, tokenizer, None, None)
+        identity = ModelIdentity(model, tokenizer)
         self._set_up(model.eval(), tokenizer, chat_template, identity)
         return self
 
@@ -176,7 +178,7 @@ class HuggingFaceLM:
         self.engine = Engine(
             Network(model, window),
             encoder,
-            end_ids=end_ids(model, tokenizer),
+            end_ids=frozenset(end_ids(model, tokenizer)),
             batch_size=self._batch_size,
         )
         self.batch_size = self.engine.batch_size
@@ -205,7 +207,7 @@ class HuggingFaceLM:
     @property
     def weights_sha256(self) -> str:
         """sha256 of the weights, an adapter aside; computed on first use."""
-        return self._identity.weights_sha256()
+        return self._identity.weights_sha256
 
     @property
     def fingerprint(self) -> str:
@@ -257,7 +259,13 @@ class HuggingFaceLM:
             n=n, temperature=temperature, seed=seed, stop=stop, max_new_tokens=max_new_tokens
         )
         answers = self.engine.complete(self._render(prompts), settings)
-        return self._generations(answers, settings)
+        return [
+            [
+                Generation(self.engine.text(answer, settings.stop), tuple(answer.logprobs))
+                for answer in row
+            ]
+            for row in answers
+        ]
 
     async def agenerate(
         self,
@@ -270,11 +278,9 @@ class HuggingFaceLM:
         max_new_tokens: int | None = None,
     ) -> list[list[Generation]]:
         """As `generate`, in a thread; cancelling it ends the decoding at the next token."""
-        settings = self.settings(
-            n=n, temperature=temperature, seed=seed, stop=stop, max_new_tokens=max_new_tokens
-        )
-        answers = await self.engine.acomplete(self._render(prompts), settings)
-        return self._generations(answers, settings)
+        options: dict[str, Any] = {"n": n, "temperature": temperature, "seed": seed}
+        options |= {"stop": stop, "max_new_tokens": max_new_tokens}
+        return await call_on_thread(lambda: self.generate(prompts, **options))
 
     def stream(
         self,
@@ -436,14 +442,3 @@ class HuggingFaceLM:
         for number, prompt in enumerate(prompts):
             check_text(prompt, f"prompt {number}")
         return [self.engine.encoder.render(prompt) for prompt in prompts]
-
-    def _generations(
-        self, answers: list[list[Answer]], settings: Settings
-    ) -> list[list[Generation]]:
-        return [
-            [
-                Generation(self.engine.text(answer, settings.stop), tuple(answer.logprobs))
-                for answer in row
-            ]
-            for row in answers
-        ]

@@ -206,9 +206,7 @@ def merge_adapter(model: Any, adapter: AdapterFolder, weights_sha256: Callable[[
             result = peft.set_peft_model_state_dict(grown, tensors)
     except Exception as error:  # peft raises what its layers raise
         raise ModelFolderError(
-            f"the adapter does not fit this model ({type(error).__name__})",
-            where=where,
-            hint=hint,
+            f"the adapter does not fit this model ({type(error).__name__})", where=where, hint=hint
         ) from error
     missing = sorted(name for name in result.missing_keys if ".lora_" in name)
     if missing or result.unexpected_keys:

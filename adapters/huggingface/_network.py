@@ -270,11 +270,7 @@ def pad_left(
 
 
 def run_in_batches(
-    items: Sequence[Item],
-    size: int,
-    work: Callable[[Sequence[Item]], list[Result]],
-    *,
-    what: str,
+    items: Sequence[Item], size: int, work: Callable[[Sequence[Item]], list[Result]], *, what: str
 ) -> list[Result]:
     """Run `work` on consecutive batches, halving the batch whenever memory runs out.
 

@@ -7,12 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ...guard.errors import (
-    InputError,
-    LanguageModelError,
-    PromptTooLongError,
-    optional_import,
-)
+from ...guard.errors import InputError, LanguageModelError, PromptTooLongError, optional_import
 
 # No tokenizer packs this many characters into each token of a whole prompt, so a
 # longer prompt is rejected before it is tokenized.

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from contextvars import Context
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NotRequired
 
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -83,32 +83,15 @@ class GuardState(AgentState[Any]):
     guard_decision: NotRequired[Annotated[dict[str, Any] | None, OmitFromInput]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Ask:
-    """Call the model; unless `shown`, none of its tokens reach the user."""
+class _Need(NamedTuple):
+    """What a flow needs done: by whom, with what, and whether the user may see its tokens."""
 
-    request: _Request
-    shown: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class _Decide:
-    """Let the guard decide on a question."""
-
-    question: str
-    documents: list[Document]
+    by: Literal["model", "guard", "check"]
+    given: tuple[Any, ...]
+    shown: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Check:
-    """Check a reply against the documents that the model was shown."""
-
-    reply: str
-    documents: list[Document]
-    question: str
-
-
-_Need = _Ask | _Decide | _Check
+_Parts = dict[str, Callable[..., Any]]
 _Flow = Generator[_Need, Any, _Result]
 
 
@@ -198,9 +181,7 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
             return self._failed(request, error)
 
     async def awrap_tool_call(
-        self,
-        request: ToolCallRequest,
-        handler: Callable[[ToolCallRequest], Awaitable[_ToolResult]],
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[_ToolResult]]
     ) -> _ToolResult:
         """As `wrap_tool_call`, without blocking the event loop."""
         if not self._guarded(request):
@@ -267,22 +248,17 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         self, request: _Request, handler: Callable[[_Request], _Response]
     ) -> _Result:
         """Call the model under the guard's decision, which is taken once for a question."""
-        flow = self._flow(request)
+        guard, flow = self._guard, self._flow(request)
+        parts: _Parts = {"model": handler, "guard": guard.decide, "check": guard.check_reply}
         outcome: Any = None
         try:
             while True:
-                need = flow.send(outcome)
-                if isinstance(need, _Ask) and need.shown:
-                    outcome = handler(need.request)
+                by, given, shown = flow.send(outcome)
+                if shown:
+                    outcome = parts[by](*given)
                     continue
                 with _unseen() as context:
-                    if isinstance(need, _Ask):
-                        outcome = context.run(handler, need.request)
-                    elif isinstance(need, _Decide):
-                        outcome = context.run(self._guard.decide, need.question, need.documents)
-                    else:
-                        check = self._guard.check_reply
-                        outcome = context.run(check, need.reply, need.documents, need.question)
+                    outcome = context.run(parts[by], *given)
         except StopIteration as stop:
             result: _Result = stop.value
             return result
@@ -292,23 +268,21 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
     ) -> _Result:
         """As `wrap_model_call`, without blocking the event loop."""
 
-        async def unseen(need: _Need) -> Any:
-            if isinstance(need, _Ask):
-                return await handler(need.request)
-            if isinstance(need, _Decide):
-                return await self._guard.adecide(need.question, need.documents)
-            return await self._guard.acheck_reply(need.reply, need.documents, need.question)
-
-        flow = self._flow(request)
+        guard, flow = self._guard, self._flow(request)
+        parts: _Parts = {"model": handler, "guard": guard.adecide, "check": guard.acheck_reply}
         outcome: Any = None
+
+        async def outcome_of(need: _Need) -> Any:
+            return await parts[need.by](*need.given)
+
         try:
             while True:
                 need = flow.send(outcome)
-                if isinstance(need, _Ask) and need.shown:
-                    outcome = await handler(need.request)
+                if need.shown:
+                    outcome = await outcome_of(need)
                     continue
                 with _unseen() as context:
-                    outcome = await asyncio.create_task(unseen(need), context=context)
+                    outcome = await asyncio.create_task(outcome_of(need), context=context)
         except StopIteration as stop:
             result: _Result = stop.value
             return result
@@ -318,24 +292,24 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         decided = self._decided(request.state)
         if decided is not None:
             if decided.get("route") == Route.ANSWER:
-                answer: _Response = yield _Ask(self._without_searches(request))
+                answer: _Response = yield _ask(self._without_searches(request))
                 return answer
             answer, found = yield from self._answer(request, request, turn, turn.documents)
             return _updated(answer, {_STATE: {**decided, **found}}) if found else answer
         if self._shadow is not None:
-            return self._beside(request, turn, (yield _Ask(request)))
+            return self._beside(request, turn, (yield _ask(request)))
         if self._allow_direct and not turn.steps:
-            return _updated((yield _Ask(request)), {_STATE: None})
+            return _updated((yield _ask(request)), {_STATE: None})
         response: _Response | None = None
         if turn.steps < self._searches:
             seen = replaced(request.messages, turn.showing_all())
-            unseen: _Response = yield _Ask(request.override(messages=seen), shown=False)
+            unseen: _Response = yield _ask(request.override(messages=seen), shown=False)
             if _calls_tools(unseen):
                 return replace(unseen, result=[without_text(one) for one in unseen.result])
             response = unseen
         decision = self._failure(turn)
         if decision is None:
-            decision = yield _Decide(self._asked(request, turn), turn.documents)
+            decision = yield _Need("guard", (self._asked(request, turn), turn.documents))
         return (yield from self._act(request, turn, decision, response))
 
     def _act(
@@ -361,7 +335,7 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         else:
             closed_book = self._without_searches(request)
             if response is None or len(closed_book.messages) < len(request.messages):
-                response = yield _Ask(closed_book)
+                response = yield _ask(closed_book)
         state = {"question_id": turn.question_id, **decision.model_dump(mode="json"), **found}
         return _updated(response, {_STATE: state, "messages": shown})
 
@@ -382,15 +356,15 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         """
         checker = self._guard.reply_checker
         if checker is None:
-            return (yield _Ask(seen)), {}
-        response: _Response = yield _Ask(seen, shown=not checker.holds_back)
+            return (yield _ask(seen)), {}
+        response: _Response = yield _ask(seen, shown=not checker.holds_back)
         said = [one for one in response.result if isinstance(one, AIMessage)]
         if _calls_tools(response) or not said:
             return response, {}
         text = str(said[-1].text)
         if response.structured_response is not None:
             text = told_values(response.structured_response)
-        verdict: ReplyVerdict = yield _Check(text, documents, self._asked(request, turn))
+        verdict: ReplyVerdict = yield _Need("check", (text, documents, self._asked(request, turn)))
         if verdict.text != text:
             told = verdict.text
             if told is None:
@@ -437,6 +411,10 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         tools = [tool for tool in request.tools if _name(tool) not in self._names]
         messages = without_searches(request.messages, self._names)
         return request.override(messages=messages, tools=tools, tool_choice=None)
+
+
+def _ask(request: _Request, *, shown: bool = True) -> _Need:
+    return _Need("model", (request,), shown)
 
 
 def _unseen() -> AbstractContextManager[Context]:

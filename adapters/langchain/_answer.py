@@ -145,32 +145,10 @@ class GuardedAnswer(AIMessage):
     type: Literal["ai"] = Field(default="ai", exclude=True, repr=False)
 
     def __init__(
-        self,
-        answer: str,
-        decision: Decision,
-        documents: Iterable[object] = (),
-        *,
-        output: object = None,
-        reply_abstained: bool | None = None,
-        standalone_question: str | None = None,
-        support: Support | None = None,
-        supported: bool | None = None,
-        **message: Any,
+        self, answer: str, decision: Decision, documents: Iterable[object] = (), **fields: Any
     ) -> None:
-        super().__init__(
-            **{
-                **message,
-                "content": answer,
-                "answer": answer,
-                "decision": decision,
-                "documents": tuple(documents),
-                "output": output,
-                "reply_abstained": reply_abstained,
-                "standalone_question": standalone_question,
-                "support": support,
-                "supported": supported,
-            }
-        )
+        told = {"content": answer, "answer": answer, "decision": decision}
+        super().__init__(**{**fields, **told, "documents": tuple(documents)})
 
     @property
     def abstained(self) -> bool:
@@ -211,16 +189,14 @@ class GuardedAnswer(AIMessage):
         if other.decision is not self.decision and other.decision != self.decision:
             # Two answers to two questions do not make one.
             return NotImplemented
-        found = self.reply_abstained if other.reply_abstained is None else other.reply_abstained
+        later = {name: getattr(other, name) for name in ("reply_abstained", "support", "supported")}
         return GuardedAnswer(
             self.answer + other.answer,
             self.decision,
             self.documents + other.documents,
             output=joined(self.output, other.output),
-            reply_abstained=found,
             standalone_question=self.standalone_question or other.standalone_question,
-            support=self.support if other.support is None else other.support,
-            supported=self.supported if other.supported is None else other.supported,
+            **{k: getattr(self, k) if found is None else found for k, found in later.items()},
         )
 
     def __str__(self) -> str:

@@ -10,11 +10,13 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
-from typing import Any, NoReturn, TypeVar
+from typing import Annotated, Any, NoReturn, Self, TypeVar
 
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage
 from langchain_core.rate_limiters import BaseRateLimiter
+from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, model_validator
+from pydantic.dataclasses import dataclass as checked_dataclass
 from tenacity import (
     AsyncRetrying,
     RetryCallState,
@@ -30,11 +32,11 @@ from tenacity import (
 from ...guard.contracts import Generation, PartialGenerationsError
 from ...guard.errors import (
     AllWorkersBusyError,
-    InputError,
     KnowgateError,
     LanguageModelError,
     LanguageModelTimeoutError,
     PromptTooLongError,
+    in_one_line,
     is_transient,
 )
 
@@ -45,7 +47,10 @@ _LONGEST_WAIT = 8.0
 _LONGEST_RETRY_AFTER = 60.0
 
 
-@dataclass(frozen=True, slots=True)
+_Count = Annotated[int, Field(ge=1)]
+
+
+@checked_dataclass(frozen=True, config=ConfigDict(arbitrary_types_allowed=True, strict=True))
 class ChatLimits:
     """How calls of a chat model are bounded and repeated.
 
@@ -67,24 +72,17 @@ class ChatLimits:
         InputError: a limit is out of range.
     """
 
-    max_concurrency: int = 8
-    timeout: float | None = 30.0
-    max_attempts: int | None = None
-    first_wait: float = 0.25
+    max_concurrency: _Count = 8
+    timeout: Annotated[float, Field(gt=0)] | None = 30.0
+    max_attempts: _Count | None = None
+    first_wait: Annotated[float, Field(ge=0)] = 0.25
     retry_on: tuple[type[Exception], ...] = ()
     rate_limiter: BaseRateLimiter | None = None
 
-    def __post_init__(self) -> None:
-        for name in ("max_concurrency", "max_attempts"):
-            number = getattr(self, name)
-            if number is not None and number < 1:
-                raise InputError("must be at least 1", where=name)
-        if self.timeout is not None and not self.timeout > 0:
-            raise InputError("must be positive seconds or None", where="timeout")
-        if not self.first_wait >= 0:
-            raise InputError("must not be negative", where="first_wait")
-        if self.rate_limiter is not None and not isinstance(self.rate_limiter, BaseRateLimiter):
-            raise InputError("is not a BaseRateLimiter of langchain-core", where="rate_limiter")
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_one_line(cls, given: Any, validate: ModelWrapValidatorHandler[Self]) -> Any:
+        return in_one_line(given, validate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +139,7 @@ class Attempts:
             error = state.outcome.exception() if state.outcome is not None else None
             return max(backoff(state), retry_after(error) or 0.0)
 
-        return {
-            "wait": wait,
-            "retry": retry_if_exception(self._worth_another),
-            "reraise": True,
-        }
+        return {"wait": wait, "retry": retry_if_exception(self._worth_another), "reraise": True}
 
     def _worth_another(self, error: BaseException) -> bool:
         if (retry_after(error) or 0.0) > _LONGEST_RETRY_AFTER:
@@ -304,10 +298,12 @@ class UsageMeter:
             usage, self._usage = self._usage, TokenUsage()
         return usage
 
-    def count_call(self) -> None:
-        """Count an attempt."""
+    def count(self, **more: int) -> None:
+        """Add to the counts of these names."""
         with self._lock:
-            self._usage = replace(self._usage, calls=self._usage.calls + 1)
+            before = self._usage
+            sums = {name: getattr(before, name) + number for name, number in more.items()}
+            self._usage = replace(before, **sums)
 
     def count_tokens(self, replies: Sequence[object]) -> None:
         """Count the tokens of one request, which each of its replies names; or none does."""
@@ -317,13 +313,5 @@ class UsageMeter:
         if not isinstance(usage, Mapping) or usage.get("total_cost") == 0:
             return
         read, written = usage.get("input_tokens"), usage.get("output_tokens")
-        if not isinstance(read, int) or not isinstance(written, int):
-            return
-        with self._lock:
-            before = self._usage
-            self._usage = replace(
-                before,
-                metered_calls=before.metered_calls + 1,
-                input_tokens=before.input_tokens + read,
-                output_tokens=before.output_tokens + written,
-            )
+        if isinstance(read, int) and isinstance(written, int):
+            self.count(metered_calls=1, input_tokens=read, output_tokens=written)

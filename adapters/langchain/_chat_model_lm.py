@@ -244,7 +244,7 @@ class ChatModelLM:
                     raise _rate_limited()
                 if ended.is_set():  # while it waited for its turn
                     raise _given_up()
-                self._meter.count_call()
+                self._meter.count(calls=1)
                 return self._runner.call(
                     partial(self._ask, model, call, count), self._limits.timeout
                 )
@@ -270,7 +270,7 @@ class ChatModelLM:
                     raise _rate_limited()
                 if ended.is_set():
                     raise _given_up()
-                self._meter.count_call()
+                self._meter.count(calls=1)
                 if _blocks(model):
                     ask = partial(self._ask, model, call, count)
                     return await self._runner.acall(ask, self._limits.timeout)

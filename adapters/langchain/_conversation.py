@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -155,19 +155,13 @@ class Turns:
         given = model if conversation.rewriter is None else conversation.rewriter
         if given is None:
             return None
-        if isinstance(given, BaseLanguageModel):
-            prompt = conversation.prompt or Prompt.bundled("rewrite_question")
-            key = conversation.history_key
-            given = (
-                RunnableLambda(
-                    lambda inputs: prompt.fill(
-                        history=history_text(inputs[key]), question=inputs["question"]
-                    ),
-                    name="rewrite_question",
-                )
-                | given
-            )
-        runnable: Runnable[Any, Any] = coerce_to_runnable(given).with_config(tags=_TAGS)
+        prompt = conversation.prompt or Prompt.bundled("rewrite_question")
+
+        def fill(inputs: Mapping[str, Any]) -> str:
+            history = history_text(inputs[conversation.history_key])
+            return prompt.fill(history=history, question=inputs["question"])
+
+        runnable = _prompted(given, fill, "rewrite_question").with_config(tags=_TAGS)
         return WithDeadline(runnable, conversation.timeout)
 
 
@@ -261,12 +255,18 @@ def _talker(talk: SmallTalk, model: BaseLanguageModel[Any] | None) -> Runnable[A
             where="small_talk",
             hint="give SmallTalk a `reply` or a `model`",
         )
+    prompt = talk.prompt or Prompt.bundled("small_talk")
+    return _prompted(given, lambda inputs: prompt.fill(question=inputs["question"]), "small_talk")
+
+
+def _prompted(
+    given: RunnableLike[Any, Any] | BaseLanguageModel[Any],
+    fill: Callable[[Mapping[str, Any]], str],
+    name: str,
+) -> Runnable[Any, Any]:
+    """A model behind its prompt; any other runnable takes the inputs themselves."""
     if isinstance(given, BaseLanguageModel):
-        prompt = talk.prompt or Prompt.bundled("small_talk")
-        fill: Runnable[Any, Any] = RunnableLambda(
-            lambda inputs: prompt.fill(question=inputs["question"]), name="small_talk"
-        )
-        return fill | given
+        return RunnableLambda(fill, name=name) | given
     return coerce_to_runnable(given)
 
 

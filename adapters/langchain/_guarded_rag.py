@@ -9,12 +9,9 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from langchain_core.callbacks import (
-    AsyncCallbackManagerForChainRun,
-    CallbackManagerForChainRun,
-    adispatch_custom_event,
-    dispatch_custom_event,
-)
+from langchain_core.callbacks import AsyncCallbackManagerForChainRun as AsyncManager
+from langchain_core.callbacks import CallbackManagerForChainRun as Manager
+from langchain_core.callbacks import adispatch_custom_event, dispatch_custom_event
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.base import RunnableLike, coerce_to_runnable
 from langchain_core.runnables.config import patch_config
@@ -213,21 +210,13 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         return await self._acall_with_config(self._ainvoke, input, config, **kwargs)
 
     def _invoke(
-        self,
-        given: RagInput,
-        run_manager: CallbackManagerForChainRun,
-        config: RunnableConfig,
-        **kwargs: Any,
+        self, given: RagInput, run_manager: Manager, config: RunnableConfig, **kwargs: Any
     ) -> GuardedAnswer:
         flow = self._planner.answer_flow(given)
         return _only(self._run([flow], _Runs([config], [run_manager], kwargs)))
 
     async def _ainvoke(
-        self,
-        given: RagInput,
-        run_manager: AsyncCallbackManagerForChainRun,
-        config: RunnableConfig,
-        **kwargs: Any,
+        self, given: RagInput, run_manager: AsyncManager, config: RunnableConfig, **kwargs: Any
     ) -> GuardedAnswer:
         flow = self._planner.answer_flow(given)
         return _only(await self._arun([flow], _Runs([config], [run_manager], kwargs)))
@@ -265,7 +254,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
     def _batch(
         self,
         inputs: list[RagInput],
-        run_manager: list[CallbackManagerForChainRun],
+        run_manager: list[Manager],
         config: list[RunnableConfig],
         **kwargs: Any,
     ) -> list[Exception | GuardedAnswer]:
@@ -275,7 +264,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
     async def _abatch(
         self,
         inputs: list[RagInput],
-        run_manager: list[AsyncCallbackManagerForChainRun],
+        run_manager: list[AsyncManager],
         config: list[RunnableConfig],
         **kwargs: Any,
     ) -> list[Exception | GuardedAnswer]:
@@ -320,7 +309,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
     def _transform(
         self,
         inputs: Iterator[RagInput],
-        run_manager: CallbackManagerForChainRun,
+        run_manager: Manager,
         config: RunnableConfig,
         **kwargs: Any,
     ) -> Iterator[GuardedAnswer]:
@@ -356,7 +345,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
     async def _atransform(
         self,
         inputs: AsyncIterator[RagInput],
-        run_manager: AsyncCallbackManagerForChainRun,
+        run_manager: AsyncManager,
         config: RunnableConfig,
         **kwargs: Any,
     ) -> AsyncIterator[GuardedAnswer]:
@@ -499,7 +488,7 @@ class _Runs:
     """
 
     configs: Sequence[RunnableConfig]
-    managers: Sequence[CallbackManagerForChainRun | AsyncCallbackManagerForChainRun]
+    managers: Sequence[Manager | AsyncManager]
     kwargs: Mapping[str, Any]
 
     @property

@@ -15,13 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Literal,
-    TypeVar,
-    get_args,
-)
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
@@ -37,14 +31,7 @@ from ...guard.errors import (
 from ...guard.signals.support.contracts import ReplyVerdict, SentenceSupport, Support
 from ...guard.signals.support.reading import sentence_spans
 from ...guard.text import clean_text
-from ._answer import (
-    AbstainedError,
-    GuardedAnswer,
-    RetrievalError,
-    joined,
-    retold,
-    told_values,
-)
+from ._answer import AbstainedError, GuardedAnswer, RetrievalError, joined, retold, told_values
 from ._conversation import Turns, rewritten
 from ._documents import as_given, shown_text
 from ._flows import Flow, Stage, ToCheck
@@ -255,16 +242,9 @@ class Plan:
     @property
     def whole(self) -> GuardedAnswer:
         """The whole answer where nothing is left to be generated."""
-        return GuardedAnswer(
-            self.reply,
-            self.decision,
-            self.documents,
-            output=self.output,
-            reply_abstained=self.reply_abstained,
-            standalone_question=self.standalone_question,
-            support=self.support,
-            supported=self.supported,
-        )
+        names = ("output", "reply_abstained", "standalone_question", "support", "supported")
+        found = {name: getattr(self, name) for name in names}
+        return GuardedAnswer(self.reply, self.decision, self.documents, **found)
 
     @property
     def first_chunk(self) -> GuardedAnswer:
@@ -492,25 +472,21 @@ class Planner:
             AbstainedError: the guard abstained, and the chain was told to raise then.
         """
         if not decision.acts:
-            return _from_context(request.question, request, decision, documents)
+            return _generating(Stage.WITH_CONTEXT, request.question, request, decision, documents)
         if decision.reason is Reason.SMALL_TALK and self.turns is not None:
             if self.turns.reply is not None:
                 return Plan(decision, reply=self.turns.reply)
-            return _without_context(Stage.SMALL_TALK, request, decision)
+            return _generating(Stage.SMALL_TALK, request.text, request, decision)
         action = self.replies.action(decision, documents)
         kept = [documents[index] for index in action.kept]
         if action.reply is not None:
             if self.options.raise_on_abstain and decision.route is Route.ABSTAIN:
                 raise AbstainedError(decision, action.reply)
-            return Plan(
-                decision,
-                documents=tuple(kept),
-                reply=action.reply,
-                standalone_question=request.standalone,
-            )
+            plan = Plan(decision, documents=tuple(kept), reply=action.reply)
+            return replace(plan, standalone_question=request.standalone)
         if action.closed_book:
-            return _without_context(Stage.CLOSED_BOOK, request, decision)
-        return _from_context(request.text, request, decision, kept)
+            return _generating(Stage.CLOSED_BOOK, request.text, request, decision)
+        return _generating(Stage.WITH_CONTEXT, request.text, request, decision, kept)
 
 
 class HeldReply:
@@ -597,46 +573,34 @@ class HeldReply:
         return {"support": support, "supported": supported, "output": output}
 
 
-def _from_context(
-    question: object, request: Request, decision: Decision, documents: Sequence[Document]
+def _generating(
+    stage: Stage,
+    question: object,
+    request: Request,
+    decision: Decision,
+    documents: Sequence[Document] | None = None,
 ) -> Plan:
-    inputs = {
-        **request.extra,
-        "question": question,
-        "context": "\n\n".join(map(shown_text, documents)),
-        "documents": list(documents),
-    }
+    """The plan of a reply that a model writes; without documents, its prompt has no context."""
+    inputs = {**request.extra, "question": question}
+    if documents is not None:
+        context = "\n\n".join(map(shown_text, documents))
+        inputs |= {"context": context, "documents": list(documents)}
     return Plan(
         decision,
-        Stage.WITH_CONTEXT,
+        stage,
         inputs,
-        tuple(documents),
+        tuple(documents or ()),
         question=question,
         standalone_question=request.standalone,
     )
 
 
-def _without_context(stage: Stage, request: Request, decision: Decision) -> Plan:
-    inputs = {**request.extra, "question": request.text}
-    return Plan(
-        decision,
-        stage,
-        inputs,
-        question=request.text,
-        standalone_question=request.standalone,
-    )
+_TOLD = {
+    "route", "reason", "scenario", "relevance", "confidence", "conflict", "kept",
+    "failed_signals", "mode",
+}  # fmt: skip
 
 
 def decision_event(decision: Decision) -> dict[str, Any]:
     """What the custom event tells of a decision: words and numbers, no one's text."""
-    return {
-        "route": decision.route.value,
-        "reason": str(decision.reason),
-        "scenario": None if decision.scenario is None else decision.scenario.value,
-        "relevance": decision.relevance,
-        "confidence": decision.confidence,
-        "conflict": decision.conflict,
-        "kept": list(decision.kept),
-        "failed_signals": list(decision.failed_signals),
-        "mode": decision.mode.value,
-    }
+    return decision.model_dump(mode="json", include=_TOLD)

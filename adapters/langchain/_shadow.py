@@ -90,9 +90,7 @@ class ShadowDecider:
         self._runner = DeadlineRunner(_MOST_AT_ONCE)
 
     def decide(
-        self,
-        asked: Sequence[tuple[Any, Any]],
-        tell: Callable[[Sequence[Decision]], object],
+        self, asked: Sequence[tuple[Any, Any]], tell: Callable[[Sequence[Decision]], object]
     ) -> list[LateDecision]:
         """Begin to decide questions with their passages, and return at once.
 

@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Generic, cast
+from typing import Annotated, Any, Generic, Self, cast
 
-from ...guard.errors import InputError, LanguageModelTimeoutError
+from pydantic import Field, ModelWrapValidatorHandler, model_validator
+from pydantic.dataclasses import dataclass
+
+from ...guard.errors import LanguageModelTimeoutError, in_one_line
 from .cluster import (
     Item,
     NoWorkersLeftError,
@@ -24,7 +26,12 @@ from .cluster import (
 _MOST_DEATHS_PER_ITEM = 3
 
 
-@dataclass(frozen=True, slots=True)
+_Count = Annotated[int, Field(ge=1)]
+_Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Seconds = Annotated[float, Field(gt=0)]
+
+
+@dataclass(frozen=True)
 class PoolSize:
     """How many workers there are and what each may do.
 
@@ -43,25 +50,18 @@ class PoolSize:
         InputError: a number is out of range.
     """
 
-    workers: int = 2
-    in_flight: int = 8
-    max_restarts: int | None = None
-    cpus_per_worker: float = 1.0
-    gpus_per_worker: float = 0.0
-    start_timeout: float = 300.0
-    grace: float = 30.0
+    workers: _Count = 2
+    in_flight: _Count = 8
+    max_restarts: Annotated[int, Field(ge=0)] | None = None
+    cpus_per_worker: _Share = 1.0
+    gpus_per_worker: _Share = 0.0
+    start_timeout: _Seconds = 300.0
+    grace: _Seconds = 30.0
 
-    def __post_init__(self) -> None:
-        for name, least in (("workers", 1), ("in_flight", 1), ("max_restarts", 0)):
-            number = getattr(self, name)
-            if number is not None and number < least:
-                raise InputError(f"must be at least {least}", where=name)
-        for name in ("cpus_per_worker", "gpus_per_worker"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise InputError("must not be negative", where=name)
-        for name in ("start_timeout", "grace"):
-            if not getattr(self, name) > 0:
-                raise InputError("must be positive seconds", where=name)
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_one_line(cls, given: Any, validate: ModelWrapValidatorHandler[Self]) -> Any:
+        return in_one_line(given, validate)
 
     @contextlib.asynccontextmanager
     async def open(

@@ -22,13 +22,7 @@ if TYPE_CHECKING:
     from ._server import serve
     from ._upstream import Upstream
 
-__all__ = [
-    "ProxyOptions",
-    "ServeLimits",
-    "Upstream",
-    "create_app",
-    "serve",
-]
+__all__ = ["ProxyOptions", "ServeLimits", "Upstream", "create_app", "serve"]
 
 _MODULES = {
     "BoundedServer": "_server",

@@ -18,8 +18,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, fields
-from threading import Lock
-from weakref import WeakKeyDictionary
+from functools import cache
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge
 from prometheus_client.exposition import choose_encoder
@@ -184,8 +183,6 @@ def _full() -> ServeError:
 
 # -- metrics ------------------------------------------------------------------------------------
 
-_lock = Lock()
-
 
 class HTTPMetrics:
     """What the service has answered, and how much is under way.
@@ -223,28 +220,23 @@ class HTTPMetrics:
         return encode(registry), media_type
 
 
-_by_registry: WeakKeyDictionary[CollectorRegistry, tuple[Counter, Gauge]] = WeakKeyDictionary()
-
-
+@cache
 def _metrics(registry: CollectorRegistry) -> tuple[Counter, Gauge]:
-    """The metrics of a registry, made once."""
-    with _lock:
-        if registry not in _by_registry:
-            responses = Counter(
-                "knowgate_http_responses_total",
-                "Responses of the HTTP service, by endpoint and status.",
-                ("endpoint", "status"),
-                registry=registry,
-            )
-            requests = Gauge(
-                "knowgate_http_requests",
-                "Requests that the HTTP service works on, and that wait.",
-                ("state",),
-                registry=registry,
-                multiprocess_mode="livesum",
-            )
-            _by_registry[registry] = responses, requests
-        return _by_registry[registry]
+    """The metrics of a registry, made once: services that share it share them."""
+    responses = Counter(
+        "knowgate_http_responses_total",
+        "Responses of the HTTP service, by endpoint and status.",
+        ("endpoint", "status"),
+        registry=registry,
+    )
+    requests = Gauge(
+        "knowgate_http_requests",
+        "Requests that the HTTP service works on, and that wait.",
+        ("state",),
+        registry=registry,
+        multiprocess_mode="livesum",
+    )
+    return responses, requests
 
 
 # -- the middleware -----------------------------------------------------------------------------

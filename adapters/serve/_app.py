@@ -20,11 +20,19 @@ from starlette.responses import HTMLResponse, Response
 
 from ..._version import __version__
 from ...guard import Guard, Reason
+from ...guard.errors import KnowgateError
 from ...guard.prompts import Prompt
 from ..langchain import Replies
 from ._access import AccessMiddleware, Admission, HTTPMetrics, ServeLimits
 from ._decide import Calibrated, decide_router
-from ._errors import JSONReply, ServeError, documented, invalid_request, reply_to
+from ._errors import (
+    JSONReply,
+    ServeError,
+    documented,
+    invalid_request,
+    reply_to,
+    undecided,
+)
 from ._proxy import ChatProxy, Retriever, chat_router
 from ._upstream import Upstream, UpstreamClient
 
@@ -194,6 +202,10 @@ def _add_error_replies(app: FastAPI) -> None:
     @app.exception_handler(ServeError)
     async def served(request: Request, error: ServeError) -> Response:
         return reply_to(error)
+
+    @app.exception_handler(KnowgateError)
+    async def failed(request: Request, error: KnowgateError) -> Response:
+        return reply_to(undecided(error))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:

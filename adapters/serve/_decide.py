@@ -165,10 +165,7 @@ def decide_router(guard: Guard, replies: Replies, limits: ServeLimits) -> APIRou
     async def decide(given: Question) -> Response:
         """Decide one question: follow the context, answer from memory, or abstain."""
         passages = as_given(given.passages)
-        try:
-            return JSONReply(reply(await guard.adecide(given.question, passages), passages))
-        except KnowgateError as error:
-            raise undecided(error) from None
+        return JSONReply(reply(await guard.adecide(given.question, passages), passages))
 
     @router.post("/v1/decide/batch", response_model=DecisionBatchReply, responses=rejected)
     async def decide_batch(given: QuestionBatch) -> Response:
@@ -178,10 +175,7 @@ def decide_router(guard: Guard, replies: Replies, limits: ServeLimits) -> APIRou
             raise ServeError(413, "batch_too_large", message, param="requests")
         passages = [as_given(one.passages) for one in given.requests]
         questions = [one.question for one in given.requests]
-        try:
-            decided = await guard.adecide_each(questions, passages)
-        except KnowgateError as error:
-            raise undecided(error) from None
+        decided = await guard.adecide_each(questions, passages)
         results = [
             {"error": undecided(one).body.error.model_dump()}
             if isinstance(one, KnowgateError)
@@ -218,10 +212,7 @@ def _add_check(router: APIRouter, guard: Guard, rejected: Any) -> None:
     async def check(given: GeneratedReply) -> Response:
         """Check a reply against the passages that it was generated from."""
         passages = [passage_text(one) for one in as_given(given.passages)]
-        try:
-            verdict = await guard.acheck_reply(given.reply, passages, given.question)
-        except KnowgateError as error:
-            raise undecided(error) from None
+        verdict = await guard.acheck_reply(given.reply, passages, given.question)
         body = verdict_body(verdict, passages, range(len(passages)))
         return JSONReply({**body, "text": verdict.text})
 

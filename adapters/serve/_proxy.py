@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 import logging
-import re
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -32,15 +30,14 @@ from ...guard.errors import (
     DeadlineExceededError,
     InputError,
     InputTooLargeError,
-    KnowgateError,
     QuestionError,
 )
 from ...guard.prompts import Prompt
 from ...guard.text import clean_text, passage_text
 from ..langchain import Replies
 from ._decide import ChatExtension, as_given
-from ._errors import JSONReply, ServeError, as_json, documented, undecided
-from ._support import ReplyGate, events_of
+from ._errors import JSONReply, ServeError, as_json, documented
+from ._support import ReplyGate, event_of, events_in, events_of, marked, text_of
 from ._upstream import EVENT_STREAM, UpstreamClient
 
 _logger = logging.getLogger("knowgate.serve")
@@ -49,8 +46,6 @@ _MAX_MESSAGES = 10_000
 # In a conversation they would show what the guard did not let out.
 _WITHHELD = {"closed_book_answer", "views"}
 _MAX_THREADS = 16
-_END_OF_EVENT = re.compile(rb"\r?\n\r?\n")
-_MAX_HELD = 2**20
 # Proxies that would otherwise wait for the end.
 _UNBUFFERED = {"X-Accel-Buffering": "no"}
 _READ = ConfigDict(extra="allow", allow_inf_nan=False, strict=True)
@@ -82,10 +77,7 @@ class ChatMessage(BaseModel):
     @property
     def text(self) -> str:
         """The text, or the text parts joined by line breaks."""
-        if isinstance(self.content, str):
-            return self.content
-        parts = [part.get("text") for part in self.content or () if part.get("type") == "text"]
-        return "\n".join(part for part in parts if isinstance(part, str))
+        return text_of(self.content)
 
 
 class GuardedRequest(BaseModel):
@@ -196,8 +188,6 @@ class ChatProxy:
         except ServeError as error:
             error.headers.update(plan.headers)  # how it was decided, all the same
             raise
-        except KnowgateError as error:
-            raise undecided(error) from None
         if held:
             events = b"".join(events_of(completion, plan.extension, with_usage=_wants_usage(asked)))
             return Response(events, media_type=EVENT_STREAM, headers=plan.headers)
@@ -223,10 +213,7 @@ class ChatProxy:
             changed = self._with_context(messages, texts) if texts else messages
             mode = Mode.SHADOW.value
             return _Plan(changed, "", {"mode": mode}, {"X-Knowgate-Mode": mode})
-        try:
-            decision = await self.guard.adecide(question, given)
-        except KnowgateError as error:
-            raise undecided(error) from None
+        decision = await self.guard.adecide(question, given)
         return self._decided(messages, question, decision, given, texts)
 
     async def _passages(
@@ -410,11 +397,6 @@ class Retriever:
 _NO_TOKENS = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
 
 
-def _event(value: BaseModel | dict[str, Any]) -> bytes:
-    """One server-sent event with `value` as its data."""
-    return b"data: " + as_json(value) + b"\n\n"
-
-
 def _abstention(
     asked: GuardedRequest, reply: str, extension: dict[str, Any], headers: Mapping[str, str]
 ) -> Response:
@@ -442,7 +424,7 @@ def _abstention(
     ]
     if _wants_usage(asked):
         chunks.append({**start, "choices": [], "usage": _NO_TOKENS})
-    events = [*map(_event, chunks), b"data: [DONE]\n\n"]
+    events = [*map(event_of, chunks), b"data: [DONE]\n\n"]
     return Response(b"".join(events), media_type=EVENT_STREAM, headers=headers)
 
 
@@ -475,7 +457,7 @@ class EventStream(StreamingResponse):
             ServeError: it does not begin.
         """
         upstream = AsyncExitStack()
-        pieces = marked(await upstream.enter_async_context(stream), extension)
+        pieces = marked(events_in(await upstream.enter_async_context(stream)), extension)
         if gate is not None:
             pieces = gate.streamed(pieces)
         response = cls(pieces, media_type=EVENT_STREAM, headers={**_UNBUFFERED, **headers})
@@ -491,40 +473,6 @@ class EventStream(StreamingResponse):
                 async for piece in self.body_iterator:
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
             except ServeError as error:
-                last = b"\n\n" + _event(error.body)
+                last = b"\n\n" + event_of(error.body)
                 await send({"type": "http.response.body", "body": last, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def marked(pieces: AsyncIterator[bytes], extension: dict[str, Any]) -> AsyncIterator[bytes]:
-    """The pieces of a stream, with the field `knowgate` in its first JSON object."""
-    held: bytes | None = b""
-    async for piece in pieces:
-        if held is None:
-            yield piece
-            continue
-        held += piece
-        while held is not None and (found := _END_OF_EVENT.search(held)):
-            one, rest = held[: found.end()], held[found.end() :]
-            with_field = _with_field(one, extension)
-            yield with_field or one
-            held = rest
-            if with_field is not None:
-                if rest:
-                    yield rest
-                held = None
-        if held is not None and len(held) > _MAX_HELD:
-            yield held
-            held = None
-    if held:
-        yield held
-
-
-def _with_field(one: bytes, extension: dict[str, Any]) -> bytes | None:
-    """An event with the field in its data; None where that is no JSON object."""
-    lines = [line.removeprefix(b"data:") for line in one.splitlines() if line.startswith(b"data:")]
-    try:
-        found = json.loads(b"\n".join(lines))
-        return _event(found | {"knowgate": extension}) if isinstance(found, dict) else None
-    except (ValueError, RecursionError):
-        return None

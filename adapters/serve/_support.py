@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+
+from pydantic import BaseModel
 
 from ...guard import Guard, KnowgateError, Reason
 from ...guard.signals.support.contracts import ReplyVerdict
@@ -63,45 +66,32 @@ class ReplyGate:
         choices, verdicts = [], []
         for choice in found.get("choices") or ():
             message = choice.get("message") if isinstance(choice, dict) else None
-            text = _text_of(message)
-            verdict = None
-            if isinstance(message, dict) and text.strip():
+            known: dict[str, Any] = message if isinstance(message, dict) else {}
+            text, verdict = text_of(known.get("content")), None
+            if text.strip():
                 told, verdict = await self.judged(text)
                 if told != text:
                     # Reasoning and log-probabilities would tell what is not delivered.
-                    kept = {key: message[key] for key in ("role", "tool_calls") if key in message}
+                    kept = {key: known[key] for key in ("role", "tool_calls") if key in known}
                     own = {key: choice[key] for key in ("index", "finish_reason") if key in choice}
                     choice = {**own, "message": {**kept, "content": told}}  # noqa: PLW2901
             choices.append(choice)
             verdicts.append(verdict)
         return {**found, "choices": choices}, verdicts
 
-    async def streamed(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def streamed(self, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """The events of a stream as they come, with the verdicts in one before its end."""
         texts: dict[int, str] = {}
         start: dict[str, Any] = {}
-        held, told = b"", False
-        async for piece in pieces:
-            held += piece
-            while found := _END_OF_EVENT.search(held):
-                event, held = held[: found.end()], held[found.end() :]
-                if _is_end(event):
-                    told = True
-                    yield await self._last(texts, start)
-                else:
-                    start = _told_by(event, texts) or start
-                yield event
-            if len(held) > _MOST_HELD:
-                yield held  # no event of a chat
-                held = b""
-        if held:
-            if _is_end(held):
-                told = True
+        ended = False
+        async for event in events:
+            if _is_end(event):
+                ended = True
                 yield await self._last(texts, start)
             else:
-                start = _told_by(held, texts) or start
-            yield held if held.endswith(b"\n\n") else held + b"\n\n"
-        if texts and not told:
+                start = _told_by(event, texts) or start
+            yield event
+        if texts and not ended:
             # Whole by its length, as some servers end theirs.
             yield await self._last(texts, start)
 
@@ -110,7 +100,7 @@ class ReplyGate:
             verdicts: list[Any] = [(await self.judged(texts[index]))[1] for index in sorted(texts)]
         except KnowgateError:
             verdicts = [None] * len(texts)  # the reply is out already
-        return _event({**start, "choices": [], "knowgate": {"support": verdicts}})
+        return event_of({**start, "choices": [], "knowgate": {"support": verdicts}})
 
 
 def verdict_body(
@@ -167,13 +157,13 @@ def events_of(
         index = choice.get("index", 0)
         for delta in _deltas(choice.get("message")):
             part = {"index": index, "delta": delta, "finish_reason": None}
-            yield _event({**start, "choices": [part], **own})
+            yield event_of({**start, "choices": [part], **own})
             own = {}
         finish = {"index": index, "delta": {}, "finish_reason": choice.get("finish_reason")}
-        yield _event({**start, "choices": [finish]})
+        yield event_of({**start, "choices": [finish]})
     if with_usage or own:
         usage = {"usage": completion.get("usage")} if with_usage else {}
-        yield _event({**start, "choices": [], **usage, **own})
+        yield event_of({**start, "choices": [], **usage, **own})
     yield _DONE
 
 
@@ -188,7 +178,7 @@ def _deltas(message: Any) -> list[dict[str, Any]]:
             {"index": place, **call} if isinstance(call, dict) else call
             for place, call in enumerate(calls)
         ]
-    text = _text_of(message)
+    text = text_of(known.get("content"))
     starts = [start for start, _ in sentence_spans(text)]
     cuts = [0, *starts[1:], len(text)]
     told = [{"content": text[a:b]} for a, b in pairwise(cuts) if b > a]
@@ -201,13 +191,7 @@ def _is_end(event: bytes) -> bool:
 
 def _told_by(event: bytes, texts: dict[int, str]) -> dict[str, Any]:
     """Add the text of an event's choices; returns what each chunk begins with."""
-    lines = [line[5:] for line in event.splitlines() if line.startswith(b"data:")]
-    try:
-        chunk = json.loads(b"\n".join(lines))
-    except (ValueError, RecursionError):
-        return {}
-    if not isinstance(chunk, dict):
-        return {}
+    chunk = _chunk_in(event) or {}
     choices = chunk.get("choices")
     for choice in choices if isinstance(choices, list) else ():
         _add(choice, texts)
@@ -216,9 +200,8 @@ def _told_by(event: bytes, texts: dict[int, str]) -> dict[str, Any]:
     return {key: value for key, value in start.items() if isinstance(value, str | int)}
 
 
-def _text_of(message: Any) -> str:
-    """The text of a message, or of its text parts."""
-    content = message.get("content") if isinstance(message, dict) else None
+def text_of(content: Any) -> str:
+    """The text of a message's content, or of its text parts."""
     if isinstance(content, list):
         parts = (one.get("text") for one in content if isinstance(one, dict))
         return "\n".join(part for part in parts if isinstance(part, str))
@@ -235,5 +218,47 @@ def _add(choice: Any, texts: dict[int, str]) -> None:
             texts[index] = before + text
 
 
-def _event(value: dict[str, Any]) -> bytes:
+def event_of(value: BaseModel | dict[str, Any]) -> bytes:
+    """An event whose data is the value in JSON."""
     return b"data: " + as_json(value) + b"\n\n"
+
+
+async def events_in(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The events of a stream, each whole; what is no event of a chat passes all the same."""
+    held = b""
+    async for piece in pieces:
+        held += piece
+        while found := _END_OF_EVENT.search(held):
+            yield held[: found.end()]
+            held = held[found.end() :]
+        if len(held) > _MOST_HELD:
+            yield held
+            held = b""
+    if held:
+        yield held if held.endswith(b"\n\n") else held + b"\n\n"
+
+
+async def marked(events: AsyncIterator[bytes], extension: dict[str, Any]) -> AsyncIterator[bytes]:
+    """The events of a stream, with the field `knowgate` in the first that is a JSON object."""
+    is_marked = False
+    async for event in events:
+        own = None if is_marked else _with_field(event, extension)
+        is_marked = is_marked or own is not None
+        yield own or event
+
+
+def _with_field(event: bytes, extension: dict[str, Any]) -> bytes | None:
+    chunk = _chunk_in(event)
+    with suppress(ValueError, RecursionError):  # NaN, which is read and not written
+        return None if chunk is None else event_of(chunk | {"knowgate": extension})
+    return None
+
+
+def _chunk_in(event: bytes) -> dict[str, Any] | None:
+    """The JSON object in the data of an event."""
+    lines = [line[5:] for line in event.splitlines() if line.startswith(b"data:")]
+    try:
+        chunk = json.loads(b"\n".join(lines))
+    except (ValueError, RecursionError):
+        return None
+    return chunk if isinstance(chunk, dict) else None

@@ -157,14 +157,10 @@ class UpstreamClient:
         async def ask() -> httpx.Response:
             return await self._send(self._request("chat/completions", body, EVENT_STREAM))
 
-        response = await self._attempts(ask)
-        try:
+        async with _closing(await self._attempts(ask)) as response:
             if not response.headers.get("content-type", "").startswith(EVENT_STREAM):
                 raise _invalid(_COMPLETION)
             yield _pieces(response)
-        finally:
-            with suppress(Exception):
-                await response.aclose()
 
     def _request(
         self, path: str, body: bytes | None = None, accept: str = "application/json"
@@ -181,8 +177,10 @@ class UpstreamClient:
         """The JSON object of a whole response, asked for again after failures that may pass."""
 
         async def ask() -> dict[str, Any]:
-            async with self._sent(request) as response:
-                return _object(await _bounded(response, _MOST_REPLY_BYTES, what), what)
+            async with _closing(await self._send(request)) as response:
+                with _typed():
+                    body = await _bounded(response, _MOST_REPLY_BYTES, what)
+            return _object(body, what)
 
         found: dict[str, Any] = await self._attempts(ask)
         return found
@@ -202,27 +200,24 @@ class UpstreamClient:
         except TimeoutError:
             raise _late() from None
 
-    @asynccontextmanager
-    async def _sent(self, request: httpx.Request) -> AsyncIterator[httpx.Response]:
-        response = await self._send(request)
-        try:
-            with _typed():
-                yield response
-        finally:
-            with suppress(Exception):
-                await response.aclose()
-
     async def _send(self, request: httpx.Request) -> httpx.Response:
         """A response with status 200, of which nothing was read."""
         with _typed():
             response = await self._client.send(request, stream=True)
         if response.status_code == 200:
             return response
-        try:
-            raise await _rejection(response)
-        finally:
-            with suppress(Exception):
-                await response.aclose()
+        async with _closing(response):
+            rejection = await _rejection(response)
+        raise rejection
+
+
+@asynccontextmanager
+async def _closing(response: httpx.Response) -> AsyncIterator[httpx.Response]:
+    try:
+        yield response
+    finally:
+        with suppress(Exception):
+            await response.aclose()
 
 
 @contextmanager

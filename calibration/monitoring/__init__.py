@@ -1,7 +1,6 @@
 """Life after deployment: drift, abstention rate and risk, watched while the guard serves.
 
-population_stability_index, ks_statistic,   two histograms, how far apart
-  compare_with_mixture
+compare, compare_with_mixture             histograms, how far apart
 RiskMonitor, RateChangeDetector             streams, evidence valid at every moment
 calibration_histograms,                     what a policy keeps, what live signals
   compare_with_calibration                    are compared with
@@ -13,8 +12,4 @@ from __future__ import annotations
 from ._decision_monitor import AlarmSettings, DecisionMonitor
 from ._distance import calibration_histograms
 
-__all__ = [
-    "AlarmSettings",
-    "DecisionMonitor",
-    "calibration_histograms",
-]
+__all__ = ["AlarmSettings", "DecisionMonitor", "calibration_histograms"]

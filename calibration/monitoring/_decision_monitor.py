@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Mapping
 from copy import deepcopy
@@ -192,9 +191,7 @@ class DecisionMonitor:
             last, judged = self._last, self._judged
             block = deepcopy(self._block) if last is None else last  # a full one is left alone
             abstention = AbstentionState.of(
-                Interval.wilson(block.abstained, block.decisions),
-                self._detector,
-                self._run_length,
+                Interval.wilson(block.abstained, block.decisions), self._detector, self._run_length
             )
             risks = {
                 name: RiskState.of(monitor, name in self._promised, self._rises.get(name))
@@ -267,42 +264,30 @@ class DecisionMonitor:
                 "the saved state belongs to another policy",
                 hint="start a new monitor after a recalibration; this state is of the old policy",
             )
-        if found.window != self._window:
-            raise InputError("the saved state has another window")
-        monitors = {name: RiskMonitor.from_dict(one) for name, one in found.risks.items()}
+        risks = {name: RiskMonitor.from_dict(one) for name, one in found.risks.items()}
         rises = {name: RateChangeDetector.from_dict(one) for name, one in found.rises.items()}
-        if not (
-            _are_same(monitors, self._risks, "risk", "delta", "least_rate")
-            and _are_same(rises, self._rises, "low", "high", "run_length")
-        ):
+        detector = None if found.detector is None else RateChangeDetector.from_dict(found.detector)
+        kept, own = (found.window, found.live), (self._window, self._given is None)
+        same = kept == own and self._may_hold(detector)
+        if not (same and _are_same(risks, self._risks) and _are_same(rises, self._rises)):
             raise InputError(
-                "the saved state watches other risks", hint="give risk, delta and the rest as then"
+                "the saved state is of a monitor with other settings",
+                hint="give window, risk, delta and alarms as then",
             )
-        detector = self._restored_detector(found)
-        block = SignalCounter.from_saved(self._policy, found.block)
-        last = None
+        block, last = SignalCounter.from_saved(self._policy, found.block), None
         if found.last is not None:
             last = SignalCounter.from_saved(self._policy, found.last)
         if block.decisions >= self._window or (last and last.decisions != self._window):
             raise InputError("the saved state has a block of another length than its window")
         with self._lock:
-            self._risks, self._detector, self._rises = monitors, detector, rises
+            self._risks, self._detector, self._rises = risks, detector, rises
             self._block, self._last, self._decisions = block, last, found.decisions
             self._judged = None
 
-    def _restored_detector(self, found: _Saved) -> RateChangeDetector | None:
-        saved_one = found.detector
-        detector = None if saved_one is None else RateChangeDetector.from_dict(saved_one)
-        given = self._given
-        if given is None:  # it is learned of the first block
-            agrees = detector is None or detector.run_length == self._run_length
-        else:
-            agrees = detector is not None and _are_same(
-                {"": detector}, {"": given}, "low", "high", "run_length"
-            )
-        if found.live is not (given is None) or not agrees:
-            raise InputError("the saved state has another baseline or run length")
-        return detector
+    def _may_hold(self, detector: RateChangeDetector | None) -> bool:
+        if self._given is None:  # it is learned of the first block
+            return detector is None or detector.run_length == self._run_length
+        return detector is not None and detector.settings == self._given.settings
 
 
 def _detector(
@@ -323,10 +308,10 @@ def _detector(
     return RateChangeDetector.from_counts(*baseline, run_length=run_length)
 
 
-def _are_same(found: Mapping[str, object], watched: Mapping[str, object], *settings: str) -> bool:
-    """Whether monitors have the same settings; another scipy may differ in the last digit."""
+def _are_same(
+    found: Mapping[str, RiskMonitor | RateChangeDetector],
+    watched: Mapping[str, RiskMonitor | RateChangeDetector],
+) -> bool:
     return found.keys() == watched.keys() and all(
-        math.isclose(getattr(found[name], setting), getattr(watched[name], setting))
-        for name in watched
-        for setting in settings
+        one.settings == watched[name].settings for name, one in found.items()
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeGuard
 
 import numpy as np
@@ -111,69 +111,10 @@ def largest_gap(expected: Counts, observed: Counts) -> Counts:
     return np.asarray(np.abs(first - second).max(axis=-1))
 
 
-def splits_without_drift(
-    expected: Counts, observed: Counts, draws: int, seed: int
-) -> tuple[Counts, Counts]:
-    """Random splits of all questions into two sides of the same sizes: a permutation test.
-
-    Returns:
-        `draws` pairs of counts, each of shape (draws, bins).
-    """
-    pooled = (expected + observed).astype(np.int64)
-    if pooled.sum() > _MOST_COUNTED:
-        raise InputError(f"more than {_MOST_COUNTED:,} values cannot be compared")
-    rng = np.random.default_rng(seed)
-    live = rng.multivariate_hypergeometric(
-        pooled, int(observed.sum()), size=draws, method="marginals"
-    ).astype(np.float64)
-    return pooled - live, live
-
-
 def p_value(found: float, draws: Counts) -> float:
     """Share of `draws` at least as large as `found`, which counts as one of them."""
     # Equal splits must compare as equal, whatever the order of summation did to the last digit.
     return float((1 + np.sum(draws >= found * (1 - 1e-9))) / (1 + len(draws)))
-
-
-def ks_statistic(
-    expected: Histogram,
-    observed: Sequence[int],
-    *,
-    confidence: float = 0.95,
-    draws: int = DRAWS,
-    seed: int = 0,
-) -> Distance:
-    """Largest gap between the cumulative shares of calibration and live values.
-
-    It is measured at the bin edges, the only places where a histogram tells the
-    shares, so it is a lower bound of the distance of the values themselves. The
-    interval (Dvoretzky–Kiefer–Wolfowitz on both sides, with Massart's constant) covers
-    the binned distance at any sample size, and is wide. The p-value comes from random
-    splits of all values into sides of the same sizes: exact, also with thin bins.
-
-    Args:
-        expected: of the calibration questions.
-        observed: live values per bin, shape (bins,).
-        confidence: coverage of the interval, in (0, 1).
-        draws: random splits.
-        seed: of these.
-
-    Raises:
-        InputError: the counts do not fit the histogram.
-
-    Example:
-        >>> histogram = Histogram(edges=(0.0, 0.5, 1.0), counts=(60, 40))
-        >>> round(ks_statistic(histogram, [40, 60]).value, 3)
-        0.2
-    """
-    calibration, live = checked_counts(expected, observed)
-    n, m = int(calibration.sum()), int(live.sum())
-    if not n or not m:
-        return Distance.undefined(n, m)
-    value = float(largest_gap(calibration, live))
-    without = largest_gap(*splits_without_drift(calibration, live, draws, seed))
-    half = band(n, (1 - confidence) / 2) + band(m, (1 - confidence) / 2)
-    return Distance.within(value, half, without, n, m)
 
 
 def band(n: float, miss: float) -> float:
@@ -239,62 +180,70 @@ def calibration_histograms(
         and questions that are abstained from.
     """
     measured = list(questions)
-    relevance = [q.relevance for q in measured if is_measured(q.relevance)]
-    confidence = [q.confidence for q in measured if is_measured(q.confidence)]
-    asked: list[float] = []
-    abstained: list[float] = []
-    for question in measured:
-        value, abstains = _replayed(policy, question)
-        if value is not None:
-            asked.append(value)
-        abstained.append(float(abstains))
-    named = {"relevance": relevance, "confidence": confidence, "confidence.asked": asked}
-    found = {
-        name: Histogram(edges=_EDGES, counts=binned(_EDGES, values))
+    replayed = [
+        Signals.replay(policy, one.relevance, one.confidence, one.conflict) for one in measured
+    ]
+    named: dict[str, list[float]] = {
+        "relevance": [one.relevance for one in measured if is_measured(one.relevance)],
+        "confidence": [one.confidence for one in measured if is_measured(one.confidence)],
+        "confidence.asked": [
+            one.confidence
+            for one in replayed
+            if SignalName.CONFIDENCE not in one.failed and one.confidence is not None
+        ],
+        "abstained": [float(decide_route(policy, one).route is Route.ABSTAIN) for one in replayed],
+    }
+    edges = {name: (0.0, 0.5, 1.0) if name == "abstained" else _EDGES for name in named}
+    return {
+        name: Histogram(edges=edges[name], counts=binned(edges[name], values))
         for name, values in named.items()
         if values
     }
-    if abstained:
-        found["abstained"] = Histogram(
-            edges=(0.0, 0.5, 1.0), counts=binned((0.0, 0.5, 1.0), abstained)
-        )
-    return found
 
 
-def _replayed(policy: Policy, question: MeasuredSignals) -> tuple[float | None, bool]:
-    """The confidence that a guard would have asked for, if any, and whether it would abstain."""
-    signals = Signals.replay(policy, question.relevance, question.confidence, question.conflict)
-    asked = None if SignalName.CONFIDENCE in signals.failed else signals.confidence
-    return asked, decide_route(policy, signals).route is Route.ABSTAIN
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How far live values are from those of calibration.
+
+    Attributes:
+        psi: the sum over bins of (q - p) ln(q / p), p and q being the shares of calibration and
+            live values. So that no bin is infinitely surprising, half a question is added to
+            each bin on each side; bins that are empty on both sides are left out. Finite samples
+            of one distribution have a PSI above 0: about (B - 1)(1/n + 1/m) for B well filled
+            bins, n calibration questions and m live values. The rules of thumb ".1 is a change,
+            .25 a large one" are for `excess`. The interval inverts the noncentral chi-square
+            distribution that PSI / (1/n + 1/m) has near no drift, widened to the delta method's
+            further away.
+        ks: largest gap between the cumulative shares (Kolmogorov–Smirnov). It is measured at the
+            bin edges, the only places where a histogram tells the shares, so it is a lower bound
+            of the distance of the values themselves. The interval (Dvoretzky–Kiefer–Wolfowitz on
+            both sides, with Massart's constant) covers the binned distance at any sample size,
+            and is wide.
+        share: of the first histogram in a mixture of two; its `n` are live values.
+    """
+
+    psi: Distance
+    ks: Distance
+    share: Interval = field(default_factory=Interval)
 
 
-def population_stability_index(
+def compare(
     expected: Histogram,
     observed: Sequence[int],
     *,
     confidence: float = 0.95,
     draws: int = DRAWS,
     seed: int = 0,
-) -> Distance:
-    """PSI between the calibration histogram and live counts in the same bins.
+) -> Comparison:
+    """Compare live counts with a calibration histogram of the same bins.
 
-    The sum over bins of (q - p) ln(q / p), p and q being the shares of calibration and
-    live values. So that no bin is infinitely surprising, half a question is added to
-    each bin on each side; bins that are empty on both sides are left out.
-
-    Finite samples of one distribution have a PSI above 0: about (B - 1)(1/n + 1/m)
-    for B well filled bins, n calibration questions and m live values. That mean
-    (`without_drift`) and the p-value come from random splits of all values into sides
-    of the same sizes, which is exact however thin the bins are. The rules of thumb
-    ".1 is a change, .25 a large one" are for `excess`.
-
-    The interval of the true PSI inverts the noncentral chi-square distribution that
-    PSI / (1/n + 1/m) has near no drift, widened to the delta method's further away.
+    p-values and means without drift come from random splits of all values into sides of the same
+    sizes, which is exact however thin the bins are.
 
     Args:
         expected: of the calibration questions.
         observed: live values per bin, shape (bins,).
-        confidence: coverage of the interval, in (0, 1).
+        confidence: coverage of the intervals, in (0, 1).
         draws: random splits.
         seed: of these.
 
@@ -303,28 +252,61 @@ def population_stability_index(
 
     Example:
         >>> histogram = Histogram(edges=(0.0, 0.5, 1.0), counts=(60, 40))
-        >>> found = population_stability_index(histogram, [40, 60])
-        >>> round(found.value, 3), round(found.without_drift, 2)
-        (0.159, 0.02)
+        >>> found = compare(histogram, [40, 60])
+        >>> round(found.psi.value, 3), round(found.psi.without_drift, 2), round(found.ks.value, 3)
+        (0.159, 0.02, 0.2)
     """
     calibration, live = checked_counts(expected, observed)
     n, m = int(calibration.sum()), int(live.sum())
     if not n or not m:
-        return Distance.undefined(n, m)
-    occupied = (calibration + live) > 0
-    value = float(stability_index(calibration, live, occupied))
-    split = splits_without_drift(calibration, live, draws, seed)
-    without = stability_index(*split, occupied)
-    mean = float(without.mean())
-    low, high = index_interval(
-        value,
-        mean,
-        smoothed_shares(calibration, occupied)[occupied],
-        smoothed_shares(live, occupied)[occupied],
-        (n, m),
-        confidence,
+        nothing = Distance.undefined(n, m)
+        return Comparison(nothing, nothing)
+    pooled = (calibration + live).astype(np.int64)
+    if pooled.sum() > _MOST_COUNTED:
+        raise InputError(f"more than {_MOST_COUNTED:,} values cannot be compared")
+    rng = np.random.default_rng(seed)
+    drawn = rng.multivariate_hypergeometric(pooled, m, size=draws, method="marginals").astype(
+        np.float64
     )
-    return Distance(value, low, high, mean, p_value(value, without), n, m)
+    split, occupied = (pooled - drawn, drawn), pooled > 0
+    p, q = (smoothed_shares(side, occupied)[occupied] for side in (calibration, live))
+    half = band(n, (1 - confidence) / 2) + band(m, (1 - confidence) / 2)
+    gap = float(largest_gap(calibration, live))
+    return Comparison(
+        _index(
+            float(stability_index(calibration, live, occupied)),
+            stability_index(*split, occupied),
+            (p, q),
+            (n, m),
+            Distance.undefined(n, m),
+            confidence,
+        ),
+        Distance.within(gap, half, largest_gap(*split), n, m),
+    )
+
+
+def _index(
+    value: float,
+    drawn: Counts,
+    shares: tuple[Counts, Counts],
+    sizes: tuple[float, float],
+    counted: Distance,
+    confidence: float,
+) -> Distance:
+    """A PSI with its interval.
+
+    Args:
+        value: the PSI.
+        drawn: of draws without drift.
+        shares: of calibration and live values in the bins that are occupied.
+        sizes: how many values the shares are worth, of calibration and live ones.
+        counted: how many there are.
+        confidence: coverage of the interval.
+    """
+    mean = float(drawn.mean())
+    low, high = index_interval(value, mean, *shares, sizes, confidence)
+    p = p_value(value, drawn)
+    return replace(counted, value=value, low=low, high=high, without_drift=mean, p_value=p)
 
 
 def index_interval(
@@ -371,21 +353,6 @@ _HALVINGS = 40
 _SHARES = 1001
 
 
-@dataclass(frozen=True, slots=True)
-class MixtureComparison:
-    """Live values against the mixture of two calibration histograms that fits them best.
-
-    Attributes:
-        share: of the first histogram in the mixture; its `n` are live values.
-        psi: PSI to the best mixture.
-        ks: Kolmogorov–Smirnov distance to it.
-    """
-
-    share: Interval
-    psi: Distance
-    ks: Distance
-
-
 def compare_with_mixture(
     first: Histogram,
     second: Histogram,
@@ -394,7 +361,7 @@ def compare_with_mixture(
     confidence: float = 0.95,
     draws: int = _DRAWS,
     seed: int = 0,
-) -> MixtureComparison:
+) -> Comparison:
     """Fit the share of `first` by maximum likelihood, then compare with the mixture.
 
     Leave-one-out calibration measures each question twice, with its source and without.
@@ -424,16 +391,26 @@ def compare_with_mixture(
     sizes = int(a.sum()), int(b.sum()), int(live.sum())
     if not all(sizes):
         nothing = Distance.undefined(min(sizes[:2]), sizes[2])
-        return MixtureComparison(Interval(), nothing, nothing)
+        return Comparison(nothing, nothing)
     occupied = (a + b + live) > 0
-    share, psi, ks = _fitted(a, b, live, occupied)
-    drawn = _without_drift(a, b, sizes, float(share), occupied, draws, seed)
-    found = float(share)
-    low, high = _fieller(first.edges, (a, b, live), confidence)
-    return MixtureComparison(
-        Interval(found, low, high, sizes[2]).around(found),
-        _psi(float(psi), drawn[1], (a, b, live), occupied, found, confidence),
-        _ks(float(ks), drawn[2], sizes, found, confidence),
+    fitted, psi, ks = (float(found) for found in _fitted(a, b, live, occupied))
+    _, drawn_psi, drawn_ks = _without_drift(a, b, sizes, fitted, occupied, draws, seed)
+    p_a, p_b, q = (smoothed_shares(side, occupied)[occupied] for side in (a, b, live))
+    effective = 1 / (fitted**2 / sizes[0] + (1 - fitted) ** 2 / sizes[1])
+    miss = (1 - confidence) / 3
+    bands = [band(size, miss) for size in sizes]
+    n, m = min(sizes[:2]), sizes[2]
+    return Comparison(
+        _index(
+            psi,
+            drawn_psi,
+            (fitted * p_a + (1 - fitted) * p_b, q),
+            (effective, float(m)),
+            Distance.undefined(n, m),
+            confidence,
+        ),
+        Distance.within(ks, fitted * bands[0] + (1 - fitted) * bands[1] + bands[2], drawn_ks, n, m),
+        Interval(fitted, *_fieller(first.edges, (a, b, live), confidence), m).around(fitted),
     )
 
 
@@ -506,31 +483,3 @@ def _without_drift(
         for n, p in zip(sizes, (p_a, p_b, mixed), strict=True)
     ]
     return _fitted(sides[0], sides[1], sides[2], occupied)
-
-
-def _psi(
-    found: float,
-    drawn: Counts,
-    counts: tuple[Counts, Counts, Counts],
-    occupied: NDArray[np.bool_],
-    share: float,
-    confidence: float,
-) -> Distance:
-    a, b, live = counts
-    effective = 1 / (share**2 / a.sum() + (1 - share) ** 2 / b.sum())
-    p = share * smoothed_shares(a, occupied) + (1 - share) * smoothed_shares(b, occupied)
-    q = smoothed_shares(live, occupied)
-    without = float(drawn.mean())
-    low, high = index_interval(
-        found, without, p[occupied], q[occupied], (effective, float(live.sum())), confidence
-    )
-    n = int(min(a.sum(), b.sum()))
-    return Distance(found, low, high, without, p_value(found, drawn), n, int(live.sum()))
-
-
-def _ks(
-    found: float, drawn: Counts, sizes: tuple[int, int, int], share: float, confidence: float
-) -> Distance:
-    miss = (1 - confidence) / 3
-    half = share * band(sizes[0], miss) + (1 - share) * band(sizes[1], miss) + band(sizes[2], miss)
-    return Distance.within(found, half, drawn, min(sizes[:2]), sizes[2])

@@ -211,6 +211,11 @@ class RiskMonitor:
         self._alarmed_at: int | None = None
 
     @property
+    def settings(self) -> tuple[float, float, float]:
+        """What it was made with."""
+        return self.risk, self.delta, self.least_rate
+
+    @property
     def replies(self) -> int:
         """Replies reported, labelled or not."""
         return sum(self._counts.values())
@@ -474,6 +479,11 @@ class RateChangeDetector:
     def alarm(self) -> RateChange | None:
         """The first alarm since the last reset."""
         return self._alarm
+
+    @property
+    def settings(self) -> tuple[float, float, float]:
+        """What it was made with."""
+        return self.low, self.high, self.run_length
 
     def log_evidence(self, direction: Direction) -> float:
         """Natural logarithm of the mean capital for a change in this direction; alarms at

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -11,20 +11,19 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from ...guard.artefacts import Histogram
 from ...guard.decision import Route
 from ...guard.errors import InputError
 from ...guard.policy import Policy
 from .. import Interval
 from ._distance import (
     DRAWS,
+    Comparison,
     Distance,
     MeasuredSignals,
     bin_of,
+    compare,
     compare_with_mixture,
     is_measured,
-    ks_statistic,
-    population_stability_index,
 )
 from ._streams import Count, is_number
 
@@ -313,7 +312,7 @@ def _edges(policy: Policy, signal: str) -> Sequence[float]:
 
 
 def _compared(
-    policy: Policy, signal: str, counter: SignalCounter, least: int, draws: tuple[float, int]
+    policy: Policy, signal: str, counter: SignalCounter, least: int, settings: tuple[float, int]
 ) -> SignalDrift:
     """The numbers of one signal; its verdict is final only where there is no p-value."""
     counts = counter.counts[signal]
@@ -334,27 +333,19 @@ def _compared(
         return replace(found, words=found.words + words)
     smallest = min(sum(histogram.counts) for histogram in histograms)
     if n and smallest:
-        psi, ks, share = _distances(histograms, counts, *draws)
-        found = replace(found, psi=psi, ks=ks, share_in_kb=share)
+        mixed = len(histograms) == 2
+        alpha, seed = settings
+        # The smallest p-value possible is 1 / (1 + draws): well below its share of alpha.
+        draws = max(DRAWS, math.ceil(4 * len(SIGNALS) / alpha))
+        measure: Callable[..., Comparison] = compare_with_mixture if mixed else compare
+        one = measure(*histograms, counts, draws=draws, seed=seed)
+        share = one.share if mixed else None
+        found = replace(found, psi=one.psi, ks=one.ks, share_in_kb=share)
         if n >= least and smallest >= least:
-            return replace(found, p_value=min(1.0, 2 * min(psi.p_value or 0.0, ks.p_value or 0.0)))
+            p_values = one.psi.p_value or 0.0, one.ks.p_value or 0.0
+            return replace(found, p_value=min(1.0, 2 * min(p_values)))
     words = f"too few: {n} live and {smallest} calibration values; from {least} on both sides."
     return replace(found, verdict=DriftVerdict.TOO_FEW, words=found.words + words)
-
-
-def _distances(
-    histograms: Sequence[Histogram], counts: Sequence[int], alpha: float, seed: int
-) -> tuple[Distance, Distance, Interval | None]:
-    # The smallest p-value possible is 1 / (1 + draws): well below its share of alpha.
-    draws = max(DRAWS, math.ceil(4 * len(SIGNALS) / alpha))
-    if len(histograms) == 1:
-        return (
-            population_stability_index(histograms[0], counts, draws=draws, seed=seed),
-            ks_statistic(histograms[0], counts, draws=draws, seed=seed),
-            None,
-        )
-    found = compare_with_mixture(histograms[0], histograms[1], counts, draws=draws, seed=seed)
-    return found.psi, found.ks, found.share
 
 
 def _judged(signal: SignalDrift, alpha: float | None) -> SignalDrift:

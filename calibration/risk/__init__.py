@@ -9,7 +9,7 @@
     Leak(0.1)                                unanswerable questions that pass
     Costs(5), MaxAbstention(0.25)            no promise: the threshold that costs least
 
-`certify`, `learn_path` and `PathPoint.grid` are its parts, for procedures of your own.
+`certify`, `forecast_path` and `PathPoint.grid` are its parts, for procedures of your own.
 """
 
 from __future__ import annotations

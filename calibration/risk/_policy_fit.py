@@ -11,6 +11,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -137,12 +138,7 @@ def _fit_targets(
         points = as_path(path)
     _require_allowed(points, settings)
     evidence = Evidence.of(units, settings.conflict_between)
-    certificate = certify(
-        evidence,
-        points,
-        targets,
-        delta=settings.level,
-    )
+    certificate = certify(evidence, points, targets, delta=settings.level)
     given = len({record.question_id for record in records})
     guarantee = _guarantee(certificate, targets, settings, units, given)
     chosen = None if certificate.chosen is None else points[certificate.chosen]
@@ -191,10 +187,9 @@ def _guarantee(
     more = None
     if chosen is None:
         shown = most_promising(certificate)
-        found = outlook(certificate, delta=settings.level, given=given)
-        more = found.more_questions
+        more, words = outlook(certificate, delta=settings.level, given=given)
         statement = uncertified_statement(
-            targets, certificate.questions, found.words, settings.confidence
+            targets, certificate.questions, words, settings.confidence
         )
     else:
         shown = chosen
@@ -205,22 +200,30 @@ def _guarantee(
     return Guarantee(
         statement=statement,
         risk=main.target.bound,
-        delta=settings.delta,
-        certified=chosen is not None,
         loss=loss_in_words(targets),
         n=main.n,
         errors=min(main.n, math.ceil(main.loss - 1e-9)),
         method=f"fixed-sequence testing along {len(certificate.points)} declared points",
-        questions=certificate.questions,
-        routes={} if chosen is None else dict(chosen.counts),
         risks=tuple(stored_risk(r) for r in shown.results),
         path=tuple(stored_point(p) for p in certificate.points),
-        chosen=certificate.chosen,
-        population=POPULATION,
-        not_covered=NOT_COVERED,
         more_questions=more,
-        attempt=settings.attempt,
+        **_of_both(certificate, settings),
     )
+
+
+def _of_both(certificate: Certificate, settings: FitSettings) -> dict[str, Any]:
+    """What a guarantee says, whatever it is about."""
+    chosen = certificate.chosen
+    return {
+        "delta": settings.delta,
+        "certified": chosen is not None,
+        "questions": certificate.questions,
+        "routes": {} if chosen is None else dict(certificate.points[chosen].counts),
+        "chosen": chosen,
+        "population": POPULATION,
+        "not_covered": NOT_COVERED,
+        "attempt": settings.attempt,
+    }
 
 
 # Every further candidate widens the bound on the risk a little.
@@ -241,12 +244,7 @@ def _fit_coverage(
     forecasts, units = _learned(records, (RiskTarget("selective", 0.5),), settings)
     path = _candidates(forecasts, risk.share)
     evidence = Evidence.of(units, settings.conflict_between)
-    certificate = certify(
-        evidence,
-        path,
-        (risk.target,),
-        delta=settings.level / 2,
-    )
+    certificate = certify(evidence, path, (risk.target,), delta=settings.level / 2)
     shown = certificate.points[-1 if certificate.chosen is None else certificate.chosen]
     by_group = _wrong_by_group(evidence, shown.point)
     guarantee = _coverage_guarantee(certificate, risk, by_group, settings)
@@ -316,22 +314,15 @@ def _coverage_guarantee(
             settings.confidence,
         ),
         risk=bound,
-        delta=settings.delta,
-        certified=chosen is not None,
         loss=f"{say('loss.abstention')}; {say('loss.selective')}",
         n=n,
         errors=errors,
         method=f"fixed-sequence testing of the coverage at {len(certificate.points)} declared "
         "points, Clopper–Pearson bounds on their risk",
-        questions=certificate.questions,
-        routes={} if chosen is None else dict(shown.counts),
         risks=() if chosen is None else risks,
         path=tuple(
             stored_point(point).model_copy(update={"errors": point.wrong})
             for point in certificate.points
         ),
-        chosen=chosen,
-        population=POPULATION,
-        not_covered=NOT_COVERED,
-        attempt=settings.attempt,
+        **_of_both(certificate, settings),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from decimal import Decimal
 from importlib import resources
 from typing import Any
@@ -192,33 +192,23 @@ _ASKED_OF = 25
 _MOST_LEARNING = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """What would help.
-
-    Attributes:
-        more_questions: about how many more would certify a point, if they go like these;
-            None where that cannot be said, or no number would.
-        words: one or two sentences.
-    """
-
-    more_questions: int | None
-    words: str
-
-
-def outlook(certificate: Certificate, *, delta: float, given: int) -> Outlook:
+def outlook(certificate: Certificate, *, delta: float, given: int) -> tuple[int | None, str]:
     """Why no point was certified, and what to do about it.
 
     Args:
         certificate: in which no point was chosen.
         delta: at which it was tested.
         given: questions in all, those included that the path was learned on.
+
+    Returns:
+        About how many more questions would certify a point, if they go like these (None where
+        that cannot be said, or no number would), and one or two sentences.
     """
     points = certificate.points
     if certificate.questions == 0:
         return _without_questions(points[0], delta)
     if all(point.let_through == 0 for point in points):
-        return Outlook(None, say("outlook.nothing_through"))
+        return None, say("outlook.nothing_through")
     nearest = say(
         "outlook.nearest", evidence=evidence_of(worst_result(most_promising(certificate)))
     )
@@ -226,7 +216,7 @@ def outlook(certificate: Certificate, *, delta: float, given: int) -> Outlook:
     if any(point.p_value <= delta for point in tested[1:]):
         # A laxer point than the one that failed would have passed.
         evidence = evidence_of(worst_result(tested[0]))
-        return Outlook(None, say("outlook.stopped", evidence=evidence))
+        return None, say("outlook.stopped", evidence=evidence)
     first = sorted(points, key=_order)[:_ASKED_OF]
     totals = [_questions_for(point, certificate.questions, delta) for point in first]
     more = [
@@ -237,14 +227,14 @@ def outlook(certificate: Certificate, *, delta: float, given: int) -> Outlook:
     if min(more, default=math.inf) <= _MOST_QUESTIONS:
         grouped = any(result.by_group is not None for point in points for result in point.results)
         noun = "questions, on further groups," if grouped else "questions"
-        return Outlook(min(more), f"{nearest} {say('outlook.more', more=min(more), noun=noun)}")
+        return min(more), f"{nearest} {say('outlook.more', more=min(more), noun=noun)}"
     telling = [point for point in points if _could_be_certified(point, delta)]
     if not telling:
         least = _least_more(certificate, delta=delta, given=given)
-        return Outlook(least, f"{nearest} {say('outlook.at_least', more=least)}")
+        return least, f"{nearest} {say('outlook.at_least', more=least)}"
     hopeless = all(_is_too_risky(point, delta) for point in telling)
     why = say("outlook.too_risky" if hopeless else "outlook.unknown")
-    return Outlook(None, f"{nearest} {why}")
+    return None, f"{nearest} {why}"
 
 
 def most_promising(certificate: Certificate) -> PointResult:
@@ -263,11 +253,11 @@ def _order(point: PointResult) -> tuple[float, float, int]:
     return point.p_value, ratio, -worst.n
 
 
-def _without_questions(point: PointResult, delta: float) -> Outlook:
+def _without_questions(point: PointResult, delta: float) -> tuple[int | None, str]:
     # One more than an error-free run needs, as in the certificate; and those for the path.
     needed = 1 + max(questions_needed(result.target.bound, delta) for result in point.results)
     more = math.ceil(needed / (1.0 - _MOST_LEARNING))
-    return Outlook(more, say("outlook.no_questions", more=more))
+    return more, say("outlook.no_questions", more=more)
 
 
 def _least_more(certificate: Certificate, *, delta: float, given: int) -> int:

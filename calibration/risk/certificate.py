@@ -15,7 +15,7 @@ from ...guard.artefacts import Guarantee
 from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
 from .. import CalibrationRecord
-from ..statistics import binomial_p_value, errors_allowed, questions_needed
+from ..statistics import binomial_p_value, errors_allowed, numbered, questions_needed
 from .path import PathPoint
 from .risks import LossTable, RiskTarget
 
@@ -53,8 +53,7 @@ class Evidence:
         cls, records: Sequence[CalibrationRecord], conflict_between: ConflictBetween = "memory"
     ) -> Evidence:
         """The columns of `records`, in their order."""
-        numbers: dict[tuple[str, str], int] = {}
-        groups = [numbers.setdefault(record.unit, len(numbers)) for record in records]
+        groups = numbered(record.unit for record in records)
         return cls(
             relevance=_column([r.relevance for r in records]),
             confidence=_column([r.confidence for r in records]),
@@ -63,7 +62,7 @@ class Evidence:
             closed_book_right=np.asarray(
                 [r.closed_book_right is True for r in records], dtype=np.bool_
             ),
-            groups=np.asarray(groups, dtype=np.intp) if len(numbers) < len(records) else None,
+            groups=groups if groups.max(initial=-1) + 1 < len(records) else None,
             conflict_between=conflict_between,
         )
 
@@ -210,11 +209,7 @@ class Certificate:
 
 
 def certify(
-    evidence: Evidence,
-    path: Sequence[PathPoint],
-    targets: Sequence[RiskTarget],
-    *,
-    delta: float,
+    evidence: Evidence, path: Sequence[PathPoint], targets: Sequence[RiskTarget], *, delta: float
 ) -> Certificate:
     """Test the points in order at level `delta`, until one is not certified.
 
@@ -233,7 +228,16 @@ def certify(
         targets: all must hold; the p-value of a point is their largest.
         delta: probability that the chosen point breaks a target by bad luck.
     """
-    points = _tested(evidence, path, targets, delta)
+    codes = evidence.route_codes(path)
+    counts = np.stack([(codes == code).sum(axis=1) for code in range(len(ROUTE_CODES))], axis=1)
+    wrong = let_through_wrongly(evidence, codes).sum(axis=1).tolist()
+    results = [_results(evidence, codes, path, target, delta) for target in targets]
+    points = tuple(
+        PointResult(point, dict(zip(ROUTE_CODES, row, strict=True)), mistaken, of_point)
+        for point, row, mistaken, of_point in zip(
+            path, counts.tolist(), wrong, zip(*results, strict=True), strict=True
+        )
+    )
     return sequence_certificate(points, len(evidence), delta)
 
 
@@ -255,27 +259,6 @@ def _too_few(point: PointResult, delta: float) -> bool:
         and r.p_value > 0.0
         and r.units <= questions_needed(r.target.bound, delta)
         for r in point.results
-    )
-
-
-def _tested(
-    evidence: Evidence,
-    path: Sequence[PathPoint],
-    targets: Sequence[RiskTarget],
-    delta: float,
-) -> tuple[PointResult, ...]:
-    codes = evidence.route_codes(path)
-    counts = np.stack([(codes == code).sum(axis=1) for code in range(len(ROUTE_CODES))], axis=1)
-    wrong = let_through_wrongly(evidence, codes).sum(axis=1).tolist()
-    results = [_results(evidence, codes, path, target, delta) for target in targets]
-    return tuple(
-        PointResult(
-            point,
-            {route: int(count) for route, count in zip(ROUTE_CODES, row, strict=True)},
-            wrong[place],
-            tuple(of_target[place] for of_target in results),
-        )
-        for place, (point, row) in enumerate(zip(path, counts, strict=True))
     )
 
 
@@ -470,10 +453,7 @@ class GroupCounts:
                 wrong = _COST_PARTS * wrong / np.maximum(sizes, 1)
                 sizes = np.where(sizes > 0, _COST_PARTS, 0)
             parts = np.ceil(wrong - 1e-9).astype(np.int64)
-            pairs = Counter(zip(sizes.tolist(), parts.tolist(), strict=True))
-            counts = tuple(
-                (size, part, count) for (size, part), count in sorted(pairs.items()) if size
-            )
+            counts = group_counts(sizes, parts)
             found.append(cls(counts, max(largest, _COST_PARTS) if cost else largest))
         return found
 
@@ -510,6 +490,14 @@ class GroupCounts:
             return test.p_value_of(self.counts)
         known = _known_p_values(self.groups, self.largest, bound, delta)
         return float(known[min(test.total_of(self.counts), len(known) - 1)])
+
+
+def group_counts(
+    sizes: NDArray[np.integer], parts: NDArray[np.integer]
+) -> tuple[tuple[int, int, int], ...]:
+    """`(size, part, how many such groups)` of groups that are not empty, in order."""
+    pairs = Counter(zip(sizes.tolist(), parts.tolist(), strict=True))
+    return tuple((size, part, count) for (size, part), count in sorted(pairs.items()) if size)
 
 
 @lru_cache(maxsize=512)

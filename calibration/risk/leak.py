@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,13 +25,14 @@ from ...guard.routing import Calibrator, PlattCalibrator, StepCalibrator
 from .. import CalibrationRecord
 from ..calibrators import fit_platt
 from ..records import MISSING_CASES, lines_sha256
-from ..statistics import errors_allowed, questions_needed
+from ..statistics import errors_allowed, numbered, questions_needed
 from ._statement import percent_of, say, stored_point, stored_risk
 from .certificate import (
     Certificate,
     PointResult,
     TargetResult,
     binomial_p_values,
+    group_counts,
     hoeffding_bentkus_p_values,
     sequence_certificate,
 )
@@ -106,11 +106,7 @@ def _of_both(
     for case in populations_of(records):
         missing = raw_relevance([r for r in records if r.case == case])[1]
         certificate, _ = certify_leak(
-            missing,
-            np.asarray([raw]),
-            fit.policy.relevance_calibrator,
-            risk.target,
-            settings.level,
+            missing, np.asarray([raw]), fit.policy.relevance_calibrator, risk.target, settings.level
         )
         guarantee = leak_guarantee(case, certificate, raw, missing, risk, settings)
         found[case] = _with_reviews(case, guarantee, records)
@@ -373,9 +369,7 @@ class LeftOut:
     @classmethod
     def of(cls, records: Sequence[CalibrationRecord]) -> LeftOut:
         """From records that have a relevance."""
-        numbers: dict[tuple[str, str], int] = {}
-        owners = [numbers.setdefault(record.unit, len(numbers)) for record in records]
-        passages = np.asarray(owners, dtype=np.intp)
+        passages = numbered(record.unit for record in records)
         return cls(
             np.asarray([record.relevance for record in records], dtype=np.float64),
             passages,
@@ -397,19 +391,14 @@ class LeftOut:
 
     def counts(self, threshold: float) -> tuple[tuple[int, int, int], ...]:
         """Questions of a passage, those of them that pass, and how many such passages there are."""
-        passing = np.bincount(
-            self.passages[self.scores >= threshold], minlength=len(self.sizes)
-        ).tolist()
-        found = Counter(zip(self.sizes.astype(int).tolist(), passing, strict=True))
-        return tuple((size, passed, count) for (size, passed), count in sorted(found.items()))
+        through = self.passages[self.scores >= threshold]
+        return group_counts(
+            self.sizes.astype(np.int64), np.bincount(through, minlength=len(self.sizes))
+        )
 
 
 def certify_leak(
-    left_out: LeftOut,
-    thresholds: Floats,
-    calibrator: Calibrator,
-    target: RiskTarget,
-    delta: float,
+    left_out: LeftOut, thresholds: Floats, calibrator: Calibrator, target: RiskTarget, delta: float
 ) -> tuple[Certificate, float | None]:
     """Test thresholds on raw relevance in order at level `delta`, until one is not certified.
 

@@ -57,7 +57,15 @@ class Forecast:
     power: float
 
 
-def learn_path(
+def from_surest(best: Sequence[Forecast]) -> tuple[PathPoint, ...]:
+    """The points from the one that is most surely certified to the laxest."""
+    surest = max(range(len(best)), key=lambda i: (best[i].power, -i))
+    if best[surest].power < _HOPELESS:
+        surest = 0  # all points then show how far off they are
+    return tuple(forecast.point for forecast in best[surest:])
+
+
+def forecast_path(
     records: Sequence[CalibrationRecord],
     risk: float | RiskTarget | Sequence[RiskTarget],
     *,
@@ -66,8 +74,8 @@ def learn_path(
     may_follow: bool = True,
     may_answer: bool = True,
     conflict_between: ConflictBetween = "memory",
-) -> tuple[PathPoint, ...]:
-    """Operating points from the surest to the laxest.
+) -> list[Forecast]:
+    """All points from strict to lax of the router that promises most, with forecasts.
 
     Args:
         records: of the learning questions only, all their variants.
@@ -79,46 +87,12 @@ def learn_path(
         conflict_between: as in `Policy`.
 
     Returns:
-        At least one point.
-    """
-    best = forecast_path(
-        records,
-        as_targets(risk),
-        delta=delta,
-        questions=questions,
-        may_follow=may_follow,
-        may_answer=may_answer,
-        conflict_between=conflict_between,
-    )
-    return from_surest(best)
-
-
-def from_surest(best: Sequence[Forecast]) -> tuple[PathPoint, ...]:
-    """The points from the one that is most surely certified to the laxest."""
-    surest = max(range(len(best)), key=lambda i: (best[i].power, -i))
-    if best[surest].power < _HOPELESS:
-        surest = 0  # all points then show how far off they are
-    return tuple(forecast.point for forecast in best[surest:])
-
-
-def forecast_path(
-    records: Sequence[CalibrationRecord],
-    targets: Sequence[RiskTarget],
-    *,
-    delta: float,
-    questions: int,
-    may_follow: bool = True,
-    may_answer: bool = True,
-    conflict_between: ConflictBetween = "memory",
-) -> list[Forecast]:
-    """All points from strict to lax of the router that promises most, with forecasts.
-
-    Arguments as for `learn_path`.
+        At least one point; see `from_surest` for those that are tested.
     """
     evidence, weights = Evidence.of(records, conflict_between), _weights(records)
     right = evidence.context_right.astype(float)
     model = fit_correctness(evidence.relevance, right, weights)
-    learned = _Learned(evidence, weights, model, targets, delta, questions)
+    learned = _Learned(evidence, weights, model, as_targets(risk), delta, questions)
     forecasts = [
         _forecasts(learned, router)
         for router in _routers(records, may_follow, may_answer, conflict_between)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from ...guard.artefacts import SupportPolicy
 from ...guard.errors import InputError
 from ...guard.fingerprint import Fingerprint
-from ..statistics import questions_needed
-from .certificate import fixed_sequence
+from ..statistics import numbered, questions_needed
+from .certificate import fixed_sequence, group_counts
 
 _MOST_POINTS = 40
 
@@ -67,23 +67,20 @@ def fit_support(
     tested = [point for point in points if sum(count for _, _, count in point[1]) >= needed]
     p_values = [SupportPolicy.p_value_of(groups, risk) for _, groups in tested]
     passed = fixed_sequence(p_values, delta)
+    shared: dict[str, Any] = {"check": check, "delta": delta, "replies": len(values)}
     if not passed:
         return SupportPolicy(
-            check=check,
+            **shared,
             threshold=None,
-            delta=delta,
-            replies=len(values),
             unsupported=int(wrong.sum()),
             note=f"no threshold certifies that at most {risk:g} of the delivered replies are "
             "unsupported, so none is delivered",
         )
     threshold, groups = tested[passed[-1]]
     return SupportPolicy(
-        check=check,
+        **shared,
         threshold=threshold,
         risk=risk,
-        delta=delta,
-        replies=len(values),
         delivered=int((values >= threshold).sum()),
         unsupported=int(wrong[values >= threshold].sum()),
         groups=groups,
@@ -101,15 +98,9 @@ def _thresholds(values: NDArray[np.float64]) -> list[float]:
 
 
 def _groups(
-    delivered: NDArray[np.bool_],
-    wrong: NDArray[np.bool_],
-    questions: Sequence[Hashable],
+    delivered: NDArray[np.bool_], wrong: NDArray[np.bool_], questions: Sequence[Hashable]
 ) -> tuple[tuple[int, int, int], ...]:
     """`(delivered, of them unsupported, how many such questions)`."""
-    sizes: Counter[Hashable] = Counter()
-    parts: Counter[Hashable] = Counter()
-    for question, is_delivered, is_wrong in zip(questions, delivered, wrong, strict=True):
-        sizes[question] += bool(is_delivered)
-        parts[question] += bool(is_delivered and is_wrong)
-    pairs = Counter((sizes[one], parts[one]) for one in sizes if sizes[one])
-    return tuple((size, part, count) for (size, part), count in sorted(pairs.items()))
+    owner = numbered(questions)
+    sizes = np.bincount(owner, weights=delivered).astype(np.int64)
+    return group_counts(sizes, np.bincount(owner, weights=delivered & wrong).astype(np.int64))

@@ -20,7 +20,7 @@ from ...calibration import CalibrationRecord, CalibratorChoice
 from ...calibration.risk import Costs, Coverage, Fit, Leak, MaxAbstention, fit_policy
 from ...calibration.risk.costs import LeakFold
 from ...calibration.risk.fit import PolicyBinding, Problem
-from ...calibration.risk.learned_path import learn_path
+from ...calibration.risk.learned_path import forecast_path, from_surest
 from ...calibration.risk.risks import LEARN_CALIBRATORS, Risk
 from ...guard.artefacts import Guarantee
 from ...guard.decision import Route
@@ -230,7 +230,7 @@ def _fit(
     )
     records, path = calibrated_records(parts.certify, binding), None
     if not isinstance(risk, Coverage | Leak | Costs | MaxAbstention):
-        path = learn_path(
+        forecasts = forecast_path(
             calibrated_records(parts.learn, binding),
             risk,
             delta=Guarantee.level_of(asked.delta, attempt),
@@ -239,6 +239,7 @@ def _fit(
             may_answer=Route.ANSWER in routes,
             conflict_between=measured.conflict_between,
         )
+        path = from_surest(forecasts)
     return fit_policy(
         records,
         risk,

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ....guard.engine.model_folder import ModelFolder, quiet_loading
-from ....guard.errors import DeviceError, ModelFolderError, optional_import
-from ....guard.files import file_sha256, open_regular, read_json
+from ....guard.engine.causal_model import choose_device, context_window, end_ids, load_causal
+from ....guard.errors import DeviceError, optional_import
+from ....guard.files import file_sha256, read_json
 from .._adapters import WEIGHTS_FILE
-from ._batches import end_ids
 from .settings import ScenarioTrainingSettings
-
-_CHUNK = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,41 +33,6 @@ class TrainableModel:
     window: int | None
 
 
-def base_weights(folder: Path) -> list[Path]:
-    """The safetensors files of a model folder, in name order.
-
-    Raises:
-        ModelFolderError: no folder, no config, no safetensors weights, or a configuration
-            that names code.
-    """
-    where = str(folder)
-    if not folder.is_dir():
-        raise ModelFolderError("there is no such folder", where=where, hint="check the path")
-    if not (folder / "config.json").is_file():
-        raise ModelFolderError(
-            "has no config.json", where=where, hint="save it with save_pretrained"
-        )
-    files = sorted(folder.glob("*.safetensors"))
-    if not files:
-        raise ModelFolderError(
-            "has no weights (*.safetensors)",
-            where=where,
-            hint="save the model with save_pretrained; pickled weights are not loaded",
-        )
-    ModelFolder(folder).require_sound(files)
-    return files
-
-
-def weights_sha256(files: list[Path]) -> str:
-    """sha256 over the files in the order given, as one stream."""
-    digest = hashlib.sha256()
-    for path in files:
-        with os.fdopen(open_regular(path, links=True), "rb") as stream:
-            while block := stream.read(_CHUNK):
-                digest.update(block)
-    return digest.hexdigest()
-
-
 def training_device(settings: ScenarioTrainingSettings) -> Any:
     """The torch device to train on.
 
@@ -80,9 +40,8 @@ def training_device(settings: ScenarioTrainingSettings) -> Any:
         DeviceError: it is not there, or 4-bit weights are asked for without CUDA.
         MissingDependencyError: 4-bit weights are asked for without bitsandbytes.
     """
-    torch = optional_import("torch")
-    cuda = bool(torch.cuda.is_available())
     if settings.quantise:
+        cuda = bool(optional_import("torch").cuda.is_available())
         if not cuda or settings.device == "cpu":
             raise DeviceError(
                 "4-bit weights (quantise) need a CUDA device"
@@ -90,19 +49,10 @@ def training_device(settings: ScenarioTrainingSettings) -> Any:
                 + " — train without quantise, or on a machine with CUDA"
             )
         optional_import("bitsandbytes")
-    if settings.device == "auto":
-        return torch.device("cuda:0" if cuda else "cpu")
-    try:
-        device = torch.device(settings.device)
-    except RuntimeError as error:
-        raise DeviceError(
-            f"{settings.device!r} names no device — use 'auto', 'cpu', 'cuda' or 'cuda:N'"
-        ) from error
+    device = choose_device(settings.device)
     if device.type not in {"cpu", "cuda"}:
         raise DeviceError(f"cannot train on {settings.device!r} — use 'auto', 'cpu' or 'cuda'")
-    if device.type == "cuda" and (device.index or 0) >= (torch.cuda.device_count() if cuda else 0):
-        raise DeviceError(f"device {settings.device!r} is not there — use device='cpu' or 'auto'")
-    return torch.device("cuda", device.index or 0) if device.type == "cuda" else device
+    return device
 
 
 def trainable_model(
@@ -116,45 +66,24 @@ def trainable_model(
         ModelFolderError: the folder cannot be read as a causal LM with a tokenizer.
         DeviceError: the model does not fit on the device.
     """
-    torch, transformers = optional_import("torch"), optional_import("transformers")
-    peft = optional_import("peft")
-    safe = {"local_files_only": True, "trust_remote_code": False}
-    dtype = settings.dtype
-    if dtype == "auto":
-        wide = device.type == "cpu" or not torch.cuda.is_bf16_supported()
-        dtype = "float32" if wide else "bfloat16"
-    options: dict[str, Any] = {"dtype": getattr(torch, dtype)}
+    torch = optional_import("torch")
+    wide = device.type == "cpu" or not torch.cuda.is_bf16_supported()
+    named = ("float32" if wide else "bfloat16") if settings.dtype == "auto" else settings.dtype
+    dtype = getattr(torch, named)
+    options: dict[str, Any] = {}
     if settings.quantise:
-        options["quantization_config"] = transformers.BitsAndBytesConfig(
+        quantised = optional_import("transformers").BitsAndBytesConfig(
             load_in_4bit=True,
             bnb_4bit_quant_type="nf4",
             bnb_4bit_use_double_quant=True,
-            bnb_4bit_compute_dtype=options["dtype"],
+            bnb_4bit_compute_dtype=dtype,
         )
-        options["device_map"] = {"": device}
-    try:
-        with quiet_loading():
-            tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **safe)
-            model: Any = transformers.AutoModelForCausalLM.from_pretrained(
-                str(folder), use_safetensors=True, **options, **safe
-            )
-        if settings.quantise:
-            model = peft.prepare_model_for_kbit_training(model)
-        else:
-            model = model.to(device)
-    except torch.OutOfMemoryError as error:
-        raise DeviceError(
-            f"{folder} does not fit on {device} — use quantise or another device"
-        ) from error
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError) as error:
-        raise ModelFolderError(
-            f"cannot be loaded as a causal language model ({type(error).__name__})",
-            where=str(folder),
-            hint="check that config, weights and tokenizer belong together",
-        ) from error
-    return TrainableModel(
-        _with_adapter(model, settings), tokenizer, end_ids(model, tokenizer), _window(model.config)
-    )
+        options = {"quantization_config": quantised, "device_map": {"": device}}
+    model, tokenizer = load_causal(folder, dtype, device, **options)
+    if settings.quantise:
+        model = optional_import("peft").prepare_model_for_kbit_training(model)
+    ends, window = end_ids(model, tokenizer), context_window(model.config)
+    return TrainableModel(_with_adapter(model, settings), tokenizer, ends, window)
 
 
 def _with_adapter(model: Any, settings: ScenarioTrainingSettings) -> Any:
@@ -173,15 +102,6 @@ def _with_adapter(model: Any, settings: ScenarioTrainingSettings) -> Any:
     # Dropout stays off: a few epochs of a small adapter need none. Only 4-bit models train in
     # training mode, in which alone they save memory by computing activations twice.
     return grown.train() if settings.quantise else grown.eval()
-
-
-def _window(config: Any) -> int | None:
-    text_config = config.get_text_config() if hasattr(config, "get_text_config") else config
-    for name in ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"):
-        value = getattr(text_config, name, None)
-        if isinstance(value, int) and value > 0:
-            return value
-    return None
 
 
 # Says that the folder is complete, so it comes last.

@@ -100,22 +100,6 @@ class TargetTokens:
         return list(ids)
 
 
-def end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Tokens that end an answer, the usual one first; none where nothing names one.
-
-    Generation settings count before the tokenizer: they may end an answer where a text
-    goes on, for example at a newline. Where they list several, the tokenizer's is the usual.
-    """
-    found: dict[int, None] = {}
-    own = tokenizer.eos_token_id
-    for holder in (getattr(model, "generation_config", None), model.config, tokenizer):
-        value = getattr(holder, "eos_token_id", None)
-        listed = [value] if isinstance(value, int) else list(value or ())
-        for token in sorted(listed, key=lambda token: token != own):
-            found.setdefault(int(token))
-    return tuple(found)
-
-
 # Rows are sorted by length within this many batches: wider saves padding, narrower mixes more.
 _SORTED_TOGETHER = 8
 

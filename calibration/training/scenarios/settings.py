@@ -8,16 +8,23 @@ import math
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal, Self
 
-from ....guard.errors import InputError, KnowgateError
+from pydantic import Field, ModelWrapValidatorHandler, model_validator
+from pydantic.dataclasses import dataclass as checked_dataclass
+
+from ....guard.errors import KnowgateError, in_one_line
 
 
 class TrainingDivergedError(KnowgateError):
     """The loss is NaN or infinite; nothing was written."""
 
 
-@dataclass(frozen=True, slots=True)
+_Count = Annotated[int, Field(strict=True, ge=1)]
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+@checked_dataclass(frozen=True)
 class ScenarioTrainingSettings:
     """Settings of a training run; the defaults are UniKnow's.
 
@@ -44,17 +51,17 @@ class ScenarioTrainingSettings:
         InputError: a value is out of its range.
     """
 
-    rank: int = 4
-    alpha: int = 16
-    learning_rate: float = 1e-4
-    warm_up: float = 0.03
-    weight_decay: float = 0.01
-    batch_size: int = 16
-    rows_at_once: int | None = None
-    epochs: int = 3
-    most_steps: int | None = None
-    beta: float = 0.1
-    max_tokens: int | None = None
+    rank: _Count = 4
+    alpha: _Count = 16
+    learning_rate: _Positive = 1e-4
+    warm_up: Annotated[float, Field(ge=0, lt=1)] = 0.03
+    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.01
+    batch_size: _Count = 16
+    rows_at_once: _Count | None = None
+    epochs: _Count = 3
+    most_steps: _Count | None = None
+    beta: _Positive = 0.1
+    max_tokens: _Count | None = None
     device: str = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     chat_template: bool = True
@@ -65,21 +72,10 @@ class ScenarioTrainingSettings:
         steps = self.epochs * math.ceil(examples / self.batch_size)
         return steps if self.most_steps is None else min(steps, self.most_steps)
 
-    def __post_init__(self) -> None:
-        counts = ("rank", "alpha", "batch_size", "rows_at_once", "epochs", "most_steps")
-        for name in (*counts, "max_tokens"):
-            value = getattr(self, name)
-            optional = name in {"rows_at_once", "most_steps", "max_tokens"}
-            if not (optional and value is None):
-                _require(type(value) is int and value >= 1, name, value, "a whole number from 1")
-        for name in ("learning_rate", "beta"):
-            value = getattr(self, name)
-            _require(math.isfinite(value) and value > 0, name, value, "a number above 0")
-        decay = self.weight_decay
-        _require(math.isfinite(decay) and decay >= 0, "weight_decay", decay, "0 or more")
-        dtypes = ("auto", "float32", "bfloat16")
-        _require(self.dtype in dtypes, "dtype", self.dtype, f"one of {', '.join(dtypes)}")
-        _require(0 <= self.warm_up < 1, "warm_up", self.warm_up, "0 or more and below 1")
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_one_line(cls, given: Any, validate: ModelWrapValidatorHandler[Self]) -> Any:
+        return in_one_line(given, validate)
 
     @classmethod
     def for_embedded(cls) -> ScenarioTrainingSettings:
@@ -94,11 +90,6 @@ class ScenarioTrainingSettings:
     def for_embedded_preferences(cls) -> ScenarioTrainingSettings:
         """The same for `PreferenceExample`, which needs fewer and smaller steps."""
         return cls(rank=16, alpha=32, learning_rate=1e-3, epochs=1, device="cpu")
-
-
-def _require(holds: bool, where: str, value: object, hint: str) -> None:
-    if not holds:
-        raise InputError(f"{value!r} is out of range", where=where, hint=f"use {hint}")
 
 
 @dataclass(frozen=True, slots=True)

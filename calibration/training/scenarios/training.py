@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ....guard.engine.causal_model import require_causal, weights_sha256
 from ....guard.errors import DeviceError, InputError, optional_import
 from ....guard.files import file_sha256, new_folder, read_json, require_new_folder, write_json
 from .._adapters import write_adapter
@@ -19,11 +20,9 @@ from ._base_model import (
     SCHEMA,
     TRAINING_FILE,
     TrainableModel,
-    base_weights,
     finished_training,
     trainable_model,
     training_device,
-    weights_sha256,
 )
 from ._batches import TargetTokens, TokenBatch, TokenRow, pad_rows, shuffled_batches
 from .settings import (
@@ -251,7 +250,7 @@ def train_scenarios(
         "examples_sha256": examples_sha256(examples),
         "settings": asdict(chosen),
         "seed": seed,
-        "base_sha256": weights_sha256(base_weights(Path(model_path))),
+        "base_sha256": weights_sha256(require_causal(Path(model_path))),
     }
     stored = finished_training(out, identity)
     reused = stored is not None

@@ -6,15 +6,14 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ....guard.errors import optional_import
 from ....guard.matching import normalise_answer
 from ....guard.signals.relevance.match_model import EchoMix, MatchModel
 from ....guard.signals.relevance.sufficiency import SufficiencyScorer
+from ...calibrators import logistic_regression
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,12 +228,7 @@ def fit_match_model(
     one_start = None if prior is None else np.array(prior.single_weights)
     one = _fit([list(e.vectors[0]) for e in alone], alone, ridge, one_start)
     return MatchModel.of(
-        one,
-        many,
-        features=features,
-        length_penalty=length_penalty,
-        told=told,
-        fitted_on=fitted_on,
+        one, many, features=features, length_penalty=length_penalty, told=told, fitted_on=fitted_on
     )
 
 
@@ -245,31 +239,15 @@ def _fit(
     prior: Floats | None,
 ) -> list[float]:
     """Bias and weights on the features' own scale, rounded to 5 places."""
-    optimize: Any = optional_import("scipy.optimize")
     x = np.asarray(rows, dtype=np.float64)
     y = np.asarray([one.sufficient for one in examples], dtype=np.float64)
     w = np.asarray([one.weight for one in examples], dtype=np.float64)
     if len(x) == 0 or y.min() == y.max():
         raise ValueError("both sufficient and insufficient sets are needed")
-    centre, spread = x.mean(axis=0), x.std(axis=0)
-    spread[spread < 1e-6] = 1.0
-    z = (x - centre) / spread
-    towards = np.zeros(x.shape[1]) if prior is None else prior[1:] * spread
-    penalty = ridge * float(w.sum())
-
-    def loss(theta: Floats) -> tuple[float, Floats]:
-        logits = z @ theta[1:] + theta[0]
-        away = theta[1:] - towards
-        value = float(w @ (np.logaddexp(0.0, logits) - y * logits)) + penalty * float(away @ away)
-        residual = w * (1.0 / (1.0 + np.exp(-logits)) - y)
-        gradient = np.concatenate([[residual.sum()], z.T @ residual + 2.0 * penalty * away])
-        return value, gradient
-
-    bounds = [(None, None)] + [(0.0, None)] * x.shape[1]
-    begin = np.concatenate([[0.0], towards])
-    found = optimize.minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds)
-    weights = found.x[1:] / spread
-    bias = float(found.x[0] - weights @ centre)
+    towards = None if prior is None else prior[1:]
+    bias, weights = logistic_regression(
+        x, y, penalty=2.0 * ridge * float(w.sum()), weights=w, towards=towards, rising=True
+    )
     return [round(bias, 5), *(round(float(v), 5) for v in weights)]
 
 

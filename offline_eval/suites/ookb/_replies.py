@@ -282,7 +282,7 @@ def rate(replies: Sequence[JudgedReply], hit: Callable[[JudgedReply], bool]) -> 
         counts[resamples.position(question)] += (float(flag), 1.0)
     totals = resamples.totals(counts)
     value = sum(flags) / len(flags)
-    return QuestionResamples.share_interval(value, totals[:, 0] / totals[:, 1], len(names))
+    return Interval.of_draws(value, totals[:, 0] / totals[:, 1], len(names))
 
 
 FACTORS = ("model", "retrieval", "prompt", "guard")

@@ -158,7 +158,7 @@ class Counts:
 
     def interval(self, share: Sampled) -> Interval:
         """Return a share with its interval."""
-        return QuestionResamples.share_interval(*share, self.questions)
+        return Interval.of_draws(*share, self.questions)
 
     def rates(self, shares: Mapping[str, Sampled]) -> Rates:
         """Return shares with their intervals."""
@@ -238,7 +238,7 @@ class MethodMetrics:
         }
         # Of the four, the one with the fewest questions bounds what their mean rests on.
         fewest = min(counts[scenario].questions for scenario in SCORED_SCENARIOS)
-        mean = QuestionResamples.share_interval(*exact[ALL], fewest)
+        mean = Interval.of_draws(*exact[ALL], fewest)
         if fewest:
             mean = replace(mean, n=counts[ALL].questions)
         self.scenarios[ALL] = replace(self.overall, shares={"em": mean, **self.overall.shares})
@@ -462,8 +462,8 @@ def paired_difference(
         base=base,
         cases=len(shared),
         metrics={
-            name: QuestionResamples.difference_interval(
-                value - below[name][0][0], draws - below[name][0][1], n
+            name: Interval.of_draws(
+                value - below[name][0][0], draws - below[name][0][1], n, difference=True
             )
             for name, ((value, draws), n) in above.items()
         },

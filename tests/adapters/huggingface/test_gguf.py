@@ -105,7 +105,7 @@ def test_a_gguf_file_is_a_model_and_converted_once(tmp_path: Path) -> None:
         (lambda file: file.unlink(), "No such file"),
         (lambda file: file.write_bytes(b"PK" + file.read_bytes()), "is not a GGUF file"),
         (lambda file: file.write_bytes(file.read_bytes()[:3000]), "cannot be read as a causal"),
-        (lambda file: write_gguf(file, without="ffn_up"), "lacks 1 tensors"),
+        (lambda file: write_gguf(file, without="ffn_up"), "lack 1 tensors"),
     ],
     ids=["missing", "another format", "cut", "a tensor missing"],
 )

@@ -11,9 +11,8 @@ from scipy.special import expit
 from scipy.stats import ks_2samp
 
 from knowgate.calibration.monitoring._distance import (
+    compare,
     compare_with_mixture,
-    ks_statistic,
-    population_stability_index,
 )
 from knowgate.guard.artefacts import Histogram
 from tests.calibration.monitoring.populations import EDGES, histogram
@@ -27,7 +26,7 @@ def test_the_index_by_hand() -> None:
     # Shares with half a question added: 60.5/101 and 40.5/101, the other way round live.
     by_hand = 2 * (60.5 - 40.5) / 101 * math.log(60.5 / 40.5)
 
-    found = population_stability_index(two_bins(60, 40), [40, 60])
+    found = compare(two_bins(60, 40), [40, 60]).psi
 
     assert found.value == pytest.approx(by_hand)
     assert (found.n_calibration, found.n_live) == (100, 100)
@@ -45,9 +44,8 @@ def test_without_drift_the_index_is_as_large_as_the_formula_says() -> None:
     edges = tuple(i / 10 for i in range(11))
     counts = tuple(int(c) for c in rng.multinomial(n, shares))
 
-    found = population_stability_index(
-        Histogram(edges=edges, counts=counts), [int(c) for c in rng.multinomial(m, shares)]
-    )
+    live = [int(c) for c in rng.multinomial(m, shares)]
+    found = compare(Histogram(edges=edges, counts=counts), live).psi
 
     assert found.without_drift == pytest.approx(9 * (1 / n + 1 / m), rel=0.1)
     assert found.low == 0.0
@@ -55,7 +53,7 @@ def test_without_drift_the_index_is_as_large_as_the_formula_says() -> None:
 
 def test_the_gap_by_hand_and_its_band() -> None:
     # Cumulative shares .6 and .4 at the inner edge; two bands at 2.5 % each.
-    found = ks_statistic(two_bins(60, 40), [160, 240])
+    found = compare(two_bins(60, 40), [160, 240]).ks
 
     half = sum(math.sqrt(math.log(2 / 0.025) / (2 * n)) for n in (100, 400))
     assert found.value == pytest.approx(0.2)
@@ -69,7 +67,7 @@ def test_the_gap_is_scipys_on_values_at_bin_resolution() -> None:
         first, second = rng.beta(2, 2, 300), rng.beta(2, b, 500)
         reference = ks_2samp(np.digitize(first, EDGES), np.digitize(second, EDGES), method="asymp")
 
-        found = ks_statistic(histogram(first), histogram(second).counts)
+        found = compare(histogram(first), histogram(second).counts).ks
 
         assert found.value == pytest.approx(reference.statistic)
         assert found.value is not None
@@ -86,8 +84,9 @@ def test_false_alarms_without_drift_are_as_rare_as_stated() -> None:
     for seed in range(draws):
         rng = np.random.default_rng(seed)
         first, live = histogram(rng.beta(2, 5, 150)), histogram(rng.beta(2, 5, 250)).counts
-        for i, measure in enumerate((population_stability_index, ks_statistic)):
-            alarms[i] += (measure(first, live, draws=99, seed=seed).p_value or 0) <= 0.05
+        found = compare(first, live, draws=99, seed=seed)
+        for i, distance in enumerate((found.psi, found.ks)):
+            alarms[i] += (distance.p_value or 0) <= 0.05
 
     assert np.all(alarms / draws <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / draws))
     assert np.all(alarms > 0)

@@ -11,7 +11,7 @@ import pytest
 
 from knowgate.calibration.risk import RiskTarget, certify, fit_policy
 from knowgate.calibration.risk.certificate import Evidence, binomial_p_values, let_through_wrongly
-from knowgate.calibration.risk.learned_path import learn_path
+from knowgate.calibration.risk.learned_path import forecast_path, from_surest
 from knowgate.calibration.risk.path import PathPoint
 from knowgate.calibration.risk.risks import LEARN_PATH
 from knowgate.calibration.statistics import holm_adjusted, questions_needed
@@ -74,7 +74,7 @@ def _share_broken(population: Population, n: int, risk: float, *, draws: int) ->
     broken = 0
     for number in range(_PATHS):
         records = population(learning, np.random.default_rng((number, n))).records()
-        path = learn_path(records, risk, delta=DELTA, questions=testing)
+        path = from_surest(forecast_path(records, risk, delta=DELTA, questions=testing))
         broken += _broken(population, testing, risk, path, draws=draws // _PATHS)
     return broken / draws
 

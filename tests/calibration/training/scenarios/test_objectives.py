@@ -11,7 +11,6 @@ import torch
 from knowgate.calibration.training.scenarios._batches import (
     TargetTokens,
     TokenRow,
-    end_ids,
     pad_rows,
     shuffled_batches,
 )
@@ -20,6 +19,7 @@ from knowgate.calibration.training.scenarios.training import (
     preference_loss,
     reply_logprobs,
 )
+from knowgate.guard.engine.causal_model import end_ids
 from tests.adapters.huggingface.conftest import build_model, build_tokenizer
 
 

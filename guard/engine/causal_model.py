@@ -1,0 +1,159 @@
+"""Causal language models in folders: what is checked before and while one is loaded."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import DeviceError, ModelFolderError, optional_import
+from ..files import open_regular
+from .model_folder import ModelFolder
+
+if TYPE_CHECKING:
+    import torch
+
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+_PICKLED_WEIGHTS = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+_CHUNK = 1 << 22
+
+
+def choose_device(asked: str) -> torch.device:
+    """Return the device that a name stands for.
+
+    Args:
+        asked: `auto` (the first CUDA device, else the CPU) or a name as torch writes it.
+
+    Raises:
+        DeviceError: there is no such device.
+    """
+    library: Any = optional_import("torch")
+    name = "cuda:0" if asked == "cuda" else asked
+    if asked == "auto":
+        name = "cuda:0" if library.cuda.is_available() else "cpu"
+    missing = f"device {name!r} is not there — use 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'"
+    try:
+        device: torch.device = library.device(name)
+        library.empty(0, device=device)
+    except (AssertionError, NotImplementedError, RuntimeError) as error:
+        raise DeviceError(missing) from error
+    if device.type not in {"cpu", "cuda", "mps"}:
+        raise DeviceError(missing)
+    return device
+
+
+def require_causal(folder: Path) -> list[Path]:
+    """Return the weights of a model folder that is whole and names no code.
+
+    Raises:
+        ModelFolderError: it is not there, lacks a file, or its files do not fit each other.
+    """
+    where, hint = str(folder), "save it with save_pretrained"
+    if not folder.is_dir():
+        raise ModelFolderError("there is no such folder", where=where, hint="check the path")
+    if not (folder / "config.json").is_file():
+        if (folder / "adapter_config.json").is_file():
+            raise ModelFolderError(
+                "holds an adapter, not a model",
+                where=where,
+                hint="give its base model, and this folder as adapter",
+            )
+        raise ModelFolderError("has no config.json", where=where, hint=hint)
+    weights = sorted(folder.glob("*.safetensors"))
+    if not weights and any(next(folder.glob(pattern), None) for pattern in _PICKLED_WEIGHTS):
+        hint = "convert them to safetensors"
+        raise ModelFolderError(
+            "has only pickled weights, which are not loaded", where=where, hint=hint
+        )
+    if not weights:
+        raise ModelFolderError("has no weights (*.safetensors)", where=where, hint=hint)
+    ModelFolder(folder).require_sound(weights)
+    if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
+        hint = "save the tokenizer into the same folder with save_pretrained"
+        raise ModelFolderError("has no tokenizer", where=where, hint=hint)
+    return weights
+
+
+def weights_sha256(files: list[Path]) -> str:
+    """SHA-256 of the contents of all weights, in the order given."""
+    digest = hashlib.sha256()
+    for path in files:
+        with os.fdopen(open_regular(path, links=True), "rb") as stream:
+            while block := stream.read(_CHUNK):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def load_causal(
+    folder: Path, dtype: torch.dtype | str, device: torch.device, **options: Any
+) -> tuple[Any, Any]:
+    """Load a model and its tokenizer; no code of the folder runs.
+
+    Args:
+        folder: that `require_causal` accepts.
+        dtype: of torch, or `auto` for that of the folder.
+        device: where the model goes, unless options place it.
+        options: further ones of `from_pretrained`, with a `device_map`.
+
+    Raises:
+        ModelFolderError: it cannot be loaded, or tensors are missing.
+        DeviceError: the device has too little memory.
+    """
+    library: Any = optional_import("torch")
+    transformers: Any = optional_import("transformers")
+    safe = {"local_files_only": True, "trust_remote_code": False}
+    checked = ModelFolder(folder)
+    with checked.reading("the tokenizer cannot be loaded", "save it again with save_pretrained"):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **safe)
+    checked.require_length(tokenizer.model_max_length)
+    # Tensors that are missing are drawn at random before they are found missing.
+    try:
+        with (
+            checked.reading(
+                "the weights cannot be loaded as a causal language model",
+                "check that config.json and the weights belong together",
+            ),
+            library.random.fork_rng(devices=[]),
+        ):
+            model, report = transformers.AutoModelForCausalLM.from_pretrained(
+                str(folder),
+                dtype=dtype,
+                use_safetensors=True,
+                output_loading_info=True,
+                **options,
+                **safe,
+            )
+        checked.require_all_tensors(report)
+        return (model if options else model.to(device)).eval(), tokenizer
+    except library.OutOfMemoryError as error:
+        raise DeviceError(
+            f"{folder} does not fit on {device} — use a smaller dtype or another device"
+        ) from error
+
+
+def context_window(config: Any) -> int | None:
+    """How many tokens a model reads at most; None where its configuration does not say."""
+    text_config = config.get_text_config() if hasattr(config, "get_text_config") else config
+    for name in ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"):
+        value = getattr(text_config, name, None)
+        if isinstance(value, int) and value > 0:
+            return value
+    return None
+
+
+def end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
+    """Every token that ends an answer, the usual one first.
+
+    Args:
+        model: whose generation settings come first.
+        tokenizer: whose end token comes first among several; None for none.
+    """
+    found: dict[int, None] = {}
+    own = getattr(tokenizer, "eos_token_id", None)
+    for holder in (getattr(model, "generation_config", None), model.config, tokenizer):
+        value = getattr(holder, "eos_token_id", None)
+        listed = [value] if isinstance(value, int) else list(value or ())
+        for token in sorted(listed, key=lambda token: token != own):
+            found.setdefault(int(token))
+    return tuple(found)
