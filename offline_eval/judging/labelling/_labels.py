@@ -21,12 +21,12 @@ from ....guard.files import atomic_writer
 from ...run import RepliesRun, Run
 from ...run.table import SharedLog
 from ..chance_agreement import cohens_kappa, fleiss_kappa, krippendorff_alpha
+from ..llm_judge import LabelCriterion
 from ._criteria import (
     ABSTENTION_CRITERION,
     FACTUALITY_CRITERION,
     FOLDER,
     HumanLabel,
-    LabelCriterion,
     LabelSample,
     read_sample,
 )
@@ -320,9 +320,6 @@ def checked_annotator(name: str, *, where: str) -> str:
             "digit first",
         )
     return normal
-
-
-# A spreadsheet would take what begins with these for a formula.
 
 
 def _rows(run: RepliesRun, labels: Labels) -> Iterator[dict[str, Any]]:
