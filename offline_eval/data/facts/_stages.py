@@ -6,8 +6,9 @@ import hashlib
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
@@ -68,10 +69,7 @@ class Request:
     last: Checked | None = None
     last_text: str = ""
     repairs: int = 0
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    estimated: bool = False
+    cost: Counter[str] = field(default_factory=Counter)
 
     def row(self, error: Exception | None = None) -> dict[str, Any]:
         """Return what is stored of it: the best reply, or why there is none."""
@@ -86,10 +84,7 @@ class Request:
             reply=best.reply,
             rejected=best.faults if best.reply is not None else (),
             error=fault,
-            calls=self.calls,
-            input_tokens=self.input_tokens,
-            output_tokens=self.output_tokens,
-            estimated=self.estimated,
+            **self.cost,
         ).model_dump(mode="json")
 
 
@@ -102,8 +97,7 @@ class SchemaAsker:
     Args:
         model: a chat model, or any runnable that takes messages.
         schema: of the reply.
-        settings: the words for JSON and for repairing a reply, whether to use structured output,
-            and how often a reply is sent back.
+        settings: the words for JSON and for repairing a reply, and how often a reply is sent back.
     """
 
     def __init__(
@@ -111,7 +105,7 @@ class SchemaAsker:
     ) -> None:
         self._schema, self._settings = schema, settings
         self._schema_text = json.dumps(schema.model_json_schema(), ensure_ascii=False)
-        found = _structured(model, schema) if settings.structured else None
+        found = _structured(model, schema)
         self._in_text = found is None
         self._model = model if found is None else found
 
@@ -123,7 +117,7 @@ class SchemaAsker:
             Exception: whatever the model raises.
         """
         messages = self._messages(request)
-        request.calls += 1
+        request.cost["calls"] += 1
         output = await self._model.ainvoke(messages)
         text, value = self._opened(output)
         self._count(request, messages, output, text)
@@ -174,12 +168,11 @@ class SchemaAsker:
             return request.check(self._schema.model_validate(value))
         except ValidationError as error:
             # Without the values: those are the model's own text.
-            found = error.errors(include_url=False, include_input=False)[:_LONGEST_SHOWN]
-            places = (".".join(map(str, fault["loc"])) or "the reply" for fault in found)
-            faults = zip(places, found, strict=True)
-            return Checked(
-                None, tuple(("schema_error", f"{place}: {fault['msg']}") for place, fault in faults)
+            faults = error.errors(include_url=False, include_input=False)[:_LONGEST_SHOWN]
+            words = (
+                f"{'.'.join(map(str, one['loc'])) or 'the reply'}: {one['msg']}" for one in faults
             )
+            return Checked(None, tuple(("schema_error", one) for one in words))
 
     def _count(self, request: Request, messages: list[BaseMessage], output: Any, text: str) -> None:
         message = output if self._in_text else output.get("raw")
@@ -190,9 +183,8 @@ class SchemaAsker:
             tool = 0 if self._in_text else estimated_tokens(self._schema_text)
             read = tool + sum(estimated_tokens(message.text) for message in messages)
             written = estimated_tokens(text)
-            request.estimated = True
-        request.input_tokens += read
-        request.output_tokens += written
+            request.cost["estimated"] = 1
+        request.cost.update(input_tokens=read, output_tokens=written)
 
 
 def json_within(text: str) -> Any:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, model_validator
 
 from ....guard.abstention.detector import load_rule
 from ....guard.errors import InputError
@@ -255,22 +255,20 @@ class UaqData:
 # --- reading -----------------------------------------------------------------------------------
 
 
+RowModel = TypeVar("RowModel", "_Question", ChoiceItem)
+
+
 def _label(answer: Any) -> Any:
     return answer.get("label") if isinstance(answer, dict) else answer
 
 
-class _Row(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    qid: Filled
-
-
-class _Question(_Row):
+class _Question(BaseModel):
     """A question of task 1, with the clues of task 3 where it has any.
 
     `sup_questions` is one text, with all its answers, of dilemmas.
     """
 
+    qid: Filled
     question: Filled
     answer: list[Answer]
     sup_questions: NamedText | list[NamedText] | None = None
@@ -297,24 +295,6 @@ class _Question(_Row):
         )
 
 
-class _Choice(_Row):
-    """A four-option question of task 2."""
-
-    question: Filled
-    options: Annotated[list[NamedText], Field(min_length=4, max_length=4)]
-    target_options: Filled
-    # So spelled in the published files.
-    relevant: Annotated[list[NamedText], Field(min_length=1)] = Field(
-        validation_alias=AliasChoices("relevent_qid_list", "relevant_qid_list")
-    )
-
-    @model_validator(mode="after")
-    def _has_its_target(self) -> _Choice:
-        if self.target_options not in self.options:
-            raise ValueError("'target_options' is none of the options")
-        return self
-
-
 def _split(label: str, question_type: QuestionType) -> tuple[str, ...]:
     # Intersections keep all answers of a step in one text.
     if question_type is QuestionType.INTER:
@@ -322,25 +302,27 @@ def _split(label: str, question_type: QuestionType) -> tuple[str, ...]:
     return (label,)
 
 
-RowModel = TypeVar("RowModel", bound=_Row)
-
-
-def _rows(path: Path, model: type[RowModel], *, unique: bool = True) -> list[tuple[str, RowModel]]:
-    """The objects of a JSON list, each with where it stands."""
+def _rows(path: Path, model: type[RowModel], **known: object) -> list[tuple[str, RowModel]]:
+    """The objects of a JSON list, each with where it stands; `known` are further fields."""
     values = read_json(path)
     if not isinstance(values, list):
         raise InputError("expected a list of questions", where=str(path), hint=_HINT_READING)
     found = []
-    seen: set[str] = set()
     for number, value in enumerate(values, start=1):
         where = f"{path}: item {number}"
-        row = check_model(model, value, where=where, hint=_HINT_READING)
-        if unique and row.qid in seen:
+        given = {**value, **known} if isinstance(value, dict) else value
+        found.append((where, check_model(model, given, where=where, hint=_HINT_READING)))
+    return found
+
+
+def _unique(rows: Iterable[tuple[str, RowModel]]) -> dict[str, tuple[str, RowModel]]:
+    found: dict[str, tuple[str, RowModel]] = {}
+    for where, row in rows:
+        if row.qid in found:
             raise InputError(
                 f"qid {row.qid[:60]!r} stands here twice", where=where, hint=_HINT_READING
             )
-        seen.add(row.qid)
-        found.append((where, row))
+        found[row.qid] = where, row
     return found
 
 
@@ -351,37 +333,27 @@ def _read_language(language: str, paths: Mapping[_Place, Path]) -> UaqData:
         "examples": {},
         "clue_examples": {},
     }
-    # False options by id: they tell where a dilemma's options part.
-    offered: dict[str, list[str]] = {}
     for (content, question_type, _), path in paths.items():
         if content == "choices":
-            for _, row in _rows(path, _Choice):
-                choices.append(
-                    ChoiceItem(
-                        qid=row.qid,
-                        language=language,
-                        type=question_type,
-                        question=row.question,
-                        options=tuple(row.options),
-                        target=row.target_options,
-                        relevant=tuple(row.relevant),
-                    )
-                )
-                for qid in row.relevant:
-                    offered.setdefault(qid, []).extend(row.options)
+            rows = _unique(_rows(path, ChoiceItem, language=language, type=question_type))
+            choices += [row for _, row in rows.values()]
+    # False options by id: they tell where a dilemma's options part.
+    offered: dict[str, list[str]] = {}
+    for choice in choices:
+        for qid in choice.relevant:
+            offered.setdefault(qid, []).extend(choice.options)
     for (content, question_type, kind), path in paths.items():
         if content in shots:
             shots[content][language, question_type] = tuple(
                 _item(where, row, language, question_type, _kind_of(row), row, offered)
-                for where, row in _rows(path, _Question, unique=False)
+                for where, row in _rows(path, _Question)
             )
         elif content == "questions" and kind is not None:
-            clues = paths.get(("clues", question_type, kind))
-            with_clues = {row.qid: row for _, row in _rows(clues, _Question)} if clues else {}
-            items += [
-                _item(where, row, language, question_type, kind, with_clues.get(row.qid), offered)
-                for where, row in _rows(path, _Question)
-            ]
+            explained = paths.get(("clues", question_type, kind))
+            with_clues = _unique(_rows(explained, _Question)) if explained else {}
+            for qid, (where, row) in _unique(_rows(path, _Question)).items():
+                _, clues = with_clues.get(qid, ("", None))
+                items.append(_item(where, row, language, question_type, kind, clues, offered))
     return UaqData(tuple(items), tuple(choices), shots["examples"], shots["clue_examples"])
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ....guard.errors import InputError
-from ...data.fields import Fields
+from ...data.fields import rows_of_table
 from ...run.calls import OnStep
 from ...run.measured_run import MeasuredRun, Review
 from ...run.questions import MeasuredRow
@@ -57,9 +57,8 @@ def _row(case: ReviewCase, review: Review | None) -> dict[str, Any]:
 def _read(path: str | os.PathLike[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     is_csv = is_csv_name(path, "--import")
     others = "verdict, and perhaps passage, note, at"
-    for row in Fields.of_table(path, needed="case_id", others=others):
-        texts = {key: from_cell(text) for key, text in row.value.items()} if is_csv else row.value
-        yield row.where, texts
+    for where, row in rows_of_table(path, needed="case_id", others=others):
+        yield where, {key: from_cell(text) for key, text in row.items()} if is_csv else row
 
 
 def _checked(values: Mapping[str, Any], cases: Mapping[str, MeasuredRow], where: str) -> Review:
