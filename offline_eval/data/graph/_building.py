@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from ..labels import units
 from .graph import (
     ALIASES,
     DEPRECATED,
@@ -208,7 +209,7 @@ class GraphBuilder:
                 continue
             (value,) = said
             facts[prop].add((subject, value))
-            span = Span(value, _single(starts.get(statement)), _single(ends.get(statement)))
+            span = Span(value, _single(starts.get(statement, ())), _single(ends.get(statement, ())))
             spans[prop][subject].add(span)
         partial = {one(prop) for prop in self._partial}
         labels, aliases = self._chosen_names(same)
@@ -281,19 +282,8 @@ def _facts(
 
 def _stand_ins(same: Mapping[str, set[str]]) -> dict[str, str]:
     """Every node's stand-in: the first of all that are the same."""
-    found: dict[str, str] = {}
-
-    def first(node: str) -> str:
-        while found.get(node, node) != node:
-            found[node] = found.get(found[node], found[node])
-            node = found[node]
-        return node
-
-    for node, others in same.items():
-        for other in others:
-            one, another = sorted((first(node), first(other)))
-            found[another] = one
-    return {node: first(node) for node in found}
+    nodes = sorted(same.keys() | {other for others in same.values() for other in others})
+    return units({node: (node, *same.get(node, ())) for node in nodes})
 
 
 def _renamed(table: Mapping[str, set[Any]], same: Mapping[str, str]) -> dict[str, set[Any]]:
@@ -304,10 +294,9 @@ def _renamed(table: Mapping[str, set[Any]], same: Mapping[str, str]) -> dict[str
     return found
 
 
-def _single(years: Iterable[int | None] | None) -> int | None:
+def _single(years: Collection[int | None]) -> int | None:
     """The only year; None for none, and where there are several."""
-    found = list(years or ())
-    return found[0] if len(found) == 1 else None
+    return next(iter(years)) if len(years) == 1 else None
 
 
 def _property(iri: str) -> str:

@@ -351,14 +351,6 @@ class Labels:
             return True
         return any((_long(a) and a in b) or (_long(b) and b in a) for a in left for b in right)
 
-    def within(self, node: str, text: str, language: str) -> bool:
-        """Whether a text names the node."""
-        searched = folded(text)
-        label = folded(self.label(node, language))
-        return (bool(label) and label in searched) or any(
-            _long(name) and name in searched for name in self._all_folded(node)
-        )
-
     def _all_folded(self, node: str) -> frozenset[str]:
         if node not in self._folded:
             self._folded[node] = frozenset(folded(name) for name in self.names(node))

@@ -50,24 +50,23 @@ _Place = tuple[str, QuestionType, Answerability | None]
 
 def _paths(root: Path, language: str, tasks: Iterable[int]) -> dict[_Place, Path]:
     """The files that tasks need in one language, by what is in them, type and kind."""
+    one, two, three = (root / f"task{task}" for task in _TASKS)
     found: dict[_Place, Path] = {}
-    for question_type in QuestionType:
-        name = question_type.value
-        for kind in Answerability:
-            file = _TASK1_NAMES[question_type].format(kind=kind.value, language=language)
-            found["questions", question_type, kind] = root / "task1" / file
+    for kind in QuestionType:
+        for answers in Answerability:
+            file = _TASK1_NAMES[kind].format(kind=answers.value, language=language)
+            found["questions", kind, answers] = one / file
             if 3 in tasks:
-                file = f"{name}_sup_logic_{kind.value}_{language}.json"
-                found["clues", question_type, kind] = root / "task3" / name / file
-        if 1 in tasks:
-            path = root / "task1" / "dev" / f"{name}_{language}_dev.json"
-            found["examples", question_type, None] = path
-        if 2 in tasks:
-            path = root / "task2" / f"{name}_task2_{language}_choice.json"
-            found["choices", question_type, None] = path
-        if 3 in tasks:
-            path = root / "task3" / "dev" / "shuffled" / f"{name}_{language}.json"
-            found["clue_examples", question_type, None] = path
+                file = f"{kind.value}_sup_logic_{answers.value}_{language}.json"
+                found["clues", kind, answers] = three / kind.value / file
+        further = {
+            1: ("examples", one / "dev" / f"{kind.value}_{language}_dev.json"),
+            2: ("choices", two / f"{kind.value}_task2_{language}_choice.json"),
+            3: ("clue_examples", three / "dev" / "shuffled" / f"{kind.value}_{language}.json"),
+        }
+        found |= {
+            (name, kind, None): path for task, (name, path) in further.items() if task in tasks
+        }
     return found
 
 
