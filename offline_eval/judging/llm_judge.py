@@ -150,7 +150,7 @@ class Criterion(LabelCriterion):
         tuple[Annotated[str, Field(max_length=80, pattern=r"^[^<>\n\r]*$")], ...],
         Field(min_length=2),
     ]
-    tag: Annotated[str, Field(pattern=r"^([A-Za-z][A-Za-z0-9_-]{0,63})?$")] = ""
+    tag: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")] = ""
     sees: tuple[Seen, ...] = ("question", "reply")
     positive: str | None = None
     otherwise: str | None = None
@@ -159,6 +159,8 @@ class Criterion(LabelCriterion):
     @model_validator(mode="wrap")
     @classmethod
     def _checked(cls, given: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        if isinstance(given, dict) and not given.get("tag"):
+            given = {**given, "tag": given.get("name")}
         found: Self = in_one_line(given, validate)
         return found
 
@@ -173,8 +175,6 @@ class Criterion(LabelCriterion):
             raise ValueError(f"{self.positive!r} is none of the outcomes")
         if not self.prompt.text.strip() or self.name == Judgement.GIVEN:
             raise ValueError("the prompt is empty, or the name is taken")
-        if not self.tag:
-            return self.model_copy(update={"tag": self.name})
         return self
 
     @classmethod

@@ -79,13 +79,9 @@ class Request:
             # What a reply lacked says more than that asking for a better one failed.
             name = type(error).__name__ if error is not None else "no reply"
             fault = best.faults[0] if best.faults else ("provider_error", name)
-        return CallRow(
-            key=self.key,
-            reply=best.reply,
-            rejected=best.faults if best.reply is not None else (),
-            error=fault,
-            **self.cost,
-        ).model_dump(mode="json")
+        rejected = best.faults if best.reply is not None else ()
+        row = {"key": self.key, "reply": best.reply, "rejected": rejected, "error": fault}
+        return CallRow.model_validate({**row, **self.cost}).model_dump(mode="json")
 
 
 class SchemaAsker:
