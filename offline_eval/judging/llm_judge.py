@@ -156,14 +156,6 @@ class Criterion(LabelCriterion):
     otherwise: str | None = None
     needs: tuple[Seen, ...] = ()
 
-    @model_validator(mode="wrap")
-    @classmethod
-    def _checked(cls, given: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
-        if isinstance(given, dict) and not given.get("tag"):
-            given = {**given, "tag": given.get("name")}
-        found: Self = in_one_line(given, validate)
-        return found
-
     @model_validator(mode="after")
     def _fits_a_judge(self) -> Self:
         folded = {folded_outcome(outcome) for outcome in self.outcomes}
@@ -176,6 +168,15 @@ class Criterion(LabelCriterion):
         if not self.prompt.text.strip() or self.name == Judgement.GIVEN:
             raise ValueError("the prompt is empty, or the name is taken")
         return self
+
+    # Around all others, so that what is wrong with any of them is one line.
+    @model_validator(mode="wrap")
+    @classmethod
+    def _checked(cls, given: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        if isinstance(given, dict) and not given.get("tag"):
+            given = {**given, "tag": given.get("name")}
+        found: Self = in_one_line(given, validate)
+        return found
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Criterion:

@@ -22,6 +22,7 @@ from .llm_judge import JudgeError, LLMJudge, NoVerdictError
 
 _CHARACTERS_PER_TOKEN = 4
 _LONGEST_DETAIL = 300
+_SPENT = ("calls", "input_tokens", "output_tokens")
 _COUNTED = ("total", "stored", "already", "failed")
 
 
