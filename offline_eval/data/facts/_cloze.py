@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ._checks import (
+    Rules,
     answer_in_question,
     lacks_antecedent,
     refers_to_document,
@@ -15,7 +16,6 @@ from ._checks import (
 )
 from ._rewriting import rewritten, section_facts
 from ._rows import FactRow, FailureRow, QuestionRow, SentenceKind, SentenceRow, Stage
-from ._rules import Rules
 from ._sentences import language_of
 from ._stages import UniqueNames, asked_of
 

@@ -6,9 +6,8 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import takewhile
 
-from ._checks import question_fault
+from ._checks import Rules, question_fault
 from ._rows import FactRow, QuestionRow, SentenceKind, SentenceRow
-from ._rules import Rules
 from ._stages import UniqueNames, asked_of
 
 _RULES = Rules.of("rewriting")
