@@ -306,7 +306,7 @@ def cloze_facts(
         if plain in seen or not askable(row):
             continue
         seen.add(plain)
-        fact = _fact(row, names)
+        fact = names.fact(row.text, [row])
         facts.append(fact)
         made = _question(row, corpus)
         if made is None:
@@ -316,18 +316,6 @@ def cloze_facts(
             continue
         questions.append(asked_of(fact, *made))
     return facts, questions, failures
-
-
-def _fact(row: SentenceRow, names: UniqueNames) -> FactRow:
-    """A sentence as its own fact."""
-    return FactRow(
-        fact_id=names.name(row.document, row.text),
-        document=row.document,
-        text=row.text,
-        citations=(row.index,),
-        passage=row.text,
-        topic=row.topic,
-    )
 
 
 def _question(row: SentenceRow, corpus: Corpus) -> tuple[str, str] | None:

@@ -214,14 +214,8 @@ def section_facts(
         answer = " ".join(one.text for one in told)
         if question is None or not told or question_fault(question, answer) is not None:
             continue
-        fact = FactRow(
-            fact_id=names.name(row.document, f"{row.text}\n{answer}"),
-            document=row.document,
-            text=f"{row.text}: {answer}",
-            citations=tuple(one.index for one in told),
-            passage=answer,
-            topic=row.topic,
-        )
+        made_of = f"{row.text}\n{answer}"
+        fact = names.fact(f"{row.text}: {answer}", told, made_of=made_of)
         yield fact, asked_of(fact, question, answer)
 
 

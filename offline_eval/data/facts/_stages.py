@@ -268,6 +268,17 @@ class UniqueNames:
         self._taken.add(found)
         return found
 
+    def fact(self, text: str, cited: Sequence[SentenceRow], *, made_of: str = "") -> FactRow:
+        """Make the row of a fact that sentences state; its id is made of its text."""
+        return FactRow(
+            fact_id=self.name(cited[0].document, made_of or text),
+            document=cited[0].document,
+            text=text,
+            citations=tuple(sentence.index for sentence in cited),
+            passage=" ".join(sentence.text for sentence in cited),
+            topic=cited[0].topic,
+        )
+
 
 def _key(*parts: str) -> str:
     """What a request is stored under: what is asked, how, and of whom."""
@@ -385,17 +396,7 @@ def facts_of(
             seen.add(text.lower())
             if not places or not 1 <= places[0] <= places[-1] <= len(stretch.sentences):
                 continue
-            cited = [stretch.sentences[n - 1] for n in places]
-            facts.append(
-                FactRow(
-                    fact_id=names.name(stretch.document, text),
-                    document=stretch.document,
-                    text=text,
-                    citations=tuple(sentence.index for sentence in cited),
-                    passage=" ".join(sentence.text for sentence in cited),
-                    topic=cited[0].topic,
-                )
-            )
+            facts.append(names.fact(text, [stretch.sentences[n - 1] for n in places]))
         about = [sentence.sentence_id for sentence in stretch.sentences]
         failures += [FailureRow.of(Stage.FACTS, one, stretch.document, *about) for one in faults]
     return facts, failures

@@ -11,7 +11,16 @@ from ....guard.prompts import Prompt
 from ._drawing import bounds
 from ._material import AnswerSet, Draft, FactDraft, Material, Twins, View, seeded
 from .graph import Span, written
-from .items import Answer, Answerability, ChoiceItem, Clue, QuestionType, Triple, UaqItem
+from .items import (
+    Answer,
+    Answerability,
+    ChoiceItem,
+    Clue,
+    QuestionType,
+    Triple,
+    UaqItem,
+    dilemma_options,
+)
 
 _SLOT = re.compile(r"\{\w+\}")
 _ENDS = " ?？.。!！"
@@ -242,7 +251,7 @@ class Writer:
             offered = [option for choice in choices for option in choice.options]
             # As a reader of the files finds them, with the four-option questions and without.
             for known in (gold, [*gold, *offered]):
-                if not item.has_readable_options(known, stem=stem):
+                if dilemma_options(item.question, known, stem=stem) != item.options:
                     raise UnfitTextError("the options cannot be told apart")
             return
         names = [name for answer in item.answers for name in (answer.label, *answer.aliases)]

@@ -43,11 +43,9 @@ class GeneratedSet:
         found: dict[str, Any] = {}
         for task, question_type, kind, language, number in self.data.counts():
             if number:
-                by_type = found.setdefault(task, {}).setdefault(language, {})
-                if kind:
-                    by_type.setdefault(question_type, {})[kind] = number
-                else:
-                    by_type[question_type] = number
+                place = found.setdefault(task, {}).setdefault(language, {})
+                place = place.setdefault(question_type, {}) if kind else place
+                place[kind or question_type] = number
         examples = Counter[str]()
         for (language, _), rows in self.data.examples.items():
             examples[language] += len(rows)

@@ -288,16 +288,13 @@ class Labels:
         """The name in a language; empty when there is none that is fit."""
         known = self._labels[language].get(node)
         if known is None:
-            known = self._labels[language][node] = self._label(node, language)
+            known = self._graph.labels[language].get(node, "")
+            if kind_of(node) in (Kind.YEAR, Kind.NUMBER):
+                known = written(node)
+            elif kind_of(node) is not Kind.ENTITY or not self._is_name(node, known):
+                known = ""
+            self._labels[language][node] = known
         return known
-
-    def _label(self, node: str, language: str) -> str:
-        if kind_of(node) in (Kind.YEAR, Kind.NUMBER):
-            return written(node)
-        if kind_of(node) is not Kind.ENTITY:
-            return ""
-        name = self._graph.labels[language].get(node, "")
-        return name if self._is_name(node, name) else ""
 
     def fit(self, node: str) -> bool:
         """Whether the node has a name in every language."""

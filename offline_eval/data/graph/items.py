@@ -130,10 +130,6 @@ class UaqItem:
         """Whether abstaining is right."""
         return self.kind is Answerability.UNANSWERABLE
 
-    def has_readable_options(self, known: Iterable[str], *, stem: str) -> bool:
-        """Whether the options can be read back from the question; see `dilemma_options`."""
-        return dilemma_options(self.question, known, stem=stem) == self.options
-
 
 class ChoiceItem(BaseModel):
     """One four-option question of task 2, on a fact behind questions of task 1.

@@ -108,41 +108,25 @@ def list_quirks(
         for item in dilemmas
     )
     endless = (item.type is QuestionType.TIME and len(item.clues) == 1 for item in items)
-    quirks = [
-        (
-            sum(count - 1 for count in shared.values()),
-            "ids stand for questions in several languages: questions are told apart "
-            "by language, type, kind and id.",
+    twice = (len(set(choice.options)) < len(choice.options) for choice in choices)
+    quirks = {
+        "ids stand for questions in several languages: questions are told apart by language, type, "
+        "kind and id.": sum(count - 1 for count in shared.values()),
+        "answerable questions have a gold answer that the published refusal rule takes for a "
+        "refusal: a right reply to them counts as one.": _gold_that_refuses(items),
+        "answerable dilemmas have a gold answer in the question: a reply that echoes both options "
+        "is right by the published rule and wrong by the strict one.": sum(echoed),
+        "dilemmas offer options that cannot be told apart.": sum(
+            not item.options for item in dilemmas
         ),
-        (
-            _gold_that_refuses(items),
-            "answerable questions have a gold answer that the published refusal rule "
-            "takes for a refusal: a right reply to them counts as one.",
+        "four-option questions offer the same text twice: either of the two counts.": sum(twice),
+        "questions about a time have a clue about an end that has not come: that step, which "
+        "speaks of 'None' and '-1', is left out.": sum(endless) if three else 0,
+        "questions have no reasoning clue: task 3 leaves them out.": sum(
+            not item.clues for item in items if three
         ),
-        (
-            sum(echoed),
-            "answerable dilemmas have a gold answer in the question: a reply that "
-            "echoes both options is right by the published rule and wrong by the strict one.",
-        ),
-        (
-            sum(not item.options for item in dilemmas),
-            "dilemmas offer options that cannot be told apart.",
-        ),
-        (
-            sum(len(set(choice.options)) < len(choice.options) for choice in choices),
-            "four-option questions offer the same text twice: either of the two counts.",
-        ),
-        (
-            sum(endless) if three else 0,
-            "questions about a time have a clue about an end that has not come: "
-            "that step, which speaks of 'None' and '-1', is left out.",
-        ),
-        (
-            sum(not item.clues for item in items) if three else 0,
-            "questions have no reasoning clue: task 3 leaves them out.",
-        ),
-    ]
-    return (f"{number} {words}" for number, words in quirks if number)
+    }
+    return (f"{number} {words}" for words, number in quirks.items() if number)
 
 
 def _gold_that_refuses(items: Sequence[UaqItem]) -> int:
