@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -46,27 +46,9 @@ class QuestionRecord:
 
     SHARED_BY_PEOPLE: ClassVar[float] = SHARED_BY_PEOPLE
 
-    @staticmethod
-    def mean_shared_words(pairs: Iterable[tuple[str, str]]) -> float | None:
-        """Mean share of a question's content words that its passage holds; None without any.
-
-        The more, the easier the question: `SHARED_BY_PEOPLE` is that of questions as users put
-        them.
-
-        Args:
-            pairs: questions with the passages that answer them.
-        """
-        return mean_shared_words(pairs)
-
-    @staticmethod
-    def note_on_makers(makers: Mapping[str, int], questions: int) -> str:
-        """Say which share of the questions programs made, and what that means; empty for none.
-
-        Args:
-            makers: by `made_by`, how many questions; people's are left out.
-            questions: in all.
-        """
-        return note_on_makers(makers, questions)
+    # What programs made shows in these.
+    mean_shared_words = staticmethod(mean_shared_words)
+    note_on_makers = staticmethod(note_on_makers)
 
     @classmethod
     def read(
