@@ -158,16 +158,14 @@ def _disjoint(
         found = None if node in first.answers else _holding(material, other, node, rng)
         if found is None or found.key in (first.key, *first.answers):
             continue
-        if first.key in found.answers:
-            continue
-        if classes and all(
+        unlike = classes and all(
             classes.isdisjoint(graph.classes.get(answer, ())) for answer in found.answers
-        ):
-            continue
+        )
         # A fact of another property may say the same, such as a subproperty or an inverse.
-        if any(graph.are_linked(first.key, answer) for answer in found.answers):
-            continue
-        if any(graph.are_linked(found.key, answer) for answer in first.answers):
+        linked = any(graph.are_linked(first.key, answer) for answer in found.answers) or any(
+            graph.are_linked(found.key, answer) for answer in first.answers
+        )
+        if first.key in found.answers or unlike or linked:
             continue
         if not material.labels.same_name(first.answers, found.answers):
             return found

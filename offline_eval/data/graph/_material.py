@@ -190,17 +190,16 @@ class Material:
 
     def _is_wrong(self, node: str, asked: AnswerSet, like: str, beside: Sequence[str]) -> bool:
         """Whether a node can be offered as a wrong answer, beside others that already are."""
-        known = (asked.key, *asked.answers)
-        if node in known or node in beside:
-            return False
-        if any(self.graph.are_linked(node, other) for other in known):
-            return False
-        classes = self.graph.classes.get(like)
-        if classes and classes.isdisjoint(self.graph.classes.get(node, ())):
-            return False
-        if not self.labels.fit(node):
-            return False
-        return not any(self.labels.overlap(node, other) for other in (*asked.answers, *beside))
+        known, classes = (asked.key, *asked.answers), self.graph.classes
+        alike = classes.get(like)
+        return not (
+            node in known
+            or node in beside
+            or any(self.graph.are_linked(node, other) for other in known)
+            or (alike and alike.isdisjoint(classes.get(node, ())))
+            or not self.labels.fit(node)
+            or any(self.labels.overlap(node, other) for other in (*asked.answers, *beside))
+        )
 
     def entity_views(self) -> list[View]:
         """Return the views whose answers are entities, asked about entities."""

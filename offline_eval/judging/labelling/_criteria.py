@@ -190,21 +190,16 @@ def draw_sample(strata: Sequence[Stratum], size: int) -> list[SampledReply]:
         [('a1', 0.5), ('b1', 1.0), ('a2', 0.5)]
     """
     order = _places(strata, size)
-    taken = [order.count(position) for position in range(len(strata))]
+    taken, replies = Counter(order), [iter(stratum.replies) for stratum in strata]
     # Which strata are in at all is certain once each has a place.
     in_at_all = min(1.0, size / len(strata)) if strata else 1.0
-    next_of = [0] * len(strata)
-    sample = []
-    for position in order:
-        stratum = strata[position]
-        sample.append(
-            SampledReply(
-                reply_id=stratum.replies[next_of[position]],
-                inclusion_probability=in_at_all * taken[position] / len(stratum.replies),
-            )
+    return [
+        SampledReply(
+            reply_id=next(replies[position]),
+            inclusion_probability=in_at_all * taken[position] / len(strata[position].replies),
         )
-        next_of[position] += 1
-    return sample
+        for position in order
+    ]
 
 
 def _places(strata: Sequence[Stratum], size: int) -> list[int]:
@@ -222,14 +217,8 @@ def _places(strata: Sequence[Stratum], size: int) -> list[int]:
 
 def _key(run: RepliesRun, reply: ReplyRow) -> tuple[str, ...]:
     system, case = run.systems[reply.system_id], run.case_of(reply)
-    return (
-        system.model,
-        system.prompt,
-        system.retrieval,
-        system.guard,
-        case.knowledge_base,
-        case.kind.value,
-    )
+    made_by = system.model, system.prompt, system.retrieval, system.guard
+    return (*made_by, case.knowledge_base, case.kind.value)
 
 
 def _draw(seed: int, *names: str) -> bytes:
