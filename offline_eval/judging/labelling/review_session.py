@@ -225,7 +225,7 @@ class ReviewSession(LoggedSession[Review]):
         case = self.cases[position]
         number = len(case.passages)
         words = f"{number}, without the source" if number else "Nothing was retrieved."
-        view = {
+        view: dict[str, Any] = {
             "question": plain(case.question),
             "expected": plain(case.answer),
             "facts": case.facts,

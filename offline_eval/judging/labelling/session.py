@@ -306,7 +306,7 @@ class LabelSession(LoggedSession[HumanLabel]):
         """
         reply = self._run.replies[self._names[position]]
         question = self._run.question_of(reply)
-        view = {
+        view: dict[str, Any] = {
             "question": plain(question.question),
             "expected": plain(question.answer),
             "response": plain(reply.response or ""),
@@ -357,12 +357,12 @@ class LabelSession(LoggedSession[HumanLabel]):
     def skip(self, position: int, note: str | None = None) -> dict[str, Any]:
         """Leave a reply undecided; see `label` for arguments, result and errors."""
         with self._current():
-            steps = self._steps(position)
+            name, steps = self._names[position], self._steps(position)
             unsaid = [step for step in steps if step["outcome"] is None]
             # One that was labelled already is skipped as a whole.
-            step = (unsaid or steps[-1:])[0]
-            key = self._names[position], step["criterion"]
-            return self._store(position, [self._row(key, note, skipped=True)])
+            left_open = [step["criterion"] for step in unsaid[:1] or steps[-1:]]
+            rows = [self._row((name, criterion), note, skipped=True) for criterion in left_open]
+            return self._store(position, rows)
 
     def _now(self) -> str:
         return datetime.now(UTC).isoformat(timespec="milliseconds")
