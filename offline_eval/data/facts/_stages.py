@@ -115,8 +115,11 @@ class SchemaAsker:
         messages = self._messages(request)
         request.cost["calls"] += 1
         output = await self._model.ainvoke(messages)
-        text, value = self._opened(output)
-        self._count(request, messages, output, text)
+        raw, parsed = output, None
+        if not self._in_text:
+            raw, parsed = output.get("raw"), output.get("parsed")
+        text, value = self._opened(raw, parsed)
+        self._count(request, messages, raw, text)
         checked = self._checked(request, value)
         request.last, request.last_text = checked, text
         if request.best is None or checked.worth >= request.best.worth:
@@ -143,10 +146,8 @@ class SchemaAsker:
             ]
         return messages
 
-    def _opened(self, output: Any) -> tuple[str, Any]:
+    def _opened(self, raw: Any, parsed: Any) -> tuple[str, Any]:
         """The reply as text, and the object in it; None where there is none."""
-        raw = output if self._in_text else output.get("raw")
-        parsed = None if self._in_text else output.get("parsed")
         calls = getattr(raw, "tool_calls", None) or ()
         if isinstance(parsed, BaseModel):
             parsed = parsed.model_dump()
@@ -170,9 +171,8 @@ class SchemaAsker:
             )
             return Checked(None, tuple(("schema_error", one) for one in words))
 
-    def _count(self, request: Request, messages: list[BaseMessage], output: Any, text: str) -> None:
-        message = output if self._in_text else output.get("raw")
-        usage = getattr(message, "usage_metadata", None) or {}
+    def _count(self, request: Request, messages: list[BaseMessage], raw: Any, text: str) -> None:
+        usage = getattr(raw, "usage_metadata", None) or {}
         read, written = usage.get("input_tokens"), usage.get("output_tokens")
         if not isinstance(read, int) or not isinstance(written, int):
             # A tool's description is read, too, and paid for.
