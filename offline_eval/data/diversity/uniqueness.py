@@ -6,7 +6,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,7 +107,8 @@ def keyword_uniqueness(texts: Sequence[str], *, on_progress: OnStep | None = Non
     return 1.0 - overlap
 
 
-class TooNear(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TooNear:
     """A text that is too near to one that is kept.
 
     Attributes:
@@ -294,8 +294,7 @@ def remove_duplicates(
             on_progress=on_progress,
         )
         found += [
-            TooNear(left[row], left[of or 0], uniqueness)
-            for row, of, uniqueness, _ in close.too_near()
+            TooNear(left[one.index], left[one.of or 0], one.uniqueness) for one in close.too_near()
         ]
-        left = [left[row] for row in close.kept]
-    return left, sorted(found)
+        left = [left[row] for row in close.kept.tolist()]
+    return left, sorted(found, key=lambda one: one.index)
