@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from pydantic import AliasChoices, BaseModel, Field, model_validator
 
 from ...guard.errors import InputError
+from ...guard.read_models import check_model
 from ...guard.text import clean_text
 from ._question_file import QuestionFile
 from ._shared_words import SHARED_BY_PEOPLE, mean_shared_words, note_on_makers
-from .fields import Fields
+from .fields import Numbered, Said, Text
 
 _HINT = 'each record needs "question" and "answer", and may have "id", "passage" and "source"'
 
@@ -43,27 +46,9 @@ class QuestionRecord:
 
     SHARED_BY_PEOPLE: ClassVar[float] = SHARED_BY_PEOPLE
 
-    @staticmethod
-    def mean_shared_words(pairs: Iterable[tuple[str, str]]) -> float | None:
-        """Mean share of a question's content words that its passage holds; None without any.
-
-        The more, the easier the question: `SHARED_BY_PEOPLE` is that of questions as users put
-        them.
-
-        Args:
-            pairs: questions with the passages that answer them.
-        """
-        return mean_shared_words(pairs)
-
-    @staticmethod
-    def note_on_makers(makers: Mapping[str, int], questions: int) -> str:
-        """Say which share of the questions programs made, and what that means; empty for none.
-
-        Args:
-            makers: by `made_by`, how many questions; people's are left out.
-            questions: in all.
-        """
-        return note_on_makers(makers, questions)
+    # What programs made shows in these.
+    mean_shared_words = staticmethod(mean_shared_words)
+    note_on_makers = staticmethod(note_on_makers)
 
     @classmethod
     def read(
@@ -138,6 +123,27 @@ class QuestionRecord:
         return found
 
 
+class _Unanswered(BaseModel):
+    """A question as it stands in a file."""
+
+    id: Numbered | None = Field(None, validation_alias=AliasChoices(*QuestionFile.ID_FIELDS))
+    question: Said
+    answer: Said | None = None
+    passage: Said | None = None
+    source: Said | None = None
+    topic: Said | None = None
+    made_by: Text = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, value: dict[str, Any]) -> dict[str, Any]:
+        return {name: one for name, one in value.items() if one is not None}
+
+
+class _Line(_Unanswered):
+    answer: Said
+
+
 def _records(
     path: str | os.PathLike[str], prefix: str, *, need_answer: bool, hint: str = _HINT
 ) -> list[QuestionRecord]:
@@ -152,7 +158,13 @@ def _records(
         default_id = f"{prefix}{len(records) + 1}"
         while default_id in taken:
             default_id += "'"
-        record = _record(Fields(value, where, hint), default_id, need_answer=need_answer)
+        line = check_model(_Line if need_answer else _Unanswered, value, where=where, hint=hint)
+        record = QuestionRecord(
+            question_id=line.id or default_id,
+            question=line.question,
+            answer=line.answer or "",
+            **line.model_dump(exclude={"id", "question", "answer"}),
+        )
         if record.question_id in seen:
             raise InputError(
                 f"the id {_short(record.question_id)!r} was used before "
@@ -163,19 +175,6 @@ def _records(
         seen[record.question_id] = where
         records.append(record)
     return records
-
-
-def _record(fields: Fields, default_id: str, *, need_answer: bool) -> QuestionRecord:
-    identifier = fields.identifier(*QuestionFile.ID_FIELDS)
-    return QuestionRecord(
-        question_id=default_id if identifier is None else identifier,
-        question=fields.text("question"),
-        answer=(fields.text if need_answer else fields.optional_text)("answer") or "",
-        passage=fields.optional_text("passage"),
-        source=fields.optional_text("source"),
-        topic=fields.optional_text("topic"),
-        made_by=fields.text("made_by") if fields.value.get("made_by") else "",
-    )
 
 
 def _short(text: str) -> str:

@@ -8,14 +8,15 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 from ...guard.errors import InputError
 from ...guard.text import clean_text
 from ..run import RepliesRun
 from ..run.replies import ReplyRow
 
-FIELDS = ("question", "expected_answer", "reply", "context", "citation")
+Seen = Literal["question", "expected_answer", "reply", "context", "citation"]
+FIELDS: tuple[Seen, ...] = get_args(Seen)
 _WORD = re.compile(r"[^\W_]{3,}")
 
 

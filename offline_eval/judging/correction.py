@@ -91,7 +91,9 @@ def _clustered_variance(
     n = len(difference)
     # The two kinds are centred apart.
     mine = part[:n] + shares * (difference - shares @ difference)
-    error = np.concatenate([mine - mine.mean(), part[n:] - _mean(part[n:])])
+    error = np.concatenate(
+        [mine - mine.mean(), part[n:] - (part[n:].mean() if n < len(part) else 0)]
+    )
     return float(np.sum(np.bincount(units, weights=error) ** 2))
 
 
@@ -165,10 +167,6 @@ def _unit_values(values: Sequence[bool] | Numbers) -> Floats:
     if found.ndim != 1 or not np.all((found >= 0) & (found <= 1)):
         raise ValueError("labels and judgements must be numbers from 0 to 1, in one row")
     return found
-
-
-def _mean(values: Floats) -> float:
-    return float(values.mean()) if len(values) else 0.0
 
 
 def _unit(value: float) -> float:

@@ -1,7 +1,7 @@
 """Estimate factuality and failures without a language model.
 
 A reply equal to the expected answer by rule is tier 1; one whose numbers all differ from
-the expected ones is tier 3; otherwise `AnswerSimilarity.closeness` decides by two thresholds.
+the expected ones is tier 3; otherwise `EstimateJudge.closeness` decides by two thresholds.
 
 How good that is, on 783 answers of GPT-4o to two knowledge bases, judged by GPT-4.1
 (`benchmarks/judges.py`). Thresholds fitted on the one, measured on the other:
@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 
 from ...guard.abstention import AbstentionDetector, Citation
 from ...guard.engine.encoder import TokenEncoder
-from ...guard.engine.passage_store import EncodedText
 from ...guard.errors import UnsupportedLanguageError
 from ...guard.signals.conflict.meaning_rules import Rule, read_answer
 from ...guard.signals.relevance.late_interaction import best_cosines, token_weights, word_piece_idf
@@ -72,78 +71,6 @@ class DetectorJudge:
         citation = Citation.UNKNOWN if material.citation is None else material.citation
         found = self._detector.detect(material.reply, question=material.question, citation=citation)
         return Verdict("yes" if found.abstained else "no", probability=found.probability)
-
-
-Floats = NDArray[np.float64]
-
-
-class AnswerSimilarity:
-    """Similarities of texts about one question, by the embedded encoder.
-
-    What the question says already counts for little: a reply that only repeats it is near
-    every answer otherwise.
-
-    Args:
-        encoder: shared with others where they use the same; None for a new one over the
-            embedded model, which knows English only.
-    """
-
-    def __init__(self, encoder: TokenEncoder | None = None) -> None:
-        self._encoder = TokenEncoder() if encoder is None else encoder
-        self._idf = word_piece_idf(self._encoder)
-
-    @property
-    def fingerprint(self) -> str:
-        """Of model and settings."""
-        return self._encoder.fingerprint("answer_similarity").model_dump_json()
-
-    def closeness(self, question: str, expected: str, reply: str) -> float:
-        """How near `reply` comes to `expected`, in [-1, 1].
-
-        The mean of two: the cosine of "question expected" and "question reply", and how far
-        the expected answer's words are met by the reply's.
-
-        Raises:
-            UnsupportedLanguageError: a text is in a script that the model does not know.
-        """
-        self._check(question, expected, reply)
-        first, second = self._encoder.encode_first(
-            [f"{question} {expected}", f"{question} {reply}"]
-        )
-        cosine = float(np.dot(first.embedding, second.embedding))
-        return (cosine + self.met(question, expected, [reply])) / 2
-
-    def met(self, question: str, text: str, sources: Sequence[str]) -> float:
-        """How far the words of `text` are met by those of the sources, in [-1, 1].
-
-        The mean over the text's tokens of the best cosine to any token of any source,
-        weighted by inverse document frequency and by how little the question meets them.
-        A text without tokens of its own is met by anything, and nothing by no sources.
-
-        Raises:
-            UnsupportedLanguageError: as `closeness`.
-        """
-        self._check(question, text, *sources)
-        asked, told = self._encoder.encode_first([question, text])
-        windows = [window for those in self._encoder.encode(list(sources)) for window in those]
-        weights = self._new(told, asked)
-        total = float(weights.sum())
-        if total <= 0.0:
-            return 1.0
-        if not windows:
-            return 0.0
-        return float(weights @ best_cosines(told, windows)) / total
-
-    def _new(self, told: EncodedText, asked: EncodedText) -> Floats:
-        weights = token_weights(told, self._idf, self._encoder.unknown_id)
-        new: Floats = weights * (1.0 - np.clip(best_cosines(told, [asked]), 0.0, 1.0))
-        return new
-
-    def _check(self, *texts: str) -> None:
-        if not self._encoder.supports(" ".join(texts)):
-            raise UnsupportedLanguageError(
-                "relevance", "the embedded encoder knows texts in Latin letters only"
-            )
 
 
 def new_numbers(text: str, *known: str) -> frozenset[str]:
@@ -200,14 +127,16 @@ class EstimateJudge:
     def __init__(self, encoder: TokenEncoder | None = None) -> None:
         self._detector = DetectorJudge()
         self._encoder = encoder
-        self._similarity: AnswerSimilarity | None = None
+        self._idf: NDArray[np.float32] | None = None
+        self._loaded = False
         self._lock = threading.Lock()
 
     def version(self, criterion: str) -> str:
         """Of encoder, detector and thresholds."""
+        encoder, _ = self._model()
         return sha256_of(
             criterion,
-            self._loaded().fingerprint,
+            encoder.fingerprint("answer_similarity").model_dump_json(),
             self._detector.version(criterion),
             f"{self.acceptable} {self.equivalent} {SUPPORTED} {_MOST_PASSAGES}",
         )
@@ -241,12 +170,36 @@ class EstimateJudge:
         return Judgement.TIERS[2] if numbers_clash(question, expected, reply) else None
 
     def closeness(self, question: str, expected: str, reply: str) -> float:
-        """How near the reply comes to the expected answer, in [-1, 1].
+        """How near `reply` comes to `expected`, in [-1, 1].
+
+        The mean of two: the cosine of "question expected" and "question reply", and how far
+        the expected answer's words are met by the reply's. What the question says already counts
+        for little: a reply that only repeats it is near every answer otherwise.
 
         Raises:
             UnsupportedLanguageError: a text is in a script that the encoder does not know.
         """
-        return self._loaded().closeness(question, expected, reply)
+        encoder, _ = self._model(question, expected, reply)
+        first, second = encoder.encode_first([f"{question} {expected}", f"{question} {reply}"])
+        cosine = float(np.dot(first.embedding, second.embedding))
+        return (cosine + self._met(question, expected, [reply])) / 2
+
+    def _met(self, question: str, text: str, sources: Sequence[str]) -> float:
+        """How far the words of `text` are met by those of the sources, in [-1, 1].
+
+        The mean over the text's tokens of the best cosine to any token of any source,
+        weighted by inverse document frequency and by how little the question meets them.
+        A text without tokens of its own is met by anything, and nothing by no sources.
+        """
+        encoder, idf = self._model(question, text, *sources)
+        asked, told = encoder.encode_first([question, text])
+        windows = [window for those in encoder.encode(list(sources)) for window in those]
+        known = np.clip(best_cosines(told, [asked]), 0.0, 1.0)
+        weights = token_weights(told, idf, encoder.unknown_id) * (1.0 - known)
+        total = float(weights.sum())
+        if total <= 0.0:
+            return 1.0
+        return float(weights @ best_cosines(told, windows)) / total if windows else 0.0
 
     def _tier(self, material: JudgedReply) -> str:
         question, expected, reply = material.question, material.expected_answer, material.reply
@@ -265,22 +218,27 @@ class EstimateJudge:
 
     def _failure(self, material: JudgedReply, tier: str) -> str:
         question, expected, reply = material.question, material.expected_answer, material.reply
-        similarity = self._loaded()
         sources = [expected, *material.nearest_context(_MOST_PASSAGES)]
         if numbers_clash(question, expected, reply):
             return "contradiction"
         # Long texts differ in a number or a "not" that need not clash: only near ones count.
-        alike = similarity.closeness(question, expected, reply) >= self.acceptable
+        alike = self.closeness(question, expected, reply) >= self.acceptable
         if alike and Rule.between(expected, reply) is Rule.DIFFERENT:
             return "contradiction"
-        unsupported = similarity.met(question, reply, sources) < SUPPORTED
+        unsupported = self._met(question, reply, sources) < SUPPORTED
         if tier == Judgement.TIERS[2]:
             return "fabrication" if unsupported else "none"
         added = new_numbers(reply, question, *sources)
         return "over_specification" if unsupported or added else "none"
 
-    def _loaded(self) -> AnswerSimilarity:
+    def _model(self, *texts: str) -> tuple[TokenEncoder, NDArray[np.float32] | None]:
+        """The encoder, which must know the texts, and its inverse document frequencies."""
         with self._lock:
-            if self._similarity is None:
-                self._similarity = AnswerSimilarity(self._encoder)
-            return self._similarity
+            if self._encoder is None or not self._loaded:
+                self._encoder = self._encoder or TokenEncoder()
+                self._idf, self._loaded = word_piece_idf(self._encoder), True
+        if texts and not self._encoder.supports(" ".join(texts)):
+            raise UnsupportedLanguageError(
+                "relevance", "the embedded encoder knows texts in Latin letters only"
+            )
+        return self._encoder, self._idf

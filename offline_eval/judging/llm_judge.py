@@ -5,24 +5,22 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Self
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
 
 from ...adapters.langchain import GuardedAnswer
-from ...guard.errors import InputError, KnowgateError
+from ...guard.errors import InputError, KnowgateError, in_one_line
 from ...guard.files import read_json, read_text
 from ...guard.prompts import Prompt
-from ...guard.read_models import check_model
 from ..run.replies import Judgement
-from .contract import FIELDS, JudgedReply, Known, Verdict, sha256_of, shown
+from .contract import JudgedReply, Known, Seen, Verdict, sha256_of, shown
 
 
 class JudgeError(KnowgateError):
@@ -58,6 +56,7 @@ class EarlierVerdictError(JudgeError):
 # Around an outcome, where a model decorates it: **yes**, `yes`, "yes".
 _DECORATION = " \t\r\n*_`\"'“”‘’.。!"
 _MOST_REASONING = 8_000
+_PROMPTS = Path(__file__).with_name("prompts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +84,41 @@ def folded_outcome(outcome: str) -> str:
     return re.sub(r"[\s_-]+", "_", plain.replace("\\_", "_"))
 
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
-_TAG = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-# What `labelling.LabelCriterion` has beyond these.
-_OF_LABELS = ("question", "meanings", "ordinal")
+_Word = Annotated[str, Field(min_length=1, max_length=60)]
 
 
-@dataclass(frozen=True, slots=True)
-class Criterion:
+class LabelCriterion(BaseModel):
+    """One question about a reply, with the answers that may be given.
+
+    Attributes:
+        name: of the criterion, as in judgements.
+        question: what the page asks; made from the name where it is empty.
+        outcomes: all answers.
+        meanings: one line each; empty where the outcomes speak for themselves.
+        ordinal: the outcomes stand in order from one end of a scale to the other.
+        only_where: criterion → outcomes: asked where that criterion has one of these;
+            always where nobody is asked that criterion.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    name: _Word
+    question: str = ""
+    outcomes: Annotated[tuple[_Word, ...], Field(min_length=2, max_length=9)]
+    meanings: tuple[str, ...] = ()
+    ordinal: bool = False
+    only_where: dict[str, tuple[str, ...]] = {}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if len(set(self.outcomes)) != len(self.outcomes):
+            raise ValueError("an outcome stands there twice")
+        if self.meanings and len(self.meanings) != len(self.outcomes):
+            raise ValueError(f"{len(self.meanings)} meanings of {len(self.outcomes)} outcomes")
+        return self
+
+
+class Criterion(LabelCriterion):
     """One question that a language model answers about every reply.
 
     Attributes:
@@ -101,7 +127,7 @@ class Criterion:
         prompt: what the judge is told: what each outcome means. How to give the verdict
             is added to it.
         outcomes: what it may answer, at least two.
-        tag: around the verdict, as in `<tone>curt</tone>`.
+        tag: around the verdict, as in `<tone>curt</tone>`; the name where it is empty.
         sees: what it is shown: some of question, expected_answer, reply, context,
             citation; the reply always.
         positive: the outcome whose rate is of interest, to be named to `JudgeValidation.of_judges`;
@@ -110,75 +136,68 @@ class Criterion:
             same judge gave one of these before. Otherwise the outcome is `otherwise`.
         otherwise: None for no verdict at all.
         needs: fields of `sees` without which it is not asked, such as expected_answer.
+        question, meanings, ordinal: for people who label by it.
 
     Raises:
         InputError: a part is not what it should be.
     """
 
-    name: str
-    prompt: Prompt
-    outcomes: tuple[str, ...]
-    tag: str
-    sees: tuple[str, ...] = ("question", "reply")
-    positive: str | None = None
-    only_where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    otherwise: str | None = None
-    needs: tuple[str, ...] = ()
+    model_config = ConfigDict(extra="forbid")
 
-    def __post_init__(self) -> None:
-        where = f"criterion {self.name!r}"
-        if not _NAME.fullmatch(self.name) or self.name == Judgement.GIVEN:
-            raise InputError(
-                "is not a name for a criterion", where=where, hint="letters, digits, _ . - only"
-            )
-        if not _TAG.fullmatch(self.tag):
-            raise InputError(f"{self.tag!r} is no tag", where=where, hint="letters, digits, _ -")
-        folded = [folded_outcome(outcome) for outcome in self.outcomes]
-        if len(folded) < 2 or len(set(folded)) < len(folded) or not all(folded):
-            raise InputError(
-                "needs two outcomes or more that differ by more than case or hyphens", where=where
-            )
-        if any(set(outcome) & set("<>\n\r") or len(outcome) > 80 for outcome in self.outcomes):
-            raise InputError(
-                "an outcome is longer than 80 characters or has <, > or a line break", where=where
-            )
-        unknown = sorted({*self.sees, *self.needs} - set(FIELDS))
-        if unknown or "reply" not in self.sees or not set(self.needs) <= set(self.sees):
-            raise InputError(
-                f"cannot see {unknown[0]!r}" if unknown else "must see the reply and what it needs",
-                where=where,
-                hint=f"fields: {', '.join(FIELDS)}",
-            )
+    name: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
+    prompt: Prompt
+    outcomes: Annotated[
+        tuple[Annotated[str, Field(max_length=80, pattern=r"^[^<>\n\r]*$")], ...],
+        Field(min_length=2),
+    ]
+    tag: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")] = ""
+    sees: tuple[Seen, ...] = ("question", "reply")
+    positive: str | None = None
+    otherwise: str | None = None
+    needs: tuple[Seen, ...] = ()
+
+    @model_validator(mode="after")
+    def _fits_a_judge(self) -> Self:
+        folded = {folded_outcome(outcome) for outcome in self.outcomes}
+        if len(folded) < len(self.outcomes) or "" in folded:
+            raise ValueError("the outcomes must differ by more than case or hyphens")
+        if "reply" not in self.sees or not set(self.needs) <= set(self.sees):
+            raise ValueError("must see the reply and what it needs")
         if self.positive is not None and self.positive not in self.outcomes:
-            raise InputError(f"{self.positive!r} is none of the outcomes", where=where)
-        if not self.prompt.text.strip():
-            raise InputError("the prompt is empty", where=where)
+            raise ValueError(f"{self.positive!r} is none of the outcomes")
+        if not self.prompt.text.strip() or self.name == Judgement.GIVEN:
+            raise ValueError("the prompt is empty, or the name is taken")
+        return self
+
+    # Around all others, so that what is wrong with any of them is one line.
+    @model_validator(mode="wrap")
+    @classmethod
+    def _checked(cls, given: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        if isinstance(given, dict) and not given.get("tag"):
+            given = {**given, "tag": given.get("name")}
+        found: Self = in_one_line(given, validate)
+        return found
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Criterion:
         """Read a criterion from a TOML or JSON file.
 
-        Fields as in `Criterion`; `prompt` names a text file beside it, `tag` is the name where
-        it is missing. `question`, `meanings` and `ordinal`, which people's labels know, are
-        left alone, so that one file serves both.
+        Fields as in `Criterion`; `prompt` names a text file beside it. People's labels are read
+        from the same file.
 
         Raises:
             InputError: the file or its prompt cannot be read, or a field is not what it
                 should be.
         """
-        where = os.fspath(path)
-        found = check_model(_CriterionFile, read_table(path), where=where)
+        where, table = os.fspath(path), read_table(path)
+        name = table.get("prompt") if isinstance(table, dict) else None
+        if not isinstance(name, str) or not name:
+            raise InputError("names no prompt", where=where, hint='prompt = "FILE.txt"')
+        prompt = Prompt.load(Path(path).parent / name)
         try:
-            return cls(
-                name=found.name,
-                prompt=Prompt.load(Path(path).parent / found.prompt),
-                tag=found.tag or found.name,
-                **found.model_dump(exclude={"name", "prompt", "tag", *_OF_LABELS}),
-            )
+            return cls.model_validate({**table, "prompt": prompt})
         except InputError as error:
-            if error.where.startswith("criterion "):
-                raise InputError(error.what, where=where, hint=error.hint) from None
-            raise
+            raise InputError(error.what, where=where) from None
 
     @staticmethod
     def bundled(further: Sequence[Criterion] = ()) -> tuple[Criterion, ...]:
@@ -235,61 +254,15 @@ class Criterion:
         return None
 
 
-def _bundled() -> tuple[Criterion, ...]:
-    return (
-        Criterion(
-            name=Judgement.ABSTENTION,
-            prompt=bundled_prompt(Judgement.ABSTENTION),
-            outcomes=("yes", "no"),
-            tag=Judgement.ABSTENTION,
-            sees=("question", "reply", "citation"),
-        ),
-        Criterion(
-            name=Judgement.FACTUALITY,
-            prompt=bundled_prompt(Judgement.FACTUALITY),
-            outcomes=Judgement.TIERS,
-            tag=Judgement.FACTUALITY,
-            sees=("question", "expected_answer", "reply"),
-            only_where={Judgement.ABSTENTION: ("no",)},
-            otherwise=Judgement.NOT_APPLICABLE,
-            needs=("expected_answer",),
-        ),
-        Criterion(
-            name=Judgement.FAILURE,
-            prompt=bundled_prompt(Judgement.FAILURE),
-            outcomes=("contradiction", "fabrication", "over_specification", "none"),
-            tag=Judgement.FAILURE,
-            sees=("question", "expected_answer", "reply", "context"),
-            only_where={Judgement.FACTUALITY: Judgement.TIERS[1:]},
-            needs=("expected_answer",),
-        ),
-    )
-
-
 @lru_cache
+def _bundled() -> tuple[Criterion, ...]:
+    names = (Judgement.ABSTENTION, Judgement.FACTUALITY, Judgement.FAILURE)
+    return tuple(Criterion.read(_PROMPTS / f"{name}.toml") for name in names)
+
+
 def bundled_prompt(name: str) -> Prompt:
     """A prompt that ships with the judges."""
-    text = resources.files(f"{__package__}.prompts").joinpath(f"{name}.txt")
-    return Prompt(name=name, text=text.read_text(encoding="utf-8").rstrip("\n"))
-
-
-class _CriterionFile(BaseModel):
-    """A file that defines a criterion, for judges, for people's labels, or for both."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    name: str = Field(min_length=1)
-    prompt: str = Field(min_length=1)
-    outcomes: tuple[str, ...]
-    tag: str = ""
-    sees: tuple[str, ...] = ("question", "reply")
-    positive: str | None = None
-    only_where: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    otherwise: str | None = None
-    needs: tuple[str, ...] = ()
-    question: Any = None
-    meanings: Any = None
-    ordinal: Any = None
+    return Prompt.load(_PROMPTS / f"{name}.txt")
 
 
 def read_table(path: str | os.PathLike[str]) -> Any:

@@ -86,8 +86,8 @@ class MultipleChoice:
         text = _plain(reply)
         if not text:
             return None
-        for find in (_announced, _alone, _leading, _bracketed):
-            found = find(text, letters, options)
+        for find in (_announced, _alone, _list_at_start, _bracketed):
+            found = find(text, letters)
             if found:
                 return tuple(letter for letter in letters if letter in found)
         named = _named(text, letters, options)
@@ -102,18 +102,16 @@ def _plain(reply: str) -> str:
     return _MARKUP.sub("", text).strip()
 
 
-def _announced(text: str, letters: str, options: Sequence[str]) -> set[str]:
+def _announced(text: str, letters: str) -> set[str]:
     for match in reversed(list(_ANNOUNCED.finditer(text))):
         rest = _INTRODUCED.sub("", text[match.end() :].lstrip(" \"'“‘:：")).lstrip(" \"'“‘")
         found = _list_at_start(rest, letters, loose=True)
         if found:
             return found
-    del options
     return set()
 
 
-def _alone(text: str, letters: str, options: Sequence[str]) -> set[str]:
-    del options
+def _alone(text: str, letters: str) -> set[str]:
     for line in reversed(text.splitlines()):
         stripped = _INTRODUCED.sub("", line.strip()).strip(" .。!\"'“”‘’")
         found, end = _letter_list(stripped, letters)
@@ -122,13 +120,7 @@ def _alone(text: str, letters: str, options: Sequence[str]) -> set[str]:
     return set()
 
 
-def _leading(text: str, letters: str, options: Sequence[str]) -> set[str]:
-    del options
-    return _list_at_start(text, letters, loose=False)
-
-
-def _bracketed(text: str, letters: str, options: Sequence[str]) -> set[str]:
-    del options
+def _bracketed(text: str, letters: str) -> set[str]:
     for sentence in reversed(_SENTENCE.split(text)):
         found = {
             match.group(1)
@@ -179,7 +171,7 @@ def _denied(text: str, position: int) -> bool:
     return _NEGATION.search(text[start:position]) is not None
 
 
-def _list_at_start(text: str, letters: str, *, loose: bool) -> set[str]:
+def _list_at_start(text: str, letters: str, *, loose: bool = False) -> set[str]:
     """Letters that a text begins with; `loose` where an answer was announced before."""
     found, end = _letter_list(text, letters)
     rest = text[end:]

@@ -22,6 +22,8 @@ from .llm_judge import JudgeError, LLMJudge, NoVerdictError
 
 _CHARACTERS_PER_TOKEN = 4
 _LONGEST_DETAIL = 300
+_SPENT = ("calls", "input_tokens", "output_tokens")
+_COUNTED = ("total", "stored", "already", "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,13 +294,8 @@ def _sum(rounds: Sequence[RunTotals], seconds: float) -> RunTotals:
         values = [value for one in rounds if (value := getattr(one, name)) is not None]
         return sum(values) if values else None
 
-    return RunTotals(
-        total=sum(one.total for one in rounds),
-        stored=sum(one.stored for one in rounds),
-        already=sum(one.already for one in rounds),
-        failed=sum(one.failed for one in rounds),
-        seconds=seconds,
-        calls=total("calls"),
-        input_tokens=total("input_tokens"),
-        output_tokens=total("output_tokens"),
-    )
+    whole: dict[str, Any] = {name: sum(getattr(one, name) for one in rounds) for name in _COUNTED}
+    spent: dict[str, Any] = {
+        name: total(name) for name in ("calls", "input_tokens", "output_tokens")
+    }
+    return RunTotals(seconds=seconds, **whole, **spent)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,7 @@ from .._question_file import CsvFile, QuestionFile
 from ..embedding import embed_all
 from ..questions import QuestionRecord
 from .uniqueness import (
+    TooNear,
     keyword_distinct,
     original_keyword_scores,
     original_keyword_selection,
@@ -83,20 +84,17 @@ class DiversitySettings:
     near_duplicates: float = 0.05
 
     def __post_init__(self) -> None:
-        for name, value in (
-            ("keyword_threshold", self.keyword_threshold),
-            ("near_duplicates", self.near_duplicates),
+        for name, least, most in (
+            ("keyword_threshold", 0.0, 1.0),
+            ("near_duplicates", 0.0, 1.0),
+            ("semantic_threshold", 1e-9, 2.0),
         ):
-            if not 0.0 <= value <= 1.0:
+            value = getattr(self, name)
+            if not least <= value <= most:
+                above = "from 0" if least == 0.0 else "above 0"
                 raise InputError(
-                    f"must be from 0 to 1, not {value:g}", where=name, hint="use e.g. 0.3"
+                    f"must be {above} to {most:g}, not {value:g}", where=name, hint="use e.g. 0.3"
                 )
-        if not 0.0 < self.semantic_threshold <= 2.0:
-            raise InputError(
-                f"must be above 0 and at most 2, not {self.semantic_threshold:g}",
-                where="semantic_threshold",
-                hint="use e.g. 0.3, or leave the semantic filter out",
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +183,8 @@ def diverse_questions(
     def texts() -> list[str]:
         return [record.question for record in left]
 
-    def drop(found: Iterable[_TooNear]) -> None:
-        gone = {one.place: _dropped(left, one) for one in found}
+    def drop(reason: DropReason, found: Iterable[TooNear], least: float | None) -> None:
+        gone = {one.index: _dropped(left, one, reason, least) for one in found}
         dropped.extend(gone.values())
         left[:] = [record for place, record in enumerate(left) if place not in gone]
 
@@ -194,79 +192,53 @@ def diverse_questions(
         told = on_progress
         return None if told is None else lambda done, total: told(stage, done, total)
 
-    drop(_duplicates(texts(), settings.near_duplicates, step("duplicates")))
+    near, by_words = settings.near_duplicates, settings.keyword_threshold
+    _, twice = remove_duplicates(texts(), near=near, on_progress=step("duplicates"))
+    drop(DropReason.NEAR_DUPLICATE, twice, near)
     if settings.keyword is KeywordMethod.UNIQUENESS:
-        drop(_by_words(texts(), settings.keyword_threshold, step("keywords")))
+        found = keyword_distinct(
+            texts(), min_uniqueness=by_words, on_progress=step("keywords")
+        ).too_near()
+        drop(DropReason.KEYWORDS, found, by_words)
     elif settings.keyword is KeywordMethod.ORIGINAL and left:
-        drop(_by_original_score(texts(), settings.keyword_threshold))
+        scores = original_keyword_scores(texts())
+        kept = set(original_keyword_selection(scores, threshold=by_words).tolist())
+        least = float(scores.min() + by_words * (scores.max() - scores.min()))
+        low = [TooNear(at, None, float(one)) for at, one in enumerate(scores) if at not in kept]
+        drop(DropReason.KEYWORDS, low, least)
     if settings.semantic is SemanticMethod.FARTHEST_FIRST and encoder is not None and left:
         vectors = embed_all(texts(), encoder, step("embedding")).astype(np.float64)
-        drop(_by_meaning(vectors, settings.semantic_threshold, step("meaning")))
+        least = settings.semantic_threshold
+        drop(DropReason.MEANING, _by_meaning(vectors, least, step("meaning")), least)
     return Diverse(tuple(left), tuple(dropped))
-
-
-class _TooNear(NamedTuple):
-    """Why a question is dropped: places among those that are left, see `Dropped`."""
-
-    place: int
-    reason: DropReason
-    nearest: int | None
-    score: float
-    least: float | None
-
-
-def _duplicates(
-    texts: Sequence[str], near: float, on_progress: OnStep | None
-) -> Iterator[_TooNear]:
-    for one in remove_duplicates(texts, near=near, on_progress=on_progress)[1]:
-        reason = DropReason.DUPLICATE if one.exact else DropReason.NEAR_DUPLICATE
-        yield _TooNear(one.index, reason, one.of, one.uniqueness, None if one.exact else near)
-
-
-def _by_words(texts: Sequence[str], least: float, on_progress: OnStep | None) -> Iterator[_TooNear]:
-    found = keyword_distinct(texts, min_uniqueness=least, on_progress=on_progress)
-    for place in sorted(set(range(len(texts))) - set(found.kept.tolist())):
-        nearest, score = int(found.nearest[place]), float(found.uniqueness[place])
-        yield _TooNear(place, DropReason.KEYWORDS, nearest, score, least)
-
-
-def _by_original_score(texts: Sequence[str], share: float) -> Iterator[_TooNear]:
-    scores = original_keyword_scores(texts)
-    kept = original_keyword_selection(scores, threshold=share)
-    least = float(scores.min() + share * (scores.max() - scores.min()))
-    for place in sorted(set(range(len(texts))) - set(kept.tolist())):
-        yield _TooNear(place, DropReason.KEYWORDS, None, float(scores[place]), least)
 
 
 def _by_meaning(
     vectors: NDArray[np.float64], least: float, on_progress: OnStep | None
-) -> Iterator[_TooNear]:
+) -> Iterator[TooNear]:
     picked = np.sort(farthest_first(vectors, min_distance=least, on_progress=on_progress))
     gone = np.setdiff1d(np.arange(len(vectors)), picked)
     rows = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     for start in range(0, len(gone), _ROWS_AT_ONCE):
         part = gone[start : start + _ROWS_AT_ONCE]
         cosines = rows[part] @ rows[picked].T
-        for place, best, cosine in zip(
-            part.tolist(), picked[cosines.argmax(axis=1)].tolist(), cosines.max(axis=1), strict=True
-        ):
-            score = max(0.0, 1.0 - float(cosine))
-            yield _TooNear(place, DropReason.MEANING, best, score, least)
+        nearest = picked[cosines.argmax(axis=1)].tolist()
+        for place, best, cosine in zip(part.tolist(), nearest, cosines.max(axis=1), strict=True):
+            yield TooNear(place, best, max(0.0, 1.0 - float(cosine)))
 
 
-def _dropped(left: Sequence[QuestionRecord], found: _TooNear) -> Dropped:
-    record = left[found.place]
-    nearest = None if found.nearest is None else left[found.nearest]
+def _dropped(
+    left: Sequence[QuestionRecord], found: TooNear, reason: DropReason, least: float | None
+) -> Dropped:
+    record, nearest = left[found.index], None if found.of is None else left[found.of]
     return Dropped(
-        question_id=record.question_id,
-        question=record.question,
-        reason=found.reason,
+        record.question_id,
+        record.question,
+        reason=DropReason.DUPLICATE if found.exact else reason,
         nearest=None if nearest is None else nearest.question_id,
-        score=found.score,
-        least=found.least,
-        same_answer=None
-        if nearest is None
-        else " ".join(nearest.answer.split()) == " ".join(record.answer.split()),
+        score=found.uniqueness,
+        least=None if found.exact else least,
+        same_answer=None if nearest is None else nearest.answer.split() == record.answer.split(),
     )
 
 

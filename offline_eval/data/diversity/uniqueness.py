@@ -108,6 +108,23 @@ def keyword_uniqueness(texts: Sequence[str], *, on_progress: OnStep | None = Non
 
 
 @dataclass(frozen=True, slots=True)
+class TooNear:
+    """A text that is too near to one that is kept.
+
+    Attributes:
+        index: of the text.
+        of: index of the kept one; None where it was compared with none.
+        uniqueness: beside the kept one; 0.0 for an exact duplicate.
+        exact: equal but for case, accents, punctuation and white space.
+    """
+
+    index: int
+    of: int | None
+    uniqueness: float
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Distinct:
     """Which texts were kept, and what each was compared with.
 
@@ -120,6 +137,11 @@ class Distinct:
     kept: Integers
     nearest: Integers
     uniqueness: Floats
+
+    def too_near(self) -> list[TooNear]:
+        """The texts that were not kept, in order."""
+        gone = np.setdiff1d(np.arange(len(self.nearest)), self.kept).tolist()
+        return [TooNear(at, int(self.nearest[at]), float(self.uniqueness[at])) for at in gone]
 
 
 def keyword_distinct(
@@ -236,26 +258,9 @@ def original_keyword_selection(
     return np.flatnonzero(scores >= low + threshold * (high - low))
 
 
-@dataclass(frozen=True, slots=True)
-class Duplicate:
-    """A text that says what an earlier one says.
-
-    Attributes:
-        index: of the text.
-        of: index of the earlier text, which is kept.
-        exact: equal but for case, accents, punctuation and white space.
-        uniqueness: of its words beside those of the earlier one; 0.0 for an exact one.
-    """
-
-    index: int
-    of: int
-    exact: bool
-    uniqueness: float
-
-
 def remove_duplicates(
     texts: Sequence[str], *, near: float = 0.05, on_progress: OnStep | None = None
-) -> tuple[list[int], list[Duplicate]]:
+) -> tuple[list[int], list[TooNear]]:
     """Indices of the texts that are left, and the duplicates among all, in order.
 
     Of equal texts the first is kept. Nearly equal are texts whose words share all but
@@ -272,37 +277,24 @@ def remove_duplicates(
         [0, 2]
     """
     first: dict[str, int] = {}
-    found: list[Duplicate] = []
+    found: list[TooNear] = []
     for index, text in enumerate(texts):
         key = " ".join(words_of(text)) or " ".join(text.split())
         earlier = first.setdefault(key, index)
         if earlier != index:
-            found.append(Duplicate(index, earlier, exact=True, uniqueness=0.0))
+            found.append(TooNear(index, earlier, 0.0, exact=True))
     left = list(first.values())
     if near > 0.0:
-        close = _near(texts, left, near, on_progress)
-        found.extend(close)
-        gone = {one.index for one in close}
-        left = [index for index in left if index not in gone]
-    return left, sorted(found, key=lambda one: one.index)
-
-
-def _near(
-    texts: Sequence[str], left: Sequence[int], near: float, on_progress: OnStep | None
-) -> list[Duplicate]:
-    some = [texts[index] for index in left]
-    # Texts with other numbers are not compared: "by 2023" is not "by 2024".
-    found = keyword_distinct(
-        some,
-        min_uniqueness=near,
-        groups=[numbers_of(text) for text in some],
-        on_progress=on_progress,
-    )
-    kept = set(found.kept.tolist())
-    return [
-        Duplicate(
-            index, left[found.nearest[row]], exact=False, uniqueness=float(found.uniqueness[row])
+        some = [texts[index] for index in left]
+        # Texts with other numbers are not compared: "by 2023" is not "by 2024".
+        close = keyword_distinct(
+            some,
+            min_uniqueness=near,
+            groups=[numbers_of(text) for text in some],
+            on_progress=on_progress,
         )
-        for row, index in enumerate(left)
-        if row not in kept
-    ]
+        found += [
+            TooNear(left[one.index], left[one.of or 0], one.uniqueness) for one in close.too_near()
+        ]
+        left = [left[row] for row in close.kept.tolist()]
+    return left, sorted(found, key=lambda one: one.index)

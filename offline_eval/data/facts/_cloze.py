@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ._checks import (
+    Rules,
     answer_in_question,
     lacks_antecedent,
     refers_to_document,
@@ -15,7 +16,6 @@ from ._checks import (
 )
 from ._rewriting import rewritten, section_facts
 from ._rows import FactRow, FailureRow, QuestionRow, SentenceKind, SentenceRow, Stage
-from ._rules import Rules
 from ._sentences import language_of
 from ._stages import UniqueNames, asked_of
 
@@ -306,7 +306,7 @@ def cloze_facts(
         if plain in seen or not askable(row):
             continue
         seen.add(plain)
-        fact = _fact(row, names)
+        fact = names.fact(row.text, [row])
         facts.append(fact)
         made = _question(row, corpus)
         if made is None:
@@ -316,18 +316,6 @@ def cloze_facts(
             continue
         questions.append(asked_of(fact, *made))
     return facts, questions, failures
-
-
-def _fact(row: SentenceRow, names: UniqueNames) -> FactRow:
-    """A sentence as its own fact."""
-    return FactRow(
-        fact_id=names.name(row.document, row.text),
-        document=row.document,
-        text=row.text,
-        citations=(row.index,),
-        passage=row.text,
-        topic=row.topic,
-    )
 
 
 def _question(row: SentenceRow, corpus: Corpus) -> tuple[str, str] | None:

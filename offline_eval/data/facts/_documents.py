@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pypdf import PdfReader
-from pypdf.errors import DependencyError, PyPdfError
+from pypdf.errors import DependencyError
 
 from ....guard.errors import InputError
 from ....guard.files import read_bytes
@@ -349,8 +349,6 @@ def read_pdf(raw: bytes) -> Content:
         raise
     except DependencyError:
         raise DocumentError("encrypted", "reading it needs `pip install cryptography`") from None
-    except PyPdfError as error:
-        raise DocumentError("broken", f"no readable PDF ({type(error).__name__})") from None
     except Exception as error:  # noqa: BLE001 - a broken file can raise anything inside the parser
         raise DocumentError("broken", f"no readable PDF ({type(error).__name__})") from None
     lines = [line for page in _without_margins(pages) for line in [*page, ""]]

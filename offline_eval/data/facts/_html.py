@@ -113,15 +113,11 @@ def _structured_pairs(soup: BeautifulSoup) -> list[Pair]:
 
 
 def _questions_within(value: Any, *, depth: int) -> Iterator[dict[str, Any]]:
-    if depth > 8:
-        return
-    if isinstance(value, list):
-        for item in value:
-            yield from _questions_within(item, depth=depth + 1)
-    elif isinstance(value, dict):
-        if value.get("@type") == "Question":
-            yield value
-        for item in value.values():
+    if isinstance(value, dict) and depth <= 8 and value.get("@type") == "Question":
+        yield value
+    inner = value.values() if isinstance(value, dict) else value
+    if isinstance(value, dict | list) and depth <= 8:
+        for item in inner:
             yield from _questions_within(item, depth=depth + 1)
 
 

@@ -6,9 +6,8 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import takewhile
 
-from ._checks import question_fault
+from ._checks import Rules, question_fault
 from ._rows import FactRow, QuestionRow, SentenceKind, SentenceRow
-from ._rules import Rules
 from ._stages import UniqueNames, asked_of
 
 _RULES = Rules.of("rewriting")
@@ -215,14 +214,8 @@ def section_facts(
         answer = " ".join(one.text for one in told)
         if question is None or not told or question_fault(question, answer) is not None:
             continue
-        fact = FactRow(
-            fact_id=names.name(row.document, f"{row.text}\n{answer}"),
-            document=row.document,
-            text=f"{row.text}: {answer}",
-            citations=tuple(one.index for one in told),
-            passage=answer,
-            topic=row.topic,
-        )
+        made_of = f"{row.text}\n{answer}"
+        fact = names.fact(f"{row.text}: {answer}", told, made_of=made_of)
         yield fact, asked_of(fact, question, answer)
 
 

@@ -205,27 +205,6 @@ def calls_of(stage: Stage) -> TableSpec[CallRow]:
     return TableSpec(f"calls/{stage.value}", CallRow, "key", hint=hint)
 
 
-class AnsweredCalls:
-    """Finished calls by what they asked; of several rounds the last counts.
-
-    Args:
-        rows: in the order in which they finished.
-    """
-
-    def __init__(self, rows: Iterable[CallRow]) -> None:
-        self.all = list(rows)
-        self.by_key: dict[str, CallRow] = {}
-        self._rounds: dict[str, int] = {}
-        for row in self.all:
-            base = row.key.partition("~")[0]
-            self._rounds[base] = self._rounds.get(base, 0) + 1
-            self.by_key[base] = row
-
-    def key_to_ask(self, key: str, *, again_if_failed: bool) -> str | None:
-        """What to store a request under; None if it is answered and not asked again."""
-        row = self.by_key.get(key)
-        if row is None:
-            return key
-        if again_if_failed and row.error is not None:
-            return f"{key}~{self._rounds[key]}"
-        return None
+def last_calls(rows: Iterable[CallRow]) -> dict[str, CallRow]:
+    """Finished calls by what they asked; of several rounds the last counts."""
+    return {row.key.partition("~")[0]: row for row in rows}

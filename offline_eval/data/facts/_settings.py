@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
-from importlib import resources
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from ....guard.errors import InputError
 from ....guard.prompts import Prompt
 
+# The slot that each prompt needs, and others that are filled.
+_SLOTS = {
+    "facts": ("sentences", ("topic",)),
+    "question": ("fact", ("passage", "topic")),
+    "as_json": ("schema", ()),
+    "repair": ("faults", ()),
+}
 
-def _bundled(name: str) -> Prompt:
-    text = resources.files(__package__).joinpath("prompts", f"{name}.txt").read_text("utf-8")
-    return Prompt(name=name, text=text.rstrip("\n"))
+
+_FOLDER = Path(__file__).with_name("prompts")
+_BUNDLED = {name: Prompt.load(_FOLDER / f"{name}.txt") for name in _SLOTS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +37,27 @@ class BuildPrompts:
         InputError: a prompt lacks its slot, or has one that nothing fills.
     """
 
-    facts: Prompt = field(default_factory=lambda: _bundled("facts"))
-    question: Prompt = field(default_factory=lambda: _bundled("question"))
-    as_json: Prompt = field(default_factory=lambda: _bundled("as_json"))
-    repair: Prompt = field(default_factory=lambda: _bundled("repair"))
+    facts: Prompt = _BUNDLED["facts"]
+    question: Prompt = _BUNDLED["question"]
+    as_json: Prompt = _BUNDLED["as_json"]
+    repair: Prompt = _BUNDLED["repair"]
 
     def __post_init__(self) -> None:
-        _check(self.facts, "sentences", {"sentences", "topic"})
-        _check(self.question, "fact", {"fact", "passage", "topic"})
-        _check(self.as_json, "schema", {"schema"})
-        _check(self.repair, "faults", {"faults"})
+        for name, (needed, further) in _SLOTS.items():
+            prompt: Prompt = getattr(self, name)
+            known = {needed, *further}
+            if needed not in prompt.slots:
+                raise InputError(
+                    f"the prompt has no slot {{{needed}}}",
+                    where=prompt.name,
+                    hint=f"put {{{needed}}} in",
+                )
+            if strange := sorted(prompt.slots - known):
+                raise InputError(
+                    f"the prompt has a slot {{{strange[0]}}}, which nothing fills",
+                    where=prompt.name,
+                    hint=f"slots that are filled: {', '.join(sorted(known))}",
+                )
 
     def sha256(self, prompt: Prompt) -> str:
         """Hash of `prompt` with those that go along with it."""
@@ -48,23 +65,10 @@ class BuildPrompts:
         return hashlib.sha256(joint.encode("utf-8", "replace")).hexdigest()
 
 
-def _check(prompt: Prompt, needed: str, known: set[str]) -> None:
-    if needed not in prompt.slots:
-        raise InputError(
-            f"the prompt has no slot {{{needed}}}", where=prompt.name, hint=f"put {{{needed}}} in"
-        )
-    if strange := sorted(prompt.slots - known):
-        raise InputError(
-            f"the prompt has a slot {{{strange[0]}}}, which nothing fills",
-            where=prompt.name,
-            hint=f"slots that are filled: {', '.join(sorted(known))}",
-        )
-
-
 NO_MODEL = "none"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BuildSettings:
     """Settings that decide the questions.
 
@@ -72,7 +76,6 @@ class BuildSettings:
         model: name of the model that is asked; `none` for rules alone. What was asked
             under one name is not asked again under it.
         prompts: what it is asked with.
-        structured: use structured output where the model has it.
         sentences_per_call: most sentences in one request for facts.
         max_repairs: how often a faulty reply is sent back.
         chunk_size: most words in a chunk, the passage of a question; see `load_chunks`.
@@ -83,8 +86,7 @@ class BuildSettings:
     """
 
     model: str = NO_MODEL
-    prompts: BuildPrompts = field(default_factory=BuildPrompts)
-    structured: bool = True
+    prompts: BuildPrompts = BuildPrompts()
     sentences_per_call: int = 12
     max_repairs: int = 2
     chunk_size: int = 150

@@ -6,8 +6,9 @@ import hashlib
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
@@ -68,10 +69,7 @@ class Request:
     last: Checked | None = None
     last_text: str = ""
     repairs: int = 0
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    estimated: bool = False
+    cost: Counter[str] = field(default_factory=Counter)
 
     def row(self, error: Exception | None = None) -> dict[str, Any]:
         """Return what is stored of it: the best reply, or why there is none."""
@@ -81,16 +79,9 @@ class Request:
             # What a reply lacked says more than that asking for a better one failed.
             name = type(error).__name__ if error is not None else "no reply"
             fault = best.faults[0] if best.faults else ("provider_error", name)
-        return CallRow(
-            key=self.key,
-            reply=best.reply,
-            rejected=best.faults if best.reply is not None else (),
-            error=fault,
-            calls=self.calls,
-            input_tokens=self.input_tokens,
-            output_tokens=self.output_tokens,
-            estimated=self.estimated,
-        ).model_dump(mode="json")
+        rejected = best.faults if best.reply is not None else ()
+        row = {"key": self.key, "reply": best.reply, "rejected": rejected, "error": fault}
+        return CallRow.model_validate({**row, **self.cost}).model_dump(mode="json")
 
 
 class SchemaAsker:
@@ -102,8 +93,7 @@ class SchemaAsker:
     Args:
         model: a chat model, or any runnable that takes messages.
         schema: of the reply.
-        settings: the words for JSON and for repairing a reply, whether to use structured output,
-            and how often a reply is sent back.
+        settings: the words for JSON and for repairing a reply, and how often a reply is sent back.
     """
 
     def __init__(
@@ -111,7 +101,7 @@ class SchemaAsker:
     ) -> None:
         self._schema, self._settings = schema, settings
         self._schema_text = json.dumps(schema.model_json_schema(), ensure_ascii=False)
-        found = _structured(model, schema) if settings.structured else None
+        found = _structured(model, schema)
         self._in_text = found is None
         self._model = model if found is None else found
 
@@ -123,10 +113,13 @@ class SchemaAsker:
             Exception: whatever the model raises.
         """
         messages = self._messages(request)
-        request.calls += 1
+        request.cost["calls"] += 1
         output = await self._model.ainvoke(messages)
-        text, value = self._opened(output)
-        self._count(request, messages, output, text)
+        raw, parsed = output, None
+        if not self._in_text:
+            raw, parsed = output.get("raw"), output.get("parsed")
+        text, value = self._opened(raw, parsed)
+        self._count(request, messages, raw, text)
         checked = self._checked(request, value)
         request.last, request.last_text = checked, text
         if request.best is None or checked.worth >= request.best.worth:
@@ -153,10 +146,8 @@ class SchemaAsker:
             ]
         return messages
 
-    def _opened(self, output: Any) -> tuple[str, Any]:
+    def _opened(self, raw: Any, parsed: Any) -> tuple[str, Any]:
         """The reply as text, and the object in it; None where there is none."""
-        raw = output if self._in_text else output.get("raw")
-        parsed = None if self._in_text else output.get("parsed")
         calls = getattr(raw, "tool_calls", None) or ()
         if isinstance(parsed, BaseModel):
             parsed = parsed.model_dump()
@@ -174,25 +165,22 @@ class SchemaAsker:
             return request.check(self._schema.model_validate(value))
         except ValidationError as error:
             # Without the values: those are the model's own text.
-            found = error.errors(include_url=False, include_input=False)[:_LONGEST_SHOWN]
-            places = (".".join(map(str, fault["loc"])) or "the reply" for fault in found)
-            faults = zip(places, found, strict=True)
-            return Checked(
-                None, tuple(("schema_error", f"{place}: {fault['msg']}") for place, fault in faults)
+            faults = error.errors(include_url=False, include_input=False)[:_LONGEST_SHOWN]
+            words = (
+                f"{'.'.join(map(str, one['loc'])) or 'the reply'}: {one['msg']}" for one in faults
             )
+            return Checked(None, tuple(("schema_error", one) for one in words))
 
-    def _count(self, request: Request, messages: list[BaseMessage], output: Any, text: str) -> None:
-        message = output if self._in_text else output.get("raw")
-        usage = getattr(message, "usage_metadata", None) or {}
+    def _count(self, request: Request, messages: list[BaseMessage], raw: Any, text: str) -> None:
+        usage = getattr(raw, "usage_metadata", None) or {}
         read, written = usage.get("input_tokens"), usage.get("output_tokens")
         if not isinstance(read, int) or not isinstance(written, int):
             # A tool's description is read, too, and paid for.
             tool = 0 if self._in_text else estimated_tokens(self._schema_text)
             read = tool + sum(estimated_tokens(message.text) for message in messages)
             written = estimated_tokens(text)
-            request.estimated = True
-        request.input_tokens += read
-        request.output_tokens += written
+            request.cost["estimated"] = 1
+        request.cost.update(input_tokens=read, output_tokens=written)
 
 
 def json_within(text: str) -> Any:
@@ -279,6 +267,17 @@ class UniqueNames:
             found += "'"
         self._taken.add(found)
         return found
+
+    def fact(self, text: str, cited: Sequence[SentenceRow], *, made_of: str = "") -> FactRow:
+        """Make the row of a fact that sentences state; its id is made of its text."""
+        return FactRow(
+            fact_id=self.name(cited[0].document, made_of or text),
+            document=cited[0].document,
+            text=text,
+            citations=tuple(sentence.index for sentence in cited),
+            passage=" ".join(sentence.text for sentence in cited),
+            topic=cited[0].topic,
+        )
 
 
 def _key(*parts: str) -> str:
@@ -397,17 +396,7 @@ def facts_of(
             seen.add(text.lower())
             if not places or not 1 <= places[0] <= places[-1] <= len(stretch.sentences):
                 continue
-            cited = [stretch.sentences[n - 1] for n in places]
-            facts.append(
-                FactRow(
-                    fact_id=names.name(stretch.document, text),
-                    document=stretch.document,
-                    text=text,
-                    citations=tuple(sentence.index for sentence in cited),
-                    passage=" ".join(sentence.text for sentence in cited),
-                    topic=cited[0].topic,
-                )
-            )
+            facts.append(names.fact(text, [stretch.sentences[n - 1] for n in places]))
         about = [sentence.sentence_id for sentence in stretch.sentences]
         failures += [FailureRow.of(Stage.FACTS, one, stretch.document, *about) for one in faults]
     return facts, failures

@@ -6,7 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from langchain_core.runnables import Runnable
@@ -27,7 +27,6 @@ from ._rows import (
     FAILURES,
     QUESTIONS,
     SENTENCES,
-    AnsweredCalls,
     CallRow,
     DocumentRow,
     FactRow,
@@ -38,6 +37,7 @@ from ._rows import (
     Stage,
     build_manifest,
     calls_of,
+    last_calls,
 )
 from ._sentences import sentences_of
 from ._settings import BuildSettings
@@ -70,48 +70,40 @@ _SCHEMAS: Mapping[Stage, type[BaseModel]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
 class _Paid:
     """Asks the model whatever the folder has no answer to.
 
-    Args:
+    Attributes:
         run: the folder of the build, open.
         model: who is asked.
         settings: what is asked.
         limits: how.
         retry_failed: ask again what failed the last time.
         on_progress: called after every finished request.
+        spent: the calls that were made.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        model: Runnable[Any, Any],
-        settings: BuildSettings,
-        limits: CallLimits,
-        *,
-        retry_failed: bool,
-        on_progress: OnProgress | None,
-    ) -> None:
-        self._run, self._model, self._settings = run, model, settings
-        self._limits = replace(
-            limits,
-            max_attempts=limits.max_attempts + settings.max_repairs,
-            retry_on=(ReplyFaultError,),
-        )
-        self._retry_failed = retry_failed
-        self._on_progress = on_progress
-        self.spent: list[CallRow] = []
+    run: Run
+    model: Runnable[Any, Any]
+    settings: BuildSettings
+    limits: CallLimits
+    retry_failed: bool
+    on_progress: OnProgress | None
+    spent: list[CallRow] = field(default_factory=list)
 
     def ask(self, stage: Stage, requests: Iterable[Request]) -> dict[str, CallRow]:
         """Return the calls of a stage by key, those of earlier builds included."""
-        asker = SchemaAsker(self._model, _SCHEMAS[stage], self._settings)
-        table = self._run[calls_of(stage)]
-        before = AnsweredCalls(table.rows())
+        table = self.run[calls_of(stage)]
+        before = table.rows()
+        known = last_calls(before)
+        rounds = Counter(row.key.partition("~")[0] for row in before)
         todo: list[Request] = []
         for key, request in {request.key: request for request in requests}.items():
-            stored_as = before.key_to_ask(key, again_if_failed=self._retry_failed)
-            if stored_as is not None:
-                todo.append(replace(request, key=stored_as))
+            if key not in known:
+                todo.append(request)
+            elif self.retry_failed and known[key].error is not None:
+                todo.append(replace(request, key=f"{key}~{rounds[key]}"))
         failed: list[Request] = []
 
         def unanswered(request: Request, error: Exception) -> dict[str, Any]:
@@ -120,18 +112,19 @@ class _Paid:
                 raise InputError(
                     f"none of the first {len(failed)} requests was answered "
                     f"({type(error).__name__})",
-                    where=self._settings.model,
+                    where=self.settings.model,
                     hint="check name, key and network, and start again with --retry-failed",
                 )
             return request.row(error)
 
+        attempts = self.limits.max_attempts + self.settings.max_repairs
+        limits = replace(self.limits, max_attempts=attempts, retry_on=(ReplyFaultError,))
         calls = Calls[Request](
-            lambda request: request.key, unanswered, self._limits, self._on_progress, stage.value
+            lambda request: request.key, unanswered, limits, self.on_progress, stage.value
         )
-        calls.run_sync(todo, asker, table)
-        after = AnsweredCalls(table.rows())
-        self.spent += after.all[len(before.all) :]
-        return after.by_key
+        calls.run_sync(todo, SchemaAsker(self.model, _SCHEMAS[stage], self.settings), table)
+        self.spent.extend(table.rows()[len(before) :])
+        return last_calls(table.rows())
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,15 +312,8 @@ def build_questions(
         if model is None:
             facts, made, failures = cloze_facts(base.sentences)
         else:
-            paid = _Paid(
-                run,
-                model,
-                settings,
-                limits or _LIMITS,
-                retry_failed=retry_failed,
-                on_progress=on_progress,
-            )
-            facts, made, failures = _asked(run, paid, base, settings)
+            paid = _Paid(run, model, settings, limits or _LIMITS, retry_failed, on_progress)
+            facts, made, failures = _asked(paid, base)
             spent = paid.spent
         chunks = chunks_of(base.documents, settings.chunk_size, settings.chunk_overlap)
         asked, cut = with_chunks([*base.questions, *made], base.sentences, chunks)
@@ -355,13 +341,14 @@ def build_questions(
 
 
 def _asked(
-    run: Run, paid: _Paid, base: ReadBase, settings: BuildSettings
+    paid: _Paid, base: ReadBase
 ) -> tuple[list[FactRow], list[QuestionRow], list[FailureRow]]:
+    settings = paid.settings
     asked = stretches(base.sentences, settings)
     rows = paid.ask(Stage.FACTS, (fact_request(stretch, settings) for stretch in asked))
     facts, failures = facts_of(asked, rows)
     # Before the questions: whoever looks in while they are asked finds the facts.
-    FACTS.write(run.folder, facts)
+    FACTS.write(paid.run.folder, facts)
     rows = paid.ask(Stage.QUESTIONS, (question_request(fact, settings) for fact in facts))
     questions, unasked = questions_of(facts, rows, settings)
     return facts, questions, [*failures, *unasked]
@@ -383,20 +370,13 @@ def _document_rows(base: ReadBase) -> Iterable[DocumentRow]:
 
 
 def _manifest_head(settings: BuildSettings, base: ReadBase) -> dict[str, Any]:
-    prompts = settings.prompts
+    prompts = {"fact": settings.prompts.facts, "question": settings.prompts.question}
+    named = {f"{kind}_prompt": prompt.name for kind, prompt in prompts.items()}
+    hashed = {f"{kind}_prompt_sha256": prompt.sha256 for kind, prompt in prompts.items()}
+    further = {name: value for name, value in vars(settings).items() if name != "prompts"}
     return {
-        "settings": {
-            "model": settings.model,
-            "fact_prompt": prompts.facts.name,
-            "fact_prompt_sha256": prompts.facts.sha256,
-            "question_prompt": prompts.question.name,
-            "question_prompt_sha256": prompts.question.sha256,
-            "structured": settings.structured,
-            "sentences_per_call": settings.sentences_per_call,
-            "max_repairs": settings.max_repairs,
-            "chunk_size": settings.chunk_size,
-            "chunk_overlap": settings.chunk_overlap,
-        },
+        # Structured output is used wherever the model has it.
+        "settings": {"structured": True, **named, **hashed, **further},
         "inputs": tuple(
             InputFile(name=document.name, sha256=document.sha256) for document in base.documents
         ),
@@ -451,8 +431,7 @@ class BuildEstimate:
         self, base: ReadBase, out: str | os.PathLike[str] | None, settings: BuildSettings
     ) -> None:
         answered, answered_questions = (
-            AnsweredCalls(() if out is None else calls_of(stage).read(out)).by_key
-            for stage in _SCHEMAS
+            last_calls(() if out is None else calls_of(stage).read(out)) for stage in _SCHEMAS
         )
         asked = stretches(base.sentences, settings)
         todo = {row.key: row for row in asked if row.key not in answered}

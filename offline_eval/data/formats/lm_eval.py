@@ -42,6 +42,10 @@ _NAME = re.compile(
 )
 _QUESTION_FIELDS = ("question", "query", "problem", "prompt", "input", "sentence")
 _CONTEXT_FIELDS = ("context", "passage")
+_NO_METRICS = (
+    *("doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"),
+    *("doc_hash", "prompt_hash", "target_hash"),
+)
 # What the harness's pattern filters write where a reply does not match.
 _NO_MATCH = "[invalid]"
 _HINT = "name a samples_*.jsonl that lm-eval wrote with --log_samples"
@@ -230,38 +234,30 @@ class _Line(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     doc_id: Identifier
-    doc: Any = None
-    target: Any = None
-    arguments: Any = None
-    resps: Any = None
-    filtered_resps: Any = None
-    filter: Any = None
-    metrics: Any = None
-    doc_hash: Any = None
-    prompt_hash: Any = None
-    target_hash: Any = None
 
 
 def _sample(row: Any, where: str) -> Sample:
     line = check_model(_Line, row, where=where, hint=_HINT)
+    fields: dict[str, Any] = line.model_extra or {}
+    doc, filtered, name = fields.get("doc"), fields.get("filtered_resps"), fields.get("filter")
+    document = doc if isinstance(doc, dict) else {}
     # Older logs of ratings hold the responses once.
-    requests = _requests(line.arguments, line.resps or line.filtered_resps)
-    fields = line.doc if isinstance(line.doc, dict) else {}
+    requests = _requests(fields.get("arguments"), fields.get("resps") or filtered)
     prompt = requests[0].prompt if requests else ""
-    question = _first_text(fields, _QUESTION_FIELDS) or prompt
+    question = _first_text(document, _QUESTION_FIELDS) or prompt
     if not question.strip():
         raise InputError("the line names no question", where=where, hint=_HINT)
-    context = _first_text(fields, _CONTEXT_FIELDS)
+    context = _first_text(document, _CONTEXT_FIELDS)
     choices = [one.choice for one in requests if one.choice is not None]
     return Sample(
         where=where,
         doc_id=line.doc_id,
         question=question,
-        expected=_expected(line.target, choices),
-        response=_response(line.filtered_resps, requests),
+        expected=_expected(fields.get("target"), choices),
+        response=_response(filtered, requests),
         context=context if context and context in prompt else None,
-        filter=clean_text(line.filter) if isinstance(line.filter, str) else "",
-        metrics=_metrics(line),
+        filter=clean_text(name) if isinstance(name, str) else "",
+        metrics=_metrics(fields),
     )
 
 
@@ -382,12 +378,12 @@ def _response(filtered: Any, requests: Sequence[_Request]) -> str | None:
     return clean_text(found) if isinstance(found, str) and found != _NO_MATCH else raw
 
 
-def _metrics(line: _Line) -> dict[str, float]:
-    further = line.model_extra or {}
-    names = line.metrics if isinstance(line.metrics, list) else list(further)
+def _metrics(fields: Mapping[str, Any]) -> dict[str, float]:
+    names = fields.get("metrics")
     found = {}
-    for name in names:
-        value = further.get(name) if isinstance(name, str) and name.strip() else None
+    further = [name for name in fields if name not in _NO_METRICS]
+    for name in names if isinstance(names, list) else further:
+        value = fields.get(name) if isinstance(name, str) and name.strip() else None
         if isinstance(value, int | float) and abs(value) < 1e300:
             found[clean_text(name)] = float(value)
     return found

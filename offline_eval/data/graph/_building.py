@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
 
+from ..labels import units
 from .graph import (
     ALIASES,
     DEPRECATED,
@@ -39,9 +41,52 @@ _MEDIA = frozenset({"ExternalId", "Url", "CommonsMedia", "GlobeCoordinate", "Mat
 _ALIAS_RANK = len(LABELS)
 _LONGEST_NAME = 200
 
-Handler = Callable[[Any, Any], object]
 Sets = defaultdict[str, set[str]]
+Years = defaultdict[str, set[int | None]]
 Rank = tuple[int, int, str]
+# Each triple of these adds a node to those that stand by another.
+_TABLES = (
+    *(TYPE, SAME_AS, RANK, PROPERTY_TYPE),
+    *(STATEMENT_SUBJECT, STATEMENT_PREDICATE, STATEMENT_OBJECT),
+)
+
+
+class _Role(NamedTuple):
+    """What the triples of a predicate say, by each field that is set.
+
+    Attributes:
+        name: the subject's name: how far from a preferred label.
+        table: the object stands by the subject in the table of this predicate.
+        fact: the property of a fact.
+        head: the object is a statement about the subject, by this property.
+        bound: `start` or `end` of what the subject states.
+    """
+
+    name: int | None = None
+    table: str = ""
+    fact: str = ""
+    head: str = ""
+    bound: str = ""
+
+
+@lru_cache(maxsize=65536)
+def _role(predicate: str) -> _Role:
+    if predicate in LABELS or predicate in ALIASES:
+        return _Role(LABELS.index(predicate) if predicate in LABELS else _ALIAS_RANK)
+    if predicate in _TABLES or INSTANCE_OF.fullmatch(predicate):
+        return _Role(table=predicate if predicate in _TABLES else TYPE)
+    wikibase = WIKIBASE_PROPERTY.fullmatch(predicate)
+    if wikibase is None and WIKIBASE_OTHER.fullmatch(predicate):
+        return _Role()
+    form, prop, name = wikibase[2] if wikibase else "direct", _property(predicate), ""
+    if local_name(predicate) in STARTS | ENDS:
+        name = "start" if local_name(predicate) in STARTS else "end"
+    if form == "statement":
+        return _Role(table=STATEMENT_OBJECT)
+    if form == "qualifier":
+        return _Role(bound=name)
+    # The same property may also bound something that is no statement.
+    return _Role(fact=prop, bound=name) if form else _Role(head=prop)
 
 
 class GraphBuilder:
@@ -54,16 +99,10 @@ class GraphBuilder:
 
     def __init__(self, languages: Sequence[str], fallback: Sequence[str] = ()) -> None:
         self._languages, self._fallback = tuple(languages), tuple(fallback)
-        self._handlers: dict[str, Handler | None] = {}
         self._nodes: dict[str, str] = {}
         self._facts: dict[str, set[tuple[str, str]]] = defaultdict(set)
-        self._classes, self._same = Sets(set), Sets(set)
-        # Of statements: what they are about, by which property, what they say, from when to when.
-        self._about, self._property, self._value = Sets(set), Sets(set), Sets(set)
-        self._starts: dict[str, set[int | None]] = defaultdict(set)
-        self._ends: dict[str, set[int | None]] = defaultdict(set)
-        self._deprecated: set[str] = set()
-        self._identifiers: set[str] = set()
+        self._tables = {predicate: Sets(set) for predicate in _TABLES}
+        self._bounds = {"start": Years(set), "end": Years(set)}
         self._partial: set[str] = set()
         self._closeness: dict[str | None, dict[str, int]] = {}
         self._labels: dict[str, dict[str, Rank]] = {language: {} for language in languages}
@@ -73,83 +112,27 @@ class GraphBuilder:
     def add(self, subject: Any, predicate: str, obj: Any) -> None:
         """Add one triple: terms of pyoxigraph, and the predicate's IRI."""
         self.triples += 1
-        if predicate not in self._handlers:
-            self._handlers[predicate] = self._handler(predicate)
-        handler = self._handlers[predicate]
-        if handler is not None:
-            handler(subject, obj)
+        role = _role(predicate)
+        if role == _Role():
+            return
+        if role.name is not None:
+            self._name(subject, obj, role.name)
+            return
+        about, node = self._node(subject), self._node(obj)
+        if role.table:
+            self._tables[role.table][about].add(node)
+        if role.fact:
+            self._facts[role.fact].add((about, node))
+        if role.head:
+            self._tables[STATEMENT_SUBJECT][node].add(about)
+            self._tables[STATEMENT_PREDICATE][node].add(role.head)
+        if role.bound:
+            year = year_of(obj.value) if hasattr(obj, "datatype") else None
+            self._bounds[role.bound][about].add(year)
 
     def mark_partial(self, prop: str) -> None:
         """Note that only a part of a property's facts is here."""
         self._partial.add(_property(prop))
-
-    # --- one triple ---------------------------------------------------------------------------
-
-    def _handler(self, predicate: str) -> Handler | None:
-        """What to do with the triples of a predicate; None for those that say nothing here."""
-        if predicate in LABELS or predicate in ALIASES:
-            role = LABELS.index(predicate) if predicate in LABELS else _ALIAS_RANK
-            return lambda s, o: self._name(s, o, role)
-        if predicate == TYPE or INSTANCE_OF.fullmatch(predicate):
-            return self._pairs(self._classes)
-        if predicate == RANK:
-            return self._rank
-        if predicate == PROPERTY_TYPE:
-            return self._property_type
-        if predicate == STATEMENT_PREDICATE:
-            return lambda s, o: self._property[self._node(s)].add(_property(_value(o)))
-        known = {
-            SAME_AS: self._same,
-            STATEMENT_SUBJECT: self._about,
-            STATEMENT_OBJECT: self._value,
-        }
-        return self._pairs(known[predicate]) if predicate in known else self._further(predicate)
-
-    def _further(self, predicate: str) -> Handler | None:
-        wikibase = WIKIBASE_PROPERTY.fullmatch(predicate)
-        if wikibase is None and WIKIBASE_OTHER.fullmatch(predicate):
-            return None
-        form, prop = wikibase[2] if wikibase else "direct", _property(predicate)
-        if form is None:
-            return lambda s, o: self._head(self._node(o), s, prop)
-        if form == "statement":
-            return self._pairs(self._value)
-        name = local_name(predicate)
-        bounds = self._starts if name in STARTS else self._ends if name in ENDS else None
-        if form == "qualifier":
-            return None if bounds is None else lambda s, o: self._bound(bounds, s, o)
-        if bounds is None:
-            return lambda s, o: self._fact(s, prop, o)
-        # The same property may also bound something that is no statement.
-        return lambda s, o: self._bound_and_fact(bounds, s, prop, o)
-
-    def _pairs(self, into: Sets) -> Handler:
-        return lambda s, o: into[self._node(s)].add(self._node(o))
-
-    def _fact(self, subject: Any, prop: str, obj: Any) -> None:
-        self._facts[prop].add((self._node(subject), self._node(obj)))
-
-    def _head(self, statement: str, subject: Any, prop: str) -> None:
-        self._about[statement].add(self._node(subject))
-        self._property[statement].add(prop)
-
-    def _bound(self, bounds: dict[str, set[int | None]], subject: Any, obj: Any) -> None:
-        year = year_of(obj.value) if hasattr(obj, "datatype") else None
-        bounds[self._node(subject)].add(year)
-
-    def _bound_and_fact(
-        self, bounds: dict[str, set[int | None]], subject: Any, prop: str, obj: Any
-    ) -> None:
-        self._bound(bounds, subject, obj)
-        self._fact(subject, prop, obj)
-
-    def _rank(self, subject: Any, obj: Any) -> None:
-        if _value(obj) == DEPRECATED:
-            self._deprecated.add(self._node(subject))
-
-    def _property_type(self, subject: Any, obj: Any) -> None:
-        if local_name(_value(obj)) in _MEDIA:
-            self._identifiers.add(self._node(subject))
 
     def _name(self, subject: Any, obj: Any, role: int) -> None:
         if not hasattr(obj, "datatype"):
@@ -200,7 +183,7 @@ class GraphBuilder:
 
     def build(self, source: str, digest: str) -> KnowledgeGraph:
         """Return the graph; the builder is used up."""
-        same = _stand_ins(self._same)
+        same = _stand_ins(self._tables[SAME_AS])
 
         def one(node: str) -> str:
             return same.get(node, node)
@@ -208,19 +191,17 @@ class GraphBuilder:
         facts: dict[str, set[tuple[str, str]]] = defaultdict(set)
         spans: dict[str, dict[str, set[Span]]] = defaultdict(lambda: defaultdict(set))
         doubtful = Sets(set)
-        statements = {one(node) for node in self._about}
+        tables = {name: _renamed(table, same) for name, table in self._tables.items()}
+        about, of, values = (
+            tables[part] for part in (STATEMENT_SUBJECT, STATEMENT_PREDICATE, STATEMENT_OBJECT)
+        )
+        starts, ends = (_renamed(years, same) for years in self._bounds.values())
+        deprecated = {node for node, ranks in tables[RANK].items() if DEPRECATED in ranks}
         for prop, pairs in self._facts.items():
             plain = {(one(subject), one(value)) for subject, value in pairs}
-            facts[one(prop)] |= {
-                pair for pair in plain if pair[0] not in statements and pair[1] not in statements
-            }
-        deprecated = {one(node) for node in self._deprecated}
-        about, of, values, starts, ends = (
-            _renamed(table, same)
-            for table in (self._about, self._property, self._value, self._starts, self._ends)
-        )
+            facts[one(prop)] |= {pair for pair in plain if about.keys().isdisjoint(pair)}
         for statement in about.keys() & of.keys():
-            subject, prop = one(min(about[statement])), one(min(of[statement]))
+            subject, prop = one(min(about[statement])), one(_property(min(of[statement])))
             said = {one(value) for value in values.get(statement, ())}
             # One that is withdrawn, or says nothing, such as "no value", leaves its values open.
             if len(said) != 1 or statement in deprecated:
@@ -228,7 +209,7 @@ class GraphBuilder:
                 continue
             (value,) = said
             facts[prop].add((subject, value))
-            span = Span(value, _single(starts.get(statement)), _single(ends.get(statement)))
+            span = Span(value, _single(starts.get(statement, ())), _single(ends.get(statement, ())))
             spans[prop][subject].add(span)
         partial = {one(prop) for prop in self._partial}
         labels, aliases = self._chosen_names(same)
@@ -245,10 +226,13 @@ class GraphBuilder:
             },
             labels=labels,
             aliases=aliases,
-            identifiers=frozenset(one(node) for node in self._identifiers),
+            identifiers=frozenset(
+                node
+                for node, types in tables[PROPERTY_TYPE].items()
+                if any(local_name(name) in _MEDIA for name in types)
+            ),
             classes={
-                node: frozenset(one(name) for name in names)
-                for node, names in _renamed(self._classes, same).items()
+                node: frozenset(one(name) for name in names) for node, names in tables[TYPE].items()
             },
             links={node: frozenset(others) for node, others in links.items()},
             triples=self.triples,
@@ -298,19 +282,8 @@ def _facts(
 
 def _stand_ins(same: Mapping[str, set[str]]) -> dict[str, str]:
     """Every node's stand-in: the first of all that are the same."""
-    found: dict[str, str] = {}
-
-    def first(node: str) -> str:
-        while found.get(node, node) != node:
-            found[node] = found.get(found[node], found[node])
-            node = found[node]
-        return node
-
-    for node, others in same.items():
-        for other in others:
-            one, another = sorted((first(node), first(other)))
-            found[another] = one
-    return {node: first(node) for node in found}
+    nodes = sorted(same.keys() | {other for others in same.values() for other in others})
+    return units({node: (node, *same.get(node, ())) for node in nodes})
 
 
 def _renamed(table: Mapping[str, set[Any]], same: Mapping[str, str]) -> dict[str, set[Any]]:
@@ -321,14 +294,9 @@ def _renamed(table: Mapping[str, set[Any]], same: Mapping[str, str]) -> dict[str
     return found
 
 
-def _single(years: Iterable[int | None] | None) -> int | None:
+def _single(years: Collection[int | None]) -> int | None:
     """The only year; None for none, and where there are several."""
-    found = list(years or ())
-    return found[0] if len(found) == 1 else None
-
-
-def _value(term: Any) -> str:
-    return str(getattr(term, "value", ""))
+    return next(iter(years)) if len(years) == 1 else None
 
 
 def _property(iri: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import combinations
+from itertools import combinations, starmap
 from random import Random
 
 from ._material import AnswerSet, Draft, FactDraft, Material, Twins, View, seeded, shuffled
@@ -94,32 +94,42 @@ def _intersections(material: Material, one: View, other: View) -> Iterator[Twins
     names = (f"{view.prop}{'^' if view.inverse else ''}" for view in (one, other))
     rng = seeded(material.settings.seed, "inter", *names)
     shared = sorted(frozenset(material.members(one)).intersection(material.members(other)))
-    misses = 0
-    # A common answer has, as a rule, several pairs of questions to it.
-    for node in (node for _ in range(_ROUNDS) for node in shuffled(shared, rng)):
-        misses += 1
-        if misses > MOST_MISSES:
-            return
+
+    def twins_at(node: str) -> Twins | None:
         first = _holding(material, one, node, rng)
         second = _holding(material, other, node, rng)
         if first is None or second is None or first.key == second.key:
-            continue
+            return None
         common = tuple(sorted(set(first.answers) & set(second.answers)))
         rivals = (set(first.answers) | set(second.answers)) - set(common)
         if material.labels.same_name(common, rivals) or {first.key, second.key} & set(common):
-            continue
+            return None
         empty = _disjoint(material, first, other, node, shared, rng)
         if empty is None or empty.key == second.key:
-            continue
+            return None
         facts = [value_facts(material, part, rng) for part in (first, empty)]
-        if any(found is None for found in facts):
-            continue
-        misses = 0
-        yield Twins(
+        if None in facts:
+            return None
+        return Twins(
             Draft(QuestionType.INTER, (first, second), common),
             Draft(QuestionType.INTER, (first, empty), ()),
-            tuple(fact for found in facts if found is not None for fact in found),
+            tuple(fact for found in facts for fact in found or ()),
         )
+
+    # A common answer has, as a rule, several pairs of questions to it.
+    nodes = (node for _ in range(_ROUNDS) for node in shuffled(shared, rng))
+    return _until_misses(map(twins_at, nodes))
+
+
+def _until_misses(found: Iterable[Twins | None]) -> Iterator[Twins]:
+    """Those that came of draws, until too many draws in a row gave none."""
+    misses = 0
+    for twins in found:
+        misses = 0 if twins else misses + 1
+        if twins:
+            yield twins
+        elif misses >= MOST_MISSES:
+            return
 
 
 def _holding(material: Material, view: View, node: str, rng: Random) -> AnswerSet | None:
@@ -148,16 +158,14 @@ def _disjoint(
         found = None if node in first.answers else _holding(material, other, node, rng)
         if found is None or found.key in (first.key, *first.answers):
             continue
-        if first.key in found.answers:
-            continue
-        if classes and all(
+        unlike = classes and all(
             classes.isdisjoint(graph.classes.get(answer, ())) for answer in found.answers
-        ):
-            continue
+        )
         # A fact of another property may say the same, such as a subproperty or an inverse.
-        if any(graph.are_linked(first.key, answer) for answer in found.answers):
-            continue
-        if any(graph.are_linked(found.key, answer) for answer in first.answers):
+        linked = any(graph.are_linked(first.key, answer) for answer in found.answers) or any(
+            graph.are_linked(found.key, answer) for answer in first.answers
+        )
+        if first.key in found.answers or unlike or linked:
             continue
         if not material.labels.same_name(first.answers, found.answers):
             return found
@@ -174,24 +182,19 @@ def _dilemmas(material: Material, prop: str) -> Iterator[Twins]:
     in answerable questions only.
     """
     rng = seeded(material.settings.seed, "dilemma", prop)
-    misses = 0
-    for subject, right in _by_value(material, prop, rng):
-        misses += 1
-        if misses > MOST_MISSES:
-            return
+
+    def twins_of(subject: str, right: str) -> Twins | None:
         asked = material.answer_set(View(prop), subject)
-        if asked is None:
-            continue
-        wrong = material.wrong_answers(asked, right, 2, rng)
-        facts = None if wrong is None else value_facts(material, asked, rng)
-        if wrong is None or facts is None:
-            continue
-        misses = 0
-        yield Twins(
+        wrong = None if asked is None else material.wrong_answers(asked, right, 2, rng)
+        if asked is None or wrong is None or not (facts := value_facts(material, asked, rng)):
+            return None
+        return Twins(
             Draft(QuestionType.DILEMMA, (asked,), (right,), (right, wrong[0])),
             Draft(QuestionType.DILEMMA, (asked,), (), tuple(shuffled(wrong, rng))),
             facts,
         )
+
+    return _until_misses(starmap(twins_of, _by_value(material, prop, rng)))
 
 
 def _by_value(material: Material, prop: str, rng: Random) -> Iterator[tuple[str, str]]:
@@ -228,36 +231,34 @@ def _dated(material: Material, prop: str) -> Iterator[Twins]:
     years = [year for spans in dated.values() for span in spans for year in span[1:] if year]
     within = (min(years, default=0), max(years, default=0))
     by_value = material.templates.time_choice(prop) == "value"
-    misses = 0
-    for subject in shuffled(sorted(dated), rng):
-        misses += 1
-        if misses > MOST_MISSES:
-            return
-        asked = material.answer_set(View(prop), subject)
-        spans = dated[subject]
+
+    def twins_of(subject: str) -> Twins | None:
+        asked, spans = material.answer_set(View(prop), subject), dated[subject]
         # A value without a known beginning may hold in any year; one that ends before it begins
         # is mistaken, nobody knows how.
         if asked is None or not all(
             span.start and (span.end is None or span.end >= span.start) for span in spans
         ):
-            continue
+            return None
         if {span.value for span in spans} != set(asked.answers):
-            continue
+            return None
         single = not by_value and rng.random() < material.settings.single_years
         met = met_window(spans, single, rng)
         unmet = None if met is None else unmet_window(spans, met[0], within, rng)
         if met is None or unmet is None:
-            continue
+            return None
         if material.labels.same_name(met[1], set(asked.answers) - set(met[1])):
-            continue
+            return None
         facts = value_facts(material, asked, rng) if by_value else year_facts(asked, spans, rng)
-        if facts is not None:
-            misses = 0
-            yield Twins(
-                Draft(QuestionType.TIME, (asked,), met[1], window=met[0]),
-                Draft(QuestionType.TIME, (asked,), (), window=unmet),
-                facts,
-            )
+        if facts is None:
+            return None
+        return Twins(
+            Draft(QuestionType.TIME, (asked,), met[1], window=met[0]),
+            Draft(QuestionType.TIME, (asked,), (), window=unmet),
+            facts,
+        )
+
+    return _until_misses(map(twins_of, shuffled(sorted(dated), rng)))
 
 
 def bounds(spans: Sequence[Span]) -> tuple[int, int | None]:

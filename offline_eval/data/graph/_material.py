@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import NamedTuple
 
 from .graph import Facts, Kind, KnowledgeGraph, Labels, Span
 from .items import QuestionType
-from .properties import GenerationSettings, PropertyProfile
+from .properties import GenerationSettings, profile_properties
 from .question_templates import Templates
 
 _TRIES = 80
@@ -106,24 +106,28 @@ class Material:
 
     Args:
         graph: where the facts come from.
-        labels: names of its nodes.
-        templates: wordings.
-        profiles: of its properties; questions are made of the usable ones.
         settings: how many and which.
+        templates: wordings.
+
+    Attributes:
+        labels: names of the graph's nodes.
+        properties: all of the graph.
+        profiles: those that questions are made of, by IRI.
+
+    Raises:
+        InputError: a language without templates, or a property that the graph lacks.
     """
 
     def __init__(
-        self,
-        graph: KnowledgeGraph,
-        labels: Labels,
-        templates: Templates,
-        profiles: Iterable[PropertyProfile],
-        settings: GenerationSettings,
+        self, graph: KnowledgeGraph, settings: GenerationSettings, templates: Templates
     ) -> None:
-        self.graph, self.labels, self.templates = graph, labels, templates
-        self.settings = settings
-        usable = {profile.iri: profile for profile in profiles if profile.usable}
-        self.profiles: Mapping[str, PropertyProfile] = dict(sorted(usable.items()))
+        for language in settings.languages:
+            templates.require(language)
+        self.graph, self.settings, self.templates = graph, settings, templates
+        self.labels = Labels(graph, settings.languages)
+        self.properties = profile_properties(graph, self.labels, templates, settings)
+        usable = {profile.iri: profile for profile in self.properties if profile.usable}
+        self.profiles = dict(sorted(usable.items()))
         self._members: dict[View, list[str]] = {}
 
     def facts(self, view: View) -> Facts:
@@ -186,17 +190,16 @@ class Material:
 
     def _is_wrong(self, node: str, asked: AnswerSet, like: str, beside: Sequence[str]) -> bool:
         """Whether a node can be offered as a wrong answer, beside others that already are."""
-        known = (asked.key, *asked.answers)
-        if node in known or node in beside:
-            return False
-        if any(self.graph.are_linked(node, other) for other in known):
-            return False
-        classes = self.graph.classes.get(like)
-        if classes and classes.isdisjoint(self.graph.classes.get(node, ())):
-            return False
-        if not self.labels.fit(node):
-            return False
-        return not any(self.labels.overlap(node, other) for other in (*asked.answers, *beside))
+        known, classes = (asked.key, *asked.answers), self.graph.classes
+        alike = classes.get(like)
+        return not (
+            node in known
+            or node in beside
+            or any(self.graph.are_linked(node, other) for other in known)
+            or (alike and alike.isdisjoint(classes.get(node, ())))
+            or not self.labels.fit(node)
+            or any(self.labels.overlap(node, other) for other in (*asked.answers, *beside))
+        )
 
     def entity_views(self) -> list[View]:
         """Return the views whose answers are entities, asked about entities."""

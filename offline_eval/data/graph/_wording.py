@@ -11,7 +11,16 @@ from ....guard.prompts import Prompt
 from ._drawing import bounds
 from ._material import AnswerSet, Draft, FactDraft, Material, Twins, View, seeded
 from .graph import Span, written
-from .items import Answer, Answerability, ChoiceItem, Clue, QuestionType, Triple, UaqItem
+from .items import (
+    Answer,
+    Answerability,
+    ChoiceItem,
+    Clue,
+    QuestionType,
+    Triple,
+    UaqItem,
+    dilemma_options,
+)
 
 _SLOT = re.compile(r"\{\w+\}")
 _ENDS = " ?？.。!！"
@@ -27,10 +36,9 @@ class UnfitTextError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Twins in one language."""
+    """Twins in one language: the answerable question and the other one; those on the facts."""
 
-    answerable: UaqItem
-    unanswerable: UaqItem
+    questions: tuple[UaqItem, UaqItem]
     choices: tuple[ChoiceItem, ...]
 
 
@@ -65,20 +73,20 @@ class Writer:
         ]
         # Twins share the wording of what they share: the same draws for both.
         state = rng.getrandbits(32)
-        answerable = self._item(twins.answerable, Answerability.ANSWERABLE, number, plain, state)
-        unanswerable = self._item(
-            twins.unanswerable, Answerability.UNANSWERABLE, number, twin_plain, state
+        questions = (
+            self._item(twins.answerable, number, plain, state),
+            self._item(twins.unanswerable, number, twin_plain, state),
         )
-        linked = [unanswerable.qid]
+        linked = [questions[1].qid]
         if twins.answerable.type is QuestionType.DILEMMA:
-            linked.append(answerable.qid)
+            linked.append(questions[0].qid)
         choices = tuple(
             self._choice(twins.answerable.type, fact, f"{name}_fact_{number}_{at}", linked)
             for at, fact in enumerate(twins.facts, start=1)
         )
-        for item in (answerable, unanswerable):
+        for item in questions:
             self._check(item, choices)
-        return Written(answerable, unanswerable, choices)
+        return Written(questions, choices)
 
     # --- texts --------------------------------------------------------------------------------
 
@@ -87,9 +95,8 @@ class Writer:
         prop = asked.view.prop
         key = self._name(asked.key)
         if asked.view.inverse:
-            prompt = self._templates.pick("question_inverse", self._language, prop, rng)
-            return self._filled(prompt, asked.view, value=key)
-        kind = self._material.graph.facts[asked.view.prop].kind
+            return self._worded("question_inverse", asked.view, rng, value=key)
+        kind = self._material.graph.facts[prop].kind
         prompt = self._templates.pick_question(self._language, prop, kind, rng)
         return self._filled(prompt, asked.view, subject=key)
 
@@ -99,18 +106,17 @@ class Writer:
         asked = draft.parts[0]
         if draft.window is not None:
             return self._dated(asked, draft.window, rng)
-        prompt = self._templates.pick("dilemma", self._language, asked.view.prop, rng)
         one, two = (self._name(option) for option in draft.options)
-        return self._filled(
-            prompt, asked.view, question=plain[0].rstrip(_ENDS), option_1=one, option_2=two
+        question = plain[0].rstrip(_ENDS)
+        return self._worded(
+            "dilemma", asked.view, rng, question=question, option_1=one, option_2=two
         )
 
     def _inter(self, draft: Draft, rng: Random) -> str:
         roles = []
         for part in draft.parts:
             name, slot = ("role_inverse", "value") if part.view.inverse else ("role", "subject")
-            prompt = self._templates.pick(name, self._language, part.view.prop, rng)
-            roles.append(self._filled(prompt, part.view, **{slot: self._name(part.key)}))
+            roles.append(self._worded(name, part.view, rng, **{slot: self._name(part.key)}))
         frame = "inter_inverse" if draft.parts[0].view.inverse else "inter"
         prompt = self._templates.pick(frame, self._language, "", rng)
         words = {self._asks(part.view) for part in draft.parts}
@@ -119,19 +125,18 @@ class Writer:
         return _whole(prompt.fill(role_1=roles[0], role_2=roles[1], asks=asks, property=""))
 
     def _dated(self, asked: AnswerSet, window: tuple[int, int], rng: Random) -> str:
-        prop, subject = asked.view.prop, self._name(asked.key)
-        start, end = window
+        subject, (start, end) = self._name(asked.key), map(str, window)
         if start == end:
-            prompt = self._templates.pick("time_year", self._language, prop, rng)
-            return self._filled(prompt, asked.view, subject=subject, year=str(start))
-        prompt = self._templates.pick("time_between", self._language, prop, rng)
-        return self._filled(prompt, asked.view, subject=subject, start=str(start), end=str(end))
+            return self._worded("time_year", asked.view, rng, subject=subject, year=start)
+        return self._worded("time_between", asked.view, rng, subject=subject, start=start, end=end)
 
     def _step(self, asked: AnswerSet, name: str) -> str:
         # Always the same of several wordings: one fact, one question.
-        prop = asked.view.prop
-        prompt = self._templates.pick(name, self._language, prop, seeded(0))
-        return self._filled(prompt, asked.view, subject=self._name(asked.key))
+        return self._worded(name, asked.view, seeded(0), subject=self._name(asked.key))
+
+    def _worded(self, template: str, view: View, rng: Random, **values: str) -> str:
+        prompt = self._templates.pick(template, self._language, view.prop, rng)
+        return self._filled(prompt, view, **values)
 
     def _filled(self, prompt: Prompt, view: View, **values: str) -> str:
         profile = self._material.profiles[view.prop]
@@ -151,14 +156,8 @@ class Writer:
 
     # --- questions ----------------------------------------------------------------------------
 
-    def _item(
-        self,
-        draft: Draft,
-        kind: Answerability,
-        number: str,
-        plain: Sequence[str],
-        state: int,
-    ) -> UaqItem:
+    def _item(self, draft: Draft, number: str, plain: Sequence[str], state: int) -> UaqItem:
+        kind = Answerability.ANSWERABLE if draft.answers else Answerability.UNANSWERABLE
         return UaqItem(
             qid=f"{draft.type.value}_{kind.value}_{number}",
             language=self._language,
@@ -212,18 +211,13 @@ class Writer:
         self, question_type: QuestionType, fact: FactDraft, qid: str, linked: Sequence[str]
     ) -> ChoiceItem:
         asked = fact.asked
-        rng = seeded(
-            self._material.settings.seed,
-            "choice",
-            asked.view.prop,
-            written(asked.key),
-            written(fact.target),
-        )
+        seed, about = self._material.settings.seed, (written(asked.key), written(fact.target))
+        rng = seeded(seed, "choice", asked.view.prop, *about)
         drawn = [fact.target, *fact.wrong]
         rng.shuffle(drawn)
+        names, target = drawn, fact.target
         if fact.step == "value":
-            names = [self._name(node) for node in drawn]
-            target = self._name(fact.target)
+            names, target = [self._name(node) for node in drawn], self._name(fact.target)
             span = fact.span
             question = (
                 self._plain(asked, rng)
@@ -231,7 +225,6 @@ class Writer:
                 else self._dated(asked, (span.start, span.end), rng)
             )
         else:
-            names, target = drawn, fact.target
             question = self._step(asked, fact.step)
         if len(set(names)) < len(names):
             raise UnfitTextError("two options are written alike")
@@ -258,7 +251,7 @@ class Writer:
             offered = [option for choice in choices for option in choice.options]
             # As a reader of the files finds them, with the four-option questions and without.
             for known in (gold, [*gold, *offered]):
-                if not item.has_readable_options(known, stem=stem):
+                if dilemma_options(item.question, known, stem=stem) != item.options:
                     raise UnfitTextError("the options cannot be told apart")
             return
         names = [name for answer in item.answers for name in (answer.label, *answer.aliases)]

@@ -376,37 +376,30 @@ class _Fetch:
         found: list[tuple[str, Any]] = []
         for subject, node, obj, qualifier, value in rows:
             about = subject.value
-            found.append((about, (node, STATEMENT_SUBJECT, subject)))
-            found.append((about, (node, STATEMENT_PREDICATE, named)))
-            found.append((about, (node, STATEMENT_OBJECT, obj)))
+            said = {STATEMENT_SUBJECT: subject, STATEMENT_PREDICATE: named, STATEMENT_OBJECT: obj}
+            found += [(about, (node, *stated)) for stated in said.items()]
             if qualifier is not None and not qualifier.value.startswith(RDF):
                 found.append((about, (node, qualifier.value, value)))
         return found, end
 
     def _wikibase(self, base: str, name: str) -> tuple[list[tuple[str, Any]], str | None]:
         """Statements, not the `direct` triples: those leave out all but the best values."""
-        pattern = (
-            f"?s <{base}/prop/{name}> ?x . "
-            f"OPTIONAL {{ ?x <{base}/prop/statement/{name}> ?o }} "
-            f"OPTIONAL {{ ?x <{base}/prop/qualifier/P580> ?a }} "
-            f"OPTIONAL {{ ?x <{base}/prop/qualifier/P582> ?b }} "
-            f"OPTIONAL {{ ?x <{RANK}> ?r }}"
-        )
-        names = ("s", "x", "o", "a", "b", "r")
-        rows, end = self._rows(pattern, names, "?s ?x ?o ?a ?b", needed=2)
-        predicates = (
-            f"{base}/prop/statement/{name}",
-            f"{base}/prop/qualifier/P580",
-            f"{base}/prop/qualifier/P582",
-            RANK,
-        )
+        parts = {
+            "o": f"{base}/prop/statement/{name}",
+            "a": f"{base}/prop/qualifier/P580",
+            "b": f"{base}/prop/qualifier/P582",
+            "r": RANK,
+        }
+        optional = " ".join(f"OPTIONAL {{ ?x <{iri}> ?{part} }}" for part, iri in parts.items())
+        pattern = f"?s <{base}/prop/{name}> ?x . {optional}"
+        rows, end = self._rows(pattern, ("s", "x", *parts), "?s ?x ?o ?a ?b", needed=2)
         found: list[tuple[str, Any]] = []
         for subject, node, *values in rows:
             about = subject.value
             found.append((about, (subject, f"{base}/prop/{name}", node)))
             found += [
                 (about, (node, predicate, value))
-                for predicate, value in zip(predicates, values, strict=True)
+                for predicate, value in zip(parts.values(), values, strict=True)
                 if value is not None
             ]
         return found, end

@@ -15,10 +15,10 @@ from ...run.calls import OnStep
 from ._drawing import MOST_MISSES, groups_of
 from ._material import Material, Twins, seeded
 from ._wording import UnfitTextError, Writer, Written
-from .graph import KnowledgeGraph, Labels
+from .graph import KnowledgeGraph
 from .items import ChoiceItem, QuestionType, UaqItem
 from .layout import UaqData, write_layout
-from .properties import GenerationSettings, PropertyProfile, profile_properties
+from .properties import GenerationSettings, PropertyProfile
 from .question_templates import Templates
 
 
@@ -43,11 +43,9 @@ class GeneratedSet:
         found: dict[str, Any] = {}
         for task, question_type, kind, language, number in self.data.counts():
             if number:
-                by_type = found.setdefault(task, {}).setdefault(language, {})
-                if kind:
-                    by_type.setdefault(question_type, {})[kind] = number
-                else:
-                    by_type[question_type] = number
+                place = found.setdefault(task, {}).setdefault(language, {})
+                place = place.setdefault(question_type, {}) if kind else place
+                place[kind or question_type] = number
         examples = Counter[str]()
         for (language, _), rows in self.data.examples.items():
             examples[language] += len(rows)
@@ -86,11 +84,7 @@ def graph_properties(
     Raises:
         InputError: as `generate_questions`.
     """
-    texts = Templates() if templates is None else templates
-    for language in settings.languages:
-        texts.require(language)
-    labels = Labels(graph, settings.languages)
-    return profile_properties(graph, labels, texts, settings.rules, settings.languages)
+    return Material(graph, settings, templates or Templates()).properties
 
 
 def generate_questions(
@@ -113,24 +107,13 @@ def generate_questions(
     Raises:
         InputError: a language without templates, or a property that the graph lacks.
     """
-    chosen = GenerationSettings() if settings is None else settings
-    texts = Templates() if templates is None else templates
-    for language in chosen.languages:
-        texts.require(language)
-    labels = Labels(graph, chosen.languages)
-    profiles = profile_properties(graph, labels, texts, chosen.rules, chosen.languages)
-    material = Material(graph, labels, texts, profiles, chosen)
-    return _Generation(material, profiles, on_progress).run()
+    material = Material(graph, settings or GenerationSettings(), templates or Templates())
+    return _Generation(material, on_progress).run()
 
 
 class _Generation:
-    def __init__(
-        self,
-        material: Material,
-        profiles: Sequence[PropertyProfile],
-        on_progress: OnStep | None,
-    ) -> None:
-        self._material, self._profiles = material, tuple(profiles)
+    def __init__(self, material: Material, on_progress: OnStep | None) -> None:
+        self._material = material
         self._settings = material.settings
         self._writers = [Writer(material, language) for language in self._settings.languages]
         self._on_progress = on_progress
@@ -162,7 +145,7 @@ class _Generation:
             self._data(found, examples),
             tuple(shortfalls),
             dict(sorted(self._left_out.items())),
-            self._profiles,
+            tuple(self._material.properties),
         )
 
     def _stream(self, kind: QuestionType) -> Iterator[Twins]:
@@ -221,11 +204,7 @@ class _Generation:
         except UnfitTextError as error:
             self._left_out[str(error)] += 1
             return None
-        texts = {
-            (item.language, item.question)
-            for found in written
-            for item in (found.answerable, found.unanswerable)
-        }
+        texts = {(item.language, item.question) for found in written for item in found.questions}
         if len(texts) < 2 * len(written) or texts & self._seen:
             self._left_out["the question was there already"] += 1
             return None
@@ -243,14 +222,13 @@ class _Generation:
         for at, language in enumerate(self._settings.languages):
             for kind in QuestionType:
                 rows = [written[at] for written in found.get(kind, [])]
-                items += [row.unanswerable for row in rows]
-                items += [row.answerable for row in rows]
+                items += [row.questions[1] for row in rows] + [row.questions[0] for row in rows]
                 choices += _shared([choice for row in rows for choice in row.choices])
                 rng = seeded(self._settings.seed, "examples", kind.value)
                 shots[language, kind] = tuple(
                     item
                     for written in examples.get(kind, [])
-                    for item in _mixed(written[at], first=rng.random() < 0.5)
+                    for item in written[at].questions[:: 1 if rng.random() < 0.5 else -1]
                 )
         return UaqData(
             items=tuple(items),
@@ -262,22 +240,13 @@ class _Generation:
         )
 
 
-def _mixed(written: Written, *, first: bool) -> tuple[UaqItem, UaqItem]:
-    both = written.answerable, written.unanswerable
-    return both if first else (both[1], both[0])
-
-
 def _shared(choices: Sequence[ChoiceItem]) -> list[ChoiceItem]:
     """Every fact once, linked to all the questions that need it."""
     found: dict[tuple[str, str], ChoiceItem] = {}
     for choice in choices:
-        key = choice.question, choice.target
-        known = found.get(key)
-        if known is None:
-            found[key] = choice
-        else:
-            linked = tuple(dict.fromkeys((*known.relevant, *choice.relevant)))
-            found[key] = replace(known, relevant=linked)
+        known = found.setdefault((choice.question, choice.target), choice)
+        linked = tuple(dict.fromkeys((*known.relevant, *choice.relevant)))
+        found[choice.question, choice.target] = known.model_copy(update={"relevant": linked})
     return list(found.values())
 
 

@@ -288,16 +288,13 @@ class Labels:
         """The name in a language; empty when there is none that is fit."""
         known = self._labels[language].get(node)
         if known is None:
-            known = self._labels[language][node] = self._label(node, language)
+            known = self._graph.labels[language].get(node, "")
+            if kind_of(node) in (Kind.YEAR, Kind.NUMBER):
+                known = written(node)
+            elif kind_of(node) is not Kind.ENTITY or not self._is_name(node, known):
+                known = ""
+            self._labels[language][node] = known
         return known
-
-    def _label(self, node: str, language: str) -> str:
-        if kind_of(node) in (Kind.YEAR, Kind.NUMBER):
-            return written(node)
-        if kind_of(node) is not Kind.ENTITY:
-            return ""
-        name = self._graph.labels[language].get(node, "")
-        return name if self._is_name(node, name) else ""
 
     def fit(self, node: str) -> bool:
         """Whether the node has a name in every language."""
@@ -350,14 +347,6 @@ class Labels:
         if any(a in b or b in a for a, b in labels if a and b):
             return True
         return any((_long(a) and a in b) or (_long(b) and b in a) for a in left for b in right)
-
-    def within(self, node: str, text: str, language: str) -> bool:
-        """Whether a text names the node."""
-        searched = folded(text)
-        label = folded(self.label(node, language))
-        return (bool(label) and label in searched) or any(
-            _long(name) and name in searched for name in self._all_folded(node)
-        )
 
     def _all_folded(self, node: str) -> frozenset[str]:
         if node not in self._folded:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BeforeValidator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ..fields import Filled, NamedText
 
@@ -130,13 +130,8 @@ class UaqItem:
         """Whether abstaining is right."""
         return self.kind is Answerability.UNANSWERABLE
 
-    def has_readable_options(self, known: Iterable[str], *, stem: str) -> bool:
-        """Whether the options can be read back from the question; see `dilemma_options`."""
-        return dilemma_options(self.question, known, stem=stem) == self.options
 
-
-@dataclass(frozen=True, slots=True)
-class ChoiceItem:
+class ChoiceItem(BaseModel):
     """One four-option question of task 2, on a fact behind questions of task 1.
 
     Attributes:
@@ -146,13 +141,24 @@ class ChoiceItem:
         relevant: ids of the questions of task 1 that need this fact.
     """
 
-    qid: str
+    model_config = ConfigDict(frozen=True, extra="ignore", validate_by_name=True)
+
+    qid: Filled
     language: str
     type: QuestionType
-    question: str
-    options: tuple[str, ...]
-    target: str
-    relevant: tuple[str, ...]
+    question: Filled
+    options: Annotated[tuple[NamedText, ...], Field(min_length=4, max_length=4)]
+    target: Filled = Field(validation_alias="target_options")
+    # So spelled in the published files.
+    relevant: Annotated[tuple[NamedText, ...], Field(min_length=1)] = Field(
+        validation_alias=AliasChoices("relevent_qid_list", "relevant_qid_list")
+    )
+
+    @model_validator(mode="after")
+    def _has_its_target(self) -> Self:
+        if self.target not in self.options:
+            raise ValueError("'target_options' is none of the options")
+        return self
 
     @property
     def key(self) -> str:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, model_validator
 
 from ....guard.abstention.detector import load_rule
 from ....guard.errors import InputError
@@ -50,24 +50,23 @@ _Place = tuple[str, QuestionType, Answerability | None]
 
 def _paths(root: Path, language: str, tasks: Iterable[int]) -> dict[_Place, Path]:
     """The files that tasks need in one language, by what is in them, type and kind."""
+    one, two, three = (root / f"task{task}" for task in _TASKS)
     found: dict[_Place, Path] = {}
-    for question_type in QuestionType:
-        name = question_type.value
-        for kind in Answerability:
-            file = _TASK1_NAMES[question_type].format(kind=kind.value, language=language)
-            found["questions", question_type, kind] = root / "task1" / file
+    for kind in QuestionType:
+        for answers in Answerability:
+            file = _TASK1_NAMES[kind].format(kind=answers.value, language=language)
+            found["questions", kind, answers] = one / file
             if 3 in tasks:
-                file = f"{name}_sup_logic_{kind.value}_{language}.json"
-                found["clues", question_type, kind] = root / "task3" / name / file
-        if 1 in tasks:
-            path = root / "task1" / "dev" / f"{name}_{language}_dev.json"
-            found["examples", question_type, None] = path
-        if 2 in tasks:
-            path = root / "task2" / f"{name}_task2_{language}_choice.json"
-            found["choices", question_type, None] = path
-        if 3 in tasks:
-            path = root / "task3" / "dev" / "shuffled" / f"{name}_{language}.json"
-            found["clue_examples", question_type, None] = path
+                file = f"{kind.value}_sup_logic_{answers.value}_{language}.json"
+                found["clues", kind, answers] = three / kind.value / file
+        further = {
+            1: ("examples", one / "dev" / f"{kind.value}_{language}_dev.json"),
+            2: ("choices", two / f"{kind.value}_task2_{language}_choice.json"),
+            3: ("clue_examples", three / "dev" / "shuffled" / f"{kind.value}_{language}.json"),
+        }
+        found |= {
+            (name, kind, None): path for task, (name, path) in further.items() if task in tasks
+        }
     return found
 
 
@@ -109,41 +108,25 @@ def list_quirks(
         for item in dilemmas
     )
     endless = (item.type is QuestionType.TIME and len(item.clues) == 1 for item in items)
-    quirks = [
-        (
-            sum(count - 1 for count in shared.values()),
-            "ids stand for questions in several languages: questions are told apart "
-            "by language, type, kind and id.",
+    twice = (len(set(choice.options)) < len(choice.options) for choice in choices)
+    quirks = {
+        "ids stand for questions in several languages: questions are told apart by language, type, "
+        "kind and id.": sum(count - 1 for count in shared.values()),
+        "answerable questions have a gold answer that the published refusal rule takes for a "
+        "refusal: a right reply to them counts as one.": _gold_that_refuses(items),
+        "answerable dilemmas have a gold answer in the question: a reply that echoes both options "
+        "is right by the published rule and wrong by the strict one.": sum(echoed),
+        "dilemmas offer options that cannot be told apart.": sum(
+            not item.options for item in dilemmas
         ),
-        (
-            _gold_that_refuses(items),
-            "answerable questions have a gold answer that the published refusal rule "
-            "takes for a refusal: a right reply to them counts as one.",
+        "four-option questions offer the same text twice: either of the two counts.": sum(twice),
+        "questions about a time have a clue about an end that has not come: that step, which "
+        "speaks of 'None' and '-1', is left out.": sum(endless) if three else 0,
+        "questions have no reasoning clue: task 3 leaves them out.": sum(
+            not item.clues for item in items if three
         ),
-        (
-            sum(echoed),
-            "answerable dilemmas have a gold answer in the question: a reply that "
-            "echoes both options is right by the published rule and wrong by the strict one.",
-        ),
-        (
-            sum(not item.options for item in dilemmas),
-            "dilemmas offer options that cannot be told apart.",
-        ),
-        (
-            sum(len(set(choice.options)) < len(choice.options) for choice in choices),
-            "four-option questions offer the same text twice: either of the two counts.",
-        ),
-        (
-            sum(endless) if three else 0,
-            "questions about a time have a clue about an end that has not come: "
-            "that step, which speaks of 'None' and '-1', is left out.",
-        ),
-        (
-            sum(not item.clues for item in items) if three else 0,
-            "questions have no reasoning clue: task 3 leaves them out.",
-        ),
-    ]
-    return (f"{number} {words}" for number, words in quirks if number)
+    }
+    return (f"{number} {words}" for words, number in quirks.items() if number)
 
 
 def _gold_that_refuses(items: Sequence[UaqItem]) -> int:
@@ -255,22 +238,20 @@ class UaqData:
 # --- reading -----------------------------------------------------------------------------------
 
 
+RowModel = TypeVar("RowModel", "_Question", ChoiceItem)
+
+
 def _label(answer: Any) -> Any:
     return answer.get("label") if isinstance(answer, dict) else answer
 
 
-class _Row(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    qid: Filled
-
-
-class _Question(_Row):
+class _Question(BaseModel):
     """A question of task 1, with the clues of task 3 where it has any.
 
     `sup_questions` is one text, with all its answers, of dilemmas.
     """
 
+    qid: Filled
     question: Filled
     answer: list[Answer]
     sup_questions: NamedText | list[NamedText] | None = None
@@ -297,24 +278,6 @@ class _Question(_Row):
         )
 
 
-class _Choice(_Row):
-    """A four-option question of task 2."""
-
-    question: Filled
-    options: Annotated[list[NamedText], Field(min_length=4, max_length=4)]
-    target_options: Filled
-    # So spelled in the published files.
-    relevant: Annotated[list[NamedText], Field(min_length=1)] = Field(
-        validation_alias=AliasChoices("relevent_qid_list", "relevant_qid_list")
-    )
-
-    @model_validator(mode="after")
-    def _has_its_target(self) -> _Choice:
-        if self.target_options not in self.options:
-            raise ValueError("'target_options' is none of the options")
-        return self
-
-
 def _split(label: str, question_type: QuestionType) -> tuple[str, ...]:
     # Intersections keep all answers of a step in one text.
     if question_type is QuestionType.INTER:
@@ -322,25 +285,27 @@ def _split(label: str, question_type: QuestionType) -> tuple[str, ...]:
     return (label,)
 
 
-RowModel = TypeVar("RowModel", bound=_Row)
-
-
-def _rows(path: Path, model: type[RowModel], *, unique: bool = True) -> list[tuple[str, RowModel]]:
-    """The objects of a JSON list, each with where it stands."""
+def _rows(path: Path, model: type[RowModel], **known: object) -> list[tuple[str, RowModel]]:
+    """The objects of a JSON list, each with where it stands; `known` are further fields."""
     values = read_json(path)
     if not isinstance(values, list):
         raise InputError("expected a list of questions", where=str(path), hint=_HINT_READING)
     found = []
-    seen: set[str] = set()
     for number, value in enumerate(values, start=1):
         where = f"{path}: item {number}"
-        row = check_model(model, value, where=where, hint=_HINT_READING)
-        if unique and row.qid in seen:
+        given = {**value, **known} if isinstance(value, dict) else value
+        found.append((where, check_model(model, given, where=where, hint=_HINT_READING)))
+    return found
+
+
+def _unique(rows: Iterable[tuple[str, RowModel]]) -> dict[str, tuple[str, RowModel]]:
+    found: dict[str, tuple[str, RowModel]] = {}
+    for where, row in rows:
+        if row.qid in found:
             raise InputError(
                 f"qid {row.qid[:60]!r} stands here twice", where=where, hint=_HINT_READING
             )
-        seen.add(row.qid)
-        found.append((where, row))
+        found[row.qid] = where, row
     return found
 
 
@@ -351,37 +316,27 @@ def _read_language(language: str, paths: Mapping[_Place, Path]) -> UaqData:
         "examples": {},
         "clue_examples": {},
     }
-    # False options by id: they tell where a dilemma's options part.
-    offered: dict[str, list[str]] = {}
     for (content, question_type, _), path in paths.items():
         if content == "choices":
-            for _, row in _rows(path, _Choice):
-                choices.append(
-                    ChoiceItem(
-                        qid=row.qid,
-                        language=language,
-                        type=question_type,
-                        question=row.question,
-                        options=tuple(row.options),
-                        target=row.target_options,
-                        relevant=tuple(row.relevant),
-                    )
-                )
-                for qid in row.relevant:
-                    offered.setdefault(qid, []).extend(row.options)
+            rows = _unique(_rows(path, ChoiceItem, language=language, type=question_type))
+            choices += [row for _, row in rows.values()]
+    # False options by id: they tell where a dilemma's options part.
+    offered: dict[str, list[str]] = {}
+    for choice in choices:
+        for qid in choice.relevant:
+            offered.setdefault(qid, []).extend(choice.options)
     for (content, question_type, kind), path in paths.items():
         if content in shots:
             shots[content][language, question_type] = tuple(
                 _item(where, row, language, question_type, _kind_of(row), row, offered)
-                for where, row in _rows(path, _Question, unique=False)
+                for where, row in _rows(path, _Question)
             )
         elif content == "questions" and kind is not None:
-            clues = paths.get(("clues", question_type, kind))
-            with_clues = {row.qid: row for _, row in _rows(clues, _Question)} if clues else {}
-            items += [
-                _item(where, row, language, question_type, kind, with_clues.get(row.qid), offered)
-                for where, row in _rows(path, _Question)
-            ]
+            explained = paths.get(("clues", question_type, kind))
+            with_clues = _unique(_rows(explained, _Question)) if explained else {}
+            for qid, (where, row) in _unique(_rows(path, _Question)).items():
+                _, clues = with_clues.get(qid, ("", None))
+                items.append(_item(where, row, language, question_type, kind, clues, offered))
     return UaqData(tuple(items), tuple(choices), shots["examples"], shots["clue_examples"])
 
 

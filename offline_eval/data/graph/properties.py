@@ -164,18 +164,22 @@ class PropertyProfile:
 
 
 def profile_properties(
-    graph: KnowledgeGraph,
-    labels: Labels,
-    templates: Templates,
-    rules: PropertyRules,
-    languages: Sequence[str],
+    graph: KnowledgeGraph, labels: Labels, templates: Templates, settings: GenerationSettings
 ) -> list[PropertyProfile]:
     """All properties of a graph, those with most facts first.
 
     Raises:
         InputError: an entry of `include` names no property of the graph.
     """
-    found = [_profile(graph, labels, templates, rules, languages, iri) for iri in graph.facts]
+    rules, found = settings.rules, []
+    for iri, facts in graph.facts.items():
+        named = {
+            language: _label(labels, templates, rules, iri, language)
+            for language in settings.languages
+        }
+        profile = PropertyProfile(iri, facts, named, _classes(graph, facts))
+        profile.left_out = _reason(graph, templates, rules, profile) or _nameless(labels, facts)
+        found.append(profile)
     for name in rules.include:
         if not any(_is_named(profile.iri, [name]) for profile in found):
             raise InputError(
@@ -184,21 +188,6 @@ def profile_properties(
                 hint="--dry-run without --include lists them",
             )
     return sorted(found, key=lambda profile: (-profile.facts, profile.iri))
-
-
-def _profile(
-    graph: KnowledgeGraph,
-    labels: Labels,
-    templates: Templates,
-    rules: PropertyRules,
-    languages: Sequence[str],
-    iri: str,
-) -> PropertyProfile:
-    named = {language: _label(labels, templates, rules, iri, language) for language in languages}
-    facts = graph.facts[iri]
-    found = PropertyProfile(iri, facts, named, _classes(graph, facts))
-    found.left_out = _reason(graph, templates, rules, found) or _nameless(labels, facts)
-    return found
 
 
 def _label(
@@ -232,20 +221,17 @@ def _reason(
         return "part of the vocabulary"
     chosen = _is_named(iri, rules.include) or templates.names(iri)
     texts = [*found.labels.values(), words_of(local_name(iri))]
-    if not chosen and (iri in graph.identifiers or any(_NAMES.search(text) for text in texts)):
-        return "identifier, address or picture"
-    if found.kind in (Kind.TEXT, Kind.BLANK):
-        return "its values are texts"
     missing = [language for language, label in found.labels.items() if not label]
-    if missing:
-        return f"no label in: {', '.join(missing)}"
-    if found.facts < rules.min_facts:
-        return f"fewer than {rules.min_facts} facts"
-    if rules.functional == "only" and not found.functional:
-        return "several values a subject"
-    if rules.functional == "never" and found.functional:
-        return "one value a subject"
-    return ""
+    reasons = {
+        "identifier, address or picture": not chosen
+        and (iri in graph.identifiers or any(_NAMES.search(text) for text in texts)),
+        "its values are texts": found.kind in (Kind.TEXT, Kind.BLANK),
+        f"no label in: {', '.join(missing)}": bool(missing),
+        f"fewer than {rules.min_facts} facts": found.facts < rules.min_facts,
+        "several values a subject": rules.functional == "only" and not found.functional,
+        "one value a subject": rules.functional == "never" and found.functional,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
 
 
 def _nameless(labels: Labels, facts: Facts) -> str:

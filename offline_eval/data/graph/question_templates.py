@@ -9,21 +9,21 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    RootModel,
     StrictBool,
     StringConstraints,
-    ValidationInfo,
-    field_validator,
+    model_validator,
 )
 
 from ....guard.errors import InputError
@@ -47,6 +47,10 @@ _SLOTS = {
     "finish": "subject",
     "dilemma": "question option_1 option_2",
 }
+_OF_PROPERTY = (
+    *("label", "asks", "question", "question_year", "question_number", "question_inverse"),
+    *("role", "role_inverse", "time_between", "time_year", "begin", "finish"),
+)
 _ALWAYS = frozenset({"property", "asks"})
 _SPECIAL = {Kind.YEAR: "question_year", Kind.NUMBER: "question_number"}
 _SLOT, _BRACE = re.compile(r"\{\w+\}"), re.compile(r"[{}]")
@@ -62,52 +66,37 @@ Word = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Texts = Annotated[tuple[Word, ...], BeforeValidator(_listed), Field(min_length=1)]
 
 
-class _Words(BaseModel):
-    """Wordings in one language, of one property or of all; what is not given is empty."""
+class _Words(RootModel[dict[str, Texts]]):
+    """Wordings in one language, of one property or of all, by template."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    @model_validator(mode="after")
+    def _slots(self) -> Self:
+        for name, texts in self.root.items():
+            for text in texts if name in _SLOTS else ():
+                needed = set(_SLOTS[name].split())
+                slots = Prompt("template", text).slots
+                for stranger in sorted(slots - needed - _ALWAYS):
+                    known = ", ".join(sorted(needed | _ALWAYS))
+                    raise ValueError(f"{name}: there is no slot {{{stranger}}} here, but: {known}")
+                for missing in sorted(needed - slots):
+                    raise ValueError(f"{name} lacks the slot {{{missing}}}")
+                if _BRACE.search(_SLOT.sub("", text)) or not text.isprintable():
+                    raise ValueError(f"{name}: a brace is part of no slot, or more than one line")
+        return self
 
-    asks: Texts = ()
-    question: Texts = ()
-    question_year: Texts = ()
-    question_number: Texts = ()
-    question_inverse: Texts = ()
-    role: Texts = ()
-    role_inverse: Texts = ()
-    time_between: Texts = ()
-    time_year: Texts = ()
-    begin: Texts = ()
-    finish: Texts = ()
-
-    @field_validator("*")
     @classmethod
-    def _slots(cls, texts: Any, info: ValidationInfo) -> Any:
-        for text in texts if info.field_name in _SLOTS else ():
-            needed = set(_SLOTS[info.field_name or ""].split())
-            slots = Prompt("template", text).slots
-            for stranger in sorted(slots - needed - _ALWAYS):
-                known = ", ".join(sorted(needed | _ALWAYS))
-                raise ValueError(f"there is no slot {{{stranger}}} here, but: {known}")
-            for missing in sorted(needed - slots):
-                raise ValueError(f"lacks the slot {{{missing}}}")
-            if _BRACE.search(_SLOT.sub("", text)) or not text.isprintable():
-                raise ValueError("has a brace that is part of no slot, or more than one line")
-        return texts
+    def read(cls, table: Any, known: Collection[str], where: str) -> Mapping[str, tuple[str, ...]]:
+        """Check a table, of which all templates are known.
 
-
-class _AnyWords(_Words):
-    """Wordings for any property."""
-
-    inter: Texts = ()
-    inter_inverse: Texts = ()
-    dilemma: Texts = ()
-    asks_by_class: dict[str, Texts] = {}
-
-
-class _OwnWords(_Words):
-    """Wordings for one property, and what it is called."""
-
-    label: Texts = ()
+        Raises:
+            InputError: they are not, or one is not what it should be.
+        """
+        found = check_model(cls, table, where=where).root
+        for stranger in sorted(found.keys() - set(known)):
+            raise InputError(
+                f"there is no template {stranger[:60]!r}", where=where, hint=", ".join(known)
+            )
+        return found
 
 
 class _Property(BaseModel):
@@ -169,21 +158,23 @@ class Templates:
             changed = {name: getattr(found, name) for name in found.model_fields_set}
             self._properties[found.iri] = known.model_copy(update=changed)
             for language, table in (found.model_extra or {}).items():
-                words = check_model(_OwnWords, table, where=f"{place}: {language}")
-                self._keep(words, language, found.iri)
+                words = _Words.read(table, _OF_PROPERTY, f"{place}: {language}")
+                if "question" in words:
+                    for special in _SPECIAL.values():
+                        self._texts.pop((language, found.iri, special), None)
+                self._texts |= {(language, found.iri, name): one for name, one in words.items()}
         for language, table in value.items():
-            if language != "property":
-                shared = check_model(_AnyWords, table, where=f"{where}: {language}")
-                self._keep(shared, language, _ANY)
-                for iri, asks in shared.asks_by_class.items():
-                    self._asks_by_class[language, iri] = asks[0]
-
-    def _keep(self, words: _Words, language: str, prop: str) -> None:
-        if prop != _ANY and words.question:
-            for special in _SPECIAL.values():
-                self._texts.pop((language, prop, special), None)
-        for name in words.model_fields_set - {"asks_by_class"}:
-            self._texts[language, prop, name] = getattr(words, name)
+            if language == "property":
+                continue
+            place, shared = (
+                f"{where}: {language}",
+                dict(table) if isinstance(table, dict) else table,
+            )
+            classes = shared.pop("asks_by_class", {}) if isinstance(shared, dict) else {}
+            asks = check_model(_Words, classes, where=f"{place}: asks_by_class").root
+            self._asks_by_class |= {(language, iri): texts[0] for iri, texts in asks.items()}
+            words = _Words.read(shared, (*_SLOTS, "asks"), place)
+            self._texts |= {(language, _ANY, name): texts for name, texts in words.items()}
 
     def require(self, language: str) -> None:
         """Reject a language in which not every kind of question can be worded.

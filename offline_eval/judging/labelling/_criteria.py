@@ -8,81 +8,35 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field
 
 from ....guard.errors import InputError
 from ....guard.files import open_regular, write_json
 from ....guard.read_models import check_model
 from ...run import RepliesRun, Run, Stored
 from ...run.manifest import Manifest
-from ...run.replies import Judgement, ReplyRow
-from ..llm_judge import read_table
+from ...run.replies import ReplyRow
+from ..llm_judge import Criterion, LabelCriterion, read_table
 
-_Word = Annotated[str, Field(min_length=1, max_length=60)]
 _HINT = (
     'the file needs "name" (text) and "outcomes" (2 to 9 different texts); "question", '
     '"meanings" (one per outcome) and "ordinal" (true or false) may be there'
 )
 
 
-class LabelCriterion(BaseModel):
-    """One question about a reply, with the answers that may be given.
-
-    Attributes:
-        name: of the criterion, as in judgements.
-        question: what the page asks; made from the name where it is empty.
-        outcomes: all answers.
-        meanings: one line each; empty where the outcomes speak for themselves.
-        ordinal: the outcomes stand in order from one end of a scale to the other.
-        only_where: criterion → outcomes: asked where that criterion has one of these;
-            always where nobody is asked that criterion.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    name: _Word
-    question: str = ""
-    outcomes: Annotated[tuple[_Word, ...], Field(min_length=2, max_length=9)]
-    meanings: tuple[str, ...] = ()
-    ordinal: bool = False
-    only_where: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _consistent(self) -> LabelCriterion:
-        if len(set(self.outcomes)) != len(self.outcomes):
-            raise ValueError("an outcome stands there twice")
-        if self.meanings and len(self.meanings) != len(self.outcomes):
-            raise ValueError(f"{len(self.meanings)} meanings of {len(self.outcomes)} outcomes")
-        return self
+def _for_people(criterion: Criterion) -> LabelCriterion:
+    known = criterion.model_dump(include=set(LabelCriterion.model_fields))
+    return LabelCriterion.model_validate(known)
 
 
-ABSTENTION_CRITERION = LabelCriterion(
-    name=Judgement.ABSTENTION,
-    question="Does the reply abstain?",
-    outcomes=("yes", "no"),
-    meanings=(
-        "it abstains: says that it does not know, or that the context does not tell",
-        "it answers, even if in part, hedged or wrongly",
-    ),
-)
-FACTUALITY_CRITERION = LabelCriterion(
-    name=Judgement.FACTUALITY,
-    question="How does the reply stand to the expected answer?",
-    outcomes=Judgement.TIERS,
-    meanings=(
-        "equivalent: says the same in all that matters",
-        "minor deviations that would not mislead who acts on it",
-        "unacceptable: wrong, misleading, or an essential part is missing",
-    ),
-    ordinal=True,
-    only_where={Judgement.ABSTENTION: ("no",)},
-)
-_BUILT_IN = {found.name: found for found in (ABSTENTION_CRITERION, FACTUALITY_CRITERION)}
+ABSTENTION_CRITERION, FACTUALITY_CRITERION = map(_for_people, Criterion.bundled()[:2])
+_USUAL_CRITERIA = (ABSTENTION_CRITERION, FACTUALITY_CRITERION)
+_BUILT_IN = {found.name: found for found in _USUAL_CRITERIA}
 
 
 def load_criterion(name: str | os.PathLike[str]) -> LabelCriterion:
@@ -236,21 +190,16 @@ def draw_sample(strata: Sequence[Stratum], size: int) -> list[SampledReply]:
         [('a1', 0.5), ('b1', 1.0), ('a2', 0.5)]
     """
     order = _places(strata, size)
-    taken = [order.count(position) for position in range(len(strata))]
+    taken, replies = Counter(order), [iter(stratum.replies) for stratum in strata]
     # Which strata are in at all is certain once each has a place.
     in_at_all = min(1.0, size / len(strata)) if strata else 1.0
-    next_of = [0] * len(strata)
-    sample = []
-    for position in order:
-        stratum = strata[position]
-        sample.append(
-            SampledReply(
-                reply_id=stratum.replies[next_of[position]],
-                inclusion_probability=in_at_all * taken[position] / len(stratum.replies),
-            )
+    return [
+        SampledReply(
+            reply_id=next(replies[position]),
+            inclusion_probability=in_at_all * taken[position] / len(strata[position].replies),
         )
-        next_of[position] += 1
-    return sample
+        for position in order
+    ]
 
 
 def _places(strata: Sequence[Stratum], size: int) -> list[int]:
@@ -268,14 +217,8 @@ def _places(strata: Sequence[Stratum], size: int) -> list[int]:
 
 def _key(run: RepliesRun, reply: ReplyRow) -> tuple[str, ...]:
     system, case = run.systems[reply.system_id], run.case_of(reply)
-    return (
-        system.model,
-        system.prompt,
-        system.retrieval,
-        system.guard,
-        case.knowledge_base,
-        case.kind.value,
-    )
+    made_by = system.model, system.prompt, system.retrieval, system.guard
+    return (*made_by, case.knowledge_base, case.kind.value)
 
 
 def _draw(seed: int, *names: str) -> bytes:
@@ -286,7 +229,6 @@ def _draw(seed: int, *names: str) -> bytes:
 FOLDER = "labels"
 _FILE = "_sample.json"
 _USUAL_SIZE = 100
-_USUAL_CRITERIA = (ABSTENTION_CRITERION, FACTUALITY_CRITERION)
 
 
 def read_sample(folder: str | os.PathLike[str]) -> LabelSample | None:
@@ -301,17 +243,8 @@ def read_sample(folder: str | os.PathLike[str]) -> LabelSample | None:
     path = Run.inner_folder(folder, FOLDER) / _FILE
     if not path.exists():
         return None
-    value = Manifest.read_versioned(path, hint="fix it, or move the labels folder away")
-    try:
-        return LabelSample.model_validate(value)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        name = ".".join(str(part) for part in fault["loc"])
-        raise InputError(
-            f"field {name!r}: {fault['msg']}",
-            where=str(path),
-            hint="fix it, or move the labels folder away",
-        ) from None
+    hint = "fix it, or move the labels folder away"
+    return LabelSample.checked(Manifest.read_versioned(path, hint=hint), where=str(path), hint=hint)
 
 
 def open_sample(
@@ -341,7 +274,11 @@ def open_sample(
         found = read_sample(run.folder)
         wanted = _merged(found, criteria)
         if found is None:
-            sample = _drawn(run, _USUAL_SIZE if size is None else size, seed or 0, wanted)
+            texts = _replies_with_text(run)
+            begun = LabelSample(
+                seed=seed or 0, replies_sha256=_sha256(texts), population=len(texts)
+            )
+            sample = _grown(run, begun, _USUAL_SIZE if size is None else size, wanted)
         else:
             _require_same(run, found, size, seed)
             sample = _grown(run, found, size, wanted)
@@ -351,33 +288,16 @@ def open_sample(
     return sample
 
 
-def _drawn(
-    run: RepliesRun, size: int, seed: int, criteria: tuple[LabelCriterion, ...]
-) -> LabelSample:
-    strata = strata_of(run, seed)
-    return LabelSample(
-        seed=seed,
-        replies_sha256=_replies_sha256(run),
-        population=sum(len(stratum.replies) for stratum in strata),
-        criteria=criteria,
-        replies=tuple(draw_sample(strata, size)),
-    )
-
-
 def _grown(
     run: RepliesRun, found: LabelSample, size: int | None, criteria: tuple[LabelCriterion, ...]
 ) -> LabelSample:
-    now = len(found.replies)
-    if size is None or min(size, found.population) <= now:
+    """The sample with more replies, where more are wanted; those are a batch of their own."""
+    if size is None or min(size, found.population) <= len(found.replies):
         return found.model_copy(update={"criteria": criteria})
     batches = {reply.reply_id: reply.batch for reply in found.replies}
-    new_batch = max(batches.values(), default=-1) + 1
+    new = max(batches.values(), default=-1) + 1
     replies = tuple(
-        SampledReply(
-            reply_id=reply.reply_id,
-            inclusion_probability=reply.inclusion_probability,
-            batch=batches.get(reply.reply_id, new_batch),
-        )
+        reply.model_copy(update={"batch": batches.get(reply.reply_id, new)})
         for reply in draw_sample(strata_of(run, found.seed), size)
     )
     return found.model_copy(update={"criteria": criteria, "replies": replies})
@@ -407,7 +327,7 @@ def _require_finished(run: RepliesRun) -> None:
             where=str(run.folder),
             hint="finish it with the command that began it",
         )
-    if all(reply.response is None for reply in run.replies.values()):
+    if not _replies_with_text(run):
         raise InputError(
             "the run has no reply that could be labelled",
             where=str(run.folder),
@@ -416,42 +336,31 @@ def _require_finished(run: RepliesRun) -> None:
 
 
 def _require_same(run: RepliesRun, found: LabelSample, size: int | None, seed: int | None) -> None:
-    where = str(run.folder / FOLDER / _FILE)
-    if found.replies_sha256 != _replies_sha256(run):
-        raise InputError(
-            "the replies are not those that were sampled",
-            where=where,
-            hint="label the new replies in a folder of their own, or move the labels away",
-        )
     names = Counter(reply.reply_id for reply in found.replies)
     strangers = [name for name, times in names.items() if times > 1 or name not in run.replies]
-    if strangers:
-        raise InputError(
-            f"the reply {strangers[0][:80]!r} is not in the run, or twice in the sample",
-            where=where,
-            hint="fix it, or move the labels folder away",
-        )
-    if seed is not None and seed != found.seed:
-        raise InputError(
-            f"the sample was drawn with seed {found.seed}, not {seed}",
-            where=where,
-            hint="leave --seed out",
-        )
-    if size is not None and size < len(found.replies):
-        raise InputError(
-            f"the sample has {len(found.replies)} replies already and can only grow",
-            where=where,
-            hint="leave --sample out",
-        )
+    what, hint = "", "fix it, or move the labels folder away"
+    if found.replies_sha256 != _sha256(_replies_with_text(run)):
+        what = "the replies are not those that were sampled"
+        hint = "label the new replies in a folder of their own, or move the labels away"
+    elif strangers:
+        what = f"the reply {strangers[0][:80]!r} is not in the run, or twice in the sample"
+    elif seed not in (None, found.seed):
+        what = f"the sample was drawn with seed {found.seed}, not {seed}"
+        hint = "leave --seed out"
+    elif size is not None and size < len(found.replies):
+        what = f"the sample has {len(found.replies)} replies already and can only grow"
+        hint = "leave --sample out"
+    if what:
+        raise InputError(what, where=str(run.folder / FOLDER / _FILE), hint=hint)
 
 
-def _replies_sha256(run: RepliesRun) -> str:
-    texts = sorted(
-        (reply.reply_id, reply.response)
-        for reply in run.replies.values()
-        if reply.response is not None
-    )
-    return hashlib.sha256(json.dumps(texts).encode("ascii")).hexdigest()
+def _replies_with_text(run: RepliesRun) -> dict[str, str]:
+    replies = run.replies.values()
+    return {one.reply_id: one.response for one in replies if one.response is not None}
+
+
+def _sha256(texts: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps(sorted(texts.items())).encode("ascii")).hexdigest()
 
 
 @contextlib.contextmanager

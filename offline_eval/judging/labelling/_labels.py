@@ -21,12 +21,12 @@ from ....guard.files import atomic_writer
 from ...run import RepliesRun, Run
 from ...run.table import SharedLog
 from ..chance_agreement import cohens_kappa, fleiss_kappa, krippendorff_alpha
+from ..llm_judge import LabelCriterion
 from ._criteria import (
     ABSTENTION_CRITERION,
     FACTUALITY_CRITERION,
     FOLDER,
     HumanLabel,
-    LabelCriterion,
     LabelSample,
     read_sample,
 )
@@ -136,10 +136,11 @@ class Labels:
         own = sample.criteria if sample else ()
         criteria = (ABSTENTION_CRITERION, FACTUALITY_CRITERION, *own)
         outcomes = {criterion.name: criterion.outcomes for criterion in criteria}
-        given = {}
-        for path in sorted(root.glob("*.jsonl")):
-            if not path.name.startswith(("_", ".")):
-                given[path.stem] = latest(_checked_labels(path, outcomes))
+        given = {
+            path.stem: latest(_checked_labels(path, outcomes))
+            for path in sorted(root.glob("*.jsonl"))
+            if not path.name.startswith(("_", "."))
+        }
         settled = latest(_checked_labels(root / f"{CONSENSUS}.jsonl", outcomes))
         return cls(sample=sample, given=given, settled=settled)
 
@@ -213,15 +214,14 @@ class Labels:
 
         Those that the criterion turned out not to be asked of are not among them.
         """
-        agreed = self.consensus(criterion)
-        before = {other: self.consensus(other) for other in self._conditions(criterion)}
-        asked = self._conditions(criterion)
+        agreed, conditions = self.consensus(criterion), self._conditions(criterion)
+        before = {other: self.consensus(other) for other in conditions}
         return tuple(
             name
             for name, votes in self.votes(criterion).items()
             if name not in agreed
             and majority(tuple(votes.values())) is None
-            and all(before[other].get(name) in (None, *asked[other]) for other in asked)
+            and all(before[other].get(name) in (None, *conditions[other]) for other in conditions)
         )
 
     def notes(self, reply_id: str) -> dict[str, str]:
@@ -322,14 +322,10 @@ def checked_annotator(name: str, *, where: str) -> str:
     return normal
 
 
-# A spreadsheet would take what begins with these for a formula.
-
-
 def _rows(run: RepliesRun, labels: Labels) -> Iterator[dict[str, Any]]:
     votes = {criterion.name: labels.votes(criterion.name) for criterion in labels.criteria}
     settled = {name: labels.consensus(name) for name in votes}
-    sample = () if labels.sample is None else labels.sample.replies
-    chances = {reply.reply_id: reply.inclusion_probability for reply in sample}
+    chances = labels._chances
     wanted = chances.keys() | {reply for vote in votes.values() for reply in vote}
     for reply_id, reply in run.replies.items():
         if reply_id not in wanted:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ....guard.decision import Route
 from ....guard.engine.encoder import TokenEncoder
@@ -68,9 +69,17 @@ def answer_scores(
     Returns:
         Per answer one score per passage, in [0, 1].
     """
+    encoder = SufficiencyScorer().encoder if encoder is None else encoder
     used = sorted({name for one in sought for name in one.passages if name in texts})
-    words = _Words.of({name: texts[name] for name in used})
-    nearness = _Nearness(sought, encoder)
+    present = {name: frozenset(words_of(texts[name])) for name in used}
+    frequency = Counter(word for words in present.values() for word in words)
+    information = {word: math.log((len(used) + 1) / times) for word, times in frequency.items()}
+    new = math.log(len(used) + 1)
+    idf, encoded = word_piece_idf(encoder), encoder.encode_first([one.answer for one in sought])
+    answers = []
+    for one, pieces in zip(sought, encoded, strict=True):
+        telling = {word: information.get(word, new) for word in _telling(one)}
+        answers.append(_Answer.of(one, telling, pieces, encoder, idf))
     found = [[0.0] * len(one.passages) for one in sought]
     wanted: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for at, one in enumerate(sought):
@@ -78,11 +87,9 @@ def answer_scores(
             wanted[name].append((at, place))
     for start in range(0, len(used), _BATCH):
         names = used[start : start + _BATCH]
-        for name, windows in zip(names, nearness.windows([texts[n] for n in names]), strict=True):
+        for name, windows in zip(names, encoder.encode([texts[n] for n in names]), strict=True):
             for at, place in wanted[name]:
-                one = sought[at]
-                near = nearness.of(at, windows)
-                found[at][place] = words.numbers(one, name) * (words.share(one, name) + near) / 2
+                found[at][place] = answers[at].score(present[name], windows)
         if on_scored is not None:
             on_scored(start + len(names), len(used))
     return [tuple(scores) for scores in found]
@@ -94,63 +101,48 @@ def _telling(sought: Sought) -> frozenset[str]:
     return (words - frozenset(words_of(sought.question)) - _BARE) or (words - _BARE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """The words of passages, and how much each says."""
+class _Answer(NamedTuple):
+    """An answer that is looked for.
 
-    present: Mapping[str, frozenset[str]]
-    frequency: Mapping[str, int]
+    Attributes:
+        words: that tell it from others, with what each says.
+        numbers: in it, and not in the question.
+        pieces: its word pieces.
+        weights: of these.
+    """
+
+    words: Mapping[str, float]
+    numbers: frozenset[str]
+    pieces: EncodedText
+    weights: NDArray[np.float64]
 
     @classmethod
-    def of(cls, texts: Mapping[str, str]) -> _Words:
-        present = {name: frozenset(words_of(text)) for name, text in texts.items()}
-        return cls(present, Counter(word for words in present.values() for word in words))
-
-    def share(self, sought: Sought, name: str) -> float:
-        """Weighted share of the telling words that stand in a passage."""
-        weights = {word: self._weight(word) for word in _telling(sought)}
-        total = math.fsum(weights.values())
-        there = math.fsum(weight for word, weight in weights.items() if word in self.present[name])
-        return there / total if total > 0.0 else 0.0
-
-    def numbers(self, sought: Sought, name: str) -> float:
-        """Share of the answer's numbers that stand in a passage."""
+    def of(
+        cls,
+        sought: Sought,
+        words: Mapping[str, float],
+        pieces: EncodedText,
+        encoder: TokenEncoder,
+        idf: NDArray[np.float32] | None,
+    ) -> _Answer:
+        weights = token_weights(pieces, idf, encoder.unknown_id)
+        asked = np.isin(pieces.ids[1:-1], encoder.pieces(sought.question))
+        telling = np.where(asked, 0.0, weights)
         numbers = numbers_of(sought.answer) - numbers_of(sought.question)
-        return len(numbers & self.present[name]) / len(numbers) if numbers else 1.0
+        return cls(words, numbers, pieces, telling if telling.sum() > 0.0 else weights)
 
-    def _weight(self, word: str) -> float:
-        return math.log((len(self.present) + 1) / max(1, self.frequency.get(word, 0)))
-
-
-class _Nearness:
-    """How near the word pieces of answers are met by passages."""
-
-    def __init__(self, sought: Sequence[Sought], encoder: TokenEncoder | None) -> None:
-        self._encoder = SufficiencyScorer().encoder if encoder is None else encoder
-        idf, unknown = word_piece_idf(self._encoder), self._encoder.unknown_id
-        texts = [one.answer for one in sought]
-        self._answers: list[tuple[EncodedText, Any] | None] = []
-        for one, encoded in zip(sought, self._encoder.encode_first(texts), strict=True):
-            if not _telling(one):
-                self._answers.append(None)
-                continue
-            weights = token_weights(encoded, idf, unknown)
-            asked = np.isin(encoded.ids[1:-1], self._encoder.pieces(one.question))
-            telling = np.where(asked, 0.0, weights)
-            self._answers.append((encoded, telling if telling.sum() > 0.0 else weights))
-
-    def windows(self, texts: Sequence[str]) -> list[list[EncodedText]]:
-        """The windows of each text."""
-        return self._encoder.encode(texts)
-
-    def of(self, at: int, windows: Sequence[EncodedText]) -> float:
-        """Weighted mean of the best cosines of an answer, in [0, 1]."""
-        found = self._answers[at]
-        if found is None or not len(found[1]) or not found[1].sum() > 0.0:
+    def score(self, present: Set[str], windows: Sequence[EncodedText]) -> float:
+        """How probably a passage with these words holds it, in [0, 1]."""
+        total = math.fsum(self.words.values())
+        if total <= 0.0:
             return 0.0
-        encoded, weights = found
-        best = np.clip(best_cosines(encoded, windows), 0.0, 1.0)
-        return float((best * weights).sum() / weights.sum())
+        there = math.fsum(says for word, says in self.words.items() if word in present)
+        near = 0.0
+        if self.weights.sum() > 0.0:
+            best = np.clip(best_cosines(self.pieces, windows), 0.0, 1.0)
+            near = float((best * self.weights).sum() / self.weights.sum())
+        numbers = len(self.numbers & present) / len(self.numbers) if self.numbers else 1.0
+        return numbers * (there / total + near) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +233,11 @@ def review_cases(
             where="RUN",
             hint="name a run of `knowgate measure` on questions with a source or an answer",
         )
-    texts = run.texts
-    sought = [_sought(run, row) for row in rows]
+    texts, questions = run.texts, [run.questions[row.question_id] for row in rows]
+    sought = [
+        Sought(question.question, question.answer, row.retrieved)
+        for question, row in zip(questions, rows, strict=True)
+    ]
     scores = answer_scores(sought, texts, encoder=encoder, on_scored=on_scored)
     cases = [_case(run, row, texts, likely) for row, likely in zip(rows, scores, strict=True)]
     return tuple(sorted(cases, key=_place))
@@ -251,11 +246,6 @@ def review_cases(
 def _place(case: ReviewCase) -> tuple[bool, bool, float, str]:
     nothing = case.relevance is None
     return not case.probable, nothing, -(case.relevance or 0.0), case.case_id
-
-
-def _sought(run: MeasuredRun, row: MeasuredRow) -> Sought:
-    question = run.questions[row.question_id]
-    return Sought(question.question, question.answer, row.retrieved)
 
 
 def _case(

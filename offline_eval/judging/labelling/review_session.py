@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ....guard.errors import InputError
-from ...data.fields import Fields
+from ...data.fields import rows_of_table
 from ...run.calls import OnStep
 from ...run.measured_run import MeasuredRun, Review
 from ...run.questions import MeasuredRow
 from ._labels import from_cell, is_csv_name, write_export
 from ._review_cases import ReviewCase, review_cases
-from .session import LoggedSession, NotAskedError, clean_note, plain
+from .session import LoggedSession, NotAskedError, plain
 
 _COLUMNS = (
     "case_id", "verdict", "passage", "note", "at", "question", "answer", "relevance",
@@ -41,27 +41,6 @@ class Imported:
     without_verdict: int
 
 
-def export_reviews(
-    run: MeasuredRun, cases: tuple[ReviewCase, ...], path: str | os.PathLike[str]
-) -> int:
-    """Write all left-out cases in the order of review, with the verdicts that there are.
-
-    Args:
-        run: with its reviews.
-        cases: as `review_cases` gives them.
-        path: ends in .csv or .jsonl.
-
-    Returns:
-        How many cases have a verdict.
-
-    Raises:
-        InputError: another suffix, or the file cannot be written.
-    """
-    rows = [_row(case, run.reviews.get(case.case_id)) for case in cases]
-    write_export(path, rows, _COLUMNS)
-    return sum(row["verdict"] is not None for row in rows)
-
-
 def _row(case: ReviewCase, review: Review | None) -> dict[str, Any]:
     stored = {} if review is None else review.model_dump(mode="json")
     return {
@@ -75,46 +54,11 @@ def _row(case: ReviewCase, review: Review | None) -> dict[str, Any]:
     }
 
 
-def import_reviews(
-    folder: str | os.PathLike[str], run: MeasuredRun, path: str | os.PathLike[str]
-) -> Imported:
-    """Store the verdicts of a file, all of them or none.
-
-    Args:
-        folder: of the run.
-        run: with its reviews.
-        path: ends in .csv or .jsonl; only `case_id` and `verdict` are needed. A row whose verdict
-            is empty says nothing.
-
-    Raises:
-        InputError: a row is damaged, is about no left-out case of the run, or a case stands there
-            twice; names file and line.
-    """
-    cases, found = run.reviewable, dict[str, Review]()
-    without = 0
-    for where, values in _read(path):
-        review = _checked(values, cases, where)
-        if review.verdict is None:
-            without += 1
-            continue
-        if review.case_id in found:
-            raise InputError(
-                f"case {review.case_id[:80]!r} stands there twice",
-                where=where,
-                hint="leave one of both rows",
-            )
-        found[review.case_id] = review
-    changed = [review for name, review in found.items() if not _same(review, run.reviews.get(name))]
-    Review.log(folder).append(changed)
-    return Imported(len(changed), len(found) - len(changed), without)
-
-
 def _read(path: str | os.PathLike[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     is_csv = is_csv_name(path, "--import")
     others = "verdict, and perhaps passage, note, at"
-    for row in Fields.of_table(path, needed="case_id", others=others):
-        texts = {key: from_cell(text) for key, text in row.value.items()} if is_csv else row.value
-        yield row.where, texts
+    for where, row in rows_of_table(path, needed="case_id", others=others):
+        yield where, {key: from_cell(text) for key, text in row.items()} if is_csv else row
 
 
 def _checked(values: Mapping[str, Any], cases: Mapping[str, MeasuredRow], where: str) -> Review:
@@ -156,11 +100,13 @@ class ReviewSession(LoggedSession[Review]):
         InputError: the stored reviews are damaged.
     """
 
+    kept = {"verdict", "passage"}  # noqa: RUF012
+
     def __init__(self, folder: Path, cases: Sequence[ReviewCase]) -> None:
         self.folder, self.cases = folder, tuple(cases)
         # Until the page is opened again; by id.
         self._skipped: set[str] = set()
-        super().__init__(Review.log(folder))
+        super().__init__(Review.log(folder), [case.case_id for case in cases])
 
     @classmethod
     def open(cls, folder: Path, *, on_scored: OnStep | None = None) -> ReviewSession:
@@ -179,22 +125,58 @@ class ReviewSession(LoggedSession[Review]):
 
     @staticmethod
     def store_file(folder: Path, path: Path) -> Imported:
-        """Store the verdicts of a file; see `import_reviews`."""
-        return import_reviews(folder, MeasuredRun.read(folder, unfinished=True), path)
+        """Store the verdicts of a file, all of them or none.
+
+        Args:
+            folder: of the run.
+            path: ends in .csv or .jsonl; only `case_id` and `verdict` are needed. A row whose
+                verdict is empty says nothing.
+
+        Raises:
+            InputError: a row is damaged, is about no left-out case of the run, or a case stands
+                there twice; names file and line.
+        """
+        run = MeasuredRun.read(folder, unfinished=True)
+        cases, found = run.reviewable, dict[str, Review]()
+        without = 0
+        for where, values in _read(path):
+            review = _checked(values, cases, where)
+            if review.verdict is None:
+                without += 1
+                continue
+            if review.case_id in found:
+                raise InputError(
+                    f"case {review.case_id[:80]!r} stands there twice",
+                    where=where,
+                    hint="leave one of both rows",
+                )
+            found[review.case_id] = review
+        changed = [one for name, one in found.items() if not _same(one, run.reviews.get(name))]
+        Review.log(folder).append(changed)
+        return Imported(len(changed), len(found) - len(changed), without)
 
     def export(self, path: Path) -> int:
-        """Write all cases with their verdicts; see `export_reviews`."""
-        return export_reviews(MeasuredRun.read(self.folder, unfinished=True), self.cases, path)
+        """Write all left-out cases in the order of review, with the verdicts that there are.
 
-    def __len__(self) -> int:
-        return len(self.cases)
+        Args:
+            path: ends in .csv or .jsonl.
+
+        Returns:
+            How many cases have a verdict.
+
+        Raises:
+            InputError: another suffix, or the file cannot be written.
+        """
+        reviews = MeasuredRun.read(self.folder, unfinished=True).reviews
+        rows = [_row(case, reviews.get(case.case_id)) for case in self.cases]
+        write_export(path, rows, _COLUMNS)
+        return sum(row["verdict"] is not None for row in rows)
 
     @property
     def open_positions(self) -> list[int]:
         """Positions of the cases without a verdict."""
-        with self._lock:
-            self._refresh()
-            return [at for at, case in enumerate(self.cases) if self._verdict(case) is None]
+        with self._current():
+            return [at for at in range(len(self)) if self._steps(at)[0]["outcome"] is None]
 
     def decide(
         self,
@@ -203,7 +185,7 @@ class ReviewSession(LoggedSession[Review]):
         *,
         passage: str | None = None,
         note: str | None = None,
-    ) -> None:
+    ) -> dict[str, Any]:
         """Store a verdict; the last one of a case counts.
 
         Args:
@@ -212,13 +194,16 @@ class ReviewSession(LoggedSession[Review]):
             passage: id of the one that answers, if it is named.
             note: as it was, where it is None.
 
+        Returns:
+            The state after it.
+
         Raises:
             IndexError: no such position.
             InputError: it cannot be stored.
         """
-        with self._lock:
-            self._refresh()
-            self._store(position, verdict, passage, note)
+        with self._current():
+            key = self._names[position], CRITERION
+            return self._store(position, [self._row(key, note, verdict=verdict, passage=passage)])
 
     # What the page in the browser asks, as of `LabelSession`.
 
@@ -237,27 +222,20 @@ class ReviewSession(LoggedSession[Review]):
         Raises:
             IndexError: no such position.
         """
-        with self._lock:
-            self._refresh()
-            case = self.cases[position]
-            said, status = self._before(position), self._status(case)
-            step = {
-                "criterion": CRITERION,
-                "outcome": said.verdict,
-                "skipped": status == "skipped",
-            }
-            return {
-                "question": plain(case.question),
-                "expected": plain(case.answer),
-                "facts": case.facts,
-                "probable": case.probable,
-                "response": "",
-                "citation": "",
-                "context": {"passages": len(case.passages), "words": _passages(case)},
-                "steps": [step],
-                "status": status,
-                "note": said.note,
-            }
+        case = self.cases[position]
+        number = len(case.passages)
+        words = f"{number}, without the source" if number else "Nothing was retrieved."
+        view: dict[str, Any] = {
+            "question": plain(case.question),
+            "expected": plain(case.answer),
+            "facts": case.facts,
+            "probable": case.probable,
+            "response": "",
+            "citation": "",
+            "context": {"passages": number, "words": words},
+        }
+        with self._current():
+            return {**view, **self._shown(position)}
 
     def context(self, position: int) -> list[dict[str, Any]]:
         """The passages of a case, in the order in which they are read.
@@ -277,48 +255,18 @@ class ReviewSession(LoggedSession[Review]):
     def label(
         self, position: int, criterion: str, outcome: str, note: str | None = None
     ) -> dict[str, Any]:
-        """Store a verdict and return the state; see `decide`.
-
-        Raises:
-            IndexError: no such position.
-            NotAskedError: no such verdict.
-        """
+        """Store a verdict and return the state; see `decide`."""
         if criterion != CRITERION or outcome not in _TEXTS:
             raise NotAskedError
-        self.decide(position, Review.Verdict(outcome), note=note)
-        return self.state()
+        return self.decide(position, Review.Verdict(outcome), note=note)
 
     def skip(self, position: int, note: str | None = None) -> dict[str, Any]:
         """Leave a case undecided until the page is opened again; see `label`."""
         if note is not None:
             self.note(position, note)
-        with self._lock:
-            self._refresh()
-            if not 0 <= position < len(self.cases):
-                raise IndexError(position)
-            self._skipped.add(self.cases[position].case_id)
+        with self._current():
+            self._skipped.add(self._names[position])
             return self._state()
-
-    def note(self, position: int, note: str) -> dict[str, Any]:
-        """Store the note on a case, with the verdict that stands there; see `label`."""
-        with self._lock:
-            self._refresh()
-            before = self._before(position)
-            if before.note != clean_note(note):
-                self._store(position, before.verdict, before.passage, note)
-            return self._state()
-
-    def _before(self, position: int) -> Review:
-        name = self.cases[position].case_id
-        return self._said.get(name) or Review(case_id=name, verdict=None)
-
-    def _store(
-        self, position: int, verdict: Review.Verdict | None, passage: str | None, note: str | None
-    ) -> None:
-        before = self._before(position)
-        kept = before.note if note is None else clean_note(note)
-        row = Review(case_id=before.case_id, verdict=verdict, passage=passage, note=kept)
-        self._change(position, [row], [before])
 
     def _append(self, rows: Sequence[Review]) -> None:
         super()._append(rows)
@@ -327,27 +275,15 @@ class ReviewSession(LoggedSession[Review]):
     def _now(self) -> datetime:
         return datetime.now(UTC)
 
-    def _forget(self) -> None:
-        self._said: dict[str, Review] = {}
+    def _key(self, row: Review) -> tuple[str, str]:
+        return row.case_id, CRITERION
 
-    def _take(self, rows: Sequence[Review]) -> None:
-        self._said |= {review.case_id: review for review in rows}
+    def _blank(self, name: str, criterion: str) -> Review:
+        del criterion
+        return Review(case_id=name, verdict=None)
 
-    def _statuses(self) -> list[str]:
-        return [self._status(case) for case in self.cases]
-
-    def _verdict(self, case: ReviewCase) -> Review.Verdict | None:
-        said = self._said.get(case.case_id)
-        return None if said is None else said.verdict
-
-    def _status(self, case: ReviewCase) -> str:
-        if self._verdict(case) is not None:
-            return "done"
-        return "skipped" if case.case_id in self._skipped else "open"
-
-
-def _passages(case: ReviewCase) -> str:
-    number = len(case.passages)
-    if not number:
-        return "Nothing was retrieved."
-    return f"{number}, without the source"
+    def _steps(self, position: int) -> list[dict[str, Any]]:
+        name = self._names[position]
+        verdict = self._stood((name, CRITERION)).verdict
+        skipped = verdict is None and name in self._skipped
+        return [{"criterion": CRITERION, "outcome": verdict, "skipped": skipped}]

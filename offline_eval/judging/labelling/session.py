@@ -8,19 +8,20 @@ import re
 import threading
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ....guard.errors import InputError
 from ...run import RepliesRun, Run, Stored
-from ...run.replies import ReplyContext
+from ...run.replies import ReplyContext, ReplyRow
 from ...run.table import SharedLog
+from ..llm_judge import LabelCriterion
 from ._criteria import (
     FOLDER,
     HumanLabel,
-    LabelCriterion,
     LabelSample,
     in_asking_order,
     load_criterion,
@@ -31,27 +32,6 @@ from ._labels import CONSENSUS, Labels, checked_annotator
 # Overrides and isolates of the writing direction can make a text read otherwise than it is
 # stored. The marks of right-to-left languages stay.
 _DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
-
-
-def item_view(run: RepliesRun, reply_id: str) -> dict[str, Any]:
-    """Question, expected answer, reply and citation, and what kind of context there was.
-
-    No ids: they name the system, the guard and the kind of case. No judgements.
-    """
-    reply = run.replies[reply_id]
-    question = run.question_of(reply)
-    return {
-        "question": plain(question.question),
-        "expected": plain(question.answer),
-        "response": plain(reply.response or ""),
-        "citation": plain(reply.citation or ""),
-        "context": _context_words(run, reply_id),
-    }
-
-
-def context_view(run: RepliesRun, reply_id: str) -> list[str]:
-    """The passages in the context of a reply, as texts in their order."""
-    return [plain(passage.text) for passage in run.context_passages(run.replies[reply_id])]
 
 
 def plain(text: str) -> str:
@@ -70,39 +50,6 @@ def _acts(sign: str) -> bool:
     return sign not in "\n\t" and unicodedata.category(sign) in ("Cc", "Cs")
 
 
-def _context_words(run: RepliesRun, reply_id: str) -> dict[str, Any]:
-    reply = run.replies[reply_id]
-    context = reply.context or ReplyContext()
-    number = len(run.context_passages(reply))
-    if context.kind == "none":
-        return {"passages": 0, "words": "The model was given no context."}
-    if number == 0:
-        return {"passages": 0, "words": "It is not known what the model was given to read."}
-    return {"passages": number, "words": f"{number} passage{'' if number == 1 else 's'}"}
-
-
-def criterion_view(criterion: LabelCriterion) -> dict[str, Any]:
-    """What the page asks: the question, and the outcomes with their keys."""
-    meanings = criterion.meanings or ("",) * len(criterion.outcomes)
-    yes_no = set(criterion.outcomes) == {"yes", "no"}
-    return {
-        "name": criterion.name,
-        "question": plain(criterion.question) or f"{plain(criterion.name)}: which one?",
-        "outcomes": [
-            {
-                "outcome": outcome,
-                "text": plain(outcome),
-                "meaning": plain(meaning),
-                "key": outcome[0] if yes_no else str(number),
-                "number": str(number),
-            }
-            for number, (outcome, meaning) in enumerate(
-                zip(criterion.outcomes, meanings, strict=True), start=1
-            )
-        ],
-    }
-
-
 _LONGEST_NOTE = 5000
 
 
@@ -114,15 +61,6 @@ class NotAskedError(InputError):
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
-    """What one annotator said of a reply, for whoever settles disagreements."""
-
-    annotator: str
-    outcomes: Mapping[str, str]
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
 class SessionItem:
     """A reply to be labelled.
 
@@ -130,13 +68,13 @@ class SessionItem:
         reply_id: never shown; it names the system.
         asked: criteria that are open to a label.
         known: outcomes that stand already, of criteria that are not asked.
-        opinions: of others; empty unless disagreements are settled.
+        opinions: of others, as the page shows them; empty unless disagreements are settled.
     """
 
     reply_id: str
     asked: frozenset[str]
     known: Mapping[str, str] = field(default_factory=dict)
-    opinions: tuple[Opinion, ...] = ()
+    opinions: tuple[dict[str, Any], ...] = ()
 
 
 Row = TypeVar("Row", bound=Stored)
@@ -150,27 +88,33 @@ class LoggedSession(ABC, Generic[Row]):
 
     Args:
         log: where it is stored.
+        names: ids of the things, in the order in which they are shown.
     """
 
     settles = False
+    kept: ClassVar[set[str]]
+    """Fields of a row that a new note leaves alone."""
 
-    def __init__(self, log: SharedLog[Row]) -> None:
-        self._log, self._lock = log, threading.Lock()
+    def __init__(self, log: SharedLog[Row], names: Sequence[str]) -> None:
+        self._log, self._names, self._lock = log, tuple(names), threading.Lock()
         # Per change the position, and what stood there before.
         self._changes: list[tuple[int, list[Row]]] = []
+        self._said: dict[tuple[str, str], Row] = {}
+        self._notes: dict[str, str] = {}
         self._read_bytes = -1
         self._refresh()
 
+    def __len__(self) -> int:
+        return len(self._names)
+
     def state(self) -> dict[str, Any]:
         """How far it is: per position `open`, `done` or `skipped`."""
-        with self._lock:
-            self._refresh()
+        with self._current():
             return self._state()
 
     def undo(self) -> dict[str, Any]:
         """Take the last change back; `position` says where, None where there is none."""
-        with self._lock:
-            self._refresh()
+        with self._current():
             if not self._changes:
                 return {**self._state(), "position": None}
             position, before = self._changes[-1]
@@ -178,26 +122,87 @@ class LoggedSession(ABC, Generic[Row]):
             self._changes.pop()
             return {**self._state(), "position": position}
 
+    def note(self, position: int, note: str) -> dict[str, Any]:
+        """Store a note without changing what was said beside it; see `label`."""
+        with self._current():
+            name = self._names[position]
+            if self._notes.get(name, "") == clean_note(note):
+                return self._state()
+            key = name, self._steps(position)[0]["criterion"]
+            kept = self._stood(key).model_dump(include=self.kept)
+            return self._store(position, [self._row(key, note, **kept)])
+
     @abstractmethod
-    def _statuses(self) -> list[str]:
-        """`open`, `done` or `skipped`, per position."""
+    def label(
+        self, position: int, criterion: str, outcome: str, note: str | None = None
+    ) -> dict[str, Any]:
+        """Store an outcome by a criterion, in place of an earlier one.
+
+        Args:
+            position: of the thing.
+            criterion: one that is asked of it now.
+            outcome: one of the criterion's.
+            note: on the thing; as it was, where it is None.
+
+        Returns:
+            The state after it.
+
+        Raises:
+            IndexError: no such position.
+            NotAskedError: the criterion or the outcome is not asked of it.
+            InputError: it cannot be stored.
+        """
 
     @abstractmethod
     def _now(self) -> object:
         """The time, as rows hold it."""
 
     @abstractmethod
-    def _forget(self) -> None:
-        """Forget all rows."""
+    def _key(self, row: Row) -> tuple[str, str]:
+        """What a row is about, and by which criterion."""
 
     @abstractmethod
-    def _take(self, rows: Sequence[Row]) -> None:
-        """Take rows in, as they stand in the log."""
+    def _blank(self, name: str, criterion: str) -> Row:
+        """A row that says nothing."""
+
+    @abstractmethod
+    def _steps(self, position: int) -> list[dict[str, Any]]:
+        """The criteria that are asked as things stand, with what was said."""
+
+    @contextmanager
+    def _current(self) -> Iterator[None]:
+        """Alone, with what other processes wrote."""
+        with self._lock:
+            self._refresh()
+            yield
 
     def _state(self) -> dict[str, Any]:
-        return {"statuses": self._statuses(), "undoable": len(self._changes)}
+        statuses = [self._status(self._steps(at)) for at in range(len(self._names))]
+        return {"statuses": statuses, "undoable": len(self._changes)}
 
-    def _change(self, position: int, rows: Sequence[Row], before: list[Row]) -> dict[str, Any]:
+    def _status(self, steps: Sequence[Mapping[str, Any]]) -> str:
+        if any(step["skipped"] for step in steps):
+            return "skipped"
+        return "open" if any(step["outcome"] is None for step in steps) else "done"
+
+    def _shown(self, position: int) -> dict[str, Any]:
+        """What the page shows of what was said."""
+        steps = self._steps(position)
+        note = self._notes.get(self._names[position], "")
+        return {"steps": steps, "status": self._status(steps), "note": note}
+
+    def _row(self, key: tuple[str, str], note: str | None, **fields: object) -> Row:
+        """A new row, with the note that stands there where none is given."""
+        said = self._notes.get(key[0], "") if note is None else clean_note(note)
+        return self._blank(*key).model_copy(update={"note": said, "at": self._now(), **fields})
+
+    def _stood(self, key: tuple[str, str]) -> Row:
+        """What stands there, with the note as it is now."""
+        row = self._said.get(key) or self._blank(*key)
+        return row.model_copy(update={"note": self._notes.get(key[0], "")})
+
+    def _store(self, position: int, rows: Sequence[Row]) -> dict[str, Any]:
+        before = [self._stood(self._key(row)) for row in rows]
         self._append(rows)
         self._changes.append((position, before))
         return self._state()
@@ -214,9 +219,15 @@ class LoggedSession(ABC, Generic[Row]):
     def _refresh(self) -> None:
         size = self._log.size()
         if size != self._read_bytes:
-            self._forget()
+            self._said.clear()
+            self._notes.clear()
             self._take([row for _, row in self._log.places()])
             self._read_bytes = size
+
+    def _take(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            key = self._key(row)
+            self._said[key], self._notes[key[0]] = row, getattr(row, "note", "")
 
 
 class LabelSession(LoggedSession[HumanLabel]):
@@ -234,6 +245,7 @@ class LabelSession(LoggedSession[HumanLabel]):
     """
 
     NotAskedError: ClassVar = NotAskedError
+    kept = {"outcome", "skipped"}  # noqa: RUF012
 
     def __init__(
         self,
@@ -243,11 +255,11 @@ class LabelSession(LoggedSession[HumanLabel]):
         log: SharedLog[HumanLabel],
         annotator: str,
     ) -> None:
-        self.criteria = tuple(criteria)
+        self.criteria = {criterion.name: criterion for criterion in criteria}
         self.annotator = annotator
         self.settles = log.path.stem == CONSENSUS
         self._run, self._items = run, tuple(items)
-        super().__init__(log)
+        super().__init__(log, [item.reply_id for item in items])
 
     @classmethod
     def annotate(
@@ -280,32 +292,40 @@ class LabelSession(LoggedSession[HumanLabel]):
         sample = open_sample(run, size=size, seed=seed, criteria=wanted)
         return open_session(run, sample, name, wanted)
 
-    def __len__(self) -> int:
-        return len(self._items)
-
     def asked(self) -> list[dict[str, Any]]:
         """What the page asks of replies: questions, outcomes and their keys."""
-        return [criterion_view(criterion) for criterion in self.criteria]
+        return [_asked(criterion) for criterion in self.criteria.values()]
 
     def item(self, position: int) -> dict[str, Any]:
         """What the page shows of a reply, without the passages of its context.
 
+        No ids: they name the system, the guard and the kind of case. No judgements.
+
         Raises:
             IndexError: no such position.
         """
-        with self._lock:
-            self._refresh()
-            item = self._items[position]
-            view = item_view(self._run, item.reply_id)
-            view["steps"] = self._steps(item)
-            view["status"] = self._status(item)
-            view["note"] = self._notes.get(item.reply_id, "")
-            if self.settles:
-                view["opinions"] = [
-                    {"annotator": o.annotator, "outcomes": dict(o.outcomes), "note": plain(o.note)}
-                    for o in item.opinions
-                ]
-            return view
+        reply = self._run.replies[self._names[position]]
+        question = self._run.question_of(reply)
+        view: dict[str, Any] = {
+            "question": plain(question.question),
+            "expected": plain(question.answer),
+            "response": plain(reply.response or ""),
+            "citation": plain(reply.citation or ""),
+            "context": self._context_words(reply),
+        }
+        if self.settles:
+            view["opinions"] = list(self._items[position].opinions)
+        with self._current():
+            return {**view, **self._shown(position)}
+
+    def _context_words(self, reply: ReplyRow) -> dict[str, Any]:
+        number = len(self._run.context_passages(reply))
+        words = f"{number} passage{'' if number == 1 else 's'}"
+        if (reply.context or ReplyContext()).kind == "none":
+            number, words = 0, "The model was given no context."
+        elif number == 0:
+            words = "It is not known what the model was given to read."
+        return {"passages": number, "words": words}
 
     def context(self, position: int) -> list[str]:
         """The passages that the reply was given, as texts in their order.
@@ -313,148 +333,63 @@ class LabelSession(LoggedSession[HumanLabel]):
         Raises:
             IndexError: no such position.
         """
-        return context_view(self._run, self._items[position].reply_id)
+        reply = self._run.replies[self._names[position]]
+        return [plain(passage.text) for passage in self._run.context_passages(reply)]
 
     def label(
         self, position: int, criterion: str, outcome: str, note: str | None = None
     ) -> dict[str, Any]:
-        """Label a reply, or label it anew.
-
-        Args:
-            position: of the reply.
-            criterion: one that is asked of it now.
-            outcome: one of the criterion's.
-            note: on the reply; as it was, where it is None.
-
-        Returns:
-            The state after it.
-
-        Raises:
-            IndexError: no such position.
-            NotAskedError: the criterion or the outcome is not asked of this reply.
-            InputError: the label cannot be stored.
-        """
-        with self._lock:
-            self._refresh()
-            item = self._items[position]
-            if outcome not in self._outcomes_of(item, criterion):
+        """Label a reply, or label it anew."""
+        with self._current():
+            name, steps = self._names[position], self._steps(position)
+            asked = any(step["criterion"] == criterion for step in steps)
+            if not asked or outcome not in self.criteria[criterion].outcomes:
                 raise NotAskedError
-            rows = [self._row(item, criterion, outcome, note=note)]
-            for child in self.criteria:
+            rows = [self._row((name, criterion), note, outcome=outcome)]
+            for child in self.criteria.values():
                 # What was asked only after another outcome lapses with it.
                 asked = outcome in child.only_where.get(criterion, (outcome,))
-                said = self._said.get((item.reply_id, child.name))
+                said = self._said.get((name, child.name))
                 if not asked and said and said.outcome:
-                    rows.append(self._row(item, child.name, None, note=note))
+                    rows.append(self._row((name, child.name), note))
             return self._store(position, rows)
 
     def skip(self, position: int, note: str | None = None) -> dict[str, Any]:
         """Leave a reply undecided; see `label` for arguments, result and errors."""
-        with self._lock:
-            self._refresh()
-            item = self._items[position]
-            steps = self._steps(item)
-            unsaid = [step["criterion"] for step in steps if step["outcome"] is None]
+        with self._current():
+            name, steps = self._names[position], self._steps(position)
+            unsaid = [step for step in steps if step["outcome"] is None]
             # One that was labelled already is skipped as a whole.
-            named = unsaid[:1] or [step["criterion"] for step in steps[-1:]]
-            rows = [self._row(item, name, None, note=note, skipped=True) for name in named]
+            left_open = [step["criterion"] for step in unsaid[:1] or steps[-1:]]
+            rows = [self._row((name, criterion), note, skipped=True) for criterion in left_open]
             return self._store(position, rows)
-
-    def note(self, position: int, note: str) -> dict[str, Any]:
-        """Store the note on a reply without labelling it; see `label`."""
-        with self._lock:
-            self._refresh()
-            item = self._items[position]
-            if self._notes.get(item.reply_id, "") == clean_note(note):
-                return self._state()
-            steps = self._steps(item)
-            said = self._said.get((item.reply_id, steps[0]["criterion"]))
-            row = self._row(
-                item,
-                steps[0]["criterion"],
-                None if said is None else said.outcome,
-                note=note,
-                skipped=said is not None and said.skipped,
-            )
-            return self._store(position, [row])
-
-    def _store(self, position: int, rows: Sequence[HumanLabel]) -> dict[str, Any]:
-        return self._change(position, rows, [self._as_it_stood(row) for row in rows])
-
-    def _as_it_stood(self, row: HumanLabel) -> HumanLabel:
-        said = self._said.get((row.reply_id, row.criterion))
-        unsaid = row.model_copy(update={"outcome": None, "skipped": False})
-        return (said or unsaid).model_copy(update={"note": self._notes.get(row.reply_id, "")})
 
     def _now(self) -> str:
         return datetime.now(UTC).isoformat(timespec="milliseconds")
 
-    def _forget(self) -> None:
-        self._said: dict[tuple[str, str], HumanLabel] = {}
-        self._notes: dict[str, str] = {}
+    def _key(self, row: HumanLabel) -> tuple[str, str]:
+        return row.reply_id, row.criterion
 
-    def _take(self, rows: Sequence[HumanLabel]) -> None:
-        for label in rows:
-            self._said[label.reply_id, label.criterion] = label
-            self._notes[label.reply_id] = label.note
+    def _blank(self, name: str, criterion: str) -> HumanLabel:
+        return HumanLabel(reply_id=name, criterion=criterion, annotator=self.annotator)
 
-    def _row(
-        self,
-        item: SessionItem,
-        criterion: str,
-        outcome: str | None,
-        *,
-        note: str | None,
-        skipped: bool = False,
-    ) -> HumanLabel:
-        return HumanLabel(
-            reply_id=item.reply_id,
-            criterion=criterion,
-            outcome=outcome,
-            annotator=self.annotator,
-            note=self._notes.get(item.reply_id, "") if note is None else clean_note(note),
-            at=self._now(),
-            skipped=skipped,
-        )
-
-    def _statuses(self) -> list[str]:
-        return [self._status(item) for item in self._items]
-
-    def _status(self, item: SessionItem) -> str:
-        steps = self._steps(item)
-        if any(step["skipped"] for step in steps):
-            return "skipped"
-        return "open" if any(step["outcome"] is None for step in steps) else "done"
-
-    def _steps(self, item: SessionItem) -> list[dict[str, Any]]:
-        """The criteria that are asked of a reply as things stand, with what was said."""
+    def _steps(self, position: int) -> list[dict[str, Any]]:
         steps = []
-        outcomes = dict(item.known)
-        for criterion in self.criteria:
-            said = self._said.get((item.reply_id, criterion.name))
-            if criterion.name not in item.asked or not self._applies(criterion, outcomes):
+        item, outcomes = self._items[position], dict(self._items[position].known)
+        for name, criterion in self.criteria.items():
+            conditions = {
+                other: wanted
+                for other, wanted in criterion.only_where.items()
+                if other in self.criteria
+            }
+            applies = all(outcomes.get(other) in wanted for other, wanted in conditions.items())
+            if name not in item.asked or not applies:
                 continue
-            outcome = None if said is None else said.outcome
-            if outcome is not None:
-                outcomes[criterion.name] = outcome
-            skipped = said is not None and said.skipped
-            steps.append({"criterion": criterion.name, "outcome": outcome, "skipped": skipped})
+            said = self._said.get((item.reply_id, name)) or self._blank(item.reply_id, name)
+            if said.outcome is not None:
+                outcomes[name] = said.outcome
+            steps.append({"criterion": name, "outcome": said.outcome, "skipped": said.skipped})
         return steps
-
-    def _applies(self, criterion: LabelCriterion, outcomes: Mapping[str, str]) -> bool:
-        names = {known.name for known in self.criteria}
-        return all(
-            outcomes.get(before) in wanted
-            for before, wanted in criterion.only_where.items()
-            if before in names
-        )
-
-    def _outcomes_of(self, item: SessionItem, name: str) -> tuple[str, ...]:
-        asked = {step["criterion"] for step in self._steps(item)}
-        for criterion in self.criteria:
-            if criterion.name == name and name in asked:
-                return criterion.outcomes
-        return ()
 
     @classmethod
     def consensus(
@@ -541,6 +476,27 @@ def open_session(
     return LabelSession(run, wanted, items, _log_of(run, name), name)
 
 
+def _asked(criterion: LabelCriterion) -> dict[str, Any]:
+    meanings = criterion.meanings or ("",) * len(criterion.outcomes)
+    yes_no = set(criterion.outcomes) == {"yes", "no"}
+    return {
+        "name": criterion.name,
+        "question": plain(criterion.question) or f"{plain(criterion.name)}: which one?",
+        "outcomes": [
+            {
+                "outcome": outcome,
+                "text": plain(outcome),
+                "meaning": plain(meaning),
+                "key": outcome[0] if yes_no else str(number),
+                "number": str(number),
+            }
+            for number, (outcome, meaning) in enumerate(
+                zip(criterion.outcomes, meanings, strict=True), start=1
+            )
+        ],
+    }
+
+
 def _opinions(
     labels: Labels,
     votes: Mapping[str, Mapping[str, Mapping[str, str]]],
@@ -548,17 +504,18 @@ def _opinions(
     seed: int,
     *,
     show_names: bool,
-) -> tuple[Opinion, ...]:
+) -> tuple[dict[str, Any], ...]:
+    """What each annotator said of a reply, for whoever settles disagreements."""
     notes = labels.notes(reply)
     who = [a for a in labels.annotators if any(a in v.get(reply, {}) for v in votes.values())]
     if not show_names:
         who.sort(key=lambda name: _shuffled(seed, name, reply))
     return tuple(
-        Opinion(
-            annotator=name if show_names else _letter(place),
-            outcomes={c: v[reply][name] for c, v in votes.items() if name in v.get(reply, {})},
-            note=notes.get(name, ""),
-        )
+        {
+            "annotator": name if show_names else _letter(place),
+            "outcomes": {c: v[reply][name] for c, v in votes.items() if name in v.get(reply, {})},
+            "note": plain(notes.get(name, "")),
+        }
         for place, name in enumerate(who)
     )
 

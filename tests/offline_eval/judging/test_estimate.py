@@ -8,10 +8,7 @@ import pytest
 
 from knowgate.guard.engine.encoder import TokenEncoder
 from knowgate.offline_eval.judging.contract import JudgedReply
-from knowgate.offline_eval.judging.judges import (
-    AnswerSimilarity,
-    EstimateJudge,
-)
+from knowgate.offline_eval.judging.judges import EstimateJudge
 from tests.offline_eval.judging.runs import ANSWER, QUESTION, REFUSAL
 
 
@@ -61,10 +58,9 @@ def test_plain_cases_get_the_tier_that_anyone_would_give(
 
 @pytest.mark.slow
 def test_repeating_the_question_brings_a_reply_no_nearer(judge: EstimateJudge) -> None:
-    similarity = AnswerSimilarity(TokenEncoder())
     question, expected = "Which metal is the old bridge made of?", "Wrought iron."
-    right = similarity.closeness(question, expected, "The old bridge is made of wrought iron.")
-    wrong = similarity.closeness(question, expected, "The old bridge is made of a metal.")
+    right = judge.closeness(question, expected, "The old bridge is made of wrought iron.")
+    wrong = judge.closeness(question, expected, "The old bridge is made of a metal.")
     assert right > wrong + 0.1
     assert tier(judge, "A metal.", question=question, expected_answer=expected) == "tier_3"
 

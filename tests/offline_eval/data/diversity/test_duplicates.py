@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knowgate.offline_eval.data.diversity.uniqueness import Duplicate, remove_duplicates
+from knowgate.offline_eval.data.diversity.uniqueness import TooNear, remove_duplicates
 
 
 def test_equal_but_for_spelling_is_a_duplicate_of_the_first() -> None:
@@ -12,8 +12,8 @@ def test_equal_but_for_spelling_is_a_duplicate_of_the_first() -> None:
 
     assert left == [0, 1, 4]
     assert found == [
-        Duplicate(2, 0, exact=True, uniqueness=0.0),
-        Duplicate(3, 1, exact=True, uniqueness=0.0),
+        TooNear(2, 0, 0.0, exact=True),
+        TooNear(3, 1, 0.0, exact=True),
     ]
 
 

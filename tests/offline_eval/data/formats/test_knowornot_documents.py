@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.formats._knowornot_schemas import (
+from knowgate.offline_eval.data.formats.knowornot import (
     InputDocument,
     QuestionEntry,
+    context_in_prompt,
+    read_document,
 )
-from knowgate.offline_eval.data.formats.knowornot import context_in_prompt, read_document
 
 _NAMES = (
     "metadata",

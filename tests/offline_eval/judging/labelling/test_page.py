@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from knowgate.offline_eval.judging.labelling import Labels
-from knowgate.offline_eval.judging.labelling._criteria import LabelCriterion, open_sample
+from knowgate.offline_eval.judging.labelling._criteria import open_sample
 from knowgate.offline_eval.judging.labelling.session import LabelSession, open_session
+from knowgate.offline_eval.judging.llm_judge import LabelCriterion
 from knowgate.offline_eval.run import RepliesRun
 from knowgate.offline_eval.web import PageServer, label_app
 from tests.offline_eval.judging.labelling.conftest import Serve
