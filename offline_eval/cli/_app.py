@@ -187,7 +187,7 @@ def _defaults(ctx: Any, command: Any, names: list[str], rest: list[str]) -> dict
     found: Any = file.defaults(names, command, rest)
     # `check` runs other commands below the same context.
     if found and ctx.meta.setdefault(_NAMED_FILE, file.path) is not None:
-        err.print(f"options from {file.path}", markup=False)
+        err.print(f"options from {file.path}")
         ctx.meta[_NAMED_FILE] = None
     for name in reversed(names):
         found = {name: found}
@@ -294,5 +294,5 @@ def _fail_usage(error: Any) -> None:
 
 
 def _fail(message: str) -> None:
-    err.print("error: " + " ".join(message.split()), style="red", markup=False)
+    err.print("error: " + " ".join(message.split()), style="red")
     sys.exit(2)

@@ -169,7 +169,7 @@ def apply(
         found = {"lines": len(lines), "failed": counts[True]}
         said = f"{len(lines)} lines scored"
     print_figures({**found, "output": output})
-    out.print(f"{said} → {output}", markup=False)
+    out.print(f"{said} → {output}")
 
 
 def _checked(path: Path, lines: Sequence[tuple[int, Any]], model: type[LineT]) -> list[LineT]:

@@ -458,7 +458,7 @@ def _fit(wanted: _Wanted, how: _How, delta: float) -> None:
         and not how.mix
         and isinstance(found.risk, Leak | Costs | MaxAbstention)
     ):
-        out.print(f"next: knowgate report {quote(found.measured.source)}", markup=False)
+        out.print(f"next: knowgate report {quote(found.measured.source)}")
 
 
 def _reject_beside_like(wanted: _Wanted, delta: float | None) -> None:

@@ -93,7 +93,7 @@ def check(
     asked = _given(ctx, "format")
     failed, found["report"] = _run(ctx, "report", str(run), *gates, **asked, out=report)
     print_figures(found)
-    out.print("\n".join(_lines(found, given=taken is not None)), markup=False)
+    out.print("\n".join(_lines(found, given=taken is not None)))
     if certified or failed:
         raise typer.Exit(certified or failed)
 

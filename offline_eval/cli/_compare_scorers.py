@@ -42,14 +42,13 @@ def compare(
         )
     found = compare_scorers(settings, scorers, folder, risk=risk, options=options)
     for line in _lines(found):
-        out.print(line, markup=False)
+        out.print(line)
     print_figures(found.to_dict())
-    out.print(f"report → {folder / 'report.html'}", markup=False)
+    out.print(f"report → {folder / 'report.html'}")
     if found.failed:
         err.print(
             f"{found.failed} cases failed: see `error` in the rows.jsonl of each scorer in "
-            f"{folder}; add --retry-failed to the same command to ask again",
-            markup=False,
+            f"{folder}; add --retry-failed to the same command to ask again"
         )
         raise typer.Exit(1)
 

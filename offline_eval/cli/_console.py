@@ -27,9 +27,9 @@ from rich.progress import Progress as Bar
 if TYPE_CHECKING:
     from ..run.calls import Progress
 
-# Without emoji: `:x:` is part of a name, say of `provider:x:model`.
-out = Console(highlight=False, soft_wrap=True, emoji=False)
-err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+# Without markup and emoji: `[x]` and `:x:` are part of names, say of `provider:x:model`.
+out = Console(markup=False, highlight=False, soft_wrap=True, emoji=False)
+err = Console(stderr=True, markup=False, highlight=False, soft_wrap=True, emoji=False)
 
 _SHOWN_AFTER_SECONDS = 1.0
 
@@ -111,7 +111,7 @@ def aligned(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[
 def print_table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
     """Print a table whose cells are never cut: a narrow terminal wraps its lines."""
     for line in aligned(columns, lines):
-        out.print(line, markup=False)
+        out.print(line)
 
 
 def _is_number(cell: str) -> bool:

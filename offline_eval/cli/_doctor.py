@@ -89,9 +89,9 @@ def _list_scorers() -> None:
     print_figures({"own": scorer_names(), "presets": presets, "prefixes": prefixes})
     out.print(f"own: {', '.join(scorer_names())}")
     for name, preset in PRESETS.items():
-        out.print(f"hf:{name}", markup=False)
+        out.print(f"hf:{name}")
         facts = f"{preset.millions} M parameters, {preset.licence}; {preset.means}"
-        out.print(f"  {facts}", markup=False, highlight=False)
+        out.print(f"  {facts}")
     out.print("Any other model: hf:FOLDER or hf:OWNER/NAME. Only a hub id is downloaded.")
     out.print("A language model as the judge: judge:MODEL, named as for --model.")
     out.print("The number that your retriever or reranker gave each passage: metadata:KEY.")
@@ -165,7 +165,7 @@ def models(name: Annotated[str | None, typer.Argument()] = None) -> None:
         folder = get_model(name, on_step=lambda step: err.print(f"{step} …"))
         print_figures({"model": name, "folder": folder})
         option = "--scorer" if PACKAGED_MODELS[name].convert else "--model"
-        out.print(f"{option} {name} → {folder}", markup=False)
+        out.print(f"{option} {name} → {folder}")
         return
     rows: dict[str, dict[str, Any]] = {}
     for key, model in PACKAGED_MODELS.items():

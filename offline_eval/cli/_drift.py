@@ -119,7 +119,7 @@ def drift(
     report = _judged(loaded, taken, feedback, risk=risk, delta=delta, where=policy)
     print_figures(report.to_dict())
     for line in _lines(report):
-        out.print(line, markup=False)
+        out.print(line)
     if fail_on_drift and report.alarms:
         raise typer.Exit(1)
 

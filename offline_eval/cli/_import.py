@@ -52,9 +52,9 @@ def import_(
     else:
         folder = import_knowornot(files, out_dir, on_warning=_warn)
     report = f"knowgate report {quote(str(folder))}"
-    out.print(f"run → {folder}\nnext: {report} --out report", markup=False)
+    out.print(f"run → {folder}\nnext: {report} --out report")
 
 
 def _warn(warning: str) -> None:
     """Say on standard error what was left out."""
-    err.print("warning: " + " ".join(warning.split()), style="yellow", markup=False)
+    err.print("warning: " + " ".join(warning.split()), style="yellow")

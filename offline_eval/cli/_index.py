@@ -71,8 +71,7 @@ def index(
     reused = f", {report.reused} copied" if reuse is not None else ""
     out.print(
         f"{report.read} passages read, {report.encoded} texts encoded{reused}; "
-        f"{report.stored} texts, {report.bytes / 1e6:.1f} MB → {out_dir}",
-        markup=False,
+        f"{report.stored} texts, {report.bytes / 1e6:.1f} MB → {out_dir}"
     )
 
 

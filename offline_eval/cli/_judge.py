@@ -92,7 +92,7 @@ def _biases(paths: Sequence[Path], judges: Sequence[str]) -> list[JudgeBias]:
                 hint=f"judges: {', '.join(sorted(named))}",
             )
         if bias.warning is not None:
-            err.print(f"warning: {bias.warning}", style="yellow", markup=False)
+            err.print(f"warning: {bias.warning}", style="yellow")
     return biases
 
 
@@ -107,12 +107,11 @@ def _show_plan(run: Path, judges: Sequence[Judge], *, retry_failed: bool) -> Non
     plans = plan_judging(run, judges, retry_failed=retry_failed)
     print_figures({"plan": plans})
     for plan in plans:
-        out.print(str(plan), markup=False)
+        out.print(str(plan))
     calls, tokens = sum(p.calls for p in plans), sum(p.input_tokens for p in plans)
     out.print(
         f"at most {calls} calls of language models and about {tokens} input tokens, reminders "
-        "left out; nothing was asked",
-        markup=False,
+        "left out; nothing was asked"
     )
 
 
@@ -126,10 +125,8 @@ def _show_totals(totals: RunTotals, run: Path) -> None:
             f"warning: {totals.failed} verdicts failed; the rows in {run / 'judgements'} say why, "
             "--retry-failed asks again",
             style="yellow",
-            markup=False,
         )
     out.print(
         f"{totals.stored} verdicts added ({totals.failed} failed), {totals.already} there "
-        f"before{spent} → {run}\nnext: knowgate report {quote(str(run))}",
-        markup=False,
+        f"before{spent} → {run}\nnext: knowgate report {quote(str(run))}"
     )

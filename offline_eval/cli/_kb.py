@@ -101,7 +101,7 @@ def build(
     if dry_run:
         estimate = BuildEstimate(documents, out_dir, settings=settings)
         print_figures(vars(estimate))
-        out.print(str(estimate), markup=False)
+        out.print(str(estimate))
         return
     with call_progress() as advance:
         totals = build_questions(
@@ -114,11 +114,11 @@ def build(
             on_progress=advance,
         )
     questions = out_dir / "questions.jsonl"
-    out.print(f"{totals}\nquestions → {questions}", markup=False)
+    out.print(f"{totals}\nquestions → {questions}")
     dropped = None if totals.questions < 2 else _filtered(questions, filters)
     print_figures({**asdict(totals), "folder": out_dir, "dropped": dropped})
     if totals.questions < 2:
-        err.print("too few questions for an evaluation: see failures.jsonl", markup=False)
+        err.print("too few questions for an evaluation: see failures.jsonl")
 
 
 def _filtered(questions: Path, filters: FilterOptions) -> Counter[str] | None:
@@ -136,11 +136,11 @@ def _filtered(questions: Path, filters: FilterOptions) -> Counter[str] | None:
                 on_progress=lambda _stage, done, total: advance(done, total),
             )
     except InputError as error:
-        err.print(f"not filtered: {error}", markup=False)
+        err.print(f"not filtered: {error}")
         return None
     total = len(found.kept) + len(found.dropped)
     lines = [f"{len(found.kept)} of {total} questions differ enough → {kept}"]
     lines += [f"  {line}" for line in found.reasons()]
     lines.append(f"next: knowgate measure --questions {quote(str(kept))} --out run")
-    out.print("\n".join(lines), markup=False)
+    out.print("\n".join(lines))
     return Counter(one.reason for one in found.dropped)

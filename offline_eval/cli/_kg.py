@@ -149,7 +149,7 @@ def _show_properties(graph: KnowledgeGraph, settings: GenerationSettings, texts:
     for title, usable in (("used", True), ("left out", False)):
         chosen = [f"  {profile}" for profile in profiles if profile.usable is usable]
         if chosen:
-            out.print("\n".join([title, *chosen]), markup=False)
+            out.print("\n".join([title, *chosen]))
     used = sum(profile.usable for profile in profiles)
     out.print(f"{graph.triples:,} triples; {used} of {len(profiles)} properties are used")
     print_figures({"properties": [profile.to_json() for profile in profiles]})
@@ -177,14 +177,12 @@ def _write_questions(
         facts = sum(counts.get("task2", {}).get(language, {}).values())
         out.print(
             f"{language}: {total:,} questions (unanswerable + answerable: {', '.join(parts)}), "
-            f"{facts:,} on the facts, {counts['examples'][language]} examples",
-            markup=False,
+            f"{facts:,} on the facts, {counts['examples'][language]} examples"
         )
     for sentence in made.shortfalls:
-        out.print(f"note: {sentence}", markup=False)
+        out.print(f"note: {sentence}")
     out.print(
-        f"questions → {folder}\nnext: knowgate eval uaqfact --data {quote(str(folder))} --out run",
-        markup=False,
+        f"questions → {folder}\nnext: knowgate eval uaqfact --data {quote(str(folder))} --out run"
     )
 
 

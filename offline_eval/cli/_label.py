@@ -164,7 +164,7 @@ def _label_replies(
     elif export is not None:
         replies = Labels.read(found.folder).export(found, export)
         print_figures({"replies": replies, "output": export})
-        out.print(f"{replies} replies → {export}", markup=False)
+        out.print(f"{replies} replies → {export}")
         return
     else:
         _print_agreement(found)
@@ -173,7 +173,7 @@ def _label_replies(
         out.print("there is nothing to settle: no reply has labels that differ")
         return
     _show_page(session, _progress(session), "label", page)
-    out.print(_progress(session), markup=False)
+    out.print(_progress(session))
 
 
 def _progress(session: LabelSession) -> str:
@@ -218,7 +218,7 @@ def _print_criterion(found: Agreement) -> None:
     rows += [("Fleiss' kappa", found.fleiss), ("Krippendorff's alpha", found.alpha)]
     if found.ordinal_alpha is not None:
         rows.append(("Krippendorff's alpha, ordinal", found.ordinal_alpha))
-    out.print(found.criterion, markup=False)
+    out.print(found.criterion)
     print_table(
         ("agreement", "value", "95 % interval", "questions"),
         [(name, *_cells(value), str(value.n)) for name, value in rows],
@@ -289,16 +289,16 @@ def _show(session: ReviewSession, position: int, place: str) -> None:
 
     case = session.cases[position]
     mark = " — probably answered after all, by passage 1" if case.probable else ""
-    out.print(f"\n── case {place}{mark}", style="bold", markup=False)
-    out.print(plain(f"{case.case_id} · {case.facts}"), style="dim", markup=False)
-    out.print(plain(f"question: {case.question}"), markup=False)
-    out.print(plain(f"expected: {case.answer or '(no answer is stored)'}"), markup=False)
+    out.print(f"\n── case {place}{mark}", style="bold")
+    out.print(plain(f"{case.case_id} · {case.facts}"), style="dim")
+    out.print(plain(f"question: {case.question}"))
+    out.print(plain(f"expected: {case.answer or '(no answer is stored)'}"))
     if not case.passages:
         out.print("nothing was retrieved")
     for number, one in enumerate(case.passages, start=1):
         likely = " (probably answers)" if one.probable and number == 1 else ""
-        out.print(f"\npassage {number} · {plain(one.heading)}{likely}", style="bold", markup=False)
-        out.print(plain(one.text or "(text not stored in the run)"), markup=False)
+        out.print(f"\npassage {number} · {plain(one.heading)}{likely}", style="bold")
+        out.print(plain(one.text or "(text not stored in the run)"))
 
 
 def _decide(session: ReviewSession, position: int) -> bool:
@@ -307,7 +307,7 @@ def _decide(session: ReviewSession, position: int) -> bool:
 
     passages = session.cases[position].passages
     while True:
-        out.print(f"\n{_KEYS}", markup=False)
+        out.print(f"\n{_KEYS}")
         key, _, rest = input("> ").strip().lower().partition(" ")
         if key == "q":
             return False
@@ -325,7 +325,7 @@ def _decide(session: ReviewSession, position: int) -> bool:
 def _export(session: ReviewSession, path: Path) -> None:
     verdicts = session.export(path)
     print_figures({"left_out": len(session), "reviewed": verdicts, "output": path})
-    out.print(f"{len(session)} left-out cases, {verdicts} with a verdict → {path}", markup=False)
+    out.print(f"{len(session)} left-out cases, {verdicts} with a verdict → {path}")
 
 
 def _import(folder: Path, path: Path) -> None:
@@ -354,7 +354,5 @@ def _finish(folder: Path) -> None:
         calibrated = run.calibration
         risk = 0.1 if calibrated is None or calibrated.risk is None else calibrated.risk
         out.print(
-            f"next: knowgate calibrate --run {quote(str(folder))} --risk {risk:g} "
-            "--out policy.json",
-            markup=False,
+            f"next: knowgate calibrate --run {quote(str(folder))} --risk {risk:g} --out policy.json"
         )

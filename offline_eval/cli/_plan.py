@@ -59,14 +59,14 @@ def plan(
     note = _note(questions, leave_out, len(sizes), served=served) if named else ""
     lines = [_verdict(found, risk, delta, _UNITS[leave_out]), *filter(None, [note]), ""]
     for line in (*lines, *_table(found, rows)):
-        out.print(line, markup=False)
+        out.print(line)
     figures: dict[str, Any] = {"plan": found, "table": rows}
     if unanswerable is not None:
         own = LeakPlan.of(_topics(unanswerable, questions), risk, delta=level)
         figures["unanswerable"] = own
-        out.print(f"\nunanswerable: {_verdict(own, risk, delta, 'topics')}", markup=False)
+        out.print(f"\nunanswerable: {_verdict(own, risk, delta, 'topics')}")
         for line in _table(own, [])[:2]:
-            out.print(line, markup=False)
+            out.print(line)
     print_figures(figures)
 
 

@@ -68,9 +68,9 @@ def report(
         }
     )
     for path in reversed(paths.written):
-        out.print(f"report → {path}", markup=False)
+        out.print(f"report → {path}")
     failed = [result for result in paths.gates if result.failed]
     for result in failed:
-        err.print(f"gate failed: {result.text} (fail if {result.gate.text})", markup=False)
+        err.print(f"gate failed: {result.text} (fail if {result.gate.text})")
     if failed:
         raise typer.Exit(1)

@@ -143,7 +143,7 @@ def serve(
         if served.policy.state != "true":
             note = served.policy.note if served.policy.state in ("costs", "generated") else ""
             line += f" — {note or 'the policy is not calibrated: nothing is guaranteed'}"
-        out.print(line, markup=False)
+        out.print(line)
         out.file.flush()
         http.serve(
             application,

@@ -64,14 +64,14 @@ def shadow_report(
     gates = _report(document, out_dir, fail_if or ())
     print_figures(dict(document.values))
     for line in (document.subtitle, *document.headline, *_reasons(document)):
-        out.print(line, markup=False)
+        out.print(line)
     for warning in document.warnings:
-        err.print(f"warning: {warning}", style="yellow", markup=False)
+        err.print(f"warning: {warning}", style="yellow")
     if questions_out is not None and labels is not None:
         for line in write_labelled_questions(questions_out, labels, logs, guard, policy):
-            out.print(line, markup=False)
+            out.print(line)
     for line in gates:
-        err.print(f"gate failed: {line}", markup=False)
+        err.print(f"gate failed: {line}")
     if document.values["certified"] is False:
         raise typer.Exit(3)
     if gates or document.values["problems"]:
@@ -86,7 +86,7 @@ def _report(document: Document, folder: Path | None, gates: Sequence[str]) -> li
         return []
     paths = ReportWriter(folder, gates=gates).write(document)
     for path in reversed(paths.written):
-        out.print(f"report → {path}", markup=False)
+        out.print(f"report → {path}")
     return [
         f"{result.text} (fail if {result.gate.text})" for result in paths.gates if result.failed
     ]

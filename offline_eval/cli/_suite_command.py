@@ -309,16 +309,15 @@ def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> 
     print_figures({**totals, **ending.values})
     print_table(ending.columns, ending.lines)
     for note in (*notes, *_totals(suite, result.totals), f"run → {result.folder}"):
-        out.print(note, markup=False)
+        out.print(note)
     if ending.failed:
         rows = f"{ending.failed} of {result.totals.already + result.totals.stored}"
         err.print(
             f"{rows} {suite.rows.name} failed: see `error` in {suite.rows.name}.jsonl; add "
-            "--retry-failed to the same command to ask again",
-            markup=False,
+            "--retry-failed to the same command to ask again"
         )
     for line in (f"next: {suite.next_command(result.folder)}", *ending.notes):
-        out.print(line, markup=False)
+        out.print(line)
     if ending.failed:
         raise typer.Exit(1)
 
@@ -342,7 +341,7 @@ def _totals(suite: AnySuite, totals: RunTotals) -> list[str]:
 def _show(found: DryRun) -> None:
     print_table(found.columns, found.lines)
     for note in found.notes:
-        out.print(note, markup=False)
+        out.print(note)
     print_figures(dict(found.values))
 
 
@@ -396,7 +395,7 @@ def measure(**given: Any) -> None:
         compare(settings, scorers, folder, risk, options)
     if scorers != named:
         each = " ".join(f"--run {quote(str(folder / folder_name(one)))}" for one in scorers)
-        out.print(f"next: knowgate calibrate {each} --mix --out policy.json", markup=False)
+        out.print(f"next: knowgate calibrate {each} --mix --out policy.json")
 
 
 def _parts_of_mix(scorers: Sequence[str]) -> list[str]:

@@ -194,7 +194,7 @@ def _written_questions(documents: list[Path], model: str | None, folder: Path) -
             on_progress=show,
         )
     path = folder / "questions.jsonl"
-    out.print(f"{totals.questions} questions → {path}", markup=False)
+    out.print(f"{totals.questions} questions → {path}")
     return path
 
 
@@ -227,8 +227,7 @@ def _tell(report: TuningReport, folder: Path) -> None:
     assert gain.high is not None
     out.print(
         f"AUROC on questions not trained on ({report.questions}): {report.before:.3f} bundled, "
-        f"{report.after:.3f} tuned; gain {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]",
-        markup=False,
+        f"{report.after:.3f} tuned; gain {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]"
     )
     if report.helped:
         verdict = "It helped: the interval lies above 0."
@@ -236,16 +235,13 @@ def _tell(report: TuningReport, folder: Path) -> None:
         verdict = "It did not help: the tuned scorer is worse."
     else:
         verdict = "It is not shown to help: the interval holds 0."
-    out.print(f"{verdict} → {folder}", markup=False)
+    out.print(f"{verdict} → {folder}")
     if not report.helped:
-        out.print(f"Keep the bundled scorer, --scorer {TuningReport.BUNDLED}.", markup=False)
+        out.print(f"Keep the bundled scorer, --scorer {TuningReport.BUNDLED}.")
         return
     # A scorer's name goes before a folder of that name.
     named = os.path.join(".", folder) if str(folder) in scorer_names() else str(folder)
-    out.print(
-        f"Use it with --scorer {quote(named)}, and calibrate again, on other questions.",
-        markup=False,
-    )
+    out.print(f"Use it with --scorer {quote(named)}, and calibrate again, on other questions.")
 
 
 def _settings(
@@ -298,6 +294,5 @@ def _tune_scenarios(
     path = "microworld_model_path()" if model == EMBEDDED else repr(str(folder))
     out.print(
         f"{report}\n→ {report.folder}\n"
-        f"Use it as HuggingFaceLM({path}, adapter={quote(str(report.folder))!r})",
-        markup=False,
+        f"Use it as HuggingFaceLM({path}, adapter={quote(str(report.folder))!r})"
     )

@@ -136,8 +136,7 @@ def verify(
     promise = _write(certify, base, bound)
     print_figures({**figures, "note": promise, "output": output})
     out.print(
-        f"{figures['replies']} replies checked, {figures['unsupported']} unsupported → {output}",
-        markup=False,
+        f"{figures['replies']} replies checked, {figures['unsupported']} unsupported → {output}"
     )
     if figures["labelled"]:
         out.print(
@@ -145,7 +144,7 @@ def verify(
             f"unsupported ones are delivered, {figures['supported_held_back']} supported ones held "
             "back"
         )
-    out.print(promise or "the threshold is a default: nothing is promised", markup=False)
+    out.print(promise or "the threshold is a default: nothing is promised")
     if bound is not None and bound.threshold is None:
         raise typer.Exit(3)
 
@@ -244,5 +243,5 @@ def _write(asked: CertifyOptions, base: Policy | None, bound: SupportPolicy | No
         bound = bound.model_copy(update={"note": note})
     if asked.out is not None and base is not None and bound.certified:
         base.model_copy(update={"support": bound}).save(asked.out)
-        out.print(f"policy → {asked.out}", markup=False)
+        out.print(f"policy → {asked.out}")
     return note
