@@ -9,7 +9,7 @@ import copy
 import functools
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import (
     Annotated,
     Any,
@@ -61,6 +61,7 @@ _HELP = {
 _ARGUMENT = re.compile(r"(?ms)^    (\w+): (.*?)(?=^    \w|\Z)")
 
 PairsT = TypeVar("PairsT", bound=BaseModel)
+ValueT = TypeVar("ValueT")
 
 
 class Pairs(BaseModel):
@@ -90,6 +91,49 @@ def parse_pairs(option: str, text: str | None, model: type[PairsT]) -> PairsT:
             raise InputError(f"{part.strip()!r} {what}", where=option, hint=hint)
         values[name] = value
     return check_model(model, values, where=option, hint=hint)
+
+
+def required(value: ValueT | None, option: str, hint: str) -> ValueT:
+    """Return the value of an option that must be given.
+
+    Raises:
+        InputError: it was not; names the option.
+    """
+    if value is None:
+        raise InputError("is missing", where=option, hint=hint)
+    return value
+
+
+def require_one(*values: object, where: str, hint: str = "name one of both") -> None:
+    """Check that exactly one of several options is given.
+
+    Raises:
+        InputError: none is, or several are.
+    """
+    if sum(map(_is_given, values)) != 1:
+        raise InputError("exactly one is needed", where=where, hint=hint)
+
+
+def reject(options: Mapping[str, object], why: str, hint: str = "leave it out") -> None:
+    """Reject options that do not go with others, where they are given.
+
+    Args:
+        options: values by parameter.
+        why: what is wrong.
+        hint: what to do.
+
+    Raises:
+        InputError: names the first.
+    """
+    for name, value in options.items():
+        if _is_given(value):
+            raise InputError(why, where=option_name(name), hint=hint)
+
+
+def _is_given(value: object) -> bool:
+    if isinstance(value, Pairs):
+        return bool(value.model_fields_set)
+    return value not in (None, False, [])
 
 
 class CallOptions(Pairs):
