@@ -176,10 +176,8 @@ def live_answers(guard: Guard, records: Sequence[QuestionRecord]) -> list[Answer
     """Ask a help desk that lacks some articles; half of the questions are about those."""
     articles = list(dict.fromkeys(record.source for record in records))
     missing = set(articles[:: len(articles) // MISSING_ARTICLES][:MISSING_ARTICLES])
-    there, gone = (
-        [record for record in records if (record.source in missing) is is_gone]
-        for is_gone in (False, True)
-    )
+    there = [record for record in records if record.source not in missing]
+    gone = [record for record in records if record.source in missing]
     half = LIVE_QUESTIONS // 2
     # At even distances, so that they come from different articles.
     asked = [

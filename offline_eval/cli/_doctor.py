@@ -39,6 +39,8 @@ class Finding:
     detail: str
 
 
+_BUNDLED = ("bi_encoder", "sufficiency", "lexical")
+_TOLD = ("package", "member", "sha256", "licence", "size")
 _MARKS = {True: "ok", False: "MISSING", None: "-"}
 
 
@@ -67,10 +69,7 @@ def doctor(
         *(_package(name) for name in (*_NEEDED, *_OPTIONAL)),
         _checked("device", _device),
         _checked("embedded weights", _weights),
-        _checked("bi_encoder", lambda: _self_test("bi_encoder")),
-        _checked("sufficiency", lambda: _self_test("sufficiency")),
-        _checked("lexical", lambda: _self_test("lexical")),
-        *(_checked(name, partial(_self_test, name)) for name in scorer or ()),
+        *(_checked(name, partial(_self_test, name)) for name in (*_BUNDLED, *(scorer or ()))),
     ]
     print_figures(findings)
     print_table(
@@ -169,11 +168,9 @@ def models(name: Annotated[str | None, typer.Argument()] = None) -> None:
         return
     rows: dict[str, dict[str, Any]] = {}
     for key, model in PACKAGED_MODELS.items():
-        told = ("package", "member", "sha256", "licence", "size")
         folder = packaged_folder(key)
-        is_here = (folder / SOURCE_FILE).is_file()
-        rows[key] = {one: getattr(model, one) for one in told}
-        rows[key]["folder"] = str(folder) if is_here else None
+        rows[key] = {one: getattr(model, one) for one in _TOLD}
+        rows[key]["folder"] = str(folder) if (folder / SOURCE_FILE).is_file() else None
     print_figures(rows)
     lines = [
         (

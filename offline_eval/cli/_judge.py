@@ -34,7 +34,6 @@ def judge(
     *,
     judges: Annotated[list[str] | None, typer.Option("--judge")] = None,
     criterion: list[Path] | None = None,
-    bundled: bool = True,
     bias: list[Path] | None = None,
     calls: RayCallOptions,
     retry_failed: bool = False,
@@ -54,14 +53,13 @@ def judge(
         judges: detector, estimate, llm:MODEL or python:module:attribute; may be repeated. By
             default: detector, estimate.
         criterion: Criterion of your own for llm judges (.toml or .json); repeatable.
-        bundled: llm judges also judge abstention, factuality and failure.
         bias: What `knowgate eval judge-bias` found out about one of these judges; the report
             warns of a judge that goes by its own beliefs. Repeatable.
     """
     names = tuple(judges or Judgement.OFFLINE_JUDGES)
     criteria = [Criterion.read(path) for path in criterion or ()]
     biases = _biases(bias or (), names)
-    loaded = load_judges(names, criteria, bundled=bundled)
+    loaded = load_judges(names, criteria)
     if dry_run:
         _show_plan(run, loaded, retry_failed=retry_failed)
         return
@@ -72,7 +70,7 @@ def judge(
             retry_failed=retry_failed,
             limits=calls.limits(timeout=_SECONDS_PER_VERDICT),
             pool=calls.pool(),
-            load=partial(load_judges, names, criteria, bundled=bundled),
+            load=partial(load_judges, names, criteria),
             on_progress=on_progress,
         )
     if biases:

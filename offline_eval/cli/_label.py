@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from shlex import quote
@@ -12,7 +12,7 @@ import typer
 
 from ...guard.errors import InputError, require_extra
 from ._console import only_figures, out, print_figures, print_table, progress_bar
-from ._options import Port, prints_figures
+from ._options import Port, prints_figures, reject
 from ._view import show
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _Page = tuple[int, bool]  # port, and whether no browser is opened
 _VERDICTS = {"a": "answered", "n": "not_answered", "u": "unsure"}
 _OF_REPLIES = ("annotator", "consensus", "agreement", "export")
 _OF_LEAKS = ("again", "browser", "export", "import")
+_ON_PAGES = ("annotator", "consensus", "browser")
 
 
 @prints_figures
@@ -78,10 +79,13 @@ def label(
         export: Write all labels, or all left-out cases with their verdicts, .csv or .jsonl.
         import_path: Leaks: store the verdicts of such a file, all or none.
     """
+    from ..judging.labelling import Labels
+    from ..judging.labelling.session import LabelSession
+    from ..run import RepliesRun
     from ..run.manifest import Manifest
 
     replies = Manifest.read_raw(run).get("holds") == "replies"
-    given = {
+    modes = {
         "annotator": annotator,
         "consensus": consensus,
         "agreement": agreement,
@@ -90,24 +94,30 @@ def label(
         "again": again,
         "browser": browser,
     }
-    mode = _mode(replies, [name for name, value in given.items() if value])
-    of_mode = {
-        "sample": ("annotator", sample),
-        "seed": ("annotator", seed),
-        "criterion": ("annotator", criterion),
-        "show-names": ("consensus", show_names),
-    }
-    for name, (needed, value) in of_mode.items():
-        if value not in (None, False, []) and mode != needed:
-            raise InputError(f"goes with --{needed} only", where=f"--{name}", hint="leave it out")
-    if mode in ("annotator", "consensus", "browser"):
+    mode = _mode(replies, [name for name, value in modes.items() if value])
+    if mode != "annotator":
+        sampling = {"sample": sample, "seed": seed, "criterion": criterion}
+        reject(sampling, "goes with --annotator only")
+    if mode != "consensus":
+        reject({"show_names": show_names}, "goes with --consensus only")
+    if mode in _ON_PAGES:
         require_extra("serve")
     page = (port, no_browser)
     if not replies:
-        _review_leaks(run, export, import_path, again=again, browser=browser, page=page)
+        _review_leaks(run, mode, export, import_path, page)
         return
-    how = {"size": sample, "seed": seed, "criteria": criterion or ()}
-    _label_replies(run, annotator, consensus, export, how, show_names=show_names, page=page)
+    found = RepliesRun.read(run)
+    if export is not None:
+        number = Labels.read(found.folder).export(found, export)
+        print_figures({"replies": number, "output": export})
+        out.print(f"{number} replies → {export}")
+    elif annotator is not None:
+        how: Any = {"size": sample, "seed": seed, "criteria": criterion or ()}
+        _show_replies(LabelSession.annotate(found, annotator, **how), page)
+    elif consensus is not None:
+        _show_replies(LabelSession.consensus(found, consensus, show_names=show_names), page)
+    else:
+        _print_agreement(found)
 
 
 def _mode(replies: bool, given: Sequence[str]) -> str | None:
@@ -125,7 +135,7 @@ def _mode(replies: bool, given: Sequence[str]) -> str | None:
         names = ", ".join(f"--{name}" for name in given or known)
         raise InputError("exactly one is needed", where=names, hint="name one of them")
     mode = given[0] if given else None
-    if only_figures() and mode in ("annotator", "consensus", "again", "browser"):
+    if only_figures() and mode in (*_ON_PAGES, "again"):
         raise InputError(f"does not go with --{mode}", where="--json", hint="leave one of both out")
     return mode
 
@@ -142,33 +152,7 @@ def _show_page(session: LabelSession | ReviewSession, what: str, noun: str, page
 # -- replies -------------------------------------------------------------------------
 
 
-def _label_replies(
-    run: Path,
-    annotator: str | None,
-    consensus: str | None,
-    export: Path | None,
-    how: Mapping[str, Any],
-    *,
-    show_names: bool,
-    page: _Page,
-) -> None:
-    from ..judging.labelling import Labels
-    from ..judging.labelling.session import LabelSession
-    from ..run import RepliesRun
-
-    found = RepliesRun.read(run)
-    if annotator is not None:
-        session = LabelSession.annotate(found, annotator, **how)
-    elif consensus is not None:
-        session = LabelSession.consensus(found, consensus, show_names=show_names)
-    elif export is not None:
-        replies = Labels.read(found.folder).export(found, export)
-        print_figures({"replies": replies, "output": export})
-        out.print(f"{replies} replies → {export}")
-        return
-    else:
-        _print_agreement(found)
-        return
+def _show_replies(session: LabelSession, page: _Page) -> None:
     if len(session) == 0:
         out.print("there is nothing to settle: no reply has labels that differ")
         return
@@ -242,26 +226,23 @@ def _cells(value: Interval) -> tuple[str, str]:
 
 
 def _review_leaks(
-    run: Path,
-    export: Path | None,
-    import_path: Path | None,
-    *,
-    again: bool,
-    browser: bool,
-    page: _Page,
+    run: Path, mode: str | None, export: Path | None, import_path: Path | None, page: _Page
 ) -> None:
-    if browser:
+    if export is not None:
+        session = _opened(run)
+        verdicts = session.export(export)
+        print_figures({"left_out": len(session), "reviewed": verdicts, "output": export})
+        out.print(f"{len(session)} left-out cases, {verdicts} with a verdict → {export}")
+        return
+    if mode == "browser":
         session = _opened(run)
         done = len(session) - len(session.open_positions)
         what = f"{done} of {len(session)} left-out questions reviewed"
         _show_page(session, what, "verdict", page)
-    elif export is not None:
-        _export(_opened(run), export)
-        return
     elif import_path is not None:
         _import(run, import_path)
     elif not only_figures():
-        _ask(_opened(run), again=again)
+        _ask(_opened(run), again=mode == "again")
     _finish(run)
 
 
@@ -320,12 +301,6 @@ def _decide(session: ReviewSession, position: int) -> bool:
             session.decide(position, Review.Verdict(_VERDICTS[key]), passage=passage)
             return True
         out.print("answer with one of these letters; “a 2” says that passage 2 answers it")
-
-
-def _export(session: ReviewSession, path: Path) -> None:
-    verdicts = session.export(path)
-    print_figures({"left_out": len(session), "reviewed": verdicts, "output": path})
-    out.print(f"{len(session)} left-out cases, {verdicts} with a verdict → {path}")
 
 
 def _import(folder: Path, path: Path) -> None:

@@ -207,7 +207,7 @@ class ChunkOptions(Pairs):
     overlap: int = Field(0, ge=0)
 
 
-def documented(command: Command) -> Command:
+def documented(command: Command, *, figures: bool = False) -> Command:
     """Make options of a function's parameters, with the help that its docstring has for them.
 
     What "Args" says of a parameter is its help, and leaves the command's own. `out_dir` and
@@ -216,6 +216,8 @@ def documented(command: Command) -> Command:
 
     Args:
         command: its parameters all have annotations.
+        figures: whether there is an option `--json`: what the command gives to `print_figures`,
+            once, is then all that it prints on standard output.
     """
     signature = inspect.signature(command)
     text, _, arguments = (inspect.getdoc(command) or "").partition("\n\nArgs:\n")
@@ -227,11 +229,19 @@ def documented(command: Command) -> Command:
         for one in signature.parameters.values()
     ]
 
+    if figures:
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        options.append(inspect.Parameter("as_json", keyword, default=False, annotation=_JSON))
+
     @functools.wraps(command)
-    def run(**given: Any) -> None:
+    def run(as_json: bool = False, **given: Any) -> None:
         for name, kind in pairs.items():
             given[name] = parse_pairs(option_name(name), given[name], kind)
-        command(**given)
+        before, out.quiet = out.quiet, out.quiet or as_json
+        try:
+            command(**given)
+        finally:
+            out.quiet = before
 
     run.__doc__ = text
     run.__annotations__ = {one.name: one.annotation for one in options}
@@ -278,28 +288,5 @@ def _option(parameter: inspect.Parameter, text: str | None) -> inspect.Parameter
 
 
 def prints_figures(command: Command) -> Command:
-    """Make options of a function's parameters, as `documented`, and one more: `--json`.
-
-    Args:
-        command: calls `print_figures` once; with `--json` that is all that it prints on standard
-            output.
-    """
-    made = documented(command)
-    signature = inspect.signature(made)
-    as_json = inspect.Parameter(
-        "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_JSON
-    )
-
-    @functools.wraps(made)
-    def run(as_json: bool = False, **given: Any) -> None:
-        before, out.quiet = out.quiet, out.quiet or as_json
-        try:
-            made(**given)
-        finally:
-            out.quiet = before
-
-    run.__annotations__ = {**made.__annotations__, "as_json": _JSON}
-    run.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*signature.parameters.values(), as_json]
-    )
-    return run
+    """Make options of a function's parameters, as `documented`, and one more: `--json`."""
+    return documented(command, figures=True)

@@ -6,11 +6,11 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...guard.errors import InputError
 from ..data.questions import QuestionRecord
 from ..run.questions import LeaveOut
 from ..suites.ookb.leaving_out import sizes_of_units
 from ._console import out, print_figures
+from ._options import required
 
 if TYPE_CHECKING:
     from ...calibration.risk.plan import LeakPlan
@@ -47,8 +47,7 @@ def plan(
     from ...calibration.risk.plan import LeakPlan
     from ...guard.artefacts import Guarantee
 
-    if questions is None:
-        raise InputError("is missing", where="--questions", hint="name a file of questions")
+    questions = required(questions, "--questions", "name a file of questions")
     records = QuestionRecord.read(questions, need_answer=False)
     named = all(one.source for one in records)
     served = named and not all(one.passage for one in records)

@@ -53,24 +53,20 @@ def report(
         gates=fail_if or (),
         systems=system or (),
     )
-    print_figures(
+    gates = [
         {
-            "written": paths.written,
-            "gates": [
-                {
-                    "expression": one.gate.text,
-                    "value": one.value,
-                    "system": one.system,
-                    "failed": one.failed,
-                }
-                for one in paths.gates
-            ],
+            "expression": one.gate.text,
+            "value": one.value,
+            "system": one.system,
+            "failed": one.failed,
         }
-    )
+        for one in paths.gates
+    ]
+    print_figures({"written": paths.written, "gates": gates})
     for path in reversed(paths.written):
         out.print(f"report → {path}")
     failed = [result for result in paths.gates if result.failed]
     for result in failed:
-        err.print(f"gate failed: {result.text} (fail if {result.gate.text})")
+        err.print(f"gate failed: {result.failure}")
     if failed:
         raise typer.Exit(1)

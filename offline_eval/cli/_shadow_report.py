@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ...guard.errors import InputError
 from .. import policies
 from ..policies.shadow import write_labelled_questions
 from ..report.document import Document
 from ..report.text import percent
 from ..report.writing import ReportWriter
 from ._console import err, out, print_figures, progress_bar
-from ._options import FailIf, prints_figures
+from ._options import FailIf, prints_figures, reject
 
 
 @prints_figures
@@ -50,8 +49,8 @@ def shadow_report(
             this folder, for `knowgate measure` (--questions answerable.jsonl --unanswerable
             unanswerable.jsonl).
     """
-    if questions_out is not None and labels is None:
-        raise InputError("needs labels", where="--questions-out", hint="name a file with --labels")
+    if labels is None:
+        reject({"questions_out": questions_out}, "needs labels", "name a file with --labels")
     with progress_bar("reading decisions") as advance:
         document = policies.shadow_report(
             logs,
@@ -61,7 +60,14 @@ def shadow_report(
             policy_id=policy,
             on_progress=advance,
         )
-    gates = _report(document, out_dir, fail_if or ())
+    gates = []
+    if out_dir is not None:
+        paths = ReportWriter(out_dir, gates=fail_if or ()).write(document)
+        for path in reversed(paths.written):
+            out.print(f"report → {path}")
+        gates = [one.failure for one in paths.gates if one.failed]
+    else:
+        reject({"fail_if": fail_if}, "needs a report", "add --out")
     print_figures(dict(document.values))
     for line in (document.subtitle, *document.headline, *_reasons(document)):
         out.print(line)
@@ -76,20 +82,6 @@ def shadow_report(
         raise typer.Exit(3)
     if gates or document.values["problems"]:
         raise typer.Exit(1)
-
-
-def _report(document: Document, folder: Path | None, gates: Sequence[str]) -> list[str]:
-    """Write the report where one is asked for; return the gates that failed, a line each."""
-    if folder is None:
-        if gates:
-            raise InputError("needs a report", where="--fail-if", hint="add --out")
-        return []
-    paths = ReportWriter(folder, gates=gates).write(document)
-    for path in reversed(paths.written):
-        out.print(f"report → {path}")
-    return [
-        f"{result.text} (fail if {result.gate.text})" for result in paths.gates if result.failed
-    ]
 
 
 def _reasons(document: Document) -> Iterator[str]:

@@ -29,9 +29,10 @@ from ..suites.parts import DryRun, RunOptions
 from ..suites.registry import suite_names
 from ._app import command_of
 from ._console import call_progress, err, out, print_figures, print_table
-from ._options import CallOptions, Command, RayCallOptions, prints_figures
+from ._options import CallOptions, Command, RayCallOptions, prints_figures, reject, required
 
 _SYSTEMS = "Systems under test"
+_NO_OUT = "name the run folder, or --dry-run"
 # Numbers that have an option of their own.
 _COMMON = ("limit", "seed", "top_k")
 _SECONDS_PER_CALL = 120.0
@@ -155,19 +156,21 @@ def _option(name: str, field: FieldInfo) -> inspect.Parameter:
     kind: Any = item if item in (int, float, bool, Path) else str
     if several:
         kind = list[Path] if item is Path else list[str]
-    required = field.is_required()
-    if not required and (several or default is None):
+    must = field.is_required()
+    if not must and (several or default is None):
         kind, default = kind | None, None
-    extra = field.json_schema_extra
-    panel: Any = extra.get("panel") if isinstance(extra, dict) else None
-    default = inspect.Parameter.empty if required else _plain(default)
+    default = inspect.Parameter.empty if must else _plain(default)
+    panel = _extra(field, "panel")
     return _parameter(name, kind, help_text.strip(), default, panel, _option_name(name, field))
 
 
-def _option_name(name: str, field: FieldInfo) -> str:
+def _extra(field: FieldInfo, name: str) -> Any:
     extra = field.json_schema_extra
-    given = extra.get("option") if isinstance(extra, dict) else None
-    return str(given) if given else f"--{name.replace('_', '-')}"
+    return extra.get(name) if isinstance(extra, dict) else None
+
+
+def _option_name(name: str, field: FieldInfo) -> str:
+    return str(_extra(field, "option") or f"--{name.replace('_', '-')}")
 
 
 def _parameter(
@@ -297,9 +300,9 @@ def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> 
     if given["dry_run"]:
         _show(plan_suite(suite, settings, choice))
         return
-    folder = _required_out(given)
-    if choice.scorer is not None and not guards:
-        raise InputError("is for guards", where="--scorer", hint="add --guard, or leave it out")
+    folder = required(given["out_dir"], "--out", _NO_OUT)
+    if not guards:
+        reject({"scorer": scorer}, "is for guards", "add --guard, or leave it out")
     notes: list[str] = []
     with call_progress() as advance:
         options = RunOptions(limits, given["retry_failed"], calls.pool(), advance, notes.append)
@@ -310,23 +313,16 @@ def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> 
     print_table(ending.columns, ending.lines)
     for note in (*notes, *_totals(suite, result.totals), f"run → {result.folder}"):
         out.print(note)
+    name, done = suite.rows.name, result.totals.already + result.totals.stored
     if ending.failed:
-        rows = f"{ending.failed} of {result.totals.already + result.totals.stored}"
         err.print(
-            f"{rows} {suite.rows.name} failed: see `error` in {suite.rows.name}.jsonl; add "
+            f"{ending.failed} of {done} {name} failed: see `error` in {name}.jsonl; add "
             "--retry-failed to the same command to ask again"
         )
     for line in (f"next: {suite.next_command(result.folder)}", *ending.notes):
         out.print(line)
     if ending.failed:
         raise typer.Exit(1)
-
-
-def _required_out(given: Mapping[str, Any]) -> Path:
-    folder: Path | None = given["out_dir"]
-    if folder is None:
-        raise InputError("is missing", where="--out", hint="name the run folder, or --dry-run")
-    return folder
 
 
 def _totals(suite: AnySuite, totals: RunTotals) -> list[str]:
@@ -391,7 +387,7 @@ def measure(**given: Any) -> None:
     with call_progress() as advance:
         limits = given["calls"].limits()
         options = RunOptions(limits, retry_failed=given["retry_failed"], on_progress=advance)
-        folder = _required_out(given)
+        folder = required(given["out_dir"], "--out", _NO_OUT)
         compare(settings, scorers, folder, risk, options)
     if scorers != named:
         each = " ".join(f"--run {quote(str(folder / folder_name(one)))}" for one in scorers)

@@ -79,18 +79,14 @@ class Cell:
             text: how a value is written.
             better: 1 where more is better, -1 where less is, 0 where neither.
         """
-        known = [estimate.value for estimate in estimates if estimate.value is not None]
+        known = {estimate.value for estimate in estimates if estimate.value is not None}
         # Among fewer than two, and where all are equal, there is no best.
         best = None
-        if better and len(known) > 1 and min(known) < max(known):
+        if better and len(known) > 1:
             best = max(known) if better > 0 else min(known)
         return [
-            cls.estimate(
-                estimate,
-                text,
-                mark="best" if best is not None and estimate.value == best else "",
-            )
-            for estimate in estimates
+            cls.estimate(one, text, mark="best" if best is not None and one.value == best else "")
+            for one in estimates
         ]
 
 
@@ -169,16 +165,9 @@ class Table:
             caption: see the class.
             notes: see the class.
         """
-        return cls(
-            columns[0],
-            tuple(columns[1:]),
-            tuple(
-                Line(
-                    str(name),
-                    tuple(Cell(str(x), "", "text" if isinstance(x, str) else "") for x in rest),
-                )
-                for name, *rest in lines
-            ),
-            caption,
-            notes,
-        )
+        cells = [
+            [Cell(str(x), "", "text" if isinstance(x, str) else "") for x in rest]
+            for _, *rest in lines
+        ]
+        made = tuple(Line(str(line[0]), tuple(c)) for line, c in zip(lines, cells, strict=True))
+        return cls(columns[0], tuple(columns[1:]), made, caption, notes)

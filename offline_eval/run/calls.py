@@ -134,8 +134,10 @@ class Tally:
 
     def totals(self) -> RunTotals:
         """Return the state at the end."""
-        counts = self._total, self._already, self._stored, self._failed
-        return RunTotals(*counts, time.monotonic() - self._began, **self._spent)
+        seconds = time.monotonic() - self._began
+        return RunTotals(
+            self._total, self._already, self._stored, self._failed, seconds, **self._spent
+        )
 
 
 _Result = TypeVar("_Result")

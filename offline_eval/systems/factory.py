@@ -162,8 +162,6 @@ _JUDGE_HINT = f"{', '.join(_BUILT_IN)}, {_LLM}MODEL or python:module:attribute"
 def load_judges(
     judges: Sequence[str | Judge],
     criteria: Sequence[Criterion] = (),
-    *,
-    bundled: bool = True,
 ) -> tuple[Judge, ...]:
     """Load judges by name; objects are taken as they are.
 
@@ -173,13 +171,12 @@ def load_judges(
             or such an object.
         criteria: further ones for the language models, asked after the bundled ones; one with
             the name of a bundled criterion replaces it.
-        bundled: whether language models judge by the bundled criteria.
 
     Raises:
         InputError: no such judge, two of one name, or criteria that no judge asks.
         MissingDependencyError: as `load_chat_model`.
     """
-    asked = Criterion.bundled(criteria) if bundled else tuple(criteria)
+    asked = Criterion.bundled(criteria)
     if not judges:
         raise InputError("no judge was named", where="judges", hint=_JUDGE_HINT)
     loaded = tuple(

@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
-from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel, BaseLanguageModel, SimpleChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import LLMResult
 from langchain_core.runnables import (
     Runnable,
@@ -56,23 +55,16 @@ class CallMeter(BaseCallbackHandler):
         self.calls = self.input_tokens = self.output_tokens = self.unmetered = 0
 
     def on_chat_model_start(
-        self,
-        serialized: dict[str, Any],
-        messages: list[list[BaseMessage]],
-        *,
-        run_id: UUID,
-        **kwargs: Any,
+        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **kwargs: Any
     ) -> None:
         """Count a call of a chat model."""
         self.add(len(messages))
 
-    def on_llm_start(
-        self, serialized: dict[str, Any], prompts: list[str], *, run_id: UUID, **kwargs: Any
-    ) -> None:
+    def on_llm_start(self, serialized: dict[str, Any], prompts: list[str], **kwargs: Any) -> None:
         """Count a call of a plain language model."""
         self.add(len(prompts))
 
-    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
         """Count what the replies used."""
         for row in response.generations:
             message = getattr(row[0], "message", None) if row else None
@@ -142,11 +134,6 @@ class ModelUnderTest:
     def repeats_itself(self) -> bool:
         """Whether one prompt always gets one reply: decoding is greedy, as far as it says so."""
         return getattr(_innermost(self.asked), "temperature", None) == 0
-
-
-def prompted(text: str) -> list[BaseMessage]:
-    """Return the messages for a prompt."""
-    return [HumanMessage(text)]
 
 
 class Asker:
@@ -315,29 +302,15 @@ class _CountedLM:
         """Of the model."""
         return self._lm.fingerprint
 
-    def generate(
-        self,
-        prompts: Sequence[str],
-        *,
-        n: int = 1,
-        temperature: float = 0.0,
-        seed: int | None = None,
-    ) -> list[list[Generation]]:
+    def generate(self, prompts: Sequence[str], **how: Any) -> list[list[Generation]]:
         """Generate as the model does."""
-        found = self._lm.generate(prompts, n=n, temperature=temperature, seed=seed)
+        found = self._lm.generate(prompts, **how)
         self._count(prompts, found)
         return found
 
-    async def agenerate(
-        self,
-        prompts: Sequence[str],
-        *,
-        n: int = 1,
-        temperature: float = 0.0,
-        seed: int | None = None,
-    ) -> list[list[Generation]]:
+    async def agenerate(self, prompts: Sequence[str], **how: Any) -> list[list[Generation]]:
         """Generate as the model does."""
-        found = await self._lm.agenerate(prompts, n=n, temperature=temperature, seed=seed)
+        found = await self._lm.agenerate(prompts, **how)
         self._count(prompts, found)
         return found
 

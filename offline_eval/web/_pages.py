@@ -174,12 +174,11 @@ class WordMatcher:
 
     def _loaded(self) -> TokenEncoder:
         with self._lock:
-            if self._encoder is not None:
-                return self._encoder
-            scorer: Any = load_scorer(DEFAULT_SCORER)
-            encoder: TokenEncoder = scorer.encoder
-            self._encoder = encoder
-            return encoder
+            if self._encoder is None:
+                scorer: Any = load_scorer(DEFAULT_SCORER)
+                self._encoder = scorer.encoder
+            assert self._encoder is not None
+            return self._encoder
 
     def _in_passage(
         self, encoder: TokenEncoder, asked: Any, passage: str, windows: Sequence[EncodedText]
@@ -235,9 +234,8 @@ def _nearness(
     question: EncodedText, windows: Sequence[EncodedText], stride: int
 ) -> tuple[NDArray[np.float32], int]:
     """Cosines of question tokens and passage tokens, the best of overlapping windows."""
-    tokens = max(
-        (stride * at + len(window.ids) - 2 for at, window in enumerate(windows)), default=0
-    )
+    ends = (stride * at + len(window.ids) - 2 for at, window in enumerate(windows))
+    tokens = max(ends, default=0)
     near = np.full((len(question.ids) - 2, max(tokens, 1)), -1.0, np.float32)
     for at, window in enumerate(windows):
         size = len(window.ids) - 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -188,9 +187,7 @@ def _verdicts(folder: Path) -> dict[str, list[dict[str, str]]]:
     """Verdicts of judges and of people, by reply."""
     found: dict[str, list[dict[str, str]]] = {}
     for one in RepliesRun.JUDGEMENTS.read(folder):
-        said, why = one.outcome, one.reasoning
-        if one.error is not None:
-            said, why = "failed", str(one.error)
+        said, why = ("failed", str(one.error)) if one.error else (one.outcome, one.reasoning)
         label = f"{one.criterion}: {said} ({one.judge})"
         found.setdefault(one.reply_id, []).append(_verdict(label, why))
     labels = Labels.read(folder)
@@ -326,13 +323,9 @@ def _record(row: _Row, asked: _Row) -> Record:
 
 
 def _signals(row: _Row, policy: Policy | None) -> list[dict[str, Any]]:
-    limits = {
-        "relevance": None if policy is None else policy.relevance_threshold,
-        "confidence": None if policy is None else policy.confidence_threshold,
-    }
     return [
-        _signal(name, value, limit)
-        for name, limit in limits.items()
+        _signal(name, value, getattr(policy, f"{name}_threshold", None))
+        for name in ("relevance", "confidence")
         if (value := getattr(row, name)) is not None
     ]
 
@@ -368,13 +361,9 @@ def _first_table(folder: Path) -> list[_Row]:
     if not path.is_file():
         raise InputError("there is no rows.jsonl", where=str(folder), hint=_HINT)
     line = read_text(path, links=False).partition("\n")[0]
-    try:
-        first = json.loads(line)
-    except (ValueError, RecursionError):
-        first = {}  # told with its line by the reading below
-    told = first if isinstance(first, dict) else {}
-    names = [name for name in ("row_id", "case_id", "key") if name in told]
-    return _spec("rows", names[0] if names else "row_id").read(folder)
+    # What is no row is told with its line by the reading.
+    key = next((name for name in ("row_id", "case_id", "key") if f'"{name}":' in line), "row_id")
+    return _spec("rows", key).read(folder)
 
 
 def _asked(folder: Path, rows: Sequence[_Row]) -> dict[str, _Row]:
