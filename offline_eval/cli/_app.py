@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 _MODULES: Mapping[str, Mapping[str, str]] = {
     "serve": {
         "serve": "serve", "play": "view", "dashboards": "dashboards",
-        "shadow-report": "shadow_report",
+        "shadow-report": "report",
     },
     "calibrate": {
         "init": "init", "check": "check", "measure": "suite_command",

@@ -74,15 +74,15 @@ def _lines(found: ScorerComparison) -> list[str]:
     told = f", {missed} retrieval misses left out" if missed else ""
     lines = [f"{found.questions} questions on {found.passages} passages{told}", ""]
     lines += aligned(columns, scorers)
-    if found.differences:
-        pairs = [
-            (
-                f"{one.first} − {one.second}",
-                _interval(one.auroc, "+.3f"),
-                _interval(one.false_abstention, "+.1%"),
-            )
-            for one in found.differences
-        ]
+    pairs = [
+        (
+            f"{one.first} − {one.second}",
+            _interval(one.auroc, "+.3f"),
+            _interval(one.false_abstention, "+.1%"),
+        )
+        for one in found.differences
+    ]
+    if pairs:
         lines += ["", *aligned(("difference", "AUROC", "false abstention"), pairs)]
     return [*lines, "", found.choice.reason]
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -72,17 +70,9 @@ def print_figures(values: Mapping[str, Any] | Sequence[Any]) -> None:
 
 
 def _as_json(value: object) -> Any:
-    from pydantic import BaseModel  # here, so that help is shown without it
+    from pydantic_core import to_jsonable_python  # here, so that help is shown without it
 
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    if hasattr(value, "to_dict"):
-        return value.to_dict()
-    raise TypeError(f"{type(value).__name__} is no figure")
+    return value.to_dict() if hasattr(value, "to_dict") else to_jsonable_python(value)
 
 
 def json_line(value: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...guard.errors import InputError, require_extra
+from ..report.text import range_text
 from ._console import only_figures, out, print_figures, print_table, progress_bar
 from ._options import Port, prints_figures, reject
 from ._view import show
@@ -215,11 +216,8 @@ def _print_criterion(found: Agreement) -> None:
 
 
 def _cells(value: Interval) -> tuple[str, str]:
-    if value.value is None:
-        return "undefined", "–"
-    if value.low is None or value.high is None:
-        return f"{value.value:.3f}", "–"
-    return f"{value.value:.3f}", f"{value.low:.3f} to {value.high:.3f}"
+    shown = "undefined" if value.value is None else f"{value.value:.3f}"
+    return shown, range_text(value, "{:.3f}".format)
 
 
 # -- leaks -------------------------------------------------------------------------

@@ -127,18 +127,12 @@ def serve(
             hint="name the model to guard with --upstream",
         )
     said = None if replies is None else _replies(replies)
-    if sum([policy is not None, guard is not None, uncalibrated]) != 1:
-        raise InputError(
-            "exactly one of --policy, --guard and --uncalibrated is needed",
-            hint="calibrate a policy with `knowgate calibrate`; --uncalibrated is for a first try",
-        )
+    _require_one_guard(policy, guard, uncalibrated=uncalibrated, monitor=monitor)
     if guard is not None and (scorer or shadow or log or monitor or on_unsupported):
         raise InputError(
             "--scorer, --shadow, --on-unsupported, --log and --monitor do not go with --guard",
             hint="set them in your Guard",
         )
-    if monitor and policy is None:
-        raise InputError("--monitor needs --policy", hint="calibrate a policy first")
     listening = http.bound_socket(host, port, has_token=token is not None)
     with listening:
         if guard is not None:
@@ -163,6 +157,18 @@ def serve(
         out.file.flush()
         drain, notice = limits.drain_seconds, limits.notice_seconds
         http.serve(application, listening, drain_seconds=drain, notice_seconds=notice)
+
+
+def _require_one_guard(
+    policy: Path | None, guard: str | None, *, uncalibrated: bool, monitor: bool
+) -> None:
+    if sum([policy is not None, guard is not None, uncalibrated]) != 1:
+        raise InputError(
+            "exactly one of --policy, --guard and --uncalibrated is needed",
+            hint="calibrate a policy with `knowgate calibrate`; --uncalibrated is for a first try",
+        )
+    if monitor and uncalibrated:
+        raise InputError("--monitor needs --policy", hint="calibrate a policy first")
 
 
 def _guard(

@@ -32,6 +32,18 @@ from ._console import call_progress, err, out, print_figures, print_table
 from ._options import CallOptions, Command, RayCallOptions, prints_figures, reject, required
 
 _SYSTEMS = "Systems under test"
+_MODEL = (
+    "embedded, smollm2, a model folder, gguf:FILE, provider:model, python:module:attribute, or "
+    "replay."
+)
+_GUARD = (
+    "premise, a policy.json, the folder of a calibrated run, or python:module:attribute, to put in "
+    "front of the model. Repeatable."
+)
+_SCORER = (
+    "Scorer of the guards: a name, folder, hf:MODEL or judge:MODEL.  [default: what each policy "
+    "names]"
+)
 _NO_OUT = "name the run folder, or --dry-run"
 # Numbers that have an option of their own.
 _COMMON = ("limit", "seed", "top_k")
@@ -107,12 +119,11 @@ def setting_options(model: type[SuiteSettings]) -> dict[str, inspect.Parameter]:
         name: _option(name, model.model_fields[name]) for name in names if name not in further
     }
     if further:
-        texts = (
-            f"{_option_name(name, model.model_fields[name]).removeprefix('--')}: "
-            f"{(field.description or '').rstrip('.')}"
+        texts = [
+            f"{_option_name(name, field)[2:]}: {(field.description or '').rstrip('.')}"
             + (f" [{field.default}]" if field.default is not None else "")
             for name, field in further.items()
-        )
+        ]
         text = f"Further settings as name=value: {'; '.join(texts)}."
         options["further"] = _parameter("further", list[str] | None, text, option="--set")
     return options
@@ -120,25 +131,25 @@ def setting_options(model: type[SuiteSettings]) -> dict[str, inspect.Parameter]:
 
 def _further(model: type[SuiteSettings]) -> dict[str, FieldInfo]:
     """The settings that are numbers or switches with a default."""
+    numbers = [(int, False), (float, False), (bool, False)]
+    fields = model.model_fields.items()
     return {
         name: field
-        for name, field in model.model_fields.items()
-        if name not in _COMMON
-        and item_type(field.annotation)[0] in (int, float, bool)
-        and not item_type(field.annotation)[1]
+        for name, field in fields
+        if name not in _COMMON and item_type(field.annotation) in numbers
     }
 
 
 def item_type(annotation: Any) -> tuple[Any, bool]:
     """Return the type of a value, without `None` and `Annotated`, and whether it is a list."""
-    origin = get_origin(annotation)
+    origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return item_type(get_args(annotation)[0])
+        return item_type(inner[0])
     if origin in (Union, UnionType):
-        kinds = [one for one in get_args(annotation) if one is not type(None)]
+        kinds = [one for one in inner if one is not type(None)]
         return item_type(kinds[0]) if len(kinds) == 1 else (str, False)
     if origin in (list, tuple, set, frozenset):
-        return item_type(get_args(annotation)[0])[0], True
+        return item_type(inner[0])[0], True
     return annotation, False
 
 
@@ -265,23 +276,11 @@ def _shared_options(suite: AnySuite) -> dict[str, inspect.Parameter]:
         inspect.Parameter("calls", inspect.Parameter.KEYWORD_ONLY, annotation=calls),
     ]
     if suite.takes_model:
-        model = (
-            "embedded, smollm2, a model folder, gguf:FILE, provider:model, "
-            "python:module:attribute, or replay."
-        )
-        guard = (
-            "premise, a policy.json, the folder of a calibrated run, or python:module:attribute, "
-            "to put in front of the model. Repeatable."
-        )
-        scorer = (
-            "Scorer of the guards: a name, folder, hf:MODEL or judge:MODEL.  [default: what each "
-            "policy names]"
-        )
         default = suite.default_model or inspect.Parameter.empty
         found += [
-            _parameter("model", str, model, default, _SYSTEMS),
-            _parameter("guard", list[str] | None, guard, None, _SYSTEMS),
-            _parameter("scorer", str | None, scorer, None, _SYSTEMS),
+            _parameter("model", str, _MODEL, default, _SYSTEMS),
+            _parameter("guard", list[str] | None, _GUARD, None, _SYSTEMS),
+            _parameter("scorer", str | None, _SCORER, None, _SYSTEMS),
         ]
     return {one.name: one for one in found}
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
-from .text import Estimated
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from ...calibration import Interval
 
 
 class Colour(StrEnum):
@@ -129,7 +129,7 @@ class Plot:
     @staticmethod
     def draw_interval(
         axes: Axes,
-        estimate: Estimated,
+        estimate: Interval,
         height: float,
         *,
         marker: str,

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from .text import UNKNOWN, Estimated, percent, range_text, short_range, signed_points
+from .text import UNKNOWN, percent, range_text, short_range, signed_points
+
+if TYPE_CHECKING:
+    from ...calibration import Interval
 
 Text = str | tuple[str, str]
 """A line of prose, or a term and what it means."""
@@ -30,7 +34,7 @@ class Cell:
     @classmethod
     def estimate(
         cls,
-        estimate: Estimated | None,
+        estimate: Interval | None,
         text: Callable[[float], str] = percent,
         *,
         mark: str = "",
@@ -43,7 +47,7 @@ class Cell:
     @classmethod
     def difference(
         cls,
-        difference: Estimated | None,
+        difference: Interval | None,
         text: Callable[[float], str] = signed_points,
         *,
         better: int = 0,
@@ -67,7 +71,7 @@ class Cell:
     @classmethod
     def column(
         cls,
-        estimates: Sequence[Estimated],
+        estimates: Sequence[Interval],
         text: Callable[[float], str] = percent,
         *,
         better: int = 0,

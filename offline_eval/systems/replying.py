@@ -25,9 +25,9 @@ from ..run.replies import ReplyContext, ReplyRow
 from ..run.table import TableSpec
 from .guards import OFF, GuardChoice, Scorers, build_guard
 from .models import (
-    Asker,
     CallMeter,
     ModelUnderTest,
+    ask,
     choose_reply,
     context_input,
     counted_model,
@@ -258,7 +258,6 @@ class Replier:
         self._models = {name: model.loaded() for name, model in material.models.items()}
         self._scorers = Scorers(material.scorer)
         self._guards: dict[tuple[str, str], Guard] = {}
-        self._asker = Asker()
         self._decisions, self._said = Shared(), Shared()
         # By reply, over all attempts: what failed was spent as well.
         self._meters: dict[str, CallMeter] = {}
@@ -341,13 +340,13 @@ class Replier:
         question, prompt = item.case.question, item.system.prompt
         if prompt is None:
             given = context_input(question, shown.texts)
-            return await self._asker.ask(model.asked, given, meter), False
+            return await ask(model.asked, given, meter), False
         text = prompt.filled(question, shown.passages)
         messages = [HumanMessage(text)]
         if not model.repeats_itself:
-            return await self._asker.ask(model.asked, messages, meter), False
+            return await ask(model.asked, messages, meter), False
         said, mine = await self._said.get(
-            (model.name, _digest(text)), lambda: self._asker.ask(model.asked, messages, meter)
+            (model.name, _digest(text)), lambda: ask(model.asked, messages, meter)
         )
         return said, not mine
 
