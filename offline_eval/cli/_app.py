@@ -59,12 +59,11 @@ _MODULES: Mapping[str, Mapping[str, str]] = {
         "apply": "apply", "index": "index", "models": "doctor", "doctor": "doctor", "demo": "demo",
     },
 }  # fmt: skip
+# A function cannot be called `import`, and one called `eval` would hide Python's.
+_FUNCTIONS = {"eval": "eval_", "import": "import_"}
 COMMANDS: Mapping[str, Entry] = MappingProxyType(
     {
-        # A function cannot be called `import`, and one called `eval` would hide Python's.
-        name: Entry(
-            panel, f"_{module}", f"{name.replace('-', '_')}{'_' * (name in ('eval', 'import'))}"
-        )
+        name: Entry(panel, f"_{module}", _FUNCTIONS.get(name, name.replace("-", "_")))
         for panel, modules in _MODULES.items()
         for name, module in modules.items()
     }
@@ -113,14 +112,13 @@ class CommandGroup(TyperGroup):
 
     def _listed(self, names: Any) -> TyperGroup:
         """Return a group of commands that only have a name and a summary."""
+        commands = [
+            TyperCommand(name, help=summary_of(name), rich_help_panel=COMMANDS[name].panel)
+            for name in names
+        ]
         return TyperGroup(
             name=self.name,
-            commands={
-                name: TyperCommand(
-                    name, help=summary_of(name), rich_help_panel=COMMANDS[name].panel
-                )
-                for name in names
-            },
+            commands=commands,
             params=self.params,
             help=self.help,
             epilog=self.epilog,

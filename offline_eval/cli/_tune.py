@@ -198,22 +198,16 @@ def _written_questions(documents: list[Path], model: str | None, folder: Path) -
 def _training_questions(
     records: list[QuestionRecord], passage: PassageKind | None, *, where: str
 ) -> list[TrainingQuestion]:
-    knowledge_base = KnowledgeBase.of(records, passage, where=where)
-    if len(records) < TuningSettings.MIN_QUESTIONS:
-        raise InputError(
-            f"{len(records)} questions are too few to tune on",
-            where=where,
-            hint=f"at least {TuningSettings.MIN_QUESTIONS} are needed; "
-            "the bundled scorer needs none",
-        )
+    base = KnowledgeBase.of(records, passage, where=where)
+    least = TuningSettings.MIN_QUESTIONS
+    if len(records) < least:
+        what = f"{len(records)} questions are too few to tune on"
+        hint = f"at least {least} are needed; the bundled scorer needs none"
+        raise InputError(what, where=where, hint=hint)
+    passages = [base.passages[base.passage_of[record.question_id]] for record in records]
     return [
-        TrainingQuestion(
-            id=record.question_id,
-            text=record.question,
-            passage=knowledge_base.passages[knowledge_base.passage_of[record.question_id]],
-            topic="knowledge base",
-        )
-        for record in records
+        TrainingQuestion(record.question_id, record.question, passage=text, topic="knowledge base")
+        for record, text in zip(records, passages, strict=True)
     ]
 
 
@@ -223,16 +217,13 @@ def _tell(report: TuningReport, folder: Path) -> None:
         f"AUROC on questions not trained on ({report.questions}): {report.before:.3f} bundled, "
         f"{report.after:.3f} tuned; gain {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]"
     )
-    if report.helped:
-        verdict = "It helped: the interval lies above 0."
-    elif gain.high < 0.0:
-        verdict = "It did not help: the tuned scorer is worse."
-    else:
-        verdict = "It is not shown to help: the interval holds 0."
-    out.print(f"{verdict} → {folder}")
     if not report.helped:
+        holds = "It is not shown to help: the interval holds 0."
+        worse = "It did not help: the tuned scorer is worse."
+        out.print(f"{worse if gain.high < 0.0 else holds} → {folder}")
         out.print(f"Keep the bundled scorer, --scorer {TuningReport.BUNDLED}.")
         return
+    out.print(f"It helped: the interval lies above 0. → {folder}")
     # A scorer's name goes before a folder of that name.
     named = os.path.join(".", folder) if str(folder) in scorer_names() else str(folder)
     out.print(f"Use it with --scorer {quote(named)}, and calibrate again, on other questions.")

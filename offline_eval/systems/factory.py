@@ -185,17 +185,13 @@ def load_judges(
     )
     names = [judge.name for judge in loaded]
     if len(set(names)) < len(names) or Judgement.GIVEN in names:
-        raise InputError(
-            "two judges have one name, or one is called `given`",
-            where=", ".join(names),
-            hint="name each once; `given` stands for labels that came with logged replies",
-        )
+        what = "two judges have one name, or one is called `given`"
+        hint = "name each once; `given` stands for labels that came with logged replies"
+        raise InputError(what, where=", ".join(names), hint=hint)
     if criteria and not any(isinstance(judge, LLMJudge) for judge in loaded):
-        raise InputError(
-            "no judge asks by these criteria",
-            where=", ".join(criterion.name for criterion in criteria),
-            hint=f"name a language model as a judge: {_LLM}MODEL",
-        )
+        where = ", ".join(criterion.name for criterion in criteria)
+        hint = f"name a language model as a judge: {_LLM}MODEL"
+        raise InputError("no judge asks by these criteria", where=where, hint=hint)
     return loaded
 
 

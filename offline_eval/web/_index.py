@@ -248,7 +248,7 @@ def _run_folders(folders: Sequence[Path], skipped: list[str]) -> Iterator[tuple[
         if (folder / "manifest.json").is_file():
             below = [folder]
         else:
-            below = list(_below(folder, _MOST_DEPTH, skipped)) if folder.is_dir() else [folder]
+            below = list(_below(folder, skipped)) if folder.is_dir() else [folder]
         if not below:
             raise InputError(
                 "there is no run in this folder or below it",
@@ -264,19 +264,17 @@ def _run_folders(folders: Sequence[Path], skipped: list[str]) -> Iterator[tuple[
             yield name, one, one == folder
 
 
-def _below(folder: Path, depth: int, skipped: list[str]) -> Iterator[Path]:
-    try:
-        inside = sorted(folder.iterdir())
-        children = [one for one in inside if not one.is_symlink() and one.is_dir()]
-    except OSError as error:
-        skipped.append(str(_told(error, folder)))
-        return
-    for child in children:
-        # Unlike the method of Path, it says no of a folder that cannot be read.
-        if os.path.isfile(child / "manifest.json") and _has_suite(child):
-            yield child
-        if depth > 1:
-            yield from _below(child, depth - 1, skipped)
+def _below(folder: Path, skipped: list[str]) -> Iterator[Path]:
+    def tell(error: OSError) -> None:
+        skipped.append(str(_told(error, Path(error.filename))))
+
+    for place, inside, files in os.walk(folder, onerror=tell):
+        inside.sort()
+        depth = len(Path(place).relative_to(folder).parts)
+        if depth and "manifest.json" in files and _has_suite(Path(place)):
+            yield Path(place)
+        if depth >= _MOST_DEPTH:
+            inside.clear()
 
 
 def _has_suite(folder: Path) -> bool:
