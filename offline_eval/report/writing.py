@@ -114,8 +114,9 @@ class ReportWriter:
                 write_json(paths[name], {**document.values, **own})
             else:
                 write_text(paths[name], texts[name])
-        every = (paths[name] for name in ("html", "md", "json", "csv", "junit"))
-        return ReportPaths(*every, written=tuple(paths[name] for name in formats), gates=gates)
+        written = tuple(paths[name] for name in formats)
+        others = paths["csv"], paths["junit"], written, gates
+        return ReportPaths(paths["html"], paths["md"], paths["json"], *others)
 
     def _paths(self) -> dict[str, Path]:
         root = Path(self.folder)
