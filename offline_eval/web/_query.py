@@ -47,7 +47,8 @@ class _Query:
     def link(self, **changes: Any) -> str:
         """Return the query string of this query with changes, from its first page."""
         values = asdict(replace(self, **{"page": 1, **changes}))
-        return urlencode({name: value for name, value in values.items() if value not in ("", 1)})
+        last = {"page": values.pop("page")}
+        return urlencode({k: v for k, v in {**values, **last}.items() if v not in ("", 1)})
 
 
 @dataclass(frozen=True, slots=True)
