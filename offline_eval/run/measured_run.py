@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import AwareDatetime, Field
 
@@ -30,6 +30,7 @@ from .questions import (
 from .replies import StoredPassage
 from .table import SharedLog, Table, TableSpec
 
+FileT = TypeVar("FileT", bound=Stored)
 _HINT = "correct or remove the line, the others stay as they are"
 
 
@@ -246,7 +247,7 @@ class MeasuredRun:
         sources = {one.question_id: one for one in cls.SOURCES.read(root)}
         passages = {one.passage_id: one for one in cls.PASSAGES.read(root)}
         reviews = Review.read(root, reviewable(rows))
-        refusal = _read_refusal(root) if with_calibration else None
+        refusal = _read_file(root / "refusal.json", RefusalFile) if with_calibration else None
         return cls(manifest, questions, rows, calibration, sources, passages, reviews, refusal)
 
     @property
@@ -366,12 +367,10 @@ def _require_complete(
 def _read_calibration(
     root: Path, manifest: MeasuredManifest, questions: Mapping[str, Question]
 ) -> RunCalibration | None:
-    path = root / "calibration.json"
-    if not path.exists():
+    where = str(root / "calibration.json")
+    file = _read_file(Path(where), CalibrationFile)
+    if file is None:
         return None
-    where = str(path)
-    value = Manifest.read_versioned(path, hint=_CALIBRATE_AGAIN)
-    file = CalibrationFile.checked(value, where=where, hint=_CALIBRATE_AGAIN, clean=True)
     policy = Policy.parse(file.policy, where=where)
     policy.require_scorer(manifest.settings.scorer)
     own, measured = policy.aggregator, manifest.settings.aggregator
@@ -389,9 +388,9 @@ def _read_calibration(
     return RunCalibration(policy, file.risk, fitted, held_out, thresholds, file.given_policy)
 
 
-def _read_refusal(root: Path) -> RefusalFile | None:
-    path = root / "refusal.json"
+def _read_file(path: Path, model: type[FileT]) -> FileT | None:
+    """What a calibration left; None where it left no such file."""
     if not path.exists():
         return None
     value = Manifest.read_versioned(path, hint=_CALIBRATE_AGAIN)
-    return RefusalFile.checked(value, where=str(path), hint=_CALIBRATE_AGAIN, clean=True)
+    return model.checked(value, where=str(path), hint=_CALIBRATE_AGAIN, clean=True)

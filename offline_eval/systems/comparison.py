@@ -169,18 +169,11 @@ class Systems:
         ids = {guarded_id(logged.system_id, name) for name in self.guards}
         taken = not ids.isdisjoint(live.system_id for live in self.live)
         own_id = f"{logged.system_id}·logged" if taken else logged.system_id
-        return [
-            SystemUnderTest(
-                logged.model_copy(
-                    update={
-                        "system_id": guarded_id(own_id, name),
-                        "guard": name,
-                        "guard_sha256": guard.sha256,
-                    }
-                )
-            )
-            for name, guard in self.guards.items()
+        changes: list[dict[str, str]] = [
+            {"system_id": guarded_id(own_id, name), "guard": name, "guard_sha256": one.sha256}
+            for name, one in self.guards.items()
         ]
+        return [SystemUnderTest(logged.model_copy(update=change)) for change in changes]
 
 
 def _system(
