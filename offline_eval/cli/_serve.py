@@ -115,11 +115,10 @@ def serve(
             seconds=limits.upstream_seconds,
             retries=retries,
         )
+        found = None if retriever is None else ServedChain.load(retriever).retriever
+        text = None if prompt is None else _prompt(prompt)
         proxied = http.ProxyOptions(
-            model,
-            retriever=None if retriever is None else ServedChain.load(retriever).retriever,
-            retriever_seconds=limits.retriever_seconds,
-            prompt=None if prompt is None else _prompt(prompt),
+            model, retriever=found, retriever_seconds=limits.retriever_seconds, prompt=text
         )
     elif retriever is not None or prompt is not None:
         raise InputError(
@@ -129,10 +128,8 @@ def serve(
     said = None if replies is None else _replies(replies)
     _require_one_guard(policy, guard, uncalibrated=uncalibrated, monitor=monitor)
     if guard is not None and (scorer or shadow or log or monitor or on_unsupported):
-        raise InputError(
-            "--scorer, --shadow, --on-unsupported, --log and --monitor do not go with --guard",
-            hint="set them in your Guard",
-        )
+        what = "--scorer, --shadow, --on-unsupported, --log and --monitor do not go with --guard"
+        raise InputError(what, hint="set them in your Guard")
     listening = http.bound_socket(host, port, has_token=token is not None)
     with listening:
         if guard is not None:
@@ -148,15 +145,19 @@ def serve(
             replies=said,
             limits=http.ServeLimits(**limits.model_dump(exclude=_ELSEWHERE)),
         )
-        listens = f"[{host}]" if ":" in host else host
-        line = f"serving on http://{listens}:{listening.getsockname()[1]}"
-        if served.policy.state != "true":
-            note = served.policy.note if served.policy.state in ("costs", "generated") else ""
-            line += f" — {note or 'the policy is not calibrated: nothing is guaranteed'}"
-        out.print(line)
+        out.print(_announced(served, host, listening.getsockname()[1]))
         out.file.flush()
         drain, notice = limits.drain_seconds, limits.notice_seconds
         http.serve(application, listening, drain_seconds=drain, notice_seconds=notice)
+
+
+def _announced(served: Guard, host: str, port: int) -> str:
+    listens = f"[{host}]" if ":" in host else host
+    line = f"serving on http://{listens}:{port}"
+    if served.policy.state == "true":
+        return line
+    note = served.policy.note if served.policy.state in ("costs", "generated") else ""
+    return f"{line} — {note or 'the policy is not calibrated: nothing is guaranteed'}"
 
 
 def _require_one_guard(
